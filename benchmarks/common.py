@@ -14,6 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
+from threadpoolctl import threadpool_limits
+
 from rejoinder.files import atomic_file
 
 RESULTS = Path(__file__).parent / "results"
@@ -41,6 +44,12 @@ def write_result(name: str, result: dict[str, Any]) -> Path:
     with atomic_file(path) as part:
         part.write_text(json.dumps(circumstances | result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def use_threads(count: int) -> None:
+    """Let PyTorch, NumPy and FAISS compute with so many threads."""
+    torch.set_num_threads(count)
+    threadpool_limits(count)
 
 
 def read_texts(

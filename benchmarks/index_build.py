@@ -37,7 +37,6 @@ def main() -> None:
     parser.add_argument("--model", default="convert-small")
     parser.add_argument("--replies", metavar="FILE", help="one a line; if not given messages of chit-chat, repeated")
     parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", choices=["encode", "build"], help=argparse.SUPPRESS)
@@ -72,7 +71,7 @@ def measure(options: argparse.Namespace) -> None:
             model.encode_responses(texts[first : first + BATCH])
     else:
         with tempfile.TemporaryDirectory() as folder:
-            rejoinder.Index.build(model, texts, Path(folder) / "index", dtype=options.dtype, batch=BATCH)
+            rejoinder.Index.build(model, texts, Path(folder) / "index", batch=BATCH)
     rate = len(texts) / (time.perf_counter() - start)
     # Linux counts kilobytes.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000

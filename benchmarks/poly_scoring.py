@@ -5,7 +5,7 @@ For one context of m vectors and n candidates of 768 numbers, the programs take 
 - the usual implementation: softmax(Y·C^T)·C, then its products with Y, in blocks that stay in the cache, with the
   faster one of PyTorch's and oneDNN's matrix products;
 - all scores out of Y·C^T alone, in float32 (`all_scores`);
-- the best ten, from float32 rows and from 8-bit codes (`search`);
+- the best ten (`search`);
 - a bi-encoder's best ten (`search` with one vector, and the plain product in float32), from the same rows.
 
 The candidates lie around a thousand topics, a context around one of them; unrelated products are a few units wide, and
@@ -32,13 +32,12 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from common import write_result
+from common import use_threads, write_result
 from limit import best_rate
 from rejoinder.memory import keep_memory
-from rejoinder.processor import has_exact_int8
 from rejoinder.ranker import FloatArray
 from rejoinder.retrieval.search import Rows, all_scores, search
-from rejoinder.retrieval.writing import longest_of, small_form
+from rejoinder.retrieval.writing import longest_of
 
 TOPICS, LENGTH = 1000, 7.75
 """Topics of the candidates; length of a vector: the product of two is at most 60."""
@@ -60,7 +59,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--scattered", action="store_true", help="vectors without topics")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    use_threads(options.threads)
     keep_memory()
     results = []
     for count in options.candidates:
@@ -69,21 +68,18 @@ def main() -> None:
             results.append(measure(data, m, options))
             show(results[-1])
     settings = {key: value for key, value in vars(options).items() if key not in ("candidates", "vectors")}
-    write_result("poly_scoring", {**settings, "eight_bit_products": data.eight_bit_products, "rows": results})
+    write_result("poly_scoring", {**settings, "rows": results})
 
 
 class Data:
-    """Candidates in two forms, and contexts."""
+    """Candidates and contexts."""
 
     def __init__(self, count: int, size: int, scattered: bool) -> None:
         self.count, self.size, self.scattered = count, size, scattered
         self.random = np.random.default_rng(0)
         self.topics = self.random.standard_normal((TOPICS, size), dtype=np.float32)
         self.rows = self._around(self.random.integers(0, TOPICS, count), 0.5)
-        longest = longest_of(self.rows)
-        self.exact = [Rows(0, self.rows, {}, None, longest)]
-        self.coded = [Rows(0, self.rows, small_form(self.rows, "int8"), None, longest)]
-        self.eight_bit_products = has_exact_int8()
+        self.segments = [Rows(0, self.rows, None, longest_of(self.rows))]
 
     def contexts(self, count: int, m: int) -> FloatArray:
         """(count, m, d): the vectors of a context share its topic."""
@@ -138,13 +134,11 @@ def measure(data: Data, m: int, options: argparse.Namespace) -> dict[str, Any]:
         "attended, PyTorch": Attended(data.rows, context[0], packed=False),
         "attended, oneDNN": Attended(data.rows, context[0], packed=True),
         "scores, float32": partial(all_scores, data.rows, vectors),
-        "best ten, float32": partial(search, data.exact, vectors, BEST),
-        "best ten, int8": partial(search, data.coded, vectors, BEST),
+        "best ten, float32": partial(search, data.segments, vectors, BEST),
         "bi-encoder product, float32": partial(torch.mv, torch.from_numpy(data.rows), torch.from_numpy(single[0][0])),
-        "bi-encoder best ten, float32": partial(search, data.exact, single, BEST),
-        "bi-encoder best ten, int8": partial(search, data.coded, single, BEST),
+        "bi-encoder best ten, float32": partial(search, data.segments, single, BEST),
     }
-    memory = {name: extra_memory(programs[name]) for name in ("best ten, float32", "best ten, int8")}
+    memory = extra_memory(programs["best ten, float32"])
     rate = best_rate({(BLOCK, data.size, m)}, "fp32")
     taken = race(programs, options.repetitions)
     rate = max(rate, best_rate({(BLOCK, data.size, m)}, "fp32"))
@@ -180,9 +174,7 @@ def ratios(seconds: dict[str, float]) -> dict[str, float]:
     return {
         "attended / scores, float32": usual / seconds["scores, float32"],
         "attended / best ten, float32": usual / seconds["best ten, float32"],
-        "attended / best ten, int8": usual / seconds["best ten, int8"],
         "best ten, float32 / bi-encoder": seconds["best ten, float32"] / plain,
-        "best ten, int8 / bi-encoder": seconds["best ten, int8"] / seconds["bi-encoder best ten, int8"],
     }
 
 
@@ -198,7 +190,7 @@ def agreement(data: Data, m: int, contexts: int) -> dict[str, float]:
         usual = Attended(data.rows, context, packed=True)().numpy()
         ours = all_scores(data.rows, [context])[0]
         difference = max(difference, float((np.abs(ours - usual) / np.abs(usual).clip(1.0)).max()))
-        [(positions, _)] = search(data.coded, [context], best)
+        [(positions, _)] = search(data.segments, [context], best)
         same += set(positions.tolist()) == set(np.argsort(-usual, kind="stable")[:best].tolist())
     return {"relative_difference": difference, "same_best_ten": same / contexts}
 
@@ -231,8 +223,8 @@ def show(row: dict[str, Any]) -> None:
     console.print(f"scores, float32: {100 * row['share_of_limit']:.0f} % of the machine's limit")
     console.print(f"largest relative difference of a score: {row['relative_difference']:.1e}")
     console.print(f"same best ten: {100 * row['same_best_ten']:.1f} % of contexts")
-    for name, megabytes in row["extra_megabytes"].items():
-        console.print(f"extra memory, {name}: {'unknown' if megabytes is None else f'{megabytes:.0f} MB'}")
+    if row["extra_megabytes"] is not None:
+        console.print(f"extra memory of the best ten: {row['extra_megabytes']:.0f} MB")
 
 
 if __name__ == "__main__":

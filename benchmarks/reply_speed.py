@@ -1,6 +1,6 @@
 """Time to pick a reply (POLY, table 5): every architecture, 1,000 and 100,000 candidates, encoding apart from scoring.
 
-The candidates of a model that encodes them ahead of time are in an index of 8-bit codes; picking is encoding the
+The candidates of a model that encodes them ahead of time are in an index; picking is encoding the
 conversation and searching the index, both measured alone. A cross-encoder has nothing ahead of time: it reads every
 candidate with the conversation. That is measured for a part of them (`--cross-candidates`) and multiplied, and the
 result says so. Vectors of the candidates are random, of the model's size: speed does not depend on them, and encoding
@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from rich.console import Console
 from rich.table import Table
 
 import rejoinder
-from common import write_result
+from common import use_threads, write_result
 from encoding import SIZES, chat
 from rejoinder.memory import keep_memory
 from rejoinder.models.encoder import Encoder
@@ -35,7 +34,7 @@ from rejoinder.models.families import build_module
 from rejoinder.models.inference import choose_precision, pack_linears
 from rejoinder.ranker import Context, ContextVectors, FloatArray, Ranker
 from rejoinder.retrieval.search import Rows, search
-from rejoinder.retrieval.writing import longest_of, small_form
+from rejoinder.retrieval.writing import longest_of
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.recipe_files import load_recipe
 
@@ -54,7 +53,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3, help="of each context")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    use_threads(options.threads)
     keep_memory()
     messages, subwords = chat()
     contexts = [messages[i * TURNS : (i + 1) * TURNS] for i in range(options.contexts)]
@@ -92,7 +91,7 @@ class Indexed:
         example = encoder.encode_responses(["How are you?"])
         vectors = np.random.default_rng(0).standard_normal((count, example.shape[1]), dtype=np.float32)
         vectors *= np.linalg.norm(example) / np.linalg.norm(vectors, axis=1, keepdims=True)
-        self.segments = [Rows(0, vectors, small_form(vectors, "int8"), None, longest_of(vectors))]
+        self.segments = [Rows(0, vectors, None, longest_of(vectors))]
 
     def encode(self, context: Context) -> FloatArray | ContextVectors:
         """The context's vector or vectors."""

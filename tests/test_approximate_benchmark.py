@@ -6,6 +6,7 @@ import pytest
 import milvus
 from approximate import measure, show
 from exact_search import race
+from rejoinder.arrays import unit_rows
 
 
 def test_it_runs(tmp_path, capsys):
@@ -24,8 +25,8 @@ def test_it_runs(tmp_path, capsys):
 
 def test_eight_bits_race_float32():
     pytest.importorskip("faiss")
-    rows = np.random.default_rng(0).standard_normal((300, 16), dtype=np.float32)
-    found = race(rows, rows[:5])
+    rows = unit_rows(np.random.default_rng(0).standard_normal((300, 16), dtype=np.float32))
+    found = race(rows, rows[:10])
     assert (found["replies"], found["queries"], found["same ten"]) == (300, 5, 1)
 
 

@@ -26,7 +26,7 @@ def result(_):
 
 SHOWN = {
     "model": (small_model, ["Encoder(name='", "size"], "<th>size</th><td>24</td>"),
-    "index": (lambda folder: Index.build(HashEncoder(), ["a"], folder), ["replies=1", "dtype='float32'"],
+    "index": (lambda folder: Index.build(HashEncoder(), ["a"], folder), ["replies=1", "size=24"],
               "<th>model</th><td>hash-model</td>"),
     "result": (result, ["R@1='100.0% (100.0% to 100.0%)'", "examples=4"], "<th>candidates</th><td>4</td>"),
     "comparison": (lambda _: Comparison({1: HALF}, HALF), ["R@1='50.0% (25.0% to 75.0%)'"], "<th>MRR</th>"),

@@ -5,8 +5,6 @@ The one module that knows names private to PyTorch. Where one is absent, callers
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -60,40 +58,6 @@ def packed_int8_linear(
         x, scale, zero, weight, scales, zeros, bias, 1.0, 0, torch.float32, post, [], form
     )
     return cast("Tensor", found)
-
-
-_PACKED_FROM = 2048  # rows: oneDNN prepares a product for every number of rows anew
-
-
-def row_products(vectors: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return a function from float32 rows (b, d) to their products (b, m) with `vectors` (m, d), in float32.
-
-    For many rows and a few vectors oneDNN's packed order takes half the time.
-    """
-    packing = len(vectors) > 1 and _has_operations(*_ONEDNN) and _computes_float32()
-    packed = functools.cache(lambda: pack_weight(vectors))
-
-    def product(rows: Tensor) -> Tensor:
-        if packing and len(rows) >= _PACKED_FROM:
-            return packed_linear(rows, packed(), None)
-        return torch.from_numpy(rows.numpy() @ vectors.numpy().T)  # PyTorch's may be set to fewer bits
-
-    return product
-
-
-def int8_products(rows: Tensor, vectors: Tensor) -> Tensor | None:
-    """Return the products (b, m), int32, of 8-bit rows (b, d) and vectors (m, d); None if slow or inexact."""
-    return torch._int_mm(rows, vectors.T) if has_exact_int8() and hasattr(torch, "_int_mm") else None
-
-
-def _computes_float32() -> bool:
-    matmul = getattr(torch.backends.mkldnn, "matmul", None)  # older PyTorch has none
-    if getattr(matmul, "fp32_precision", "none") not in ("none", "ieee"):
-        return False
-    try:
-        return torch.get_float32_matmul_precision() == "highest"
-    except RuntimeError:  # set through the newer interface, which has answered already
-        return True
 
 
 def _has_any(*probes: str) -> bool:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.baselines import encoders, vectors
+from rejoinder import processor
+from rejoinder.baselines import vectors
 from rejoinder.baselines.encoders import TextVectors, open_encoder, sentence_transformer
 from rejoinder.baselines.fitting import Fitted
 from rejoinder.baselines.vectors import Curve, Map, MapSettings, MapTrainer, Pairs, Sim, WithHistory, learn_map
@@ -217,7 +218,7 @@ def test_a_folder_gives_the_vectors_of_the_library_and_bfloat16_changes_little(f
 
     expected, vectors = SentenceTransformer(str(folder), device="cpu").encode(TEXTS), []
     for fast in (False, True):
-        monkeypatch.setattr(encoders, "has_fast_bfloat16", lambda fast=fast: fast)
+        monkeypatch.setattr(processor, "has_fast_bfloat16", lambda fast=fast: fast)
         encoder = sentence_transformer(folder)
         vectors.append(encoder.encode_responses(TEXTS))
         assert np.array_equal(encoder.encode_contexts([["earlier", text] for text in TEXTS]), vectors[-1])
@@ -230,7 +231,7 @@ def test_a_folder_gives_the_vectors_of_the_library_and_bfloat16_changes_little(f
 
 @pytest.mark.slow
 def test_prompts_of_queries_and_documents_are_used(folder, monkeypatch):
-    monkeypatch.setattr(encoders, "has_fast_bfloat16", lambda: False)
+    monkeypatch.setattr(processor, "has_fast_bfloat16", lambda: False)
     settings = folder / "config_sentence_transformers.json"
     before = settings.read_text(encoding="utf-8")
     settings.write_text(json.dumps(json.loads(before) | {"prompts": {"query": "where is ", "document": ""}}))

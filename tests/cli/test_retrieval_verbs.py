@@ -82,11 +82,10 @@ def index(command, replies):
     return "idx"
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_index_says_what_it_made_and_shows_progress(command, replies, dtype):
-    words = ("index", "model", replies, "-o", "idx", "--dtype", dtype)
+def test_index_says_what_it_made_and_shows_progress(command, replies):
+    words = ("index", "model", replies, "-o", "idx")
     made = command(*words, "--json").json
-    assert (made["replies"], made["added"], made["dtype"], made["size"]) == (3, 3, dtype, 24)
+    assert (made["replies"], made["added"], made["size"]) == (3, 3, 24)
     assert made["fingerprint"] == Index.open("idx").fingerprint
     assert made["bytes"] > 3 * 24 * 4
     _, out, err = command(*words, "--overwrite")
@@ -126,8 +125,8 @@ def test_compact_keeps_the_positions_and_takes_deletions_along(command, index, r
 
 def test_reencode_gives_another_model_the_same_replies(command, index, refused):
     command("index", "-o", index, "--delete", 0)
-    made = command("index", "--reencode", "other", index, "-o", "new", "--dtype", "int8", "--json").json
-    assert (made["replies"], made["model"], made["dtype"]) == (2, "other", "int8")
+    made = command("index", "--reencode", "other", index, "-o", "new", "--json").json
+    assert (made["replies"], made["model"]) == (2, "other")
     assert command("reply", "new", "Bye.", "-k", 1, "--json").json["replies"][0] == {
         "text": "Bye.", "score": pytest.approx(1), "position": 2, "payload": {"id": 3}}  # fmt: skip
     refused("index", "--reencode", "other", index, "-o", "x", "--limit", 1, said="--reencode keeps the replies")
@@ -141,12 +140,11 @@ WRONG = {
     "index model nothing.txt -o x": "nothing.txt does not exist",
     "index model empty.txt -o x": "empty.txt is empty",
     "index model blank.txt -o x": "blank.txt holds no replies",
-    "index model replies.jsonl -o x --dtype int4": "'int4' is not one of 'float32', 'float16', 'int8'",
+    "index -o idx --approximate --method flat": "'flat' is not one of 'hnsw', 'ivf', 'scan'",
     "index model replies.jsonl -o x --split dev": "'dev' is not one of 'train', 'valid', 'test'",
     "index model replies.jsonl -o x --split test": "no test split",
     "index model replies.jsonl -o x --append": "no index x",
     "index other replies.jsonl -o idx --append": "built with the model",
-    "index model replies.jsonl -o idx --append --dtype int8": "holds float32",
     "index model replies.jsonl -o idx --append --overwrite": "one of them",
     "index model replies.jsonl -o idx --delete 1": "call of its own",
     "index -o idx --delete 7": "no reply 7",
@@ -415,11 +413,14 @@ def test_search_becomes_approximate_and_exact_again(command, refused, tmp_path):
     assert "50 replies" in ended.out
     assert "search finds 100.0% of the 30 best (10 contexts)" in ended.out
     assert Index.open("idx").manifest.approximate.wanted == 0.5
+    scan = command("index", "-o", "idx", "--approximate", "--method", "scan", "--json").json["approximate"]
+    assert (scan["method"], scan["recall"]) == ("scan", 1)
     assert command("reply", "idx", "reply 7", "--json").json["replies"][0]["text"] == "reply 7"
     assert command("index", "-o", "idx", "--exact", "--json").json["approximate"] is None
     for words, said in (
         (["--recall", 0.9], "--recall is of approximate search; give --approximate"),
         (["--exact", "--data", "chats"], "--data is of approximate search"),
+        (["--exact", "--method", "scan"], "--method is of approximate search"),
         (["--approximate", "--recall", 2], "recall is 2.0; it goes from above 0 to 1"),
         (["--approximate", "--overwrite"], "name a MODEL and its REPLIES"),
         (["--approximate", "--delete", 3], "--delete and --compact take only"),
@@ -454,7 +455,7 @@ def test_the_same_verbs_search_and_change_an_index_in_milvus(answer, refused, re
     for words, said in (
         (["-o", "store", "--compact"], "Milvus compacts by itself"),
         (["-o", "store", "--approximate"], "Milvus searches approximately by itself"),
-        (["model", replies, "-o", "new", "--store", "milvus", "--dtype", "int8"], "--store is of a new index"),
+        (["model", replies, "-o", "new", "--store", "milvus", "--approximate"], "--store is of a new index"),
     ):
         refused("index", *words, said=said)
 

@@ -22,7 +22,7 @@ from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_changes import CONTEXTS, A, CrashError, answers, changes, crash
 
 faiss = pytest.importorskip("faiss")
-METHODS = ["hnsw", "ivf"]
+METHODS = ["hnsw", "ivf", "scan"]
 COUNT = 3000
 some = st.sampled_from(METHODS)
 
@@ -53,7 +53,8 @@ def index(tmp_path, encoder):
 
 @pytest.fixture
 def never_scanned(monkeypatch):
-    """Searches may not look at all replies."""
+    """Searches may not take the float32 vectors of all replies."""
+    monkeypatch.setattr(nomination, "SCANNED", 1000)
     return lambda: monkeypatch.setattr(nomination, "search", crash)
 
 
@@ -100,6 +101,18 @@ def test_contexts_of_several_vectors(large, never_scanned, method):
     approximate(index, 0.9, [["0"]] * 60, method=method)
     never_scanned()
     assert recall(wanted, found(index, contexts)) > 0.8
+
+
+def test_a_scan_finds_what_the_exact_search_does_and_leaves_many_contexts_to_it(large, monkeypatch):
+    """Whatever the unit of the numbers, and where nothing but zeros is asked for."""
+    index, queries = large
+    wanted = found(index, queries)
+    assert approximate(index, method="scan").recall == 1
+    assert [found(index, query[None])[0] for query in queries] == wanted
+    assert len(found(index, np.zeros((1, 24), np.float32))[0]) == 30
+    opened = Index.open(index.folder, index.encoder)
+    monkeypatch.setattr(nomination.Nominator, "file", property(crash))
+    assert found(opened, queries) == wanted
 
 
 def test_later_ones_are_found_and_deleted_ones_are_not(large):
@@ -262,5 +275,8 @@ def test_what_is_asked_for_is_checked(index, tmp_path, encoder, monkeypatch):
         approximate(index, contexts=CONTEXTS[:1])
     monkeypatch.setattr(module, "MOST_IN_GRAPH", 5)
     assert approximate(index).method == "ivf"
+    monkeypatch.setattr(module, "SCANNED", 1)
+    with pytest.raises(InputError, match=r"its model makes 1 vectors of a context, .*take hnsw or ivf"):
+        approximate(index, method="scan")
     with pytest.raises(InputError, match="0 replies and 0 contexts"):
         approximate(Index.build(encoder, [], tmp_path / "empty"))

@@ -1,8 +1,8 @@
 """An index answers exactly, brings payloads back, and refuses whatever is not what it was built from."""
 
-import dataclasses
-import hashlib
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from rejoinder.errors import InputError
 from rejoinder.ranker import ContextVectors, PolyEncoder
 from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import DTYPES, MANIFEST, read_manifest
+from rejoinder.retrieval.manifest import MANIFEST
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.segments import check_rows
 from tests.corpora.jobs import Watched
@@ -27,17 +27,15 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-FILES = {"float32": {"vectors.f32", "replies.jsonl", "offsets.i64"}}
-FILES["float16"] = FILES["float32"] | {"codes.f16"}
-FILES["int8"] = FILES["float32"] | {"codes.i8", "scales.f32"}
+FILES = {"vectors.f32", "replies.jsonl", "offsets.i64"}
 NOT_FINITE, MISSING = np.full((1, 3, 24), np.nan, np.float32), np.array([[1, 1, 0], [0, 0, 0]], bool)
 REPLIES = [f"reply {i}" for i in range(60)]
 CONTEXTS = [["reply 3", "reply 40"], ["reply 7"], ["one", "two", "three", "four"]]
 
 
-@pytest.fixture(params=DTYPES)
-def index(request, tmp_path, encoder):
-    return Index.build(encoder, TEXTS, tmp_path / "index", dtype=request.param, batch=7)
+@pytest.fixture
+def index(tmp_path, encoder):
+    return Index.build(encoder, TEXTS, tmp_path / "index", batch=7)
 
 
 def segment(index):
@@ -89,15 +87,14 @@ def test_mistake_8_an_index_of_another_model_is_refused_though_its_name_is_the_s
 
 
 def test_mistake_8_the_fingerprint_covers_model_and_candidates(tmp_path, encoder):
-    def fingerprint(name, encoder, replies, dtype="float32"):
-        return Index.build(encoder, replies, tmp_path / name, dtype=dtype).fingerprint
+    def fingerprint(name, encoder, replies):
+        return Index.build(encoder, replies, tmp_path / name).fingerprint
 
     first = fingerprint("1", encoder, ["a", "b"])
     assert fingerprint("2", encoder, ["a", "b"]) == first
     assert fingerprint("3", encoder, ["b", "a"]) != first
     assert fingerprint("4", encoder, ["a", Candidate("b", {"id": 1})]) != first
     assert fingerprint("5", HashEncoder("retrained"), ["a", "b"]) != first
-    assert fingerprint("6", encoder, ["a", "b"], "int8") != first
 
 
 DAMAGES = {
@@ -110,8 +107,8 @@ DAMAGES = {
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_damaged_file_is_refused_by_name(index, encoder, how):
-    assert {path.name for path in segment(index).iterdir()} == FILES[index.manifest.dtype]
-    for name in FILES[index.manifest.dtype]:
+    assert {path.name for path in segment(index).iterdir()} == FILES
+    for name in FILES:
         path = segment(index) / name
         content = path.read_bytes()
         DAMAGES[how](path)
@@ -151,20 +148,19 @@ def test_an_altered_reply_that_was_not_compared_is_noticed_when_it_is_read(index
         opened.search([["reply number 17"]])
 
 
-def test_an_8_bit_index_of_an_earlier_version_opens_and_is_replaced(tmp_path, encoder):
-    """It has one more file: how far each row's codes are from the row."""
-    index = Index.build(encoder, TEXTS, tmp_path / "index", dtype="int8")
-    (segment(index) / "errors.f32").write_bytes(content := bytes(4 * len(TEXTS)))
-    manifest = read_manifest(index.folder)
-    [record] = manifest.segments
-    files = record.files | {"errors.f32": (len(content), hashlib.sha256(content).hexdigest())}
-    dataclasses.replace(manifest, segments=(dataclasses.replace(record, files=files),)).write(index.folder)
-    opened = Index.open(index.folder, encoder, verify=True)
-    assert opened.search([["reply number 3"]], 1) == index.search([["reply number 3"]], 1)
-    opened.add(["one more"])
-    opened.delete([3])
-    assert len(Index.open(index.folder, encoder, verify=True)) == len(TEXTS)
+def test_an_index_in_8_bits_of_an_earlier_version_is_refused_and_replaced(index, encoder):
+    path = index.folder / MANIFEST
+    path.write_text(path.read_text().replace('"float32"', '"int8"'))
+    (segment(index) / "codes.i8").write_bytes(b"")
+    with pytest.raises(InputError, match=r"damaged \(.*'int8'.*\); build the index again"):
+        Index.open(index.folder, encoder)
     Index.build(encoder, ["new"], index.folder, overwrite=True)
+
+
+def test_search_needs_no_torch():
+    """Which takes seconds to import, and which a server of an exported model does without."""
+    code = "import sys, rejoinder.baselines.encoders, rejoinder.retrieval.index; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(("queries", "told"), [
@@ -191,8 +187,8 @@ def test_an_engine_encodes_in_order_and_changes_nothing(tmp_path):
     encoder = small_model(tmp_path / "model")
     engine = Watched()
     replies = [f"reply number {number} of {number % 7}" for number in range(100)]
-    here = Index.build(encoder, replies[:70], tmp_path / "here", batch=16, dtype="int8")
-    there = Index.build(encoder, replies[:70], tmp_path / "there", batch=16, dtype="int8", engine=engine)
+    here = Index.build(encoder, replies[:70], tmp_path / "here", batch=16)
+    there = Index.build(encoder, replies[:70], tmp_path / "there", batch=16, engine=engine)
     here.add(replies[70:], batch=16)
     there.add(replies[70:], batch=16, engine=engine)
     assert there.fingerprint == here.fingerprint
@@ -239,11 +235,10 @@ def wanted(encoder, texts, context, k):
 
 
 @pytest.mark.parametrize("kind", [HashPolyEncoder, DotEncoder])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_answers_are_those_of_the_model_also_after_adding_and_deleting(tmp_path, dtype, kind):
+def test_answers_are_those_of_the_model_also_after_adding_and_deleting(tmp_path, kind):
     encoder = kind()
     assert isinstance(encoder, PolyEncoder)
-    index = Index.build(encoder, REPLIES, tmp_path / "index", dtype=dtype, batch=7)
+    index = Index.build(encoder, REPLIES, tmp_path / "index", batch=7)
     for context, replies in zip(CONTEXTS, index.search(CONTEXTS, k=5), strict=True):
         assert [(reply.text, reply.score) for reply in replies] == wanted(encoder, REPLIES, context, 5)
     index.add(["reply 3 again", "one"])
@@ -281,14 +276,8 @@ def test_what_is_no_number_is_refused(tmp_path):
         def encode_responses(self, responses):
             return np.inf * super().encode_responses(responses)
 
-    class Huge(HashPolyEncoder):
-        def encode_responses(self, responses):
-            return np.float32(1e6) * super().encode_responses(responses)
-
     with pytest.raises(InputError, match=r"reply 0 has length .*diverged"):
         Index.build(Diverged(), REPLIES, tmp_path / "index")
-    with pytest.raises(InputError, match="too much for float16"):
-        Index.build(Huge(), REPLIES, tmp_path / "index", dtype="float16")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("No space left on device")])

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from rejoinder.errors import InputError
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import DTYPES
 from rejoinder.retrieval.reading import Candidate
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
@@ -35,14 +34,13 @@ def texts(value):
     }
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.lists(PAYLOADS, min_size=1, max_size=8), min_size=1, max_size=3), st.sets(st.integers(0, 23)),
     st.dictionaries(st.sampled_from(["team", "é"]), VALUES), st.integers(1, 9),
 )  # fmt: skip
-def test_a_filtered_search_is_a_search_filtered_afterwards(tmp_path_factory, dtype, parts, gone, where, k):
-    index = Index.build(HashEncoder(), [], tmp_path_factory.mktemp("where") / "index", dtype=dtype)
+def test_a_filtered_search_is_a_search_filtered_afterwards(tmp_path_factory, parts, gone, where, k):
+    index = Index.build(HashEncoder(), [], tmp_path_factory.mktemp("where") / "index")
     for part in parts:
         index.add([Candidate(f"{len(index) + i}", payload) for i, payload in enumerate(part)])
     index.delete(position for position in gone if position < index.manifest.end)

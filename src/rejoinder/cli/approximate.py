@@ -1,10 +1,10 @@
-"""`rejoinder index --approximate`: an index that need not look at every reply, and back to one that does."""
+"""`rejoinder index --approximate`: an index that is searched by a file of FAISS, and back to one that is not."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -25,19 +25,25 @@ Recall: TypeAlias = Annotated[
     float | None,
     typer.Option(metavar="R", help=f"With --approximate: wanted share of the 30 best; {RECALL} if not given."),
 ]
+Method: TypeAlias = Annotated[
+    Literal["hnsw", "ivf", "scan"] | None,
+    typer.Option(help="With --approximate: a graph; cells, if not given above 5M replies; or a scan of all in 8 bits."),
+]
 Data: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="DATA", help="With --approximate: conversations to tune and measure it with.")
 ]
 
 
-def check_search(approximate: bool | None, recall: float | None, data: Path | None) -> None:
+def check_search(approximate: bool | None, **options: object) -> None:
     """Refuse options that go with --approximate alone."""
-    for option, given in (("--recall", recall), ("--data", data)):
+    for option, given in options.items():
         if given is not None and not approximate:
-            raise InputError(f"{option} is of approximate search; give --approximate with it, or leave it out")
+            raise InputError(f"--{option} is of approximate search; give --approximate with it, or leave it out")
 
 
-def change_search(folder: Path, model: str | None, approximate: bool, recall: float | None, data: Path | None) -> Index:
+def change_search(
+    folder: Path, model: str | None, approximate: bool, recall: float | None, method: Method, data: Path | None
+) -> Index:
     """Make the search of an index approximate, or exact again; see `retrieval.approximate`."""
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.tasks import sample
@@ -58,7 +64,7 @@ def change_search(folder: Path, model: str | None, approximate: bool, recall: fl
         with track(f"Reading {data}") as advance:
             part = read_examples(data, "valid" if data.is_dir() else None)
             contexts = [example.context for example in sample(part, CONTEXTS, progress=advance)]
-    retrieval.approximate(opened, RECALL if recall is None else recall, contexts, track=track)
+    retrieval.approximate(opened, RECALL if recall is None else recall, contexts, method=method, track=track)
     return opened
 
 

@@ -6,11 +6,11 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from rejoinder.cli.approximate import Approximate, Data, Recall, change_search, check_search, describe_search
+from rejoinder.cli.approximate import Approximate, Data, Method, Recall, change_search, check_search, describe_search
 from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_engine, wants_ray
 from rejoinder.cli.rankers import counting, open_index, say_cuts
 from rejoinder.cli.shell import emit
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.reading import Candidate
     from rejoinder.retrieval.stores import Store
 
-Dtype = Literal["float32", "float16", "int8"]
 _MODEL = "A model folder, convert-small; or minilm, use, st:NAME. Not with --delete, --compact."
 
 
@@ -32,10 +31,6 @@ def index(
     model: Annotated[str | None, typer.Argument(help=_MODEL)] = None,
     replies: Annotated[
         Path | None, typer.Argument(help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples.")
-    ] = None,
-    dtype: Annotated[
-        Dtype | None,
-        typer.Option(help="What a search scans: float32; float16 takes half the memory, int8 a quarter."),
     ] = None,
     split: Annotated[Split | None, typer.Option(help="Of examples, only this part.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N replies.")] = None,
@@ -54,6 +49,7 @@ def index(
     ] = False,
     approximate: Approximate = None,
     recall: Recall = None,
+    method: Method = None,
     data: Data = None,
     store: Annotated[
         str | None,
@@ -77,33 +73,33 @@ def index(
     rejoinder index -o replies.index --approximate --data data/support
     """
     on_ray = wants_ray(where, address)
-    check_search(approximate, recall, data)
+    check_search(approximate, recall=recall, method=method, data=data)
     if delete or delete_id or compact:
         if model or append or reencode or overwrite or on_ray or approximate is not None:
             raise InputError("--delete and --compact take only -o INDEX; add or overwrite in a call of its own")
         emit(_change(output, delete or [], delete_id or [], compact), as_json, _text)
         return
     if replies is None and approximate is not None and not (append or reencode or overwrite or on_ray):
-        emit(_describe(change_search(output, model, approximate, recall, data)), as_json, _text)
+        emit(_describe(change_search(output, model, approximate, recall, method, data)), as_json, _text)
         return
     if model is None or replies is None:
         raise InputError("name a MODEL and its REPLIES, as in: rejoinder index runs/small/model replies.txt -o INDEX")
-    _check(append, overwrite, reencode, any((split, limit, deduplicate)), store, dtype is not None or bool(approximate))
+    _check(append, overwrite, reencode, any((split, limit, deduplicate)), store, bool(approximate))
     source = _Source(replies, split, limit, deduplicate)
     files = [path for path in Path(model).glob("*") if path.is_file()]
     with ray_engine(address, output, files) if on_ray else contextlib.nullcontext() as engine:
         if reencode:
-            result = _reencode(model, replies, output, dtype, overwrite, engine)
+            result = _reencode(model, replies, output, overwrite, engine)
         elif append:
-            result = _append(model, source, output, dtype, engine)
+            result = _append(model, source, output, engine)
         else:
-            result = _build(model, source, output, dtype or "float32", store, overwrite, engine)
+            result = _build(model, source, output, store, overwrite, engine)
     if approximate is not None:
-        result = _describe(change_search(output, model, approximate, recall, data), added=result["added"])
+        result = _describe(change_search(output, model, approximate, recall, method, data), added=result["added"])
     emit(result, as_json, _text)
 
 
-def _check(append: bool, overwrite: bool, reencode: bool, chosen: bool, store: str | None, formed: bool) -> None:
+def _check(append: bool, overwrite: bool, reencode: bool, chosen: bool, store: str | None, approximate: bool) -> None:
     """Refuse options that do not go together."""
     if append and overwrite:
         raise InputError("--append adds to the index, --overwrite replaces it; give one of them")
@@ -111,8 +107,8 @@ def _check(append: bool, overwrite: bool, reencode: bool, chosen: bool, store: s
         raise InputError(
             "--reencode keeps the replies as they are; leave --append, --split, --limit and the like out"
         )
-    if store and (append or reencode or formed):
-        raise InputError("--store is of a new index; leave --append, --reencode, --dtype and --approximate out")
+    if store and (append or reencode or approximate):
+        raise InputError("--store is of a new index; leave --append, --reencode and --approximate out")
 
 
 class _Source(NamedTuple):
@@ -141,7 +137,7 @@ class _Source(NamedTuple):
 
 
 def _build(
-    model: str, source: _Source, output: Path, dtype: Dtype, store: str | None, overwrite: bool, engine: Engine | None
+    model: str, source: _Source, output: Path, store: str | None, overwrite: bool, engine: Engine | None
 ) -> dict[str, Any]:
     from rejoinder.retrieval.index import Index, check_target
     from rejoinder.retrieval.segments import open_model
@@ -157,15 +153,13 @@ def _build(
         if store:
             built = Store.build(encoder, source.read(), output, store, **options)
         else:
-            built = Index.build(encoder, source.read(), output, dtype=dtype, **options)
+            built = Index.build(encoder, source.read(), output, **options)
     say_cuts(encoder, "replies")
     return _describe(built, added=total)
 
 
-def _append(model: str, source: _Source, output: Path, dtype: Dtype | None, engine: Engine | None) -> dict[str, Any]:
+def _append(model: str, source: _Source, output: Path, engine: Engine | None) -> dict[str, Any]:
     found = open_index(output, model)
-    if dtype not in (None, found.manifest.dtype):
-        raise InputError(f"{output} holds {found.manifest.dtype}, not {dtype}; leave --dtype out, or build it again")
     known = [candidate.text for _, candidate in found] if source.deduplicate else []
     with track("Encoding", total=source.total(known), unit="replies") as advance:
         added = found.add(source.read(known), progress=advance, engine=engine)
@@ -173,17 +167,14 @@ def _append(model: str, source: _Source, output: Path, dtype: Dtype | None, engi
     return _describe(found, added=len(added))
 
 
-def _reencode(
-    model: str, old: Path, output: Path, dtype: Dtype | None, overwrite: bool, engine: Engine | None
-) -> dict[str, Any]:
+def _reencode(model: str, old: Path, output: Path, overwrite: bool, engine: Engine | None) -> dict[str, Any]:
     from rejoinder.retrieval.index import Index, check_target
     from rejoinder.retrieval.segments import open_model
 
     check_target(output, overwrite=overwrite)
     found, encoder = Index.open(old), counting(open_model(model))
-    options: dict[str, Any] = {"dtype": dtype, "overwrite": overwrite, "engine": engine}
     with track("Encoding", total=len(found), unit="replies") as advance:
-        made = found.reencode(encoder, output, progress=advance, **options)
+        made = found.reencode(encoder, output, overwrite=overwrite, progress=advance, engine=engine)
     say_cuts(encoder, "replies")
     return _describe(made, added=len(made))
 
@@ -216,7 +207,6 @@ def _describe(found: Index | Store, *, added: int = 0, deleted: int = 0) -> dict
         "added": added,
         "deleted": deleted,
         "size": found.manifest.size,
-        "dtype": found.manifest.dtype,
         "approximate": describe_search(found),
         "bytes": sum(path.stat().st_size for path in found.folder.rglob("*") if path.is_file()),
         "model": found.manifest.model.name,
@@ -228,7 +218,7 @@ def _text(result: Mapping[str, Any]) -> str:
     facts = [f"{result['added']:,} added"] if 0 < result["added"] != result["replies"] else []
     facts += [f"{result['deleted']:,} deleted"] if result["deleted"] else []
     facts += [f"data of {result['removed']:,} removed"] if result.get("removed") else []
-    facts += [f"{result['replies']:,} replies", f"vectors of {result['size']} as {result['dtype']}"]
+    facts += [f"{result['replies']:,} replies", f"vectors of {result['size']}"]
     if found := result["approximate"]:
         facts += [f"search finds {found['recall']:.1%} of the 30 best ({found['measured_on']:,} contexts)"]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]

@@ -18,13 +18,23 @@ from rejoinder.progress import Track, no_track
 from rejoinder.ranker import Conversation, FloatArray
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import ApproximateRecord, Method
-from rejoinder.retrieval.nomination import FILE, LINKS, MEASURED_AT, TRAINED_ON, Nominator, cells, library
+from rejoinder.retrieval.nomination import (
+    FILE,
+    LINKS,
+    MEASURED_AT,
+    SCANNED,
+    TRAINED_ON,
+    Nominator,
+    cells,
+    library,
+    whole_numbers,
+)
 from rejoinder.retrieval.search import CONTEXTS_AT_ONCE, Found, Rows, search
 
 MEASURED_ON = 1000  # texts of replies, where no contexts are given
 MOST_IN_GRAPH = 5_000_000
 CARE = 40  # of the graph (efConstruction): more takes longer and finds no more
-LEAST_EFFORT = {"hnsw": 32, "ivf": 1}
+LEAST_EFFORT = {"hnsw": 32, "ivf": 1, "scan": 64}
 ROWS_AT_ONCE = 1 << 12
 
 
@@ -43,12 +53,12 @@ def approximate(
         recall: wanted share, on the average, of the `MEASURED_AT` best replies of an exact search.
         contexts: conversations as those that will be searched for. With half of them the search is tuned to the
             `recall`, on the others it is measured. None: texts of the replies, each as a message.
-        method: "hnsw" or "ivf"; None: the graph, or above `MOST_IN_GRAPH` replies the cells.
+        method: "hnsw", "ivf" or "scan"; None: the graph, or above `MOST_IN_GRAPH` replies the cells.
         track: shows the progress.
 
     Raises:
-        InputError: the recall is not above 0 and at most 1, there are fewer than two replies or contexts, or FAISS is
-            missing.
+        InputError: the recall is not above 0 and at most 1, there are fewer than two replies or contexts, a context has
+            too many vectors for a scan, or FAISS is missing.
     """
     if not 0 < recall <= 1:
         raise InputError(f"recall is {recall}; it goes from above 0 to 1")
@@ -59,6 +69,11 @@ def approximate(
     if min(len(index), len(contexts)) < 2:
         raise InputError(f"{index.folder}: {len(index)} replies and {len(contexts)} contexts; it needs two of each")
     vectors = index.encode_contexts(contexts)
+    if method == "scan" and (most := max(map(len, vectors))) >= SCANNED:
+        raise InputError(
+            f"{index.folder}: its model makes {most} vectors of a context, for which the exact search is faster than a "
+            "scan in 8 bits; take hnsw or ivf, or leave the search exact"
+        )
     record = index.replace_file(partial(_build, index.folder, vectors, recall, method, track))
     assert record is not None
     return record
@@ -80,9 +95,10 @@ def _build(
     count = sum(len(rows.vectors) for rows in segments)
     method = method or ("hnsw" if count <= MOST_IN_GRAPH else "ivf")
     file = _trained(method, segments, count)
+    largest = max(float(np.abs(some).max()) for some in _parts(segments)) if method == "scan" else None
     with track("Building", count, "replies") as advance:
         for some in _parts(segments):
-            file.add(some)
+            file.add(some if largest is None else whole_numbers(some, largest))
             advance(len(some))
     name = FILE.replace("*", secrets.token_hex(6))
     with atomic_file(folder / name) as part:
@@ -114,7 +130,7 @@ def _measured(
 
 def _recall(nominator: Nominator, segments: Sequence[Rows], contexts: Sequence[FloatArray], exact: Found) -> float:
     """Return the share of the best that are found, one equal to the last of them as good as that one."""
-    found = nominator.search(segments, contexts, MEASURED_AT)
+    found = [nominator.search(segments, [context], MEASURED_AT)[0] for context in contexts]  # many are not scanned
     shares = [(some >= all_[-1]).mean() for (_, some), (_, all_) in zip(found, exact, strict=True)]
     return float(np.mean(shares))
 
@@ -122,6 +138,9 @@ def _recall(nominator: Nominator, segments: Sequence[Rows], contexts: Sequence[F
 def _trained(method: Method, segments: Sequence[Rows], count: int) -> Any:
     faiss = library()
     size = segments[0].vectors.shape[1]
+    if method == "scan":
+        kind = faiss.ScalarQuantizer.QT_8bit_direct_signed
+        return faiss.IndexScalarQuantizer(size, kind, faiss.METRIC_INNER_PRODUCT)
     if method == "hnsw":
         file = faiss.IndexHNSWSQ(size, faiss.ScalarQuantizer.QT_8bit, LINKS, faiss.METRIC_INNER_PRODUCT)
         file.hnsw.efConstruction = CARE

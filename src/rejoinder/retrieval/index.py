@@ -5,7 +5,6 @@
         replies.jsonl            texts and payloads
         offsets.i64              where each reply begins
         vectors.f32              float32 vectors
-        codes.*, scales.f32      what a search scans instead (float16, int8)
     approximate-*.faiss          with which a search need not look at all replies; see `approximate`
     calibration.json             how probable it is that a best reply is right; see `confidence`
 
@@ -32,11 +31,9 @@ from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray, check_count
 from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.manifest import (
-    DTYPES,
     KIND,
     MANIFEST,
     ApproximateRecord,
-    Dtype,
     Manifest,
     Positions,
     model_record,
@@ -95,7 +92,7 @@ class _Selected:
 class Index(Searcher):
     """Encoded replies on disk. Make one with `Index.build` or `Index.open`.
 
-    >>> index = Index.build(model, ["Hello!", "At noon."], "replies.index", dtype="int8")  # doctest: +SKIP
+    >>> index = Index.build(model, ["Hello!", "At noon."], "replies.index")  # doctest: +SKIP
     >>> index.search([["When do we meet?"]], k=1)                                          # doctest: +SKIP
     """
 
@@ -115,7 +112,6 @@ class Index(Searcher):
         replies: Iterable[str | Candidate],
         folder: str | Path,
         *,
-        dtype: Dtype = "float32",
         batch: int = 1024,
         overwrite: bool = False,
         progress: Advance | None = None,
@@ -123,14 +119,13 @@ class Index(Searcher):
     ) -> Self:
         """Encode replies, `batch` at once, and write an index, whole or not at all.
 
-        A search scans `dtype`: float32, whose answers are exact; float16 (half the memory) or int8 (a quarter), which
-        nominate replies that the float32 vectors, beside on the disk, then score and order. Workers of an `engine` open
-        the model by its name and encode; None encodes here. `progress` gets the number of replies just encoded.
+        Workers of an `engine` open the model by its name and encode; None encodes here. `progress` gets the number of
+        replies just encoded.
 
         Raises:
             InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit vectors.
         """
-        with _written(encoder, folder, dtype, overwrite=overwrite) as (manifest, part):
+        with _written(encoder, folder, overwrite=overwrite) as (manifest, part):
             extend(manifest, part, encoder, replies, batch, progress, engine).write(part)
         return cls.open(folder, encoder, verify=False)
 
@@ -188,8 +183,7 @@ class Index(Searcher):
         """Return what the index is shown by."""
         manifest = self.manifest
         model = manifest.model.name or manifest.model.fingerprint[:12]
-        return {"folder": str(self.folder), "replies": len(self), "dtype": manifest.dtype, "size": manifest.size,
-                "model": model}  # fmt: skip
+        return {"folder": str(self.folder), "replies": len(self), "size": manifest.size, "model": model}
 
     def add(
         self,
@@ -242,7 +236,7 @@ class Index(Searcher):
         with self._change():
             old = self.manifest
             if len(old.segments) > 1 or old.deleted:
-                empty = Manifest(old.model, old.dtype, old.size)
+                empty = Manifest(old.model, size=old.size)
                 new = rewrite(empty, self.folder, self._segments, old.gone(), None, batch, progress)
                 new = replace(new, same_as=old.fingerprint)
                 new.write(self.folder)
@@ -255,7 +249,6 @@ class Index(Searcher):
         encoder: ResponseEncoder,
         folder: str | Path,
         *,
-        dtype: Dtype | None = None,
         batch: int = 1024,
         overwrite: bool = False,
         progress: Advance | None = None,
@@ -267,7 +260,7 @@ class Index(Searcher):
         """
         if Path(folder).exists() and Path(folder).samefile(self.folder):
             raise InputError(f"{folder} is the index itself; write beside it, and let that take its place")
-        with _written(encoder, folder, dtype or self.manifest.dtype, overwrite=overwrite) as (manifest, part):
+        with _written(encoder, folder, overwrite=overwrite) as (manifest, part):
             gone = self.manifest.gone()
             rewrite(manifest, part, self._segments, gone, encoder, batch, progress, engine).write(part)
         return type(self).open(folder, encoder, verify=False)
@@ -291,7 +284,7 @@ class Index(Searcher):
             if len(here := gone[(gone >= record.first) & (gone < record.end)]):
                 deleted = np.zeros(record.count, dtype=bool)
                 deleted[segment.rows(here)] = True
-            rows.append(Rows(end, segment.vectors, segment.arrays, deleted, record.longest))
+            rows.append(Rows(end, segment.vectors, deleted, record.longest))
             end += record.count
         if (built := manifest.approximate) is None:
             self._nominator = None
@@ -368,15 +361,11 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
 
 
 @contextlib.contextmanager
-def _written(
-    encoder: ResponseEncoder, place: str | Path, dtype: Dtype, *, overwrite: bool
-) -> Iterator[tuple[Manifest, Path]]:
+def _written(encoder: ResponseEncoder, place: str | Path, *, overwrite: bool) -> Iterator[tuple[Manifest, Path]]:
     """Yield the manifest of an empty index and the folder that becomes the index, whole or not at all."""
     folder = Path(place)
     check_encoder(encoder)
-    if dtype not in DTYPES:
-        raise InputError(f"dtype {dtype!r}: an index holds {', '.join(DTYPES)}")
     check_target(folder, overwrite=overwrite)
-    manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), dtype)
+    manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder))
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
         yield manifest, part

@@ -17,9 +17,7 @@ from rejoinder.arrays import ranges
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, parse_json
 
-Dtype: TypeAlias = Literal["float32", "float16", "int8"]
-DTYPES: tuple[Dtype, ...] = ("float32", "float16", "int8")
-Method: TypeAlias = Literal["hnsw", "ivf"]
+Method: TypeAlias = Literal["hnsw", "ivf", "scan"]
 Positions: TypeAlias = npt.NDArray[np.int64]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
@@ -89,7 +87,7 @@ class ApproximateRecord:
     digest: str  # its SHA-256
     method: Method
     count: Count  # it covers the first rows, so many
-    effort: Count  # of a search for the best 30: efSearch of a graph, nprobe of cells
+    effort: Count  # of a search for the best 30: efSearch of a graph, nprobe of cells, replies that a scan nominates
     wanted: float  # recall of the best 30, against the exact search
     recall: float  # the same as measured, on other contexts than the effort was chosen with
     measured_on: Count  # so many contexts
@@ -111,7 +109,7 @@ class Manifest:
     """What an index is made of."""
 
     model: ModelRecord
-    dtype: Dtype
+    dtype: Literal["float32"] = "float32"
     size: Count = 0  # of the vectors; 0 while there are none
     segments: tuple[SegmentRecord, ...] = ()  # by ascending first position, without gaps
     deleted: str = ""  # positions whose rows are still there but gone, as runs, ascending: "3,7-19,40"
@@ -126,7 +124,7 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that decides an answer: model, form, and the digests of vectors and replies."""
+        """SHA-256 of everything that decides an answer: the model, and the digests of vectors and replies."""
         content = self._content() | {"model": self.model.fingerprint}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

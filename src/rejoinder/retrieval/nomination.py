@@ -1,10 +1,12 @@
-"""Nomination: a graph or cells of FAISS name some replies, which the exact float32 vectors then score and order.
+"""Nomination: a file of FAISS names some replies, which the exact float32 vectors then score and order.
 
-The graph is HNSW (Malkov and Yashunin 2018), as in ACL19; the cells are those of a k-means (IVF). Both hold 8 bits for
-each number of a vector. What a search may cost, its *effort*, is how many replies it keeps in sight in the graph
-(efSearch), or how many cells it scans (nprobe). It grows with k, and with the share of replies that were deleted or do
-not pass a filter; where it would cost as much as a scan, all replies are scanned, as those always are that were added
-after the file was made.
+It is a graph, HNSW (Malkov and Yashunin 2018), as in ACL19; the cells of a k-means (IVF); or a scan, which looks at
+every reply. All hold 8 bits for each number of a vector; those of a scan are whole numbers, and so are its queries,
+since FAISS multiplies these in integers, exactly and in a third of the time of float32. What a search may cost, its
+*effort*, is how many replies it keeps in sight in the graph (efSearch), how many cells it visits (nprobe), or how many
+replies the scan nominates. It grows with k, and but for a scan with the share of replies that were deleted or do not
+pass a filter. Where the float32 vectors of all replies take no longer, those are searched, as they always are of
+replies that were added after the file was made.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ FILE = "approximate-*.faiss"
 MEASURED_AT = 30  # ACL19 gives the recall of the best 30
 LINKS = 32  # of a reply in the graph (M); twice as many in its lowest layer
 NOMINATED = 1.5  # replies that each vector of a context nominates for each one wanted: 8 bits misplace some
+SCANNED = 12  # vectors of contexts from which on one product with all float32 rows is faster than scans one by one
 TRAINED_ON = 64  # rows for each cell; FAISS wants 39 at least
 SMALL = 32 << 20  # bytes up to which a file is compared with its digest when it is opened: a tenth of a second
 _FEATURE = "approximate search (`rejoinder index -o INDEX --exact` goes back to the exact one)"
@@ -45,12 +48,15 @@ class Nominator:
         """Find what `search.search` finds, or nearly; `segments` are those of the index."""
         covered = [rows for rows in segments if rows.first < self.record.count]
         passing = sum(rows.present for rows in covered)
-        effort = self._effort(k, passing)
+        queries = np.concatenate(contexts)
+        effort = self._effort(k, passing, len(queries))
         if effort is None:
             return search(segments, contexts, k, minimum)
         nominated = max(math.ceil(NOMINATED * k), MEASURED_AT)
+        if self.record.method == "scan":
+            nominated, queries = effort, whole_numbers(queries, np.abs(queries).max(axis=1, keepdims=True))
         options = self._options(effort, covered if passing < self.record.count else [])
-        _, positions = self.file.search(np.concatenate(contexts), nominated, params=options)
+        _, positions = self.file.search(queries, nominated, params=options)
         rest = segments[len(covered) :]
         newer = search(rest, contexts, k) if rest else [(np.zeros(0, np.int64), np.zeros(0))] * len(contexts)
         found: Found = []
@@ -91,11 +97,12 @@ class Nominator:
             f"else `rejoinder index -o {self.folder} --approximate` makes the file again, --exact goes on without it"
         )
 
-    def _effort(self, k: int, passing: int) -> int | None:
-        """Return the effort of a search for k of those that pass; None: a scan costs no more."""
-        if not passing:
+    def _effort(self, k: int, passing: int, vectors: int) -> int | None:
+        """Return the effort of a search for k of those that pass; None: the float32 vectors of all cost no more."""
+        scan = self.record.method == "scan"
+        if not passing or (scan and vectors >= SCANNED):
             return None
-        more = max(1, k / MEASURED_AT) * self.record.count / passing
+        more = max(1, k / MEASURED_AT) * (1 if scan else self.record.count / passing)
         effort = math.ceil(self.record.effort * more)
         return effort if effort * cost(self.record.method, self.record.count) < self.record.count else None
 
@@ -107,7 +114,9 @@ class Nominator:
             chosen["sel"] = faiss.IDSelectorBitmap(np.packbits(~np.concatenate(gone), bitorder="little"))
         if self.record.method == "hnsw":
             return faiss.SearchParametersHNSW(efSearch=effort, **chosen)
-        return faiss.SearchParametersIVF(nprobe=effort, **chosen)
+        if self.record.method == "ivf":
+            return faiss.SearchParametersIVF(nprobe=effort, **chosen)
+        return faiss.SearchParameters(**chosen)
 
 
 def library() -> Any:
@@ -125,5 +134,10 @@ def cells(count: int) -> int:
 
 
 def cost(method: Method, count: int) -> float:
-    """Return how many products of a scan one step of effort costs, about: the neighbours of a reply, or a cell."""
-    return 2 * LINKS if method == "hnsw" else count / cells(count)
+    """Return how many products one step of effort costs, about: a reply's neighbours, a cell, an exact score."""
+    return {"hnsw": 2 * LINKS, "ivf": count / cells(count), "scan": 8}[method]
+
+
+def whole_numbers(vectors: FloatArray, largest: float | FloatArray) -> FloatArray:
+    """Return vectors as whole numbers from -127 to 127, which stands for the `largest`, in float32."""
+    return np.rint(vectors * (np.float32(127) / np.maximum(largest, np.float32(1e-30))))

@@ -2,24 +2,19 @@
 
 With l_i = y·c_i and p = softmax(l) the score of a reply y is sum_i p_i·l_i (POLY, section 4.4). Rows whose greatest l_i
 cannot reach the best k so far (allowing for rounding, `_rounding`) are left out before any softmax; what is left is
-scored again from the float32 rows in float64, in a fixed order: equal rows tie to the last bit, and ties go to the
-reply that came first. A scan of float16 rows or 8-bit codes nominates more replies than are wanted.
+scored again in float64, in a fixed order: equal rows tie to the last bit, and ties go to the reply that came first.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from rejoinder.processor import int8_products, row_products
 from rejoinder.ranker import FloatArray
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -31,8 +26,6 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 CONTEXTS_AT_ONCE, VECTORS_AT_ONCE = 128, 2048
 PRODUCTS_AT_ONCE = 1 << 19  # 2 MB
 ROWS_AT_ONCE, ROWS_AT_LEAST = 1 << 14, 1 << 8
-CONVERTED_AT_ONCE = 1 << 8  # rows of a small form that are converted to float32 at once
-NOMINATED, NOMINATED_AT_LEAST = 4, 64  # replies that a small form nominates for each one wanted, and at least
 PENDING_AT_MOST = 1 << 20  # replies kept for the second scoring: there can be many equal ones
 _UNIT_ROUNDOFF = 2.0**-24
 
@@ -43,8 +36,6 @@ class Rows:
 
     first: int
     vectors: Array
-    arrays: dict[str, Array] = field(default_factory=dict)
-    """A small form to scan instead: `codes` (n, d) in float16, or in 8 bits with `scales` (n,)."""
     deleted: Flags | None = None  # (n,): which rows are gone
     longest: float = 1.01  # bounds the length of a row
 
@@ -52,11 +43,6 @@ class Rows:
     def present(self) -> int:
         """The number of rows that are not gone."""
         return len(self.vectors) - (0 if self.deleted is None else int(self.deleted.sum()))
-
-
-def quantize(vectors: FloatArray, scales: FloatArray) -> npt.NDArray[np.int8]:
-    """Return 8-bit codes from -127 to 127 such that `vectors` is about scales·codes."""
-    return np.clip(np.rint(vectors / np.where(scales > 0, scales, np.float32(1))), -127, 127).astype(np.int8)
 
 
 def search(segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf) -> Found:
@@ -111,21 +97,13 @@ def _groups(contexts: Sequence[FloatArray], most: int) -> Iterator[_Queries]:
 
 
 class _Queries:
-    """The vectors of q contexts, M in all, ready to be multiplied with rows of each form."""
+    """The vectors of q contexts, M in all."""
 
     def __init__(self, contexts: Sequence[FloatArray]) -> None:
         self.contexts = contexts
         self.vectors = np.ascontiguousarray(np.concatenate(contexts), dtype=np.float32)
         ends = np.cumsum([len(vectors) for vectors in contexts]).tolist()
         self.parts = [slice(end - len(vectors), end) for end, vectors in zip(ends, contexts, strict=True)]
-        self.multiply = row_products(torch.from_numpy(self.vectors))
-
-    @functools.cached_property
-    def codes(self) -> tuple[Tensor, Tensor]:
-        """8-bit codes (M, d), and the scale of each context, (q,)."""
-        scales = np.array([np.abs(vectors).max() / 127 for vectors in self.contexts], dtype=np.float32)
-        of_vectors = np.repeat(scales, [len(vectors) for vectors in self.contexts])[:, None]
-        return torch.from_numpy(quantize(self.vectors, of_vectors)), torch.from_numpy(scales)
 
     def blocks(self, segment: Rows) -> Iterator[_Block]:
         size = max(ROWS_AT_LEAST, min(ROWS_AT_ONCE, PRODUCTS_AT_ONCE // len(self.vectors)))
@@ -133,43 +111,21 @@ class _Queries:
             rows = slice(start, min(start + size, len(segment.vectors)))
             deleted = None if segment.deleted is None else segment.deleted[rows]
             if deleted is None or not deleted.all():
-                yield _Block(self, segment.first + start, *self._products(segment, rows), deleted)
-
-    def _products(self, segment: Rows, rows: slice) -> tuple[Tensor, Tensor | None]:
-        """Return products (b, M), and what to multiply those with each context by, (q, b); None: nothing."""
-        if not segment.arrays:
-            return self.multiply(torch.from_numpy(segment.vectors[rows])), None
-        codes = torch.from_numpy(segment.arrays["codes"][rows])
-        if "scales" not in segment.arrays:
-            return self._converted(codes), None
-        scales = torch.from_numpy(segment.arrays["scales"][rows]).expand(len(self.contexts), -1)
-        vectors, query_scales = self.codes
-        if (products := int8_products(codes, vectors)) is not None:
-            return products, scales * query_scales[:, None]
-        return self._converted(codes), scales
-
-    def _converted(self, codes: Tensor) -> Tensor:
-        products = torch.empty((len(codes), len(self.vectors)))
-        buffer = torch.empty((CONVERTED_AT_ONCE, codes.shape[1]))
-        for start in range(0, len(codes), CONVERTED_AT_ONCE):
-            piece = codes[start : start + CONVERTED_AT_ONCE]
-            products[start : start + len(piece)] = self.multiply(buffer[: len(piece)].copy_(piece))
-        return products
+                yield _Block(self, segment.first + start, segment.vectors[rows], deleted)
 
 
 class _Block:
-    """Products (b, M) of rows from `first` on with the vectors of q contexts, to be multiplied by `scales` (q, b).
+    """Products (b, M) of rows from `first` on with the vectors of q contexts.
 
     `greatest`, (q, b), are each row's greatest products with a vector of each context; -inf for deleted rows.
     """
 
-    def __init__(
-        self, queries: _Queries, first: int, products: Tensor, scales: Tensor | None, deleted: Flags | None
-    ) -> None:
-        self.first, self.parts, self.products, self.scales = first, queries.parts, products, scales
-        self.single = products.shape[1] == len(self.parts)
-        greatest = products.T if self.single else torch.stack([products[:, part].amax(1) for part in self.parts])
-        self.greatest: FloatArray = (greatest if scales is None else greatest * scales).contiguous().numpy()
+    def __init__(self, queries: _Queries, first: int, rows: Array, deleted: Flags | None) -> None:
+        self.first, self.parts, self.products = first, queries.parts, rows @ queries.vectors.T
+        self.single = self.products.shape[1] == len(self.parts)
+        starts = [part.start for part in self.parts]
+        greatest = self.products if self.single else np.maximum.reduceat(self.products, starts, axis=1)
+        self.greatest: FloatArray = np.ascontiguousarray(greatest.T)
         if deleted is not None:
             self.greatest[:, deleted] = -np.inf
 
@@ -177,10 +133,9 @@ class _Block:
         """Return the scores of some of the rows for one context (in float32, as POLY's code attends)."""
         if self.single:
             return self.greatest[query, rows]
-        products = self.products[:, self.parts[query]][rows]
-        if self.scales is not None:
-            products = products * self.scales[query][rows][:, None]
-        scores: FloatArray = torch.softmax(products, 1).mul_(products).sum(1).numpy()
+        products = self.products[rows, self.parts[query]]
+        weights = np.exp(products - products.max(axis=1, keepdims=True))
+        scores: FloatArray = (weights * products).sum(axis=1) / weights.sum(axis=1)
         return scores
 
 
@@ -189,12 +144,11 @@ class _Best:
 
     def __init__(self, segments: Sequence[Rows], queries: _Queries, k: int) -> None:
         self.segments, self.queries, self.k = segments, queries, k
-        self.wanted = max(NOMINATED * k, NOMINATED_AT_LEAST) if any(each.arrays for each in segments) else k
         longest = max((segment.longest for segment in segments), default=0.0)
         largest = longest * np.linalg.norm(queries.vectors.astype(np.float64), axis=1)
         size, parts = queries.vectors.shape[1], queries.parts
         self.rounding = np.array([_rounding(size, largest[part]) for part in parts], dtype=np.float32)
-        self.best = np.full((len(queries.contexts), self.wanted), -np.inf, dtype=np.float32)  # scores so far
+        self.best = np.full((len(queries.contexts), self.k), -np.inf, dtype=np.float32)  # scores so far
         # No row that the scan scores below this is among the best.
         self.floor = np.full(len(queries.contexts), -np.inf, dtype=np.float32)
         self.pending: list[list[tuple[Positions, FloatArray]]] = [[] for _ in queries.contexts]
@@ -226,8 +180,8 @@ class _Best:
     def _guess_floor(self, block: _Block, query: int) -> None:
         """Take the floor from the rows with the greatest products: there are as many with such scores."""
         greatest = block.greatest[query]
-        if len(greatest) > self.wanted:
-            top = np.argpartition(greatest, -self.wanted)[-self.wanted :]
+        if len(greatest) > self.k:
+            top = np.argpartition(greatest, -self.k)[-self.k :]
             if greatest[top].min() > -np.inf:  # none of them was deleted
                 self.floor[query] = block.scores(query, top).min() - self.rounding[query]
 

@@ -1,4 +1,4 @@
-"""A segment of an index: float32 vectors, a small form of them, and the replies; memory-mapped; see `writing`."""
+"""A segment of an index: float32 vectors and the replies, memory-mapped; see `writing`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,13 @@ import numpy as np
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, parse_json
 from rejoinder.ranker import Context, ContextVectors, FloatArray
-from rejoinder.retrieval.manifest import Dtype, Manifest, Positions, read_runs
+from rejoinder.retrieval.manifest import Manifest, Positions, read_runs
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Array, Flags
 
 REPLIES, OFFSETS, VECTORS = "replies.jsonl", "offsets.i64", "vectors.f32"
-SMALL_FORMS: dict[Dtype, dict[str, tuple[str, str]]] = {  # array: its file and type
-    "float32": {},
-    "float16": {"codes": ("codes.f16", "<f2")},
-    "int8": {"codes": ("codes.i8", "|i1"), "scales": ("scales.f32", "<f4")},
-}
 FILES = (REPLIES, OFFSETS, VECTORS, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
-"""All files that a segment may have; earlier versions wrote the last one."""
+"""All files that a segment may have; earlier versions wrote the last four."""
 _LONGEST_UNIT = 1.01  # a model that normalises in 16 bits may miss 1 by a little
 
 
@@ -134,8 +129,6 @@ class Segment:
         self.folder = index / record.name
         self.check_files(content=verify)
         self.vectors = self._map(VECTORS, "<f4", (record.count, manifest.size))
-        shapes = {"codes": (record.count, manifest.size), "scales": (record.count,)}
-        self.arrays = {key: self._map(*file, shapes[key]) for key, file in SMALL_FORMS[manifest.dtype].items()}
         self._offsets = self._map(OFFSETS, "<i8", (record.count + 1,))
         self._replies = self._map(REPLIES, "|u1", (record.files.get(REPLIES, (0, ""))[0],))
         self._columns: dict[str, tuple[dict[str, int], Array]] = {}
@@ -215,6 +208,5 @@ class Segment:
             raise InputError(f"{self.folder / name} does not fit the manifest; build the index again")
         if not expected:  # all replies are gone
             return np.zeros(shape, dtype=kind)
-        # Copy-on-write instead of read-only: PyTorch warns about arrays that it could not write to. Nobody writes.
         # As a plain array, which is faster to index.
-        return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="c", shape=shape))
+        return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="r", shape=shape))

@@ -92,7 +92,7 @@ class Store(Searcher):
         check_target(folder, overwrite=overwrite)
         old = read_manifest(folder).store if folder.exists() and any(folder.iterdir()) else None
         record = StoreRecord("" if address == EMBEDDED else address, f"rejoinder_{secrets.token_hex(8)}")
-        manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), "float32", store=record)
+        manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), store=record)
         with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
             manifest.write(part)
             made = cls(part, manifest, encoder)

@@ -20,14 +20,13 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
 from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray, check_count
-from rejoinder.retrieval.manifest import Dtype, Manifest, SegmentRecord, write_runs
+from rejoinder.retrieval.manifest import Manifest, SegmentRecord, write_runs
 from rejoinder.retrieval.nomination import FILE
 from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import Array, quantize
+from rejoinder.retrieval.search import Array
 from rejoinder.retrieval.segments import (
     OFFSETS,
     REPLIES,
-    SMALL_FORMS,
     VECTORS,
     ResponseEncoder,
     Segment,
@@ -40,7 +39,6 @@ Texts: TypeAlias = Iterator[tuple[list[bytes], list[str]]]
 """Of each batch of replies what is stored, and the texts."""
 Batches: TypeAlias = Iterator[tuple[list[bytes], FloatArray]]
 """Of each batch of replies what is stored, and the vectors."""
-_LARGEST_HALF = 65_504
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -108,18 +106,6 @@ def sweep(folder: Path, manifest: Manifest) -> None:
                 remove(path)
 
 
-def small_form(vectors: FloatArray, dtype: Dtype) -> dict[str, Array]:
-    """Return what a search scans instead of float32 rows (n, d); see `search.Rows.arrays`."""
-    if dtype == "float32":
-        return {}
-    if dtype == "float16":
-        if (largest := np.abs(vectors).max(initial=0)) >= _LARGEST_HALF:
-            raise InputError(f"a vector holds {largest:.4g}, too much for float16; use float32 or int8")
-        return {"codes": vectors.astype("<f2")}
-    scales = np.abs(vectors).max(axis=1, initial=0.0).astype("<f4") / np.float32(127)
-    return {"codes": quantize(vectors, scales[:, None]), "scales": scales}
-
-
 def longest_of(vectors: Array) -> float:
     """Return the greatest length of rows (n, d), rounded up a little."""
     return float(np.linalg.norm(vectors.astype(np.float64), axis=1).max(initial=0)) * (1 + 1e-6)
@@ -159,11 +145,10 @@ def _write_segment(
     folder: Path, name: str, batches: Batches, manifest: Manifest, *, unit: bool, holes: str, progress: Advance | None
 ) -> tuple[SegmentRecord, int]:
     """Write batches to a folder that will be called `name`; return the segment's record, and the vectors' size."""
-    form, first = SMALL_FORMS[manifest.dtype], manifest.end
+    first = manifest.end
     count, end, size, longest = 0, 0, manifest.size, 0.0
     with contextlib.ExitStack() as stack:
-        names = [REPLIES, OFFSETS, VECTORS, *(file for file, _ in form.values())]
-        files = {file: stack.enter_context((folder / file).open("wb")) for file in names}
+        files = {file: stack.enter_context((folder / file).open("wb")) for file in (REPLIES, OFFSETS, VECTORS)}
         files[OFFSETS].write(np.zeros(1, dtype="<i8").tobytes())
         for lines, encoded in batches:
             vectors = check_rows(encoded, "reply", first + count, unit=unit)
@@ -171,13 +156,11 @@ def _write_segment(
             files[REPLIES].writelines(lines)
             files[OFFSETS].write(ends.tobytes())
             files[VECTORS].write(vectors.astype("<f4", copy=False).tobytes())
-            for key, array in small_form(vectors, manifest.dtype).items():
-                files[form[key][0]].write(array.astype(form[key][1], copy=False).tobytes())
             count, end, size = count + len(lines), int(ends[-1]), vectors.shape[1]
             longest = max(longest, longest_of(vectors))
             if progress is not None:
                 progress(len(lines))
-    sizes = {file: ((folder / file).stat().st_size, file_digest(folder / file)) for file in names}
+    sizes = {file: ((folder / file).stat().st_size, file_digest(folder / file)) for file in files}
     return SegmentRecord(name, first, count, sizes, longest, holes), size
 
 
