@@ -4,7 +4,8 @@ Each server holds the same replies and gets the same conversations, one after th
 this machine, with the load generator beside it: the cores are shared. One of them answers the same to everything, which
 is what HTTP alone allows. Then ours alone: one request at a time, half the greatest load, three times the greatest load
 until so many requests have been made, and a start with a large index. The throughput of the library is that of one
-process which searches the same texts in batches of the mean size that the server reached.
+process which searches the same texts in batches of the mean size that the server reached. Without PyTorch the server
+computes with the model's ONNX folder.
 
     python benchmarks/serving.py
 """
@@ -35,6 +36,7 @@ import torch
 
 from common import write_result
 from encoding import chat
+from rejoinder.models.export import export_onnx
 
 HEADER = "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n"
 TURNS = 3
@@ -66,14 +68,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         index = str(Path(folder) / "index")
         build(distinct[: options.candidates], index)
-        result = race(index, contexts, options)
+        onnx = str(Path(folder) / "onnx")
+        export_onnx("convert-small", onnx)
+        result = race(index, onnx, contexts, options)
         show(result)
         result |= alone(index, contexts)
         with serving(ours(index)) as server:
             result |= loads(server, contexts, result["rejoinder"]["per_second"], options)
         many = str(Path(folder) / "many")
         build(distinct[: options.many], many)
-        result["start_seconds"] = start(many, contexts)
+        result["start_seconds"] = start(ours(many), contexts)
+        result["start_without_pytorch_seconds"] = start(ours(many, "--model", onnx), contexts)
     show(result)
     write_result("serving", {**{k: v for k, v in vars(options).items() if k not in ("be", "index")}, **result})
 
@@ -117,9 +122,9 @@ class Server:
         return sum(int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) for status in statuses) / 1024
 
 
-def ours(index: str) -> list[str]:
+def ours(index: str, *options: str) -> list[str]:
     """The command of our server."""
-    return [sys.executable, "-m", "rejoinder", "serve", index, "--port", "0", "--json"]
+    return [sys.executable, "-m", "rejoinder", "serve", index, "--port", "0", "--json", *options]
 
 
 def peer(name: str, index: str) -> list[str]:
@@ -267,10 +272,11 @@ async def load(
     return result
 
 
-def race(index: str, contexts: Sequence[Sequence[str]], options: argparse.Namespace) -> dict[str, Any]:
+def race(index: str, onnx: str, contexts: Sequence[Sequence[str]], options: argparse.Namespace) -> dict[str, Any]:
     """The greatest load of each server, two turns each, and the library's own speed."""
     result: dict[str, Any] = {}
-    commands = {"rejoinder": ours(index), "rejoinder, 2 workers": [*ours(index), "--workers", "2"]}
+    commands = {"rejoinder": ours(index), "rejoinder, 2 workers": ours(index, "--workers", "2")}
+    commands["rejoinder, without PyTorch"] = ours(index, "--model", onnx)
     commands |= {shown: peer(name, index) for name, shown in PEERS.items()}
     for name, command in commands.items():
         with serving(command) as server:
@@ -341,12 +347,12 @@ def loads(
     return {"half_load": half.facts(), "overload": over.facts(), "memory": memory}
 
 
-def start(folder: str, contexts: Sequence[Sequence[str]]) -> float:
+def start(command: Sequence[str], contexts: Sequence[Sequence[str]]) -> float:
     """Seconds from the command to its first answer; the least of three."""
     seconds = []
     for _ in range(3):
         begin = time.perf_counter()
-        with serving(ours(folder)) as server:
+        with serving(command) as server:
             asyncio.run(load(server.port, contexts, 1, 0))
             seconds.append(time.perf_counter() - begin)
     return min(seconds)

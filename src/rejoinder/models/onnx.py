@@ -6,6 +6,7 @@ conversation. Large tables are in the trunk, so that no number is there twice.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,8 @@ def open_program(path: Path, threads: int | None = None) -> Callable[..., list[A
     except ImportError:
         raise MissingExtraError("an ONNX folder", "runtime") from None
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or 0
+    given = os.environ.get("OMP_NUM_THREADS", "")  # onnxruntime itself does not ask
+    options.intra_op_num_threads = threads or (int(given) if given.isdigit() else 0)
     # The threads of one file's session would otherwise keep a core busy while another one's compute.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -74,7 +76,7 @@ class OnnxEncoder(TextEncoder):
 
     Args:
         folder: what `rejoinder export MODEL --onnx` or `rejoinder intents export` wrote.
-        threads: processor threads to use; None leaves onnxruntime's own choice.
+        threads: processor threads to use; None: `OMP_NUM_THREADS`, or onnxruntime's own choice.
 
     Raises:
         InputError: the folder is incomplete or altered, or of another version, or onnxruntime is not there.
