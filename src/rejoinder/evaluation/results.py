@@ -324,6 +324,13 @@ SECTIONS = {
                             number(figures["rows"][0]["ms"] / row["ms"], 0)] for row in figures["rows"])],
         [_recall_latency],
     ),
+    "exact_search": Section(
+        "A scan of all replies in 8 bits",
+        "Medians of one query at a time, the ten best, in ms; how often they are the very ones of float32.",
+        lambda figures: [["replies", "numbers", *figures["rows"][0]["ms"], "times as fast as FAISS", "the very ten"],
+                         *([f"{row['replies']:,}", str(row["size"]), *(number(ms, 1) for ms in row["ms"].values()),
+                            number(row["times FAISS"], 2), f"{row['same ten']:.1%}"] for row in figures["rows"])],
+    ),
     "poly_scoring": Section("Poly-encoder scoring", "Ratios of times.", _poly),
     "reply_speed": Section(
         "Time to pick a reply",
