@@ -3,7 +3,7 @@
     make demo, then: python benchmarks/quality.py demo/data --run demo/scratch --run demo/tuned
 
 1-of-100 on the same examples for all. Speed: three times 640 distinct replies of these examples, encoded at once, the
-best of the three. Size: the file of the weights, if there is one. Of the runs also their validation while training.
+best of the three. Size: the files of the weights, if there are any. Of the runs also their validation while training.
 `bi-base` encodes a hundredth as many texts a second as `convert-small`: --system bi-base, if it is to be measured. The
 file is written anew after each system.
 """
@@ -78,7 +78,7 @@ def weights(name: str) -> int | None:
         folder = Path(name) if Path(name).is_dir() else bundled.weights(name).folder or Path()
     else:
         return None
-    return max(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.suffix in (".safetensors", ".npz"))
 
 
 def curve(run: Path) -> list[dict[str, float]]:

@@ -34,7 +34,8 @@ from tests.training.tiny import write_data
 from tests.training.transformers import OF_RECIPES, write_checkpoint
 
 ROOT = Path(__file__).parents[1]
-TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "recipes").rglob("*.toml"))]
+DOCS = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "results").glob("*.md"))]
+TEXTS = [ROOT / "README.md", *DOCS, *sorted((ROOT / "recipes").rglob("*.toml"))]
 FILES = [path for path in TEXTS if path.suffix == ".toml" and path.parent.name not in ("corpus", "tables")]
 PLANS = [path for path in FILES if "row" in tomllib.loads(path.read_text(encoding="utf-8"))]
 OF_PAPERS = [path for path in PLANS if not path.stem.endswith(("-small", "-quick", "hard-negatives"))]

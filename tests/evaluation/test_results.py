@@ -1,4 +1,4 @@
-"""The page of stored figures: made of the files alone, and the same as the one that is in docs/."""
+"""The pages of stored figures: made of the files alone, and the same as those in docs/."""
 
 import json
 import sys
@@ -8,15 +8,15 @@ import pytest
 
 from rejoinder.cli import main
 from rejoinder.errors import InputError
-from rejoinder.evaluation.results import SECTIONS, page, read_figures, table, write_results
+from rejoinder.evaluation.results import SECTIONS, pages, read_figures, section, table, write_results
 
 ROOT = Path(__file__).parents[2]
 STORED = read_figures(ROOT / "benchmarks" / "results")
 
 
-def test_the_page_in_docs_is_that_of_the_stored_figures():
-    there = (ROOT / "docs" / "results" / "tables.md").read_text(encoding="utf-8")
-    assert there == page(STORED), "run: rejoinder results benchmarks/results -o docs/results"
+def test_the_pages_in_docs_are_those_of_the_stored_figures():
+    there = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "results").glob("*.md")}
+    assert there == pages(ROOT / "benchmarks" / "results"), "run: rejoinder results benchmarks/results -o docs/results"
     pictures = {f"{name}.svg" for name in STORED if name in SECTIONS and SECTIONS[name].panels}
     assert {path.name for path in (ROOT / "docs" / "results").glob("*.svg")} == pictures
 
@@ -36,6 +36,13 @@ def test_a_file_that_nobody_knows_is_shown_by_its_keys():
     assert table("mine", {"date": "2026", "rows": {"a b": {"ms": 1.23456, "turns": [1, 2.0]}, "c": [{"x": None}]}}) == (
         "|  |  |\n| --- | ---: |\n| rows, a b, ms | 1.235 |\n| rows, a b, turns | 1, 2 |\n| rows, c 1, x | None |\n"
     )
+
+
+def test_what_was_recorded_is_shown_as_it_is():
+    recorded = {"title": "Mine", "about": "Of two.", "date": "2026-11-23", "cpu": "Z80", "cores": 1, "command": "a\nb"}
+    text = section("mine", recorded | {"columns": ["", "ms"], "rows": [["one", "1.50"]]})
+    table = "|  | ms |\n| --- | ---: |\n| one | 1.50 |\n"
+    assert text == f"## Mine\n\nOf two.\n\n{table}\nRecorded on Z80, 1 cores, 2026-11-23:\n```\na\nb\n```\n"
 
 
 def test_the_verb_writes_page_and_pictures(tmp_path, monkeypatch, capsys):

@@ -12,8 +12,11 @@ from rejoinder.cli.shell import emit
 
 
 def results(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Files of figures, as benchmarks write them.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where page and pictures go.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="Files of figures, as benchmarks write them; in recorded/ those copied."),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where pages and pictures go.")],
     as_json: Json = False,
 ) -> None:
     """Make tables and pictures of the figures that benchmarks have stored (extra plots).

@@ -1,7 +1,8 @@
-"""One page of tables and pictures out of the files that the benchmarks leave (benchmarks/results/*.json).
+"""Pages of tables and pictures out of the files that the benchmarks leave (benchmarks/results/*.json).
 
-A figure is written once, in its file: the page is made of the files alone. What the papers have stands beside it, and
-says so where the data differ.
+A figure is written once, in its file: the pages are made of the files alone. What the papers have stands beside it, and
+says so where the data differ. The folder's own folder `recorded` has what other commands printed: a file gives its
+title, what there is to say about it, the command, where and when it ran, and the table's columns and rows as they were.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from rejoinder.files import atomic_file, parse_json
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PAGE = "tables.md"
 CIRCUMSTANCES = ("date", "command", "cpu", "cores", "python", "torch")
 Json: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = list[list[str]]
@@ -58,16 +58,15 @@ def percent(value: Sequence[float]) -> str:
 
 
 def write_results(folder: Path, output: Path) -> list[Path]:
-    """Write the page of a folder's files, with its pictures as SVG; return what was written.
+    """Write the pages of a folder's files, with their pictures as SVG; return what was written.
 
     Raises:
         InputError: there is no file of figures.
         MissingExtraError: matplotlib is missing.
     """
-    figures = read_figures(folder)
-    text = page(figures)
+    figures, texts = read_figures(folder), pages(folder)
     output.mkdir(parents=True, exist_ok=True)
-    written = [output / PAGE]
+    written = [output / name for name in texts]
     for name in figures:
         if name in SECTIONS and (panels := SECTIONS[name].panels):
             figure, axes = plots.new_grid(len(panels), 4.6 * len(panels), 3.6)
@@ -76,8 +75,9 @@ def write_results(folder: Path, output: Path) -> list[Path]:
             written.append(output / f"{name}.svg")
             with atomic_file(written[-1]) as part:
                 plots.save_figure(figure, part, "svg")
-    with atomic_file(written[0]) as part:
-        part.write_text(text, encoding="utf-8")
+    for name, text in texts.items():
+        with atomic_file(output / name) as part:
+            part.write_text(text, encoding="utf-8")
     return written
 
 
@@ -94,21 +94,31 @@ def read_figures(folder: Path) -> dict[str, Json]:
     return figures
 
 
-def page(figures: Mapping[str, Json]) -> str:
-    """Return the page: the sections that are known in their order, then other files as they are."""
+def pages(folder: Path) -> dict[str, str]:
+    """Return the pages by their names: what benchmarks wrote, then what was recorded, if anything was."""
     made = "by `rejoinder results benchmarks/results -o docs/results`"
+    head = f"# Tables\n\nMade of the files in benchmarks/results {made}; each names the command that measures it anew."
+    texts = {"tables.md": f"{head}\n\n{sections(read_figures(folder))}"}
+    if (recorded := folder / "recorded").is_dir():
+        head = f"# Recorded tables\n\nMade of the files in benchmarks/results/recorded {made}. No program wrote"
+        head += " these files: their figures were copied from what the command below a table printed."
+        texts["recorded.md"] = f"{head}\n\n{sections(read_figures(recorded))}"
+    return texts
+
+
+def sections(figures: Mapping[str, Json]) -> str:
+    """Return the sections that are known in their order, then other files as they are."""
     names = [*(name for name in SECTIONS if name in figures), *(name for name in figures if name not in SECTIONS)]
-    head = (
-        f"# Tables\n\nMade of the files in benchmarks/results {made}; each names the command that measures it anew.\n"
-    )
-    return "\n".join([head, *(section(name, figures[name]) for name in names)])
+    return "\n".join(section(name, figures[name]) for name in names)
 
 
 def section(name: str, figures: Json) -> str:
     """Return a file's section."""
-    known = SECTIONS.get(name) or Section(name.replace("_", " ").capitalize(), "", everything)
-    date, cpu = str(figures.get("date", ""))[:10], figures.get("cpu", "")
-    made = f"`{figures.get('command', name)}`, {cpu}, {figures.get('cores', '?')} cores, {date}.\n"
+    about = str(figures.get("about", ""))
+    known = SECTIONS.get(name) or Section(figures.get("title", name.replace("_", " ").capitalize()), about, everything)
+    command, cpu = figures.get("command", name), figures.get("cpu", "")
+    made = f"{cpu}, {figures.get('cores', '?')} cores, {str(figures.get('date', ''))[:10]}"
+    made = f"Recorded on {made}:\n```\n{command}\n```\n" if "columns" in figures else f"`{command}`, {made}.\n"
     parts = [f"## {known.title}\n", *([f"{known.about}\n"] if known.about else []), table(name, figures), made]
     if known.panels:
         parts.insert(2, f"![{known.title}]({name}.svg)\n")
@@ -118,6 +128,8 @@ def section(name: str, figures: Json) -> str:
 def table(name: str, figures: Json) -> str:
     """Return a file's table."""
     try:
+        if "columns" in figures:
+            return markdown_table([figures["columns"], *figures["rows"]])
         return markdown_table(SECTIONS[name].rows(figures) if name in SECTIONS else everything(figures))
     except (KeyError, IndexError, TypeError) as error:
         raise InputError(

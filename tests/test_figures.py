@@ -1,0 +1,111 @@
+"""The figures in documents: a paragraph's are those of the stored files whose tables it or its section links to."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rejoinder.evaluation.results import SECTIONS, read_figures, section
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "benchmarks" / "results"
+STORED = {"tables": read_figures(FOLDER), "recorded": read_figures(FOLDER / "recorded")}
+FIGURE = re.compile(r"(?<![\w.,@/-])[-+]?(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?=M?(?![-\w]|[.,]\d))")
+IN_WORDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
+UNITS = (  # of numbers that a program wrote: as they are, shares in %, ms in s, bytes in MB, and for which sizes
+    (1, 0, 1e15), (100, 0, 1), (1e-3, 100, 1e5), (1e-6, 1e5, 1e15),
+)  # fmt: skip
+ELSEWHERE = re.compile(r"`[^`]*`|\]\(.*?\)|<!--.*?-->|^---.*?^---|^#.*?$", re.DOTALL | re.MULTILINE)
+NO_FIGURE = re.compile(r"(?:Zen|Python|Beam|Kubernetes|Tables?|figure|et al\.) \d[\d.]*")
+LINK = re.compile(r"results/(tables|recorded)\.md#([\w-]+)")
+CARD = {"", "Limits", "Training data"}  # sizes, and counts of the corpus, of which scripts/model_card.py makes it
+FREE = {  # sections with figures that are no measurements, or that are measured elsewhere
+    "README.md": set(),
+    "docs/index.md": set(),
+    "docs/results.md": set(),
+    "docs/scale.md": {
+        "How it goes",
+        "Exact search in 8 bits",
+        "A million, a hundred million, ten thousand million replies",
+    },
+    "docs/deploy.md": {"", "A container", "Updates without downtime", "What to watch"},
+    "docs/model-card.md": CARD,
+    "src/rejoinder/weights/convert-small/README.md": CARD,
+    "weights/bi-base/rejoinder_bi_base/model/README.md": {"", "Limits"},
+}
+
+
+def anchor(name: str, figures: dict[str, Any]) -> str:
+    title = SECTIONS[name].title if name in SECTIONS else figures.get("title", name.replace("_", " "))
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+FILES = {
+    (page, anchor(name, figures)): [figures, section(name, figures)]  # where what the papers have stands too
+    for page, files in STORED.items()
+    for name, figures in files.items()
+}
+
+
+def sections(text: str) -> Iterator[tuple[str, str]]:
+    """The title of each section, none for what stands above the first, and its text without blocks of code."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    starts = [0, *(found.start() for found in re.finditer(r"^## ", text, re.MULTILINE)), len(text)]
+    for start, end in pairwise(starts):
+        yield (re.match(r"## (.*)", text[start:end]) or ["", ""])[1], text[start:end]
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """Every number below a value, as it may be printed before it is rounded."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from numbers(each)
+    elif isinstance(value, str):
+        yield from (float(found.replace(",", "")) for found in IN_WORDS.findall(value))
+    elif isinstance(value, int | float):
+        yield from (abs(value) * factor for factor, least, most in UNITS if least <= abs(value) <= most)
+
+
+def unknown(text: str, stored: Any) -> list[str]:
+    """The figures of a text that are not stored; those of a table's line must stand in one line."""
+    anywhere = set(numbers(stored))
+    lines = [set(numbers(line)) for _, shown in stored for line in shown.splitlines() if line.startswith("|")]
+    faults = []
+    for line in NO_FIGURE.sub("", ELSEWHERE.sub("", text)).splitlines():
+        known, figures = lines or [set()] if line.startswith("|") else [anywhere], list(FIGURE.finditer(line))
+        faults += min(([figure[0] for figure in figures if not is_in(figure, each)] for each in known), key=len)
+    return faults
+
+
+def is_in(found: re.Match[str], known: set[float]) -> bool:
+    """Whether a figure is among the known ones, to the places that are printed."""
+    figure, half = float(found[1].replace(",", "") + (found[2] or "")), 10.0 ** -max(len(found[2] or "") - 1, 0) / 2
+    return any(abs(each - figure) <= half + 1e-9 for each in known)
+
+
+@pytest.mark.parametrize("page", FREE)
+def test_a_figure_is_stored(page):
+    faults = []
+    for title, text in sections((ROOT / page).read_text(encoding="utf-8")):
+        links = LINK.findall(text)
+        if links or title not in FREE[page]:
+            for part in re.split(r"\n\n|\n(?=- )", text):
+                files = [FILES[link] for link in LINK.findall(part) or links]
+                faults += [f"{title}: no table that is linked here has {each}" for each in unknown(part, files)]
+    assert not faults, "\n".join(faults)
+
+
+def test_a_changed_digit_is_found():
+    figures = {"rows": {"ours": {"share": 0.4567, "bytes": 13_400_000}}, "about": "1,234 examples, -0.5 [-1.2, +0.3]"}
+    stored = [(figures, "| a | 1.5 [1.2, 1.8] |\n| b | 2.5 [2.2, 2.8] |")]
+    said = "45.7 %, 13.4 MB of 1,234: -0.5 [-1.2, +0.3] in `9.9` on 2026-11-23, see Table 7"
+    assert not unknown(said, stored)
+    for right, wrong in (("45.7", "45.6"), ("13.4", "13.5"), ("1,234", "1,235"), ("-0.5", "-0.6"), ("+0.3", "+0.2")):
+        assert unknown(said.replace(right, wrong), stored) == [wrong]
+    assert not unknown("| **B** | 2.5 [2.2, 2.8] |", stored)
+    assert unknown("| **B** | 2.5 [2.2, 1.8] |", stored) == ["1.8"]
