@@ -89,7 +89,7 @@ class EmbeddingsRequest(_Request):
     input_type: Literal["query", "document"] = "query"
     """Which side of the model encodes: query, what is said to us; document, what we reply."""
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: int | None = None
+    dimensions: Annotated[int, Field(ge=1)] | None = None
     """As many as the model has."""
     user: Label | None = None
     """Whose request it is, which OpenAI's clients may say; nothing depends on it."""
