@@ -28,7 +28,6 @@ FREE = {  # sections with figures that are no measurements, or that are measured
     "docs/results.md": set(),
     "docs/scale.md": {
         "How it goes",
-        "Exact search in 8 bits",
         "A million, a hundred million, ten thousand million replies",
     },
     "docs/deploy.md": {"", "A container", "Updates without downtime", "What to watch"},
