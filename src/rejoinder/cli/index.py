@@ -69,7 +69,7 @@ def index(
     Replies for several machines are in a Milvus server (extra milvus):
     rejoinder index runs/small/model replies.txt -o replies.index --store http://HOST:19530
 
-    Of hundreds of thousands of replies a search need not look at each (extra ann):
+    Hundreds of thousands of replies are searched faster when not each is looked at (extra ann):
     rejoinder index -o replies.index --approximate --data data/support
     """
     on_ray = wants_ray(where, address)

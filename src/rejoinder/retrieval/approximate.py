@@ -1,4 +1,4 @@
-"""Approximate search: make the file of FAISS with which an index need not look at every reply; see `nomination`."""
+"""Approximate search: make the file of FAISS with which an index is searched faster; see `nomination`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
         replies.jsonl            texts and payloads
         offsets.i64              where each reply begins
         vectors.f32              float32 vectors
-    approximate-*.faiss          with which a search need not look at all replies; see `approximate`
+    approximate-*.faiss          with which it is searched faster; see `approximate`
     calibration.json             how probable it is that a best reply is right; see `confidence`
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as

@@ -48,10 +48,10 @@ class Nominator:
         """Find what `search.search` finds, or nearly; `segments` are those of the index."""
         covered = [rows for rows in segments if rows.first < self.record.count]
         passing = sum(rows.present for rows in covered)
-        queries = np.concatenate(contexts)
-        effort = self._effort(k, passing, len(queries))
+        effort = self._effort(k, passing, sum(map(len, contexts)))
         if effort is None:
             return search(segments, contexts, k, minimum)
+        queries = np.concatenate(contexts)
         nominated = max(math.ceil(NOMINATED * k), MEASURED_AT)
         if self.record.method == "scan":
             nominated, queries = effort, whole_numbers(queries, np.abs(queries).max(axis=1, keepdims=True))
