@@ -45,11 +45,11 @@ def words_of(text):
 @given(
     st.lists(st.lists(TEXTS, min_size=1, max_size=12), min_size=1, max_size=3), st.sets(st.integers(0, 35)),
     st.lists(TEXTS, min_size=1, max_size=3), st.integers(1, 9), st.sampled_from([0.01, 0.1, 3.0]),
-    st.sampled_from([1, 64]), st.booleans(), st.sampled_from(["float32", "int8"]),
+    st.sampled_from([1, 64]), st.booleans(),
 )  # fmt: skip
-def test_sums_are_those_of_brute_force(tmp_path_factory, parts, gone, inputs, k, weight, at_least, compact, dtype):
+def test_sums_are_those_of_brute_force(tmp_path_factory, parts, gone, inputs, k, weight, at_least, compact):
     """Counted over all replies that are there; a filter leaves the counts as they are."""
-    index = Index.build(HashEncoder(), [], tmp_path_factory.mktemp("hybrid") / "index", dtype=dtype)
+    index = Index.build(HashEncoder(), [], tmp_path_factory.mktemp("hybrid") / "index")
     index.search([["red"]], hybrid=1.0)
     for part in parts:
         index.add(Candidate(text, {"red": "red" in text}) for text in part)
