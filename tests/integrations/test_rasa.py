@@ -19,6 +19,7 @@ from starlette.testclient import TestClient
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.computing import Computing
 from tests.retrieval.conftest import HashEncoder
 
 PAGE = Path(__file__).parents[2] / "docs" / "rasa.md"
@@ -64,7 +65,8 @@ def test_messages_get_their_intents(component, tmp_path):
     messages = [Message(text=text) for text in texts]
     silent = Message(text=" ")
     made = component.create(component.get_default_config() | {"url": "", "key": "secret"}, None, None, None)
-    with TestClient(make_app(Settings(sources=sources), answers), base_url="http://localhost") as server:
+    app = make_app(Settings(sources=sources), Computing(sources, answers))
+    with TestClient(app, base_url="http://localhost") as server:
 
         def post(url, *, json, headers, timeout):
             assert (headers, timeout) == ({"Authorization": "Bearer secret"}, 5.0)

@@ -14,6 +14,7 @@ from rejoinder.retrieval.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.computing import Computing
 from rejoinder.serving.guard import Keys
 from tests.intents.toy import WordVectors, toy_data
 from tests.retrieval.conftest import HashEncoder
@@ -35,7 +36,8 @@ def browser():
 
 @contextlib.contextmanager
 def listening(answers, **settings):
-    server = uvicorn.Server(uvicorn.Config(make_app(Settings(sources=answers.sources, **settings), answers)))
+    app = make_app(Settings(sources=answers.sources, **settings), Computing(answers.sources, answers))
+    server = uvicorn.Server(uvicorn.Config(app))
     with socket.create_server(("127.0.0.1", 0)) as port:
         thread = threading.Thread(target=server.run, args=([port],))
         thread.start()
