@@ -138,4 +138,9 @@ def _answer(compute: Compute, method: Method, pipe: Connection) -> None:
             found: list[Any] | Exception = compute(method, jobs)
         except Exception as error:  # noqa: BLE001 (raised where it was asked for)
             found = error
-        pipe.send(found)
+        try:
+            pipe.send(found)
+        except OSError:  # nobody is there any more
+            return
+        except Exception as error:  # noqa: BLE001 (pickle raises many kinds; whoever asked waits for an answer)
+            pipe.send(RuntimeError(f"no process can send this: {error}"))
