@@ -85,8 +85,8 @@ def test_a_trunk_that_learns_nothing_reads_each_text_once(tmp_path, data, start,
 
 def test_its_heads_alone_are_fine_tuned(tmp_path, data, start):
     train(frozen_recipe(data, start), tmp_path / "first")
-    given = [f"data.train={data}", f"init.model={tmp_path / 'first' / 'model'}", "validation.examples=20",
-             "validation.candidates=20", "stage.0.steps=2", "stage.0.batch_size=8"]  # fmt: skip
+    given = [f"data.train={data}", f"init.model={tmp_path / 'first' / 'model'}", "validation.examples=0",
+             "stage.0.steps=2", "stage.0.batch_size=8", "stage.0.learning_rate=0.1"]  # fmt: skip
     train(load_recipe(RECIPES / "fine-tune-heads.toml", given), tmp_path / "tuned")
     before, after = weights(tmp_path / "first"), weights(tmp_path / "tuned")
     changed = {name.partition(".")[0] for name in before if not torch.equal(before[name], after[name])}
