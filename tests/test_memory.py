@@ -1,10 +1,12 @@
-"""Large blocks are reused once they are freed, instead of being fetched again page by page."""
+"""What a process of ours keeps in memory, and what it does not."""
 
 import platform
 import subprocess
 import sys
 
 import pytest
+
+from rejoinder import processor
 
 PROGRAM = """
 import ctypes, resource, sys
@@ -36,3 +38,27 @@ def test_freed_blocks_are_used_again():
         for mode in ("keep", "plain")
     }
     assert faults["keep"] * 10 < faults["plain"]
+
+
+LAYERS = """
+import resource, sys
+import torch
+from rejoinder.memory import keep_few_programs
+from rejoinder.processor import pack_weight, packed_linear
+if sys.argv[1] == "few":
+    keep_few_programs()
+torch.set_num_threads(1)
+weight = pack_weight(torch.zeros(512, 256))
+for rows in range(1, 2400, 8):
+    packed_linear(torch.zeros(rows, 256), weight, None)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(not processor.has_onednn(), reason="no packed layers here")
+def test_layers_of_many_sizes_take_little_memory():
+    few, all_ = (
+        int(subprocess.run([sys.executable, "-c", LAYERS, mode], capture_output=True, check=True).stdout)
+        for mode in ("few", "all")
+    )
+    assert few < all_ - 20_000

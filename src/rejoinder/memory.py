@@ -1,8 +1,9 @@
-"""Keeping freed memory: without it, every large tensor is fetched from the operating system page by page."""
+"""What a process of ours keeps in memory: the memory of freed tensors, few of oneDNN's programs."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
@@ -19,3 +20,14 @@ def keep_memory() -> bool:
         return False
     mallopt = ctypes.CDLL(None).mallopt
     return bool(mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
+
+
+def keep_few_programs() -> None:
+    """Let oneDNN, in this process and those that it starts, keep 64 compiled programs, not 1,024.
+
+    It compiles one for each layer and number of rows, a megabyte each in bfloat16: a server, whose batches are of all
+    sizes, would grow by a gigabyte, and be no faster. A convolutional network may need more programs, so the library
+    leaves other people's processes alone. Effective before oneDNN is first used; what the user has set stays.
+    """
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's own, and that of PyTorch's layer
+        os.environ.setdefault(name, "64")

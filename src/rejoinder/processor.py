@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 _ONEDNN = ("mkldnn._linear_pointwise", "mkldnn._reorder_linear_weight")
 _ONEDNN_INT8 = ("onednn.qlinear_pointwise", "onednn.qlinear_prepack")
@@ -43,8 +42,7 @@ def pack_weight(weight: Tensor) -> Tensor:
 
 def packed_linear(x: Tensor, weight: Tensor, bias: Tensor | None, post: str = "none", form: str = "") -> Tensor:
     """Compute a linear layer of a packed weight and, in the same pass, its activation."""
-    found: Tensor = torch.ops.mkldnn._linear_pointwise(_few_sizes(x), weight, bias, post, [], form)
-    return found[: len(x)]
+    return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, weight, bias, post, [], form))
 
 
 def pack_int8_weight(weight: Tensor) -> Tensor:
@@ -56,19 +54,10 @@ def packed_int8_linear(
     x: Tensor, scale: float, zero: int, weight: Tensor, scales: Tensor, zeros: Tensor, bias: Any, post: str, form: str
 ) -> Tensor:
     """Compute a linear layer of 8-bit inputs and a packed 8-bit weight, in float32, and its activation."""
-    found: Tensor = torch.ops.onednn.qlinear_pointwise.default(
-        _few_sizes(x), scale, zero, weight, scales, zeros, bias, 1.0, 0, torch.float32, post, [], form
+    found = torch.ops.onednn.qlinear_pointwise.default(
+        x, scale, zero, weight, scales, zeros, bias, 1.0, 0, torch.float32, post, [], form
     )
-    return found[: len(x)]
-
-
-def _few_sizes(x: Tensor) -> Tensor:
-    """Return x (n, d) with rows of zeros after it, so that n is one of few numbers.
-
-    oneDNN keeps a program and its memory for every n that it has met, hundreds of megabytes in a server.
-    """
-    step = max(16, 1 << max(0, len(x).bit_length() - 3))  # an eighth more at most, or a quarter
-    return functional.pad(x, (0, 0, 0, -len(x) % step))
+    return cast("Tensor", found)
 
 
 def _has_any(*probes: str) -> bool:

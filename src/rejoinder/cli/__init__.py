@@ -16,7 +16,9 @@ def main() -> None:
 def _run() -> None:
     # Imported here so that even Ctrl-C during the imports ends in one line.
     from rejoinder.cli.app import app
+    from rejoinder.memory import keep_few_programs
 
+    keep_few_programs()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a reply's letters shows their codes
             stream.reconfigure(errors="backslashreplace")

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from rejoinder.errors import MissingExtraError
+from rejoinder.memory import keep_few_programs
 from rejoinder.serving.answers import Sources
 from rejoinder.serving.app import Settings, make_app
 from rejoinder.serving.computing import Computing
@@ -48,6 +49,7 @@ def app(options: Options) -> Any:
                         minimum_confidence=options.min_confidence)  # fmt: skip
 
     def make() -> Any:
+        keep_few_programs()
         computing = Computing(sources)
         computing.open(())
         made = make_app(settings, computing)
