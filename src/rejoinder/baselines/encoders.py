@@ -136,11 +136,18 @@ def sentence_transformer(name: str | Path) -> TextVectors:
 def load_sentence_transformer(name: str | Path, device: str | None = None) -> Any:
     """Load a `SentenceTransformer` by its folder, or its id on the Hugging Face Hub."""
     library = import_extra("sentence_transformers", f"the encoder {name}", "encoders")
+    from transformers.utils import logging
+
+    if shown := logging.is_progress_bar_enabled():  # of a hundred weights, in a hundredth of a second
+        logging.disable_progress_bar()
     try:
         return library.SentenceTransformer(str(name), device=device)
     except (OSError, ValueError, KeyError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{name} cannot be opened by sentence-transformers: {reason}") from error
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def transformer_digest(name: str | Path, model: Any) -> str:
