@@ -194,6 +194,7 @@ def test_a_hundred_kills_at_random_moments_lose_nothing_acknowledged(tmp_path):
     Index.build(encoder, [], tmp_path / "index")
     unsaid = 0
     for seed in range(100):
+        said.write_text("")  # of the child before, should this one be killed at once
         if (child := os.fork()) == 0:
             try:
                 with said.open("w") as file:
