@@ -1,7 +1,7 @@
 """What MkDocs asks while it builds the site: pages of the command, the chart, and Markdown as GitHub reads it.
 
 The documents are written for GitHub, where a table or a list may follow a paragraph at once, and links may lead out of
-docs/. The command's pages are made of its own help, those of notebooks of their cells.
+docs/. The command's pages are made of its own help, those of notebooks of their cells, that of errors of the source.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rejoinder.cli.app import app
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 QUALITY = ROOT / "benchmarks" / "results" / "quality.json"
+ERRORS = "reference/errors.md"
 CHART = "<!-- chart of the demo -->"
 _SETTINGS = re.compile(r"<!-- settings of (\S+) -->")
 _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
@@ -41,12 +42,14 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List the command's pages under Reference."""
     assert config.nav is not None
     (reference,) = (each["Reference"] for each in config.nav if "Reference" in each)
+    reference.append({"Errors": ERRORS})
     reference.append({"The command": [{name: _path(name)} for name in _verbs()]})
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for each verb and each notebook."""
+    """Add a page for each verb and each notebook, and one of all errors."""
+    files.append(File.generated(config, ERRORS, content=errors_page()))
     for name, context in _verbs().items():
         files.append(File.generated(config, _path(name), content=help_page(name, context)))
     for path in (ROOT / "notebooks").glob("*.ipynb"):
@@ -92,6 +95,39 @@ def notebook_page(path: Path) -> str:
             parts.append({"image/png": picture, "text/html": text}.get(form, f"```text\n{text.rstrip()}\n```"))
     parts[0] += f"\n\nThis page is the notebook `{path.relative_to(ROOT)}`."
     return "\n\n".join(parts) + "\n"
+
+
+def errors_page() -> str:
+    """Return the page of all messages that the source raises as errors of a user's input, by part of the library."""
+    rooms: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "src" / "rejoinder").rglob("*.py")):
+        room = path.relative_to(ROOT / "src" / "rejoinder").parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"InputError", "BusyError"}:
+                rooms.setdefault(room, set()).update(filter(None, map(_message, node.args)))
+    parts = [
+        "# Errors",
+        "Every message about a file, an option or an argument that cannot be used, with … for what was given. "
+        "`MissingExtraError` says which extra to install; of the rest see [troubleshooting](../troubleshooting.md).",
+    ]
+    for room, messages in rooms.items():
+        if messages:
+            parts.append(
+                "\n".join([f"## {room}\n", *(f"- {_plain(each)}" for each in sorted(messages, key=str.casefold))])
+            )
+    return "\n\n".join(parts) + "\n"
+
+
+def _message(node: ast.expr) -> str:
+    """The text of a message with … for what changes; nothing where all of it changes."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join(_message(value) or "…" for value in values)
+        case ast.BinOp(left=left, right=right):
+            return (_message(left) or "…") + (_message(right) or "…")
+    return ""
 
 
 def chart(rows: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """The documentation site: it builds strictly, and every public name and every verb has its page."""
 
+import html
 import os
 import re
 import subprocess
@@ -37,6 +38,13 @@ def test_every_verb_and_public_name_has_its_place(site):
         names |= {f"rejoinder.integrations.{path.stem}.{name}" for name in found}
     assert len(names) > 15
     assert not [name for name in names if f'id="{name}"' not in python]
+
+
+def test_every_error_is_there(site):
+    page = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference" / "errors.html").read_text(encoding="utf-8")))
+    assert page.count("…") > 300
+    for message in ("no message; give the conversation's messages, oldest first", "precision 'int8' is for processors"):
+        assert message in page
 
 
 def test_markdown_for_github_is_read_as_there(site):
