@@ -7,6 +7,7 @@ title, what there is to say about it, the command, where and when it ran, and th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,15 +178,17 @@ def _quality(figures: Json) -> Rows:
     return [["", "R@1", "R@10", "texts/s", "MB", "R@1 of the papers, on Reddit"], *rows]
 
 
-def _against(key: str, label: str, factor: float, **look: Any) -> Callable[[Axes, Json], None]:
+def _against(key: str, label: str, factor: float) -> Callable[[Axes, Json], None]:
     def draw(axis: Axes, figures: Json) -> None:
         shown = {name: row for name, row in _systems(figures).items() if row[key]}
         for place, (name, row) in enumerate(shown.items()):
             colour = plots.COLOURS[place % 7]
             axis.scatter(row[key] * factor, row["recall"]["1"][0], color=colour, marker=plots.MARKERS[place % 8],
                          label=name.replace("`", ""))  # fmt: skip
-        axis.set(xlabel=label, ylabel="R@1, %", ylim=(0, None), **look)
-        axis.legend(fontsize=6, loc="lower right")
+        ends = [math.log10(row[key] * factor) for row in shown.values()]  # whole decades: their ticks have room
+        limits = 10.0 ** math.floor(min(ends)), 10.0 ** math.ceil(max(ends))
+        axis.set(xlabel=label, xscale="log", xlim=limits, ylabel="R@1, %", ylim=(0, None))
+        axis.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
 
     return draw
 
@@ -292,8 +295,7 @@ SECTIONS = {
         "1-of-100 on held-out chit-chat, in % with 95 % intervals. **Other data**: the papers' figures are of Reddit; "
         "68.2 is ConveRT at the paper's size, trained on 654 million pairs (multi-context 71.8, n-gram 61.3).",
         _quality,
-        [_against("bytes", "MB of weights", 1e-6, xlim=(0, 110)),
-         _against("texts_per_second", "texts/s", 1, xscale="log"), _curves],
+        [_against("bytes", "MB of weights", 1e-6), _against("texts_per_second", "texts/s", 1), _curves],
     ),
     "personas": Section("Personas", "ConvAI2's validation dialogues, R@1 of 100, in %.",
                         _named("recall at 1, low, high", ["R@1"], lambda value: [percent(value)])),
