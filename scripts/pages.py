@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 QUALITY = ROOT / "benchmarks" / "results" / "quality.json"
 ERRORS = "reference/errors.md"
+RAISED = {"InputError", "BusyError", "BadLineError", "WorkFolderError", "NothingKeptError", "WorkerDiedError"}
 CHART = "<!-- chart of the demo -->"
 _SETTINGS = re.compile(r"<!-- settings of (\S+) -->")
 _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
@@ -98,16 +99,20 @@ def notebook_page(path: Path) -> str:
 
 
 def errors_page() -> str:
-    """Return the page of all messages that the source raises as errors of a user's input, by part of the library."""
+    """Return the page of the messages that the source raises as errors of a user's input, by part of the library.
+
+    Without those that pass on another message, of which nothing is written where they are raised.
+    """
     rooms: dict[str, set[str]] = {}
     for path in sorted((ROOT / "src" / "rejoinder").rglob("*.py")):
         room = path.relative_to(ROOT / "src" / "rejoinder").parts[0].removesuffix(".py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"InputError", "BusyError"}:
-                rooms.setdefault(room, set()).update(filter(None, map(_message, node.args)))
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in RAISED:
+                rooms.setdefault(room, set()).update(each for each in map(_message, node.args) if re.search(r"\w", each))
     parts = [
         "# Errors",
-        "Every message about a file, an option or an argument that cannot be used, with … for what was given. "
+        "Messages about a file, an option or an argument that cannot be used, with … for what was given; where one "
+        "passes on what another library says, or what is wrong with a recipe's key, look for the part before that. "
         "`MissingExtraError` says which extra to install; of the rest see [troubleshooting](../troubleshooting.md).",
     ]
     for room, messages in rooms.items():

@@ -40,7 +40,7 @@ def test_every_verb_and_public_name_has_its_place(site):
     assert not [name for name in names if f'id="{name}"' not in python]
 
 
-def test_every_error_is_there(site):
+def test_messages_of_errors_are_there(site):
     page = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference" / "errors.html").read_text(encoding="utf-8")))
     assert page.count("…") > 300
     for message in ("no message; give the conversation's messages, oldest first", "precision 'int8' is for processors"):
