@@ -108,7 +108,8 @@ def errors_page() -> str:
         room = path.relative_to(ROOT / "src" / "rejoinder").parts[0].removesuffix(".py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in RAISED:
-                rooms.setdefault(room, set()).update(each for each in map(_message, node.args) if re.search(r"\w", each))
+                said = map(_message, node.args)
+                rooms.setdefault(room, set()).update(each for each in said if re.search(r"\w", each))
     parts = [
         "# Errors",
         "Messages about a file, an option or an argument that cannot be used, with … for what was given; where one "
