@@ -43,6 +43,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     library().omp_set_num_threads(options.threads)
     replies, contexts = read_texts(options.replies, options.contexts, options.count, options.queries)
+    replies = [reply for reply in replies if len(reply.encode()) < 20_000]  # Milvus holds no texts above 65,535 bytes
     with tempfile.TemporaryDirectory() as folder:
         result = measure(Path(folder), options.model, replies, contexts)
     print(result)
