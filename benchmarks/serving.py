@@ -4,8 +4,8 @@ Each server holds the same replies and gets the same conversations, one after th
 this machine, with the load generator beside it: the cores are shared. One of them answers the same to everything, which
 is what HTTP alone allows. Then ours alone: one request at a time, half the greatest load, three times the greatest load
 until so many requests have been made, and a start with a large index. The throughput of the library is that of one
-process which searches the same texts in batches of the mean size that the server reached. Without PyTorch the server
-computes with the model's ONNX folder.
+process which searches the same texts, with PyTorch, in batches of the mean size that the server reached; that of one
+request alone is with onnxruntime, as the server's is. With PyTorch the server has a copy of the model without programs.
 
     python benchmarks/serving.py
 """
@@ -19,6 +19,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -36,7 +37,8 @@ import torch
 
 from common import write_result
 from encoding import chat
-from rejoinder.models.export import export_onnx
+from rejoinder.models.persistence import find
+from rejoinder.retrieval.segments import open_model
 
 HEADER = "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n"
 TURNS = 3
@@ -68,9 +70,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         index = str(Path(folder) / "index")
         build(distinct[: options.candidates], index)
-        onnx = str(Path(folder) / "onnx")
-        export_onnx("convert-small", onnx)
-        result = race(index, onnx, contexts, options)
+        pytorch = str(Path(folder) / "convert-small")
+        shutil.copytree(find("convert-small"), pytorch, ignore=shutil.ignore_patterns("onnx.json", "*.onnx"))
+        result = race(index, pytorch, contexts, options)
         show(result)
         result |= alone(index, contexts)
         with serving(ours(index)) as server:
@@ -78,7 +80,7 @@ def main() -> None:
         many = str(Path(folder) / "many")
         build(distinct[: options.many], many)
         result["start_seconds"] = start(ours(many), contexts)
-        result["start_without_pytorch_seconds"] = start(ours(many, "--model", onnx), contexts)
+        result["start_with_pytorch_seconds"] = start(ours(many, "--model", pytorch), contexts)
     show(result)
     write_result("serving", {**{k: v for k, v in vars(options).items() if k not in ("be", "index")}, **result})
 
@@ -272,11 +274,11 @@ async def load(
     return result
 
 
-def race(index: str, onnx: str, contexts: Sequence[Sequence[str]], options: argparse.Namespace) -> dict[str, Any]:
+def race(index: str, pytorch: str, contexts: Sequence[Sequence[str]], options: argparse.Namespace) -> dict[str, Any]:
     """The greatest load of each server, two turns each, and the library's own speed."""
     result: dict[str, Any] = {}
     commands = {"rejoinder": ours(index), "rejoinder, 2 workers": ours(index, "--workers", "2")}
-    commands["rejoinder, without PyTorch"] = ours(index, "--model", onnx)
+    commands["rejoinder, with PyTorch"] = ours(index, "--model", pytorch)
     commands |= {shown: peer(name, index) for name, shown in PEERS.items()}
     for name, command in commands.items():
         with serving(command) as server:
@@ -314,7 +316,7 @@ def alone(folder: str, contexts: Sequence[Sequence[str]], count: int = 200) -> d
     """Milliseconds of one request at a time, and of the library in this process, taking turns."""
     import rejoinder
 
-    index = rejoinder.Index.open(folder)
+    index = rejoinder.Index.open(folder, open_model("convert-small", light=True))
     times: dict[str, list[float]] = {"request_alone_ms": [], "library_alone_ms": []}
 
     async def turns(port: int) -> None:

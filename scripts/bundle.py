@@ -20,7 +20,7 @@ import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder
 from rejoinder.models import bundled, joined, persistence
-from rejoinder.models.export import export_quantized
+from rejoinder.models.export import export_onnx, export_quantized
 
 LIMIT = 20_000_000
 """Bytes of a model in the package at most."""
@@ -73,6 +73,10 @@ def _write(folder: Path, part: Path) -> None:
         shutil.copytree(folder, made)
     else:
         export_quantized(folder, made)
+    if config["model"]["kind"] == "convert":  # an index over it opens without PyTorch
+        export_onnx(made, part / "with programs")
+        shutil.rmtree(made)
+        made = part / "with programs"
     for path in made.iterdir():
         path.rename(part / path.name)
     made.rmdir()

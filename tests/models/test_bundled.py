@@ -121,7 +121,8 @@ def test_the_script_writes_folder_and_fingerprint(small, tmp_path):
         assert fingerprint == describe(small)["fingerprint"] == describe(tmp_path / "weights" / "tiny")["fingerprint"]
         assert code.read_text() == empty.replace('"00"', f'"{fingerprint}"')
         names = sorted(path.name for path in (tmp_path / "weights" / "tiny").iterdir())
-        assert names == ["README.md", "config.json", "model.safetensors", "vocabulary.json"]
+        programs = ["context.onnx", "onnx.json", "response.onnx", "trunk.onnx"]
+        assert names == sorted(["README.md", "config.json", "model.safetensors", "vocabulary.json", *programs])
     with pytest.raises(InputError, match="no entry of 'other'"):
         script.bundle(small, "other", tmp_path / "weights" / "other", code)
 

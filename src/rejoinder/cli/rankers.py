@@ -188,11 +188,11 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def open_index(folder: Path, model: str | None, *, verify: bool = False) -> Index | Store:
-    """Open an index with the model that it names, or with the one at `model`."""
+def open_index(folder: Path, model: str | None, *, verify: bool = False, light: bool = False) -> Index | Store:
+    """Open an index with the model that it names, or with the one at `model`; `light` is `open_model`'s."""
     from rejoinder.retrieval import stores
     from rejoinder.retrieval.manifest import read_manifest
     from rejoinder.retrieval.segments import open_model
 
-    encoder = counting(open_model(model or read_manifest(folder).model.locate(folder)))
+    encoder = counting(open_model(model or read_manifest(folder).model.locate(folder), light=light))
     return stores.open_index(folder, encoder, verify=True if verify else None)

@@ -230,13 +230,13 @@ def _open_searcher(
     folder: Path, model: str | None, rerank: str | None, rerank_top: int, k: int, verify: bool = False
 ) -> Index | Store | Cascade:
     if rerank is None:
-        return open_index(folder, model, verify=verify)
+        return open_index(folder, model, verify=verify, light=True)
     if k > rerank_top:
         raise InputError(f"-k {k} asks for more replies than --rerank-top {rerank_top} ranks again; raise --rerank-top")
     from rejoinder.cli.rankers import Rankers
     from rejoinder.retrieval.cascade import Cascade
 
-    return Cascade(open_index(folder, model, verify=verify), Rankers().ranker(rerank), rerank_top)
+    return Cascade(open_index(folder, model, verify=verify, light=True), Rankers().ranker(rerank), rerank_top)
 
 
 def _finder(searcher: Index | Store | Cascade, min_confidence: float | None, **options: Any) -> Finder:

@@ -1,7 +1,8 @@
 """A trained model in other forms: a quantised folder, a checkpoint for `transformers`, ONNX files.
 
 An ONNX folder (see `onnx`) holds the network in parts, the vocabulary, onnx.json (what a program needs to know to feed
-them) and a README. Text to ids is not part of the network: `rejoinder.text` does it, without PyTorch.
+them) and a README. Text to ids is not part of the network: `rejoinder.text` does it, without PyTorch. That of a
+quantised model is a model folder still: its programs read model.safetensors.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
+import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError, MissingExtraError
@@ -27,6 +30,9 @@ from rejoinder.models.convert import Convert
 from rejoinder.models.onnx import CARD, COMBINED, FORMAT, KIND, MANIFEST, ONNX_FOLDER, TRUNK, VOCABULARY
 from rejoinder.models.packing import rectangle
 from rejoinder.models.quantization import Scheme, half_for
+
+SMALL = 1024  # numbers that a program has itself
+ONNX_TYPES = {"F16": "FLOAT16", "BF16": "BFLOAT16", "F32": "FLOAT", "U8": "UINT8"}  # by safetensors' names
 
 
 def export_quantized(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
@@ -88,7 +94,7 @@ def _source(model: str | Path, output: str | Path, kind: Kind, overwrite: bool) 
 def export_onnx(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
     """Write a ConveRT's ONNX folder, and return path, files, bytes and fingerprint.
 
-    What a quantised folder has in 8 bits stays so, all else is float32.
+    All is computed in float32. The programs of a quantised folder take its weights from where they are, in few bits.
     """
     with onnx_folder(model, output, overwrite=overwrite) as (_, manifest):
         pass
@@ -126,10 +132,13 @@ def onnx_folder(
         "model": persistence.fingerprint(config),
     }
     with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:
+        if stored:
+            for name in (persistence.CONFIG, persistence.WEIGHTS):
+                shutil.copyfile(folder / name, part / name)
         _write_programs(module, part)
         tokenizer.save(part / VOCABULARY)
-        card = persistence.read_card(folder) + _onnx_card(module)
-        (part / CARD).write_text(card, encoding="utf-8")
+        card, more = persistence.read_card(folder), _onnx_card(module)
+        (part / CARD).write_text(card if more in card else card + more, encoding="utf-8")
         yield part, manifest
         manifest["files"] = {path.name: file_digest(path) for path in sorted(part.iterdir()) if path.name != CARD}
         (part / MANIFEST).write_text(json.dumps(signed(manifest), indent=2) + "\n", encoding="utf-8")
@@ -168,7 +177,12 @@ class _Combined(_Part):
 
 
 def write_program(network: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str], path: Path) -> None:
-    """Record a network as an ONNX file: for any number of rows, and ids and masks of any length."""
+    """Record a network as an ONNX file: for any number of rows, and ids and masks of any length.
+
+    Weights that a model folder's file has too are not written again, if that file lies beside it.
+    """
+    import onnx_ir
+
     count, length = torch.export.Dim("count"), torch.export.Dim("length")
     shapes = tuple({0: count} if each.is_floating_point() else {0: count, 1: length} for each in inputs.values())
     with _quiet():
@@ -180,7 +194,35 @@ def write_program(network: nn.Module, inputs: Mapping[str, Tensor], outputs: Seq
         assert made is not None
         for node in made.model.graph:  # where in which file of this machine each operation came from
             node.metadata_props.clear()
-        made.save(path, external_data=False)
+        if (weights := path.with_name(persistence.WEIGHTS)).is_file():
+            _share(made.model.graph, weights)
+        onnx_ir.save(made.model, path)
+
+
+def _share(graph: Any, weights: Path) -> None:
+    """Let a program read its large constants from a model folder's weights, and make them what it computes in."""
+    import onnx_ir
+
+    content = weights.read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")  # safetensors: a length, that many bytes of JSON, the tensors
+    header = json.loads(content[8:start])
+    stored = {name: tensor for name, tensor in load_file(weights).items() if tensor.numel() > SMALL}
+    for constant in list(graph.initializers.values()):
+        value = torch.from_numpy(constant.const_value.numpy().copy())
+        same = (name for name, tensor in stored.items() if torch.equal(tensor.to(value.dtype), value))
+        if (name := next(same, None)) is None:
+            continue
+        kind, (first, end) = ONNX_TYPES[header[name]["dtype"]], header[name]["data_offsets"]
+        place = {"offset": start + first, "length": end - first, "base_dir": weights.parent}
+        there = onnx_ir.ExternalTensor(
+            weights.name, dtype=onnx_ir.DataType[kind], shape=constant.shape, name=f"stored.{name}", **place
+        )
+        source = onnx_ir.val(there.name, const_value=there)
+        cast = onnx_ir.node("Cast", [source], {"to": constant.dtype})
+        graph.register_initializer(source)
+        graph.insert_before(graph[0], cast)
+        constant.replace_all_uses_with(cast.outputs[0])
+        del graph.initializers[constant.name]
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """An ONNX folder, and the encoder that it opens as, with numpy and onnxruntime alone (see `export`).
 
 trunk.onnx turns a text's ids into r; a file for each side turns r into h, and combined.onnx two h into that of a
-conversation. Large tables are in the trunk, so that no number is there twice.
+conversation. Large tables are in the trunk, so that no number is there twice; those of a quantised model are in its own
+file of weights, beside them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from rejoinder.arrays import by_length, take
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import Kind, file_digest, is_altered, parse_json
+from rejoinder.models import bundled
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.texts import Side, TextEncoder
 from rejoinder.progress import Advance
@@ -31,9 +33,14 @@ ONNX_FOLDER = Kind(
     "an ONNX folder",
     MANIFEST,
     lambda manifest: manifest.get("kind", KIND) == KIND and manifest["files"] and manifest["model"],
-    (MANIFEST, "*.onnx", VOCABULARY, CARD),
+    (MANIFEST, "*.onnx", "model.safetensors", "config.json", VOCABULARY, CARD),
 )
 CHUNK_TOKENS = 1024  # tokens computed at once: texts of about one length, so that little of it is padding
+
+
+def locate(name: str | Path) -> Path:
+    """Return the folder of this name: a folder, or that of a model with a name."""
+    return bundled.weights(str(name)).folder or Path(name) if bundled.is_name(name) else Path(name)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -75,7 +82,7 @@ class OnnxEncoder(TextEncoder):
     """Encodes and scores as `rejoinder.load` does in float32, without PyTorch (fulfils `ranker.DualEncoder`).
 
     Args:
-        folder: what `rejoinder export MODEL --onnx` or `rejoinder intents export` wrote.
+        folder: what `rejoinder export MODEL --onnx` or `rejoinder intents export` wrote, or "convert-small".
         threads: processor threads to use; None: `OMP_NUM_THREADS`, or onnxruntime's own choice.
 
     Raises:
@@ -83,7 +90,7 @@ class OnnxEncoder(TextEncoder):
     """
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
-        self.folder, self.threads, self.name = Path(folder), threads, str(folder)
+        self.folder, self.threads, self.name = locate(folder), threads, str(folder)
         self.manifest = manifest = read_manifest(self.folder)
         self.fingerprint: str = manifest["model"]  # the model's own: vectors of both can be compared
         self.max_length = manifest["max_length"]
@@ -92,7 +99,7 @@ class OnnxEncoder(TextEncoder):
         self._programs = {name: open_program(self.folder / name, threads) for name in names}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OnnxEncoder, (self.folder, self.threads), {"_part": self._part}
+        return OnnxEncoder, (self.name, self.threads), {"_part": self._part}
 
     def facts(self) -> Mapping[str, object]:
         """Return what the encoder is shown by."""

@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 
 from rejoinder.errors import InputError
 from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, is_ours, parse_json, signed
-from rejoinder.models import bundled, joined, quantization
+from rejoinder.models import bundled, joined, onnx, quantization
 from rejoinder.models.families import Model, build_module, family, parse_config
 from rejoinder.models.inference import choose_precision, pack_linears
 from rejoinder.models.joined import JoinedEncoder
@@ -41,7 +41,7 @@ FOLDER = Kind(
     tuple(
         f"{part}{file}"
         for part in ("", *(f"{part}/" for part in joined.PARTS))
-        for file in (CONFIG, WEIGHTS, VOCABULARY, CARD)
+        for file in (CONFIG, WEIGHTS, VOCABULARY, CARD, onnx.MANIFEST, "*.onnx")
     ),
 )
 TRAINING_PREFIX = "training_"  # parts of a network so named are not written into model folders

@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -70,20 +71,22 @@ def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) 
     return rows
 
 
-def open_model(name: str) -> ResponseEncoder:
+def open_model(name: str, *, light: bool = False) -> ResponseEncoder:
     """Open a model by its folder or name, its ONNX folder, or a sentence encoder.
 
-    One without vectors of responses is an InputError.
+    One without vectors of responses is an InputError. `light` opens a name's ONNX form, where it has one and
+    onnxruntime is there: it starts without PyTorch, whose import takes seconds, and answers one question sooner.
     """
     from rejoinder.baselines.encoders import ENCODERS, is_encoder
     from rejoinder.models import bundled
-    from rejoinder.models.onnx import MANIFEST, OnnxEncoder
+    from rejoinder.models.onnx import MANIFEST, OnnxEncoder, locate
 
     if is_encoder(name):
         from rejoinder.baselines.vectors import SentenceVectors
 
         return SentenceVectors(name)
-    if (Path(name) / MANIFEST).is_file():
+    light = light and find_spec("onnxruntime") is not None
+    if (Path(name) / MANIFEST).is_file() or (light and (locate(name) / MANIFEST).is_file()):
         return OnnxEncoder(name)
     if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
         own = f"a model folder (RUN/model of a training run), {', '.join(bundled.names())}"

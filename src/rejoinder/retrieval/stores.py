@@ -44,7 +44,7 @@ from rejoinder.retrieval.writing import encoded_batches
 
 EMBEDDED = "milvus"
 """In place of an address: the database is a file in the index's folder."""
-LEAST_EFFORT = 512  # of a search in the graph (ef): with it nearly every search finds the very ten best of 100,000
+LEAST_EFFORT = 2048  # of a search in the graph (ef): with it nearly every search finds the very ten best of 100,000
 MOST_FOUND = 16_384  # Milvus gives no more
 PATIENCE = 10.0  # seconds for a server to answer
 LONGEST = 65_535  # bytes of a reply with its payload, and of the tokens of its fields

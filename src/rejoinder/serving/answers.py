@@ -51,7 +51,7 @@ class Sources:
 
     def open(self) -> Answers:
         """Open all of it, and compute once: what is slow the first time is over then."""
-        encoder = open_model(self.model or read_manifest(self.index).model.locate(self.index))
+        encoder = open_model(self.model or read_manifest(self.index).model.locate(self.index), light=True)
         classifier = None if self.intents is None else _open_classifier(self.intents)
         ranker = None if self.reranker is None else self.reranker()
         answers = Answers(self, Index.open(self.index, encoder), encoder, ranker, classifier)
