@@ -8,7 +8,9 @@ import os
 import socket
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,10 +22,10 @@ from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
+    import uvicorn
     from fastapi import FastAPI
 
     from rejoinder.ranker import Ranker
-    from rejoinder.serving.app import Settings
     from rejoinder.serving.computing import Compute
 
 GRACE = 30  # seconds for accepted requests to be answered after the signal to end
@@ -57,15 +59,11 @@ def serve(
     REJOINDER_WRITE_KEY and REJOINDER_READ_KEY turn authentication on: a read key asks, a write key also changes
     candidates and reloads. SIGHUP opens index and models again; SIGTERM answers what was accepted, and ends.
     """
-    try:
-        import uvicorn
-        from uvicorn.supervisors import Multiprocess
-    except ImportError as error:
-        raise MissingExtraError("rejoinder serve", "serve") from error
+    if find_spec("uvicorn") is None:
+        raise MissingExtraError("rejoinder serve", "serve")
     from rejoinder.serving.answers import Sources
-    from rejoinder.serving.app import Settings
     from rejoinder.serving.computing import ComputingProcess
-    from rejoinder.serving.guard import LOGGING, READ_KEY, WRITE_KEY, Keys
+    from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
 
     keys, local = Keys.from_environment(), _is_loopback(host)
     if not keys and not local:
@@ -76,37 +74,49 @@ def serve(
         reranker=None if rerank is None else partial(open_ranker, rerank),
         beside=None if beside is None else Sources(index=beside),
     )  # fmt: skip
-    settings = Settings(
-        sources=sources, keys=keys, local=local and not keys, queue=queue, minimum_confidence=min_confidence,
-        log_texts=log_texts, workers=workers,
-    )  # fmt: skip
+    settings: dict[str, Any] = {
+        "sources": sources, "keys": keys, "local": local and not keys, "queue": queue, "log_texts": log_texts,
+        "minimum_confidence": min_confidence, "workers": workers,
+    }  # fmt: skip
     listening = _listen(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-    more: dict[str, Any] = {
-        "log_config": LOGGING, "access_log": False, "server_header": False, "proxy_headers": False, "workers": workers,
-        "ws": "none", "timeout_graceful_shutdown": GRACE, "timeout_worker_healthcheck": START,
-    }  # fmt: skip
     if workers > 1:
+        from uvicorn.supervisors import Multiprocess
+
         with tempfile.TemporaryDirectory() as folder:
             os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
             emit({"url": address}, as_json, _text)
-            Multiprocess(uvicorn.Config(partial(_worker, settings), factory=True, **more), [listening]).run()
+            Multiprocess(_config(partial(_worker, settings), workers), [listening]).run()
         return
-    with ComputingProcess(sources) as computing:
-        app: Any = _worker(settings, computing)
-        computing("open", ())
+    with ThreadPoolExecutor(1) as meanwhile, ComputingProcess(sources) as computing:
+        opening = meanwhile.submit(computing, "open", ())  # while this process imports FastAPI
+        import uvicorn
+
+        config = _config(_worker(settings, computing))
+        opening.result()
         emit({"url": address}, as_json, _text)
-        uvicorn.Server(uvicorn.Config(app, **more)).run([listening])
+        uvicorn.Server(config).run([listening])
 
 
-def _worker(settings: Settings, opened: Compute | None = None) -> FastAPI:
+def _config(application: Any, workers: int = 1) -> uvicorn.Config:
+    import uvicorn
+
+    from rejoinder.serving.guard import LOGGING
+
+    return uvicorn.Config(
+        application, factory=workers > 1, workers=workers, log_config=LOGGING, access_log=False, server_header=False,
+        proxy_headers=False, ws="none", timeout_graceful_shutdown=GRACE, timeout_worker_healthcheck=START,
+    )  # fmt: skip
+
+
+def _worker(settings: Mapping[str, Any], opened: Compute | None = None) -> FastAPI:
     """Make the application, as the only one of its process."""
     from rejoinder.memory import keep_memory
-    from rejoinder.serving.app import make_app
+    from rejoinder.serving.app import Settings, make_app
 
     keep_memory()
     gc.freeze()
-    return make_app(settings, opened)
+    return make_app(Settings(**settings), opened)
 
 
 def open_ranker(name: str) -> Ranker:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.corpora.example import Split
-from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.formats import BadRecordError, earlier_context
 from rejoinder.corpora.lines import MAX_LINE_BYTES, open_lines, strip_compression
 from rejoinder.errors import InputError
@@ -50,6 +49,8 @@ def read_candidates(path: str | Path, split: Split | None = None) -> Iterator[Ca
         raise InputError(f"{path} does not exist; name a file of replies or a data folder")
     kind = "" if path.is_dir() else strip_compression(path).suffix.lower()
     if path.is_dir() or kind == ".parquet":
+        from rejoinder.corpora.examples import read_examples  # with pyarrow, which a server need not wait for
+
         return distinct(Candidate(example.response) for example in read_examples(path, split))
     if split is not None:
         raise InputError(f"{path} is not a folder of examples, so it has no {split} split; leave --split out")
