@@ -30,7 +30,7 @@ index() {
   local model=$1 weights=$2 folder=$3 again=()
   if [ "$folder" -nt "$weights" ] && [ "$folder" -nt "$DATA" ]; then say "$folder is there already."; return; fi
   if [ -e "$folder" ]; then again=(--overwrite); fi
-  run rejoinder index "$model" "$DATA" --limit 10000 -o "$folder" ${again[@]+"${again[@]}"}
+  run rejoinder index "$model" "$DATA" --limit 10000 -o "$folder" ${again[@]+"${again[@]}"} "${@:4}"
 }
 
 replies() {
@@ -69,7 +69,7 @@ run rejoinder evaluate bm25 "$SCRATCH/model" "$WEIGHTS" "$TUNED/model" --data "$
   --above bm25 --above "$SCRATCH/model"
 
 headline "5 of 5  Replies of the fine-tuned model"
-index "$TUNED/model" "$TUNED/model/model.safetensors" "$INDEX"
+index "$TUNED/model" "$TUNED/model/model.safetensors" "$INDEX" --map
 replies "$INDEX"
 
 headline "Done in $((SECONDS / 60)) min $((SECONDS % 60)) s. What to try next"

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, signed
 from rejoinder.intents.prediction import Rejection, decide
@@ -21,7 +20,6 @@ from rejoinder.models.encoder import Encoder
 from rejoinder.models.onnx import FORMAT, KIND
 from rejoinder.ranker import DualEncoder
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.segments import open_model
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
 from rejoinder.text.subwords import Subwords
 from tests.models.conftest import SUBWORDS
@@ -185,29 +183,6 @@ def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_p
     found = [(each["text"], pytest.approx(each["score"], abs=1e-5)) for each in replies["replies"]]
     assert [(reply.text, reply.score) for reply in index.search([["hi"]])[0]] == found
     assert len(intents[0]["ranking"]) == 3
-
-
-def test_an_index_over_a_bundled_model_is_asked_where_torch_cannot_be_imported(tmp_path):
-    model = rejoinder.load("convert-small", precision="fp32")
-    index = Index.build(model, ["fine, thanks", "at noon.", "two cats"], tmp_path / "index")
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(f"""
-        import sys
-        sys.modules["torch"] = None
-        from rejoinder.cli import main
-        sys.argv[1:] = ["reply", {str(index.folder)!r}, "Hello!", "how are you?", "--json"]
-        main()
-    """)], capture_output=True, text=True, check=False)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = [(each["text"], pytest.approx(each["score"], abs=1e-3)) for each in json.loads(done.stdout)["replies"]]
-    assert [(reply.text, reply.score) for reply in index.search([["Hello!", "how are you?"]])[0]] == found
-
-
-def test_a_name_opens_without_onnxruntime_too(monkeypatch):
-    light = open_model("convert-small", light=True)
-    assert (type(light), light.name, type(open_model("convert-small"))) == (OnnxEncoder, "convert-small", Encoder)
-    monkeypatch.setattr("rejoinder.retrieval.segments.find_spec", lambda _: None)
-    other = open_model("convert-small", light=True)
-    assert (type(other), other.fingerprint) == (Encoder, light.fingerprint)
 
 
 def test_parts_batches_nothing_and_other_processes(folder, expected):

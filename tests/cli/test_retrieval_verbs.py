@@ -4,6 +4,7 @@ import builtins
 import json
 import shlex
 import sys
+from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -442,6 +443,18 @@ def test_words_count_where_they_are_asked_for(command, answer, refused, tmp_path
     assert plain["recall"]["1"]["value"] < both["recall"]["1"]["value"] == 1
     refused("reply", "idx", "Hi", "--hybrid", 1, "--min-confidence", 0.5, said="leave --hybrid out")
     refused("evaluate", "bm25", "--data", "chats", "--hybrid", 1, said="hybrid:MODEL is ranked with a weight")
+
+
+def test_the_map_of_the_page_is_drawn_with_the_index_or_later(command, index, replies, refused):
+    pytest.importorskip("sklearn")
+    drawn = Path(index) / "map.json"
+    assert not drawn.exists()
+    assert "Drawing the map: 3 replies" in command("index", "-o", index, "--map")[2]
+    drawn.unlink()
+    assert command("index", "model", replies, "-o", index, "--append", "--map", "--json").json["added"] == 3
+    assert len(json.loads(drawn.read_text())["points"]) == 6
+    refused("index", "-o", index, "--delete", 0, "--map", said="take only -o INDEX")
+    refused("index", "model", replies, "-o", "new", "--store", "milvus", "--map", said="--store is of a new index")
 
 
 def test_the_same_verbs_search_and_change_an_index_in_milvus(answer, refused, replies):

@@ -2,8 +2,11 @@
 
 import importlib.metadata
 import importlib.util
+import json
 import shutil
+import subprocess
 import sys
+import textwrap
 import tomllib
 import types
 import zipfile
@@ -17,8 +20,12 @@ import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.models import bundled, persistence
 from rejoinder.models.bundled import Weights
+from rejoinder.models.encoder import Encoder
 from rejoinder.models.export import export_quantized
+from rejoinder.models.onnx import OnnxEncoder
 from rejoinder.models.persistence import describe, find
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.segments import open_model
 from tests.models.small import small_model
 
 CONTEXTS = [["hello there", "how are you"], ["reply number 7"]]
@@ -113,6 +120,7 @@ def test_a_broken_package_is_named(other, points, said):
 
 
 def test_the_script_writes_folder_and_fingerprint(small, tmp_path):
+    pytest.importorskip("onnxscript")
     code = tmp_path / "bundled.py"
     empty = 'BUNDLED = {\n    "tiny": Weights(\n        fingerprint="00",\n        data_licence="MIT",\n    ),\n}\n'
     for given in (small, small.parent / "full"):
@@ -175,3 +183,28 @@ def test_a_wheel_has_the_files(small, tmp_path):
         files = {name for name in archive.namelist() if name.startswith("rejoinder/weights/tiny/")}
         assert "rejoinder/recipes/fine-tune-fast.toml" in archive.namelist(), "found by name"
     assert {Path(name).name for name in files} == {path.name for path in small.iterdir()}
+
+
+def test_an_index_over_a_bundled_model_is_asked_where_torch_cannot_be_imported(tmp_path):
+    pytest.importorskip("onnxruntime")
+    model = rejoinder.load("convert-small", precision="fp32")
+    index = Index.build(model, ["fine, thanks", "at noon.", "two cats"], tmp_path / "index")
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(f"""
+        import sys
+        sys.modules["torch"] = None
+        from rejoinder.cli import main
+        sys.argv[1:] = ["reply", {str(index.folder)!r}, "Hello!", "how are you?", "--json"]
+        main()
+    """)], capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = [(each["text"], pytest.approx(each["score"], abs=1e-3)) for each in json.loads(done.stdout)["replies"]]
+    assert [(reply.text, reply.score) for reply in index.search([["Hello!", "how are you?"]])[0]] == found
+
+
+def test_a_name_opens_without_onnxruntime_too(monkeypatch):
+    pytest.importorskip("onnxruntime")
+    light = open_model("convert-small", light=True)
+    assert (type(light), light.name, type(open_model("convert-small"))) == (OnnxEncoder, "convert-small", Encoder)
+    monkeypatch.setattr("rejoinder.retrieval.segments.find_spec", lambda _: None)
+    other = open_model("convert-small", light=True)
+    assert (type(other), other.fingerprint) == (Encoder, light.fingerprint)

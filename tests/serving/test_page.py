@@ -93,3 +93,27 @@ def test_maps_of_few_and_of_many(tmp_path, count, monkeypatch):
     found = ReplyMap.draw(index).to_json(None)
     assert found["total"] == count
     assert len(found["points"]) == (count if count <= MOST else -(-count // 2))
+
+
+def test_a_map_is_kept_with_the_index_and_drawn_anew_when_it_is_another_or_damaged(tmp_path, monkeypatch):
+    index = Index.build(HashEncoder(), [f"reply {i}" for i in range(40)], tmp_path / "index")
+    drawn, kept = ReplyMap.draw(index), tmp_path / "index" / "map.json"
+    asked = []
+    monkeypatch.setattr("rejoinder.serving.projection.project", lambda vectors, **_: asked.append(1) or vectors[:, :2])
+    assert (ReplyMap.draw(Index.open(index.folder)).to_json(None), asked) == (drawn.to_json(None), [])
+    for number, damage in enumerate(("", "{}", '{"fingerprint": 1}', kept.read_text().replace("]]", "], [0, 0]]")), 1):
+        kept.write_text(damage)
+        assert len(ReplyMap.draw(index).points) == 40
+        assert len(asked) == number
+    index.add(["one more"])
+    assert (len(ReplyMap.draw(index).points), len(asked)) == (41, 5)
+
+
+def test_a_map_is_shown_where_nothing_can_be_written(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("rejoinder.serving.projection.atomic_file", full)
+    index = Index.build(HashEncoder(), ["one", "two"], tmp_path / "index")
+    assert len(ReplyMap.draw(index).points) == 2
+    assert not (tmp_path / "index" / "map.json").exists()

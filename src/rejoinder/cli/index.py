@@ -55,6 +55,9 @@ def index(
         str | None,
         typer.Option(metavar="milvus|http://HOST:19530", help="Replies of a new index in Milvus: a file, or there."),
     ] = None,
+    draw: Annotated[
+        bool, typer.Option("--map", help="Draw the map that rejoinder serve shows now, not at its first look.")
+    ] = False,
     where: RunOn = "local",
     address: Address = None,
     as_json: Json = False,
@@ -75,16 +78,16 @@ def index(
     on_ray = wants_ray(where, address)
     check_search(approximate, recall=recall, method=method, data=data)
     if delete or delete_id or compact:
-        if model or append or reencode or overwrite or on_ray or approximate is not None:
+        if model or append or reencode or overwrite or on_ray or draw or approximate is not None:
             raise InputError("--delete and --compact take only -o INDEX; add or overwrite in a call of its own")
         emit(_change(output, delete or [], delete_id or [], compact), as_json, _text)
         return
-    if replies is None and approximate is not None and not (append or reencode or overwrite or on_ray):
-        emit(_describe(change_search(output, model, approximate, recall, method, data)), as_json, _text)
+    if replies is None and (draw or approximate is not None) and not (append or reencode or overwrite or on_ray):
+        emit(_finish({}, draw, output, model, approximate, recall, method, data), as_json, _text)
         return
     if model is None or replies is None:
         raise InputError("name a MODEL and its REPLIES, as in: rejoinder index runs/small/model replies.txt -o INDEX")
-    _check(append, overwrite, reencode, any((split, limit, deduplicate)), store, bool(approximate))
+    _check(append, overwrite, reencode, any((split, limit, deduplicate)), store, bool(approximate or draw))
     source = _Source(replies, split, limit, deduplicate)
     files = [path for path in Path(model).glob("*") if path.is_file()]
     with ray_engine(address, output, files) if on_ray else contextlib.nullcontext() as engine:
@@ -94,9 +97,25 @@ def index(
             result = _append(model, source, output, engine)
         else:
             result = _build(model, source, output, store, overwrite, engine)
+    emit(_finish(result, draw, output, model, approximate, recall, method, data), as_json, _text)
+
+
+def _finish(
+    result: dict[str, Any], draw: bool, output: Path, model: str | None, approximate: bool | None, *how: Any
+) -> dict[str, Any]:
+    """Change how an index is searched, draw its map, and return what is told of it."""
+    added = result.get("added", 0)
     if approximate is not None:
-        result = _describe(change_search(output, model, approximate, recall, method, data), added=result["added"])
-    emit(result, as_json, _text)
+        result = _describe(change_search(output, model, approximate, *how), added=added)
+    if draw:
+        from rejoinder.retrieval.index import Index
+        from rejoinder.serving.projection import ReplyMap
+
+        found = Index.open(output)
+        with track("Drawing the map", unit="replies") as advance:
+            advance(len(ReplyMap.draw(found).texts))
+        result = _describe(found, added=added)
+    return result
 
 
 def _check(append: bool, overwrite: bool, reencode: bool, chosen: bool, store: str | None, approximate: bool) -> None:
@@ -108,7 +127,7 @@ def _check(append: bool, overwrite: bool, reencode: bool, chosen: bool, store: s
             "--reencode keeps the replies as they are; leave --append, --split, --limit and the like out"
         )
     if store and (append or reencode or approximate):
-        raise InputError("--store is of a new index; leave --append, --reencode and --approximate out")
+        raise InputError("--store is of a new index; leave --append, --reencode, --approximate and --map out")
 
 
 class _Source(NamedTuple):

@@ -49,13 +49,14 @@ from rejoinder.retrieval.segments import FILES, ResponseEncoder, Segment, texts_
 from rejoinder.retrieval.writing import extend, rewrite, sweep
 
 CALIBRATION = "calibration.json"
+MAP = "map.json"  # of the server's page
 DATABASE = "replies.db"  # of milvus-lite; see `stores`
 FOLDER = Kind(
     "an index",
     MANIFEST,
     lambda manifest: manifest["kind"] == KIND,
     # Earlier versions kept a lock there; what ends in .part is a killed process's.
-    (MANIFEST, CALIBRATION, FILE, "lock", ".*.part",
+    (MANIFEST, CALIBRATION, MAP, FILE, "lock", ".*.part",
      *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES),
      *(DATABASE + depth * "/*" for depth in range(1, 8))),
 )  # fmt: skip

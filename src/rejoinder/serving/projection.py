@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from rejoinder.arrays import unit_rows
 from rejoinder.evaluation.plots import project
-from rejoinder.ranker import FloatArray
-from rejoinder.retrieval.index import Index
+from rejoinder.files import atomic_file
+from rejoinder.retrieval.index import MAP, Index
 
 MOST = 1_500  # replies on a map, evenly spaced among all: t-SNE takes about five seconds for them
 LEAST = 8  # of fewer there is nothing to project
@@ -29,24 +31,22 @@ class ReplyMap:
     total: int
     texts: Sequence[str]
     payloads: Sequence[Mapping[str, Any]]
-    points: FloatArray  # (n, 2), from 0 to 1
+    points: Sequence[tuple[float, float]]  # from 0 to 1
     clusters: Sequence[str]  # of each reply the text in the middle of its cluster
 
     @classmethod
     def draw(cls, index: Index) -> ReplyMap:
-        """Project the replies of an index, at most `MOST` of them."""
+        """Project the replies of an index, at most `MOST` of them, and keep that in its folder for the next time."""
         step = max(1, -(-len(index) // MOST))
         chosen = [(at, candidate) for number, (at, candidate) in enumerate(index) if number % step == 0]
         texts = [candidate.text for _, candidate in chosen]
-        vectors = unit_rows(index.vectors([at for at, _ in chosen])) if chosen else np.zeros((0, 2), np.float32)
-        if len(chosen) < LEAST:
-            line = np.linspace(0, 1, len(chosen) + 2, dtype=np.float32)[1:-1]
-            points = np.stack([line, np.full_like(line, 0.5)], axis=1)
-        else:
-            points = project(vectors, perplexity=min(30.0, (len(chosen) - 1) / 3))
-            low, high = points.min(axis=0), points.max(axis=0)
-            points = (points - low) / np.maximum(high - low, 1e-9)
-        return cls(len(index), texts, [candidate.payload for _, candidate in chosen], points, _clusters(vectors, texts))
+        if (placed := _kept(index, len(chosen))) is None:
+            placed = _place(index, [at for at, _ in chosen])
+            with contextlib.suppress(OSError), atomic_file(index.folder / MAP) as part:  # unless it is read-only
+                part.write_bytes(msgspec.json.encode(placed))
+        payloads = [candidate.payload for _, candidate in chosen]
+        middles = [texts[row] if len(texts) >= LEAST else "" for row in placed.middles]
+        return cls(len(index), texts, payloads, placed.points, middles)
 
     def fields(self) -> list[str]:
         """Return the fields of the payloads by which replies can be told apart, most frequent first."""
@@ -60,7 +60,7 @@ class ReplyMap:
         groups = names if len(names) <= GROUPS + 1 else [*names[:GROUPS], "others"]
         places = {name: min(place, len(groups) - 1) for place, name in enumerate(names)}
         points = [
-            {"x": round(float(x), 4), "y": round(float(y), 4), "text": text, "group": places[value]}
+            {"x": x, "y": y, "text": text, "group": places[value]}
             for (x, y), text, value in zip(self.points, self.texts, values, strict=True)
         ]
         shown = [name if len(name) <= SHOWN else f"{name[: SHOWN - 1]}…" for name in groups]
@@ -71,12 +71,35 @@ class ReplyMap:
         return ["none" if v is None else v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in found]
 
 
-def _clusters(vectors: FloatArray, texts: Sequence[str]) -> list[str]:
-    """Return of each text the one in the middle of its cluster."""
-    if len(texts) < LEAST:
-        return [""] * len(texts)
+class _Placed(msgspec.Struct):
+    """What is kept of a map."""
+
+    fingerprint: str  # of the index
+    points: list[tuple[float, float]]
+    middles: list[int]  # of each reply the row of that in the middle of its cluster
+
+
+def _kept(index: Index, count: int) -> _Placed | None:
+    try:
+        found = msgspec.json.decode((index.folder / MAP).read_bytes(), type=_Placed)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    whole = len(found.points) == len(found.middles) == count and all(0 <= row < count for row in found.middles)
+    return found if whole and found.fingerprint == index.fingerprint else None
+
+
+def _place(index: Index, positions: Sequence[int]) -> _Placed:
+    """Project replies, and cluster them."""
+    count = len(positions)
+    if count < LEAST:
+        line = [((row + 1) / (count + 1), 0.5) for row in range(count)]
+        return _Placed(index.fingerprint, line, [0] * count)
     from sklearn.cluster import KMeans
 
+    vectors = unit_rows(index.vectors(positions))
+    points = project(vectors, perplexity=min(30.0, (count - 1) / 3))
+    low, high = points.min(axis=0), points.max(axis=0)
+    points = (points - low) / np.maximum(high - low, 1e-9)
     found = KMeans(CLUSTERS, n_init=1, random_state=0).fit(vectors)
     middle = found.transform(vectors).argmin(axis=0)
-    return [texts[middle[cluster]] for cluster in found.labels_]
+    return _Placed(index.fingerprint, np.round(points.astype(np.float64), 4).tolist(), middle[found.labels_].tolist())
