@@ -21,13 +21,13 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from messages import Source
 from rejoinder.cli.app import app
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 QUALITY = ROOT / "benchmarks" / "results" / "quality.json"
 ERRORS = "reference/errors.md"
-RAISED = {"InputError", "BusyError", "BadLineError", "WorkFolderError", "NothingKeptError", "WorkerDiedError"}
 CHART = "<!-- chart of the demo -->"
 _SETTINGS = re.compile(r"<!-- settings of (\S+) -->")
 _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
@@ -99,22 +99,17 @@ def notebook_page(path: Path) -> str:
 
 
 def errors_page() -> str:
-    """Return the page of the messages that the source raises as errors of a user's input, by part of the library.
-
-    Without those that pass on another message, of which nothing is written where they are raised.
-    """
+    """Return the page of all messages that the source raises, by part of the library."""
+    package = ROOT / "src" / "rejoinder"
     rooms: dict[str, set[str]] = {}
-    for path in sorted((ROOT / "src" / "rejoinder").rglob("*.py")):
-        room = path.relative_to(ROOT / "src" / "rejoinder").parts[0].removesuffix(".py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in RAISED:
-                said = map(_message, node.args)
-                rooms.setdefault(room, set()).update(each for each in said if re.search(r"\w", each))
+    for raised in Source.read(package).raised():
+        room = raised.file.relative_to(package).parts[0].removesuffix(".py")
+        rooms.setdefault(room, set()).update(raised.texts)
     parts = [
         "# Errors",
-        "Messages about a file, an option or an argument that cannot be used, with … for what was given; where one "
-        "passes on what another library says, or what is wrong with a recipe's key, look for the part before that. "
-        "`MissingExtraError` says which extra to install; of the rest see [troubleshooting](../troubleshooting.md).",
+        "Every message that Rejoinder raises, with … for what was given, and for what another library says. Before "
+        "some of them stands where it was: a file and a line, a recipe and its key. Of what to do there is more under "
+        "[troubleshooting](../troubleshooting.md).",
     ]
     for room, messages in rooms.items():
         if messages:
@@ -122,18 +117,6 @@ def errors_page() -> str:
                 "\n".join([f"## {room}\n", *(f"- {_plain(each)}" for each in sorted(messages, key=str.casefold))])
             )
     return "\n\n".join(parts) + "\n"
-
-
-def _message(node: ast.expr) -> str:
-    """The text of a message with … for what changes; nothing where all of it changes."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.JoinedStr(values=values):
-            return "".join(_message(value) or "…" for value in values)
-        case ast.BinOp(left=left, right=right):
-            return (_message(left) or "…") + (_message(right) or "…")
-    return ""
 
 
 def chart(rows: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ import pytest
 import typer
 
 import rejoinder
+from messages import Source
 from rejoinder.cli.app import app
 
 ROOT = Path(__file__).parents[1]
@@ -40,11 +41,42 @@ def test_every_verb_and_public_name_has_its_place(site):
     assert not [name for name in names if f'id="{name}"' not in python]
 
 
-def test_messages_of_errors_are_there(site):
+def test_the_message_of_every_error_is_there(site):
+    package = ROOT / "src" / "rejoinder"
+    raised = list(Source.read(package).raised())
+    silent = [each for each in raised if not each.texts and not each.passed_on]
+    elsewhere = {  # tells what another process, a worker, the operating system said
+        "cluster/ray_train.py", "corpora/lines.py", "files.py", "training/distributed.py",
+    }  # fmt: skip
+    assert len(silent) == len(elsewhere)
+    assert {str(each.file.relative_to(package)) for each in silent} == elsewhere
     page = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference" / "errors.html").read_text(encoding="utf-8")))
-    assert page.count("…") > 300
-    for message in ("no message; give the conversation's messages, oldest first", "precision 'int8' is for processors"):
-        assert message in page
+    words = " ".join(page.replace("`", "").split())
+    assert len(raised) > 600
+    assert not [text for each in raised for text in each.texts if " ".join(text.replace("`", "").split()) not in words]
+
+
+@pytest.mark.parametrize(
+    ("code", "texts"),
+    [
+        ('raise InputError(f"{path}: no {what}; give one")', ["…: no …; give one"]),
+        ('told = "one" if x else "two"\n    raise InputError(f"{x}: {told}")', ["…: one", "…: two"]),
+        ("raise OwnError(ADVICE)", ["do this"]),
+        ("raise InputError(why(x))", ["because of …", "by chance"]),
+        ('raise MissingExtraError("a map", "plots")', ["a map needs the extra 'plots': pip install …"]),
+        ("try:\n        pass\n    except ValueError as error:\n        raise InputError(str(error))", []),
+        ("raise InputError(what)", ["given here"]),
+    ],
+)
+def test_messages_are_put_together(tmp_path, code, texts):
+    (tmp_path / "module.py").write_text(
+        "class RejoinderError(Exception): ...\nclass InputError(RejoinderError): ...\nclass OwnError(InputError): ...\n"
+        "class MissingExtraError(InputError): ...\nADVICE = 'do this'\n"
+        "def why(x) -> str | None:\n    if x:\n        return f'because of {x}'\n    return 'by chance'\n"
+        f"def f(what, x, path):\n    {code}\nf('given here', 1, 2)\n"
+    )
+    [raised] = Source.read(tmp_path).raised()
+    assert (sorted(raised.texts), raised.passed_on) == (texts, "except" in code)
 
 
 def test_markdown_for_github_is_read_as_there(site):
