@@ -21,7 +21,7 @@ UNITS = (  # of numbers that a program wrote: as they are, shares in %, ms in s,
 ELSEWHERE = re.compile(r"`[^`]*`|\]\(.*?\)|<!--.*?-->|^---.*?^---|^#.*?$|^\d\. ", re.DOTALL | re.MULTILINE)
 NO_FIGURE = re.compile(r"(?:Zen|Python|Beam|Kubernetes|Tables?|figure|et al\.) \d[\d.]*")
 LINK = re.compile(r"results/(tables|recorded)\.md#([\w-]+)")
-CARD = {"", "Limits", "Training data"}  # sizes, and counts of the corpus, of which scripts/model_card.py makes it
+CARD = {"", "Limits", "ONNX", "Training data"}  # sizes, and counts of the corpus, of which scripts/model_card.py makes it
 FREE = {  # sections with figures that are no measurements, or that are measured elsewhere
     "README.md": set(),
     "docs/index.md": set(),

@@ -201,10 +201,15 @@ def test_an_index_over_a_bundled_model_is_asked_where_torch_cannot_be_imported(t
     assert [(reply.text, reply.score) for reply in index.search([["Hello!", "how are you?"]])[0]] == found
 
 
-def test_a_name_opens_without_onnxruntime_too(monkeypatch):
+def test_a_folder_with_weights_and_programs_opens_as_either(tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
-    light = open_model("convert-small", light=True)
-    assert (type(light), light.name, type(open_model("convert-small"))) == (OnnxEncoder, "convert-small", Encoder)
-    monkeypatch.setattr("rejoinder.retrieval.segments.find_spec", lambda _: None)
-    other = open_model("convert-small", light=True)
-    assert (type(other), other.fingerprint) == (Encoder, light.fingerprint)
+    shutil.copytree(find("convert-small"), tmp_path / "both")
+    for name in ("convert-small", str(tmp_path / "both")):
+        light = open_model(name, light=True)
+        assert (type(light), light.name, type(open_model(name))) == (OnnxEncoder, name, Encoder)
+        for missing, kinds in (("onnxruntime", (Encoder, Encoder)), ("torch", (OnnxEncoder, OnnxEncoder))):
+            with monkeypatch.context() as patch:
+                there = {"onnxruntime": True, "torch": True, missing: None}
+                patch.setattr("rejoinder.retrieval.segments.find_spec", there.get)
+                assert (type(open_model(name)), type(open_model(name, light=True))) == kinds
+    assert open_model("convert-small").fingerprint == light.fingerprint

@@ -74,8 +74,8 @@ def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) 
 def open_model(name: str, *, light: bool = False) -> ResponseEncoder:
     """Open a model by its folder or name, its ONNX folder, or a sentence encoder.
 
-    One without vectors of responses is an InputError. `light` opens a name's ONNX form, where it has one and
-    onnxruntime is there: it starts without PyTorch, whose import takes seconds, and answers one question sooner.
+    One without vectors of responses is an InputError. `light` prefers the programs of a folder that has both, where
+    onnxruntime is there: they start without PyTorch, whose import takes seconds, and answer one question sooner.
     """
     from rejoinder.baselines.encoders import ENCODERS, is_encoder
     from rejoinder.models import bundled
@@ -85,8 +85,9 @@ def open_model(name: str, *, light: bool = False) -> ResponseEncoder:
         from rejoinder.baselines.vectors import SentenceVectors
 
         return SentenceVectors(name)
-    light = light and find_spec("onnxruntime") is not None
-    if (Path(name) / MANIFEST).is_file() or (light and (locate(name) / MANIFEST).is_file()):
+    folder = locate(name)
+    light = (light or find_spec("torch") is None) and find_spec("onnxruntime") is not None
+    if (folder / MANIFEST).is_file() and (light or not (folder / "config.json").is_file()):
         return OnnxEncoder(name)
     if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
         own = f"a model folder (RUN/model of a training run), {', '.join(bundled.names())}"
