@@ -80,7 +80,8 @@ def measure(folder: Path, model: str, replies: list[str], contexts: list[list[st
     command = [sys.executable, "-c", REOPEN, str(store.folder)]
     again = subprocess.run(command, capture_output=True, text=True, check=True)
     return {"replies_there": len(replies), "building_seconds": seconds, "bytes": size,
-            "ms": {name: statistics.median(each) for name, each in taken.items()}, "queries_a_second_at_once": at_once,
+            "ms": {name: statistics.median(each) for name, each in taken.items()},
+            "queries_a_second_at_once": at_once,
             "recall@10": statistics.mean(shares), "queries_with_the_very_ten": shares.count(1.0) / len(shares),
             "same_scores": equal, "there_after_a_restart": int(again.stdout)}  # fmt: skip
 

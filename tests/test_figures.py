@@ -21,11 +21,12 @@ UNITS = (  # of numbers that a program wrote: as they are, shares in %, ms in s,
 ELSEWHERE = re.compile(r"`[^`]*`|\]\(.*?\)|<!--.*?-->|^---.*?^---|^#.*?$|^\d\. ", re.DOTALL | re.MULTILINE)
 NO_FIGURE = re.compile(r"(?:Zen|Python|Beam|Kubernetes|Tables?|figure|et al\.) \d[\d.]*")
 LINK = re.compile(r"results/(tables|recorded)\.md#([\w-]+)")
-CARD = {"", "Limits", "ONNX", "Training data"}  # sizes, and counts of the corpus, of which scripts/model_card.py makes it
+CARD = {"", "Limits", "ONNX", "Training data"}  # sizes, and counts of the corpus that scripts/model_card.py tells
 FREE = {  # sections with figures that are no measurements, or that are measured elsewhere
     "README.md": set(),
     "docs/index.md": set(),
     "docs/results.md": set(),
+    "docs/get-started.md": {"", "The models that are there", "A reply from your own file"},
     "docs/scale.md": {"How it goes"},
     "docs/deploy.md": {"", "A container", "Updates without downtime", "What to watch"},
     "docs/model-card.md": CARD,

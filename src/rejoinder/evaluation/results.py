@@ -289,6 +289,19 @@ def _serving(figures: Json) -> Rows:
               for name, row in loads.items())]  # fmt: skip
 
 
+def _milvus(figures: Json) -> Rows:
+    disk, lite = "index on disk", "milvus-lite"
+    seconds, taken = figures["building_seconds"], figures["ms"]
+    return [["", disk, lite],
+            ["building, s", number(seconds[disk]), number(seconds[f"index in {lite}"])],
+            ["a conversation alone, ms", number(taken["exact"]), number(taken[lite])],
+            ["conversations a second, 200 at once", "", number(figures["queries_a_second_at_once"])],
+            ["of the ten best are found, %", "100", number(figures["recall@10"], 1, 100)],
+            ["conversations with the very ten, %", "100", number(figures["queries_with_the_very_ten"], 1, 100)],
+            ["there after a restart", "", number(figures["there_after_a_restart"])],
+            ["MB", "", number(figures["bytes"], 0, 1e-6)]]  # fmt: skip
+
+
 SECTIONS = {
     "quality": Section(
         "Every system on the demo's conversations",
@@ -339,6 +352,13 @@ SECTIONS = {
                          *([row["search"], number(row["recall"], 3), number(row["ms"], 2),
                             number(figures["rows"][0]["ms"] / row["ms"], 0)] for row in figures["rows"])],
         [_recall_latency],
+    ),
+    "milvus": Section("An index in Milvus", "Messages of chit-chat, vectors of 256 numbers, the ten best.", _milvus),
+    "extras": Section(
+        "What an extra adds", "Files of an extra and of all that it needs, in MB, beside the base.",
+        lambda figures: [["", "MB"],
+                         ["base", f"{number(figures['base'])}, of which PyTorch {number(figures['PyTorch'])}"],
+                         *([name, number(value)] for name, value in figures["extras"].items())],
     ),
     "exact_search": Section(
         "A scan of all replies in 8 bits",
