@@ -22,7 +22,8 @@ def test_this_machine_is_described(command):
 
 def test_what_is_slow_has_a_reason():
     fast = {"torch": {"build": "CPU", "threads": 4, "devices": []},
-            "processor": {"cores": 4, "bfloat16": True, "exact_int8": True, "packed_linears": True}}  # fmt: skip
+            "processor": {"cores": 4, "bfloat16": True, "exact_int8": True, "packed_linears": True},
+            "extras": {"runtime": {"onnxruntime": "1.31"}}}  # fmt: skip
     assert advice(fast) == []
     for part, key, value, said in (
         ("processor", "bfloat16", False, "bfloat16"),
@@ -30,6 +31,7 @@ def test_what_is_slow_has_a_reason():
         ("processor", "packed_linears", False, "oneDNN"),
         ("torch", "threads", 1, "1 of 4 cores"),
         ("torch", "build", "CUDA", "without a GPU"),
+        ("extras", "runtime", {"onnxruntime": None}, "PyTorch's import"),
     ):
         [line] = advice({**fast, part: {**fast[part], key: value}})
         assert said in line

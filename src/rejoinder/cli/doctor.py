@@ -74,6 +74,8 @@ def advice(found: Mapping[str, Any]) -> list[str]:
          "this processor adds 8-bit products in 16 bits (no VNNI): int8 searches nominate with a little less room"),
         (torch["threads"] < processor["cores"],
          f"PyTorch uses {torch['threads']} of {processor['cores']} cores: unset OMP_NUM_THREADS, or load(threads=N)"),
+        (found["extras"]["runtime"]["onnxruntime"] is None,
+         "onnxruntime is not installed: over the bundled model `reply`, `chat` and `serve` wait for PyTorch's import"),
         (torch["build"] == "CUDA" and not torch["devices"],
          "PyTorch's CUDA build on a machine without a GPU: it works, and takes 2 GB more than the CPU build"),
     ]  # fmt: skip
