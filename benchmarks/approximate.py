@@ -67,7 +67,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         result = measure(options.folder or Path(folder), options.model, replies, contexts, options.recall)
     show(result)
-    write_result("approximate", {**vars(options), "faiss": version("faiss-cpu"), **result})
+    asked = {name: value for name, value in vars(options).items() if name != "folder"}
+    write_result("approximate", {**asked, "faiss": version("faiss-cpu"), **result})
 
 
 def read(data: Sequence[str], replies: int, contexts: int) -> tuple[list[str], list[list[str]]]:
