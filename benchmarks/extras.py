@@ -59,11 +59,11 @@ def needed(start: Distribution, extra: str) -> Mapping[str, Distribution | None]
             if wanted.marker and not wanted.marker.evaluate({"extra": chosen}):
                 continue
             name = canonicalize_name(wanted.name)
-            found[name] = installed(name)
+            found[name] = there = installed(name)
             for more in {"", *wanted.extras}:
-                if found[name] is not None and (name, more) not in seen:
+                if there is not None and (name, more) not in seen:
                     seen.add((name, more))
-                    waiting.append((found[name], more))
+                    waiting.append((there, more))
     return found
 
 

@@ -302,6 +302,15 @@ def _milvus(figures: Json) -> Rows:
             ["MB", "", number(figures["bytes"], 0, 1e-6)]]  # fmt: skip
 
 
+def _bounds(figures: Json) -> Rows:
+    named = {"scored": "that must be scored", "scored at most": "of the worst context",
+             "in reach": "in cells that a bound cannot leave out"}  # fmt: skip
+    rows = [[name, *(number(figures[f"best {k}"][key], 3, 100) for k in (1, 10, 100))] for key, name in named.items()]
+    times = [number(figures[f"{what}, ms"]) for what in ("search", "products alone")]
+    return [["replies", "best 1, %", "best 10, %", "best 100, %"], *rows,
+            ["a search for ten, ms; products alone", *times, ""]]  # fmt: skip
+
+
 SECTIONS = {
     "quality": Section(
         "Every system on the demo's conversations",
@@ -352,6 +361,11 @@ SECTIONS = {
                          *([row["search"], number(row["recall"], 3), number(row["ms"], 2),
                             number(figures["rows"][0]["ms"] / row["ms"], 0)] for row in figures["rows"])],
         [_recall_latency],
+    ),
+    "poly_bounds": Section(
+        "Exact search with sixteen vectors",
+        "A million messages of open conversations, vectors of 256 numbers, 15 contexts, m = 16; other work beside.",
+        _bounds,
     ),
     "milvus": Section("An index in Milvus", "Messages of chit-chat, vectors of 256 numbers, the ten best.", _milvus),
     "extras": Section(
