@@ -14,6 +14,7 @@ from rejoinder.retrieval import searching
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.searching import HEAVIEST
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 
@@ -100,7 +101,8 @@ def test_all_that_a_search_can_do_goes_with_it(tmp_path):
     assert len(Cascade(index, slow, top=2).search([["red it is"]], 2, hybrid=10.0)[0]) == 2
     assert "so red it is" in slow.asked[0]
     assert len(index.search([["red"]], 3, hybrid=1.0, diversity=0.3)[0]) == 3
-    for wrong in (-1, math.nan, "much"):
+    assert all(math.isfinite(reply.score) for reply in index.search([["red"]], 5, hybrid=HEAVIEST)[0])
+    for wrong in (-1, math.nan, "much", 2 * HEAVIEST, 1e307):
         with pytest.raises(InputError, match="hybrid is"):
             index.search([["red"]], hybrid=wrong)
     with pytest.raises(InputError, match="1 contexts but 0 inputs"):

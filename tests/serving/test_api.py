@@ -257,6 +257,7 @@ def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):
         ("/v1/replies", {"messages": ["Hi!"], "treshold": 1}, 422, "treshold"),
         ("/v1/replies", {"messages": ["Hi!"], "\ud800": 1}, 422, "no JSON"),
         ("/v1/replies", {"messages": ["Hi!"], "k": 0}, 422, "k"),
+        ("/v1/replies", {"messages": ["Hi!"], "hybrid": 1e307}, 422, "hybrid"),
         ("/v1/replies", {"messages": ["Hi!"], "rerank": True}, 400, "--rerank"),
         ("/v1/replies", {"messages": [{"role": "system", "content": "x"}]}, 400, "no message"),
         ("/v1/replies", {"messages": ["Hi!"], "where": {"color": "red"}}, 400, "the fields are id, team"),

@@ -30,6 +30,7 @@ Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
 field named; or what says so of a candidate. Values are compared as JSON writes them, so 3 finds 3 and "3"; a payload's
 list has each of its items."""
 POOL = 10  # of how many best replies for each one wanted `diversity` chooses
+HEAVIEST = 1_000_000  # weight of BM25: scores stay finite
 MATCHED_AT_LEAST = 64  # replies of which words and vectors each name so many, before more are asked for
 
 
@@ -121,8 +122,9 @@ class Searcher(Described):
             diversity: D from 0 to 1. Of the `POOL`·k best replies each next one is that of the greatest
                 (1 - D)·score - D·(its greatest cosine with one chosen before): maximal marginal relevance, with
                 lambda = 1 - D (Carbonell and Goldstein, SIGIR 1998). They come in the order of this choice.
-            hybrid: W, 0 or more. To each score W times BM25 of the reply for the newest message is added (`keywords`,
-                counted over all replies). The first such search reads all replies, and again after a change.
+            hybrid: W, from 0 to `HEAVIEST`. To each score W times BM25 of the reply for the newest message is added
+                (`keywords`, counted over all replies). The first such search reads all replies, and again after a
+                change.
 
         Raises:
             InputError: a number is out of its range, or no reply has a field of `where`.
@@ -156,8 +158,8 @@ class Searcher(Described):
         if not 0 <= diversity <= 1:
             raise InputError(f"diversity is {diversity}; it goes from 0, the best alone, to 1")
         weight: object = hybrid
-        if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
-            raise InputError(f"hybrid is {hybrid!r}; the weight of BM25 is a number of 0 or more")
+        if not (isinstance(weight, Real) and 0 <= float(weight) <= HEAVIEST):
+            raise InputError(f"hybrid is {hybrid!r}; the weight of BM25 is a number from 0 to {HEAVIEST:,}")
         check_count("k", k)
         said = [frozenset[str]()] * len(queries) if said is None else said
         if not isinstance(minimum_score, Real | None):

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from annotated_types import Ge, Le, Lt
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
+from rejoinder.retrieval.searching import HEAVIEST
+
 Text: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")]
 Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Label: TypeAlias = Annotated[str, StringConstraints(max_length=1000)]
@@ -56,7 +58,7 @@ class RepliesRequest(_Request):
     where: Annotated[dict[Name, Scalar | Scalars], Field(max_length=20)] | None = None
     """Only replies whose field of the payload has this value, or one of these."""
     diversity: Annotated[float, Field(ge=0, le=1)] = 0.0
-    hybrid: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    hybrid: Annotated[float, Field(ge=0, le=HEAVIEST, allow_inf_nan=False)] = 0.0
     """Replies that differ more: 0 the best alone, to 1."""
     rerank: bool = False
     """Let the server's second model order the best."""
