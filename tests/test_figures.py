@@ -21,6 +21,7 @@ UNITS = (  # of numbers that a program wrote: as they are, shares in %, ms in s,
 ELSEWHERE = re.compile(r"`[^`]*`|\]\(.*?\)|<!--.*?-->|^---.*?^---|^#.*?$|^\d\. ", re.DOTALL | re.MULTILINE)
 NO_FIGURE = re.compile(r"(?:Zen|Python|Beam|Kubernetes|Tables?|figure|et al\.) \d[\d.]*")
 LINK = re.compile(r"results/(tables|recorded)\.md#([\w-]+)")
+CHOICES = "docs/choices.md"
 CARD = {"", "Limits", "ONNX", "Training data"}  # sizes, and counts of the corpus that scripts/model_card.py tells
 FREE = {  # sections with figures that are no measurements, or that are measured elsewhere
     "README.md": set(),
@@ -84,6 +85,11 @@ def paragraphs(text: str) -> list[str]:
     return re.split(r"\n\n|\n(?=- )", text)
 
 
+def parts_of(page: str, text: str) -> list[str]:
+    """The paragraphs of a page, and each choice."""
+    return text.splitlines() if page == CHOICES else paragraphs(text)
+
+
 def faults_of(part: str, links: list[tuple[str, str]]) -> list[str]:
     """What a paragraph says that no table has to which these links lead."""
     return [f"no table that is linked here has {each}" for each in unknown(part, [FILES[link] for link in links])]
@@ -108,11 +114,18 @@ def test_a_figure_is_stored(page):
 
 def test_elsewhere_a_paragraph_that_links_to_a_table_has_its_figures():
     texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
-    held = {part: page for page, text in texts.items() if page not in FREE for part in paragraphs(text)
+    held = {part: page for page, text in texts.items() if page not in FREE for part in parts_of(page, text)
             if LINK.search(part)}  # fmt: skip
     assert {"docs/serving.md", "docs/replies.md", "docs/intents.md"} <= set(held.values())
     faults = [f"{page}: {fault}" for part, page in held.items() for fault in faults_of(part, LINK.findall(part))]
     assert not faults, "\n".join(faults)
+
+
+def test_what_a_choice_measured_is_stored():
+    rows = (ROOT / CHOICES).read_text(encoding="utf-8").splitlines()
+    measured = [row for row in rows if row.endswith("measured |")]
+    assert len(measured) > 5
+    assert not [row for row in measured if not re.search(r"\]\((results/|results\.md|scale\.md)", row)]
 
 
 def test_a_changed_digit_is_found():
