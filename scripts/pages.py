@@ -103,7 +103,7 @@ def errors_page() -> str:
     package = ROOT / "src" / "rejoinder"
     rooms: dict[str, set[str]] = {}
     for raised in Source.read(package).raised():
-        room = raised.file.relative_to(package).parts[0].removesuffix(".py")
+        room = raised.file.relative_to(package).parts[0].removesuffix(".py").replace("__init__", "rejoinder")
         rooms.setdefault(room, set()).update(raised.texts)
     parts = [
         "# Errors",
