@@ -258,6 +258,12 @@ def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):
         ("/v1/replies", {"messages": ["Hi!"], "\ud800": 1}, 422, "no JSON"),
         ("/v1/replies", {"messages": ["Hi!"], "k": 0}, 422, "k"),
         ("/v1/replies", {"messages": ["Hi!"], "hybrid": 1e307}, 422, "hybrid"),
+        *(("/v1/replies", {"messages": ["Hi!"], name: wrong}, 422, name) for wrong in (True, "1")
+          for name in ("k", "history", "minimum_score", "minimum_confidence", "diversity", "hybrid")),
+        *(("/v1/replies", {"messages": ["Hi!"], name: wrong}, 422, name) for wrong in (1, "yes")
+          for name in ("no_repeat", "distinct", "rerank")),
+        ("/v1/embeddings", {"input": "Hi!", "dimensions": True}, 422, "dimensions"),
+        ("/v1/rerank", {"query": "Hi!", "documents": ["a"], "top_n": True}, 422, "top_n"),
         ("/v1/replies", {"messages": ["Hi!"], "rerank": True}, 400, "--rerank"),
         ("/v1/replies", {"messages": [{"role": "system", "content": "x"}]}, 400, "no message"),
         ("/v1/replies", {"messages": ["Hi!"], "where": {"color": "red"}}, 400, "the fields are id, team"),

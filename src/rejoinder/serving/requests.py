@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Le, Lt
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StrictBool, StringConstraints
 
 from rejoinder.retrieval.searching import HEAVIEST
 
@@ -17,6 +17,17 @@ Scalar: TypeAlias = Label | bool | int | float | None
 Scalars: TypeAlias = Annotated[list[Scalar], Field(max_length=100)]
 Position: TypeAlias = Annotated[int, Ge(0), Lt(2**53)]
 PageSize: TypeAlias = Annotated[int, Ge(1), Le(1000)]
+
+
+def _number(value: object) -> object:
+    """Refuse what pydantic would take for a number: true, and digits in quotes."""
+    if isinstance(value, bool | str):
+        raise ValueError("a number is needed")
+    return value
+
+
+Whole: TypeAlias = Annotated[int, BeforeValidator(_number)]
+Real: TypeAlias = Annotated[float, BeforeValidator(_number)]
 TEXTS, DOCUMENTS, CANDIDATES, MESSAGES = 2048, 1000, 1000, 500
 """Most texts of a request for embeddings or intents, documents to re-rank, candidates to add, messages of a context."""
 
@@ -43,24 +54,24 @@ class RepliesRequest(_Request):
     model_config = _example({"messages": ["Hi!", "Where is my order?"], "k": 3})
     messages: Annotated[list[Text | Message], Field(min_length=1, max_length=MESSAGES)]
     """Oldest first: texts, or messages with a role."""
-    k: Annotated[int, Field(ge=1, le=1000)] = 5
+    k: Annotated[Whole, Field(ge=1, le=1000)] = 5
     """Replies at most."""
-    minimum_score: float | None = None
+    minimum_score: Real | None = None
     """The lowest score that a reply may have."""
-    minimum_confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    minimum_confidence: Annotated[Real, Field(ge=0, le=1)] | None = None
     """No reply unless the best is right with this probability; needs a calibrated index. 0 tells the confidence."""
-    history: Annotated[int, Field(ge=0, le=MESSAGES)] | None = None
+    history: Annotated[Whole, Field(ge=0, le=MESSAGES)] | None = None
     """Earlier messages that are read at most; null: all that the model reads."""
-    no_repeat: bool = False
+    no_repeat: StrictBool = False
     """Leave out what the answering side has said already."""
-    distinct: bool = True
+    distinct: StrictBool = True
     """Of near-copies, the best alone."""
     where: Annotated[dict[Name, Scalar | Scalars], Field(max_length=20)] | None = None
     """Only replies whose field of the payload has this value, or one of these."""
-    diversity: Annotated[float, Field(ge=0, le=1)] = 0.0
-    hybrid: Annotated[float, Field(ge=0, le=HEAVIEST, allow_inf_nan=False)] = 0.0
+    diversity: Annotated[Real, Field(ge=0, le=1)] = 0.0
+    hybrid: Annotated[Real, Field(ge=0, le=HEAVIEST, allow_inf_nan=False)] = 0.0
     """Replies that differ more: 0 the best alone, to 1."""
-    rerank: bool = False
+    rerank: StrictBool = False
     """Let the server's second model order the best."""
     index: Literal["first", "second"] = "first"
     """Which index, where the server has two (--beside)."""
@@ -91,7 +102,7 @@ class EmbeddingsRequest(_Request):
     input_type: Literal["query", "document"] = "query"
     """Which side of the model encodes: query, what is said to us; document, what we reply."""
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: Annotated[int, Field(ge=1)] | None = None
+    dimensions: Annotated[Whole, Field(ge=1)] | None = None
     """As many as the model has."""
     user: Label | None = None
     """Whose request it is, which OpenAI's clients may say; nothing depends on it."""
@@ -135,9 +146,9 @@ class RerankRequest(_Request):
     query: Text
     documents: Annotated[list[Text | Document], Field(min_length=1, max_length=DOCUMENTS)]
     model: Name | None = None
-    top_n: Annotated[int, Field(ge=1)] | None = None
+    top_n: Annotated[Whole, Field(ge=1)] | None = None
     """Results at most; null: all."""
-    return_documents: bool = False
+    return_documents: StrictBool = False
 
 
 class Ranked(BaseModel):
