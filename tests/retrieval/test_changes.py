@@ -18,6 +18,7 @@ from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import exact_scores
 from tests.retrieval.conftest import HashEncoder
 
+FILES = Path("/proc/self/fd")
 CONTEXTS = [["a0"], ["a3"], ["b1"], ["unknown"]]
 A, B = [f"a{i}" for i in range(9)], [f"b{i}" for i in range(5)]
 changes = st.lists(
@@ -126,6 +127,18 @@ def test_an_index_that_was_never_compacted_is_written_as_earlier_versions_did(in
     assert set(content["segments"][0]) == {"name", "first", "count", "files", "longest"}
     index.compact()
     assert json.loads((index.folder / MANIFEST).read_text())["format"] == 2  # so that they say what to do
+
+
+@pytest.mark.skipif(not FILES.exists(), reason="Linux tells what a process has open")
+def test_an_index_of_many_additions_takes_few_open_files(index):
+    for number in range(20):
+        index.add([f"more {number}"])
+    before = len([*FILES.iterdir()])
+    assert len(Index.open(index.folder, index.encoder)) == len(index)
+    assert len([*FILES.iterdir()]) == before
+    opened = Index.open(index.folder, index.encoder)
+    assert len(opened.manifest.segments) == 21
+    assert len([*FILES.iterdir()]) <= before + 3
 
 
 def test_altered_files_are_not_compacted(index):

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gc
 import json
 import os
 import re
@@ -15,14 +16,18 @@ import numpy as np
 import pytest
 
 import rejoinder
+from rejoinder.errors import InputError
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
+from rejoinder.serving.batching import Job
 from tests.intents.toy import WordVectors, toy_data
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
+
+FILES = Path("/proc/self/fd")
 
 ROOT = Path(__file__).parents[2]
 CHAT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi!"},
@@ -244,6 +249,20 @@ def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):
     refused = client().post("/v1/candidates", json={"candidates": ["new"]})
     assert (refused.status_code, refused.json()["error"]["message"]) == (507, "the disk is full; nothing was changed")
     assert len(Index.open(sources.index, HashEncoder())) == 20
+
+
+@pytest.mark.skipif(not FILES.exists(), reason="Linux tells what a process has open")
+def test_a_refused_change_leaves_no_file_open(answers, monkeypatch):
+    monkeypatch.setattr("rejoinder.retrieval.segments.IN_MEMORY", 0)
+    gc.disable()
+    try:
+        before = len([*FILES.iterdir()])
+        for _ in range(5):
+            [refused] = answers.write([Job("delete", 99)])
+            assert isinstance(refused, InputError)
+        assert len([*FILES.iterdir()]) == before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from rejoinder.retrieval.search import Array, Flags
 REPLIES, OFFSETS, VECTORS = "replies.jsonl", "offsets.i64", "vectors.f32"
 FILES = (REPLIES, OFFSETS, VECTORS, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
 """All files that a segment may have; earlier versions wrote the last four."""
+IN_MEMORY = 1 << 20  # bytes of a file that is read when it is opened; a larger one is mapped
 _LONGEST_UNIT = 1.01  # a model that normalises in 16 bits may miss 1 by a little
 
 
@@ -210,7 +211,7 @@ class Segment:
         expected = int(np.prod(shape)) * np.dtype(kind).itemsize
         if self.record.files.get(name, (None,))[0] != expected:
             raise InputError(f"{self.folder / name} does not fit the manifest; build the index again")
-        if not expected:  # all replies are gone
-            return np.zeros(shape, dtype=kind)
+        if expected <= IN_MEMORY:  # or an index of many additions would take more open files than a process may have
+            return np.fromfile(self.folder / name, dtype=kind).reshape(shape)
         # As a plain array, which is faster to index.
         return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="r", shape=shape))

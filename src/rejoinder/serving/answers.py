@@ -141,19 +141,20 @@ class Answers:
             found = self._together(getattr(self, kind), [jobs[place].item for place in places])
             for place, result in zip(places, found, strict=True):
                 results[place] = result
+        for error in results:
+            if isinstance(error, Exception):  # by its traceback it would hold on to files until garbage is collected
+                error.__cause__ = error.__context__ = error.__traceback__ = None
         return results
 
     def _together(self, work: Callable[[list[Any]], Sequence[Any]], items: list[Any]) -> Sequence[Any]:
         """Do the work for all items at once; if that fails, one by one, so that only the culprit fails."""
         try:
             return work(items)
-        except (BusyError, OSError) as error:
-            return [error] * len(items)
         except Exception as error:  # noqa: BLE001 (whoever asked for it raises it)
-            if len(items) > 1:
+            if len(items) > 1 and not isinstance(error, BusyError | OSError):
                 return [each for item in items for each in self._together(work, [item])]
             error.__notes__ = places(error)  # another process would not see where it was
-            return [error]
+            return [error] * len(items)
 
     # --- Kinds of jobs: each takes the items of several ---------------------------------------------------------------
 
