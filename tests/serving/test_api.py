@@ -313,7 +313,11 @@ def test_metrics_and_the_description(client):
     assert 'rejoinder_requests_total{method="POST",route="/v1/replies",status="200"} 1.0' in metrics
     assert 'rejoinder_candidates{index="index",model="hash-model"} 20.0' in metrics
     described = server.get("/openapi.json").json()
-    assert "examples" in described["components"]["schemas"]["RepliesRequest"]
+    asked = described["components"]["schemas"]["RepliesRequest"]
+    assert "examples" in asked
+    assert (asked["properties"]["k"]["minimum"], asked["properties"]["k"]["maximum"]) == (1, 1000)
+    assert "BM25" in asked["properties"]["hybrid"]["description"]
+    assert not [name for name, told in asked["properties"].items() if "description" not in told]
     assert [server.get(path).json()["status"] for path in ("/health", "/ready")] == ["ok", "ready"]
     assert server.get("/v1/models").json()["data"][0]["id"] == "hash-model"
 

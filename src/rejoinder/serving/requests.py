@@ -26,8 +26,7 @@ def _number(value: object) -> object:
     return value
 
 
-Whole: TypeAlias = Annotated[int, BeforeValidator(_number)]
-Real: TypeAlias = Annotated[float, BeforeValidator(_number)]
+NUMBER = BeforeValidator(_number)  # after the bounds, which the description of the API then has
 TEXTS, DOCUMENTS, CANDIDATES, MESSAGES = 2048, 1000, 1000, 500
 """Most texts of a request for embeddings or intents, documents to re-rank, candidates to add, messages of a context."""
 
@@ -54,13 +53,13 @@ class RepliesRequest(_Request):
     model_config = _example({"messages": ["Hi!", "Where is my order?"], "k": 3})
     messages: Annotated[list[Text | Message], Field(min_length=1, max_length=MESSAGES)]
     """Oldest first: texts, or messages with a role."""
-    k: Annotated[Whole, Field(ge=1, le=1000)] = 5
+    k: Annotated[int, Field(ge=1, le=1000), NUMBER] = 5
     """Replies at most."""
-    minimum_score: Real | None = None
+    minimum_score: Annotated[float, NUMBER] | None = None
     """The lowest score that a reply may have."""
-    minimum_confidence: Annotated[Real, Field(ge=0, le=1)] | None = None
+    minimum_confidence: Annotated[float, Field(ge=0, le=1), NUMBER] | None = None
     """No reply unless the best is right with this probability; needs a calibrated index. 0 tells the confidence."""
-    history: Annotated[Whole, Field(ge=0, le=MESSAGES)] | None = None
+    history: Annotated[int, Field(ge=0, le=MESSAGES), NUMBER] | None = None
     """Earlier messages that are read at most; null: all that the model reads."""
     no_repeat: StrictBool = False
     """Leave out what the answering side has said already."""
@@ -68,9 +67,10 @@ class RepliesRequest(_Request):
     """Of near-copies, the best alone."""
     where: Annotated[dict[Name, Scalar | Scalars], Field(max_length=20)] | None = None
     """Only replies whose field of the payload has this value, or one of these."""
-    diversity: Annotated[Real, Field(ge=0, le=1)] = 0.0
-    hybrid: Annotated[Real, Field(ge=0, le=HEAVIEST, allow_inf_nan=False)] = 0.0
+    diversity: Annotated[float, Field(ge=0, le=1), NUMBER] = 0.0
     """Replies that differ more: 0 the best alone, to 1."""
+    hybrid: Annotated[float, Field(ge=0, le=HEAVIEST, allow_inf_nan=False), NUMBER] = 0.0
+    """By words too: the weight of BM25 of the newest message; 0: by meaning alone."""
     rerank: StrictBool = False
     """Let the server's second model order the best."""
     index: Literal["first", "second"] = "first"
@@ -102,7 +102,7 @@ class EmbeddingsRequest(_Request):
     input_type: Literal["query", "document"] = "query"
     """Which side of the model encodes: query, what is said to us; document, what we reply."""
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: Annotated[Whole, Field(ge=1)] | None = None
+    dimensions: Annotated[int, Field(ge=1), NUMBER] | None = None
     """As many as the model has."""
     user: Label | None = None
     """Whose request it is, which OpenAI's clients may say; nothing depends on it."""
@@ -146,7 +146,7 @@ class RerankRequest(_Request):
     query: Text
     documents: Annotated[list[Text | Document], Field(min_length=1, max_length=DOCUMENTS)]
     model: Name | None = None
-    top_n: Annotated[Whole, Field(ge=1)] | None = None
+    top_n: Annotated[int, Field(ge=1), NUMBER] | None = None
     """Results at most; null: all."""
     return_documents: StrictBool = False
 
