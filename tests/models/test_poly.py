@@ -196,6 +196,11 @@ def test_a_folder_opens_as_an_encoder_of_conversations(tmp_path, precision):
         alone = module.combine(x, torch.zeros(1, 16))[0]
     assert float(vectors[0] @ both.numpy()) > closeness
     assert float(vectors[1] @ alone.numpy()) > closeness
+    known = encoder.remembering()
+    assert (known.encode_contexts(contexts) * vectors).sum(axis=1).min() > closeness
+    messages = [message for context in contexts for message in context]
+    assert (known.encode_responses(messages) * encoder.encode_responses(messages)).sum(axis=1).min() > closeness
+    assert {*known._known} == {("reduction", message) for message in messages}, "each message is read once"
     assert encoder.transfer(["hello there"]).shape == (1, 16)
     assert encoder.score(contexts, [["fine", "cats"]] * 3).shape == (3, 2)
     with pytest.raises(InputError, match="export --transformers"):

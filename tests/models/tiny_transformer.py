@@ -33,7 +33,8 @@ def tokenizer():
 
 def network(name="bi first", **changes):
     torch.manual_seed(0)
-    config = parse_config({**SHAPE, **(KINDS | CROSS_KINDS).get(name, {"kind": name}), **changes})
+    values = {**SHAPE, **(KINDS | CROSS_KINDS).get(name, {"kind": name}), **changes}
+    config = parse_config({key: value for key, value in values.items() if value is not None})
     return lively(build_module(config, tokenizer().rows)).eval()
 
 

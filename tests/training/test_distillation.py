@@ -9,10 +9,10 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.arrays import unit_rows
+from rejoinder.errors import InputError
 from rejoinder.models.persistence import load, save
 from rejoinder.models.reductions import scores_of
-from rejoinder.training import distillation
-from rejoinder.training import prepare as preparing
+from rejoinder.training import distillation, initialisation
 from rejoinder.training.batches import Portion, make_step
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import SimilarityDistiller, TeacherDistiller, text_vectors
@@ -20,8 +20,9 @@ from rejoinder.training.loop import train
 from rejoinder.training.losses import Loss
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
+from rejoinder.training.recipe import Distillation
 from rejoinder.training.tokens import RawExamples
-from tests.models.tiny_transformer import network, tokenizer
+from tests.models.tiny_transformer import KINDS, network, tokenizer
 from tests.training.tiny import recipe, stage
 
 ROWS = np.array([5, 0, 17, 40, 2, 8])
@@ -43,9 +44,15 @@ def letters(texts):
     return np.array(counts, dtype=np.float32) + 0.01
 
 
+def encoder(encode=letters):
+    return SimpleNamespace(forgetting=lambda: SimpleNamespace(encode_responses=encode))
+
+
 @pytest.fixture(autouse=True)
 def _encoder(monkeypatch):
-    monkeypatch.setattr(preparing, "open_encoder", lambda _: SimpleNamespace(encode_responses=letters))
+    monkeypatch.setattr(distillation, "open_encoder", lambda _: encoder())
+    monkeypatch.setattr(distillation, "is_encoder", lambda name: name == "letters")
+    monkeypatch.setattr(initialisation, "is_encoder", lambda name: name == "letters")
 
 
 def cosines(texts):
@@ -98,7 +105,7 @@ def test_an_encoder_teaches_what_reads_the_newest_message(tmp_path, data):
 
 def test_of_a_sample_only_the_examples_that_were_read_are_taught(tmp_path, data):
     prepared, distiller = by_encoder(data, tmp_path, sample=30, share=1.0)
-    read = distiller.texts.inputs >= 0
+    read = distiller.texts.contexts >= 0
     assert (read.sum(), len(read)) == (30, len(prepared.train))
     rows = np.concatenate([np.flatnonzero(read)[:3], np.flatnonzero(~read)[:3]])[[3, 0, 4, 1, 5, 2]]
     batch = make_step(prepared.train, rows, 0, Portion())
@@ -121,28 +128,61 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path, mon
     examples = RawExamples(np.frombuffer(b"".join(lines), np.uint8), np.cumsum([0, *map(len, lines)]))
     asked = []
 
-    def encode(texts, most=6):
-        if len(asked) >= most:
-            raise KeyboardInterrupt
-        asked.extend(texts)
-        return letters(texts)
+    def ask(most):
+        def encode(texts):
+            if len(asked) >= most:
+                raise KeyboardInterrupt
+            asked.extend(texts)
+            return letters(texts)
+
+        monkeypatch.setattr(distillation, "open_encoder", lambda _: encoder(encode))
+        return text_vectors(tmp_path / "v.f16", examples, np.arange(20), Distillation(encoder="letters"), Display())
 
     with pytest.raises(KeyboardInterrupt):
-        text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, Display())
+        ask(6)
     assert len(asked) == 6
     with (tmp_path / "v.f16").open("ab") as file:
         file.write(b"half a chunk")
-    found = text_vectors(tmp_path / "v.f16", examples, np.arange(20), lambda texts: encode(texts, 99), Display())
+    found = ask(99)
     assert sorted(asked) == sorted({*(f"say {n}" for n in range(4)), *(f"reply {c}" for c in "abcdefg")})
-    for side, texts in ((found.inputs, [c[-1] for c, _ in pairs]), (found.responses, [r for _, r in pairs])):
+    for side, texts in ((found.contexts, [c[-1] for c, _ in pairs]), (found.responses, [r for _, r in pairs])):
         np.testing.assert_allclose(found.vectors[side], unit_rows(letters(texts)), atol=1e-3)
-    again = text_vectors(tmp_path / "v.f16", examples, np.arange(20), encode, Display())
+    again = ask(0)
     np.testing.assert_array_equal(again.vectors, found.vectors)
+
+
+@pytest.mark.parametrize("kind", ["bi mean", "multi-context-bi-encoder"])
+def test_a_model_that_encodes_both_sides_teaches_by_whole_conversations(tmp_path, data, kind):
+    folder = tmp_path / "teacher"
+    changes = {"context_length": None, "history": 3} if kind not in KINDS else {}
+    save(folder, network(kind, **changes), tokenizer(), max_length=20, card="# A teacher\n")
+    wanted = recipe(data, distillation={"encoder": str(folder), "sharpness": 5.0})
+    assert wanted.distillation.fingerprint == load(folder).fingerprint
+    prepared = prepare(wanted, tmp_path / "run")
+    distiller, texts = SimilarityDistiller(wanted.distillation, prepared.taught), prepared.train.texts.read(ROWS)
+    model, (contexts, responses) = load(folder), zip(*texts, strict=True)
+    expected = 5 * unit_rows(model.encode_contexts(contexts)) @ unit_rows(model.encode_responses(responses)).T
+    batch, taught = make_step(prepared.train, ROWS, 0, Portion()), torch.randn(6, 6)
+    np.testing.assert_allclose(distiller(batch).numpy(), expected, rtol=0.03, atol=0.05)
+    encodings = {name: torch.randn(6, 5) for name in ("input", "history", "context", "response")}
+    found = distiller.add(START, batch, encodings, 1.5, taught)
+    student = encodings["context"] @ encodings["response"].T * 1.5
+    torch.testing.assert_close(found.value, 0.5 * START.value + 0.5 * divergence(student, taught))
+
+
+def test_only_what_encodes_both_sides_is_an_encoder(tmp_path, data, teacher):
+    wanted = recipe(data, distillation={"encoder": str(teacher)})
+    with pytest.raises(InputError, match=r"encoder: .*model gives no vector of a context; name it as the teacher"):
+        prepare(wanted, tmp_path / "run")
+    with pytest.raises(InputError, match=r"distillation.encoder: no model folder nowhere; .*; or minilm, use, or st:"):
+        recipe(data, distillation={"encoder": "nowhere"})
 
 
 @pytest.mark.parametrize("kind", ["teacher", "encoder"])
 def test_a_student_comes_nearer_to_its_teacher(tmp_path, data, teacher, kind):
-    section = {"teacher": str(teacher), "candidates": 8} if kind == "teacher" else {"encoder": "x", "sharpness": 5.0}
+    section = {"teacher": str(teacher), "candidates": 8}
+    if kind == "encoder":
+        section = {"encoder": "letters", "sharpness": 5.0}
     stages = [stage(steps=40)]
     train(recipe(data, distillation=section | {"share": 1.0}, stage=stages, validation={"examples": 0}), tmp_path)
     found = [line["loss_distillation"] for line in read_metrics(tmp_path / "metrics.jsonl")]

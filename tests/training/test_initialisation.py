@@ -118,6 +118,20 @@ def test_blocks_can_be_added_and_change_nothing_at_first(tmp_path, data, target)
             made(tmp_path / "few" / "model", target, model=wrong)
 
 
+def test_the_first_blocks_of_a_model_are_made_as_the_recipe_says(tmp_path, data):
+    none = {**MODEL, "zero_residual": True, "token_norm": False, "blocks": 0, "attention_spans": []}
+    train(recipe(data, model=none, stage=[stage(steps=5)]), tmp_path / "none")
+    changes = {"blocks": 1, "attention_spans": [5], "feed_forward_size": 24, "heads": 2, "relative_bias": False}
+    train(made(tmp_path / "none" / "model", data, model=changes, stage=[stage(steps=1)]), tmp_path / "one")
+    before = rejoinder.load(tmp_path / "none" / "model", precision="fp32")
+    expected = evaluate(before, list(read_examples(data, "valid")), candidates=20)
+    assert read_metrics(tmp_path / "one" / "metrics.jsonl")[0]["valid_recall@1"] == expected.recall[1].value
+    config = rejoinder.load(tmp_path / "one" / "model").module.config
+    assert {key: getattr(config, key) for key in changes} == changes | {"attention_spans": (5,)}
+    with pytest.raises(InputError, match=r"model.heads = 3 \(there 2\)"):
+        made(tmp_path / "one" / "model", data, model={"blocks": 2, "attention_spans": [5, 5], "heads": 3})
+
+
 def test_a_tuning_that_only_harms_leaves_the_model_as_it_was(tmp_path, data, model):
     harmful = stage(optimizer="sgd", learning_rate=50.0, schedule="constant", steps=10, clip_norm=1.0)
     summary = train(made(model, data, stage=[harmful]), tmp_path)

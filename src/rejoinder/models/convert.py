@@ -158,7 +158,7 @@ class SelfAttention(nn.Module):
         reach = distance.clamp(-self.span, self.span)
         far = distance != reach
         if self.bias is None:
-            return torch.zeros(1, length, length, device=like.device, dtype=like.dtype).masked_fill(far, MASKED)
+            return like.new_zeros(self.heads, length, length).masked_fill(far, MASKED)
         return self.bias[:, reach + self.span].to(like.dtype).masked_fill(far, MASKED)
 
     def _attend(self, part: Tensor, segment: Segment, bias: Tensor) -> Tensor:

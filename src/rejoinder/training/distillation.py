@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +22,11 @@ import torch
 from torch import Tensor
 
 from rejoinder.arrays import unit_rows
-from rejoinder.baselines.encoders import EncodeTexts
+from rejoinder.baselines.encoders import is_encoder, open_encoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.models import persistence
+from rejoinder.models.encoder import CrossRanker, DialogueEncoder, PolyDialogueEncoder
 from rejoinder.models.layers import Encodings
 from rejoinder.models.reductions import own_scores, scores_of
 from rejoinder.ranker import FloatArray
@@ -92,37 +94,42 @@ class TeacherDistiller(Distiller):
         return (batch.first + np.arange(contexts)[:, None] + numbers) % batch.pairs
 
 
+Side: TypeAlias = str | tuple[str, ...]  # what an encoder reads of an example: a text, or a conversation
+
+
 @dataclass(frozen=True, slots=True)
 class TextVectors:
-    """What a sentence encoder makes of the newest messages and the responses of all examples."""
+    """What an encoder makes of the contexts and the responses of all examples."""
 
-    vectors: npt.NDArray[np.float16]  # of each distinct text, of unit length (t, d)
-    inputs: Rows  # the text of each example's newest message (n,); -1 where the encoder read none of the example
-    responses: Rows  # the text of each example's response (n,); -1 likewise
+    vectors: npt.NDArray[np.float16]  # of all that is distinct, of unit length (t, d)
+    contexts: Rows  # which of them is each example's context (n,); -1 where the encoder read none of the example
+    responses: Rows  # which is its response (n,); -1 likewise
+    whole: bool = False  # whether it reads conversations; else the newest message is the context
 
 
 class SimilarityDistiller(Distiller):
-    """A sentence encoder: it compares the responses that it has read, and teaches h_x of a multi-context model."""
+    """An encoder: it compares what it has read. One of sentences teaches h_x of a multi-context model."""
 
     def __init__(self, config: Distillation, texts: TextVectors) -> None:
         self.share, self._sharpness, self.texts = config.share, config.sharpness or SHARPNESS, texts
 
     def __call__(self, batch: StepBatch) -> Tensor:  # noqa: D102
         contexts, responses = self._read(batch)
-        inputs = self.texts.inputs[batch.rows[batch.first + contexts]]
-        sides = (inputs, self.texts.responses[batch.rows[responses]])
+        read = self.texts.contexts[batch.rows[batch.first + contexts]]
+        sides = (read, self.texts.responses[batch.rows[responses]])
         x, y = (torch.from_numpy(self.texts.vectors[numbers].astype(np.float32)) for numbers in sides)
         return x @ y.T * self._sharpness
 
     def student_scores(self, batch: StepBatch, encodings: Encodings) -> tuple[Tensor, int]:  # noqa: D102
         contexts, responses = map(torch.from_numpy, self._read(batch))
-        x, y = encodings.get("input", encodings["context"]), encodings["response"]
+        x, y = encodings["context"], encodings["response"]
+        x = x if self.texts.whole else encodings.get("input", x)
         scores = scores_of(x[contexts.to(x.device)].float(), y[responses.to(y.device)].float())
         return scores, max(1, len(responses))
 
     def _read(self, batch: StepBatch) -> tuple[Rows, Rows]:
         """Return which contexts of this process, and which of the batch's K responses, the encoder has read."""
-        read = self.texts.inputs[batch.rows] >= 0
+        read = self.texts.contexts[batch.rows] >= 0
         own = read[batch.first : batch.first + sum(part.pairs for part in batch.parts)]
         return np.flatnonzero(own), np.flatnonzero(read)
 
@@ -134,19 +141,38 @@ def open_distiller(config: Distillation | None, store: TokenStore, taught: TextV
     return TeacherDistiller(config, store) if taught is None else SimilarityDistiller(config, taught)
 
 
-def text_vectors(path: Path, texts: RawExamples, read: Rows, encode: EncodeTexts, display: Display) -> TextVectors:
-    """Encode all distinct texts of the examples that are `read` into a file; go on where an earlier call stopped."""
-    numbers: dict[str, int] = {}
+def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillation, display: Display) -> TextVectors:
+    """Let an encoder read the examples `read` into a file, nothing twice; go on where an earlier call stopped."""
+    whole = not is_encoder(config.encoder)
+    numbers: dict[Side, int] = {}
     sides = np.full((len(texts.offsets) - 1, 2), -1, dtype=np.int64)
     for start in range(0, len(read), CHUNK):
         rows = read[start : start + CHUNK]
-        pairs = ((context[-1], response) for context, response in texts.read(rows))
-        sides[rows] = [[numbers.setdefault(text, len(numbers)) for text in pair] for pair in pairs]
-    distinct = list(numbers)
-    vectors = vectors_once(
-        path, len(distinct), lambda chosen: unit_rows(encode(distinct[chosen])), "Asking the teacher", display
-    )
-    return TextVectors(vectors, sides[:, 0], sides[:, 1])
+        pairs = ((tuple(context) if whole else context[-1], response) for context, response in texts.read(rows))
+        sides[rows] = [[numbers.setdefault(side, len(numbers)) for side in pair] for pair in pairs]
+    distinct, encoder = list(numbers), _open_encoder(config)
+
+    def encode(chosen: slice) -> FloatArray:
+        both = distinct[chosen]
+        contexts = [number for number, side in enumerate(both) if isinstance(side, tuple)]
+        responses = [number for number, side in enumerate(both) if isinstance(side, str)]
+        found = [encoder.encode_contexts([both[number] for number in contexts])] if contexts else []
+        found += [encoder.encode_responses([both[number] for number in responses])] if responses else []
+        return unit_rows(np.concatenate(found)[np.argsort([*contexts, *responses])])
+
+    vectors = vectors_once(path, len(distinct), encode, "Asking the teacher", display)
+    return TextVectors(vectors, sides[:, 0], sides[:, 1], whole)
+
+
+def _open_encoder(config: Distillation) -> Any:
+    if is_encoder(config.encoder):
+        return open_encoder(config.encoder).forgetting()
+    model = persistence.load(config.encoder)
+    if isinstance(model, CrossRanker | PolyDialogueEncoder):
+        raise InputError(f"distillation.encoder: {config.encoder} gives no vector of a context; name it as the teacher")
+    if model.fingerprint != config.fingerprint:
+        raise InputError(f"distillation.encoder: {config.encoder} was replaced since the recipe was read")
+    return model if isinstance(model, DialogueEncoder) else model.remembering()
 
 
 def vectors_once(

@@ -7,6 +7,7 @@ the fixed vectors of other encoders in the same way (their MAP).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from rejoinder.models.inference import pack_linears
 from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, VectorBatch, pack
+from rejoinder.training.compute import Machine
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import vectors_once
 from rejoinder.training.recipe import Recipe
@@ -58,7 +61,7 @@ def _texts(store: TokenStore, rows: Rows) -> Iterator[tuple[Any, Rows]]:
 
 
 def read_texts_once(
-    path: Path, examples: Sequence[tuple[TokenStore, Rows]], module: Any, display: Display
+    path: Path, examples: Sequence[tuple[TokenStore, Rows]], module: Any, machine: Machine, display: Display
 ) -> FrozenTexts:
     """Let a module's trunk read all texts of examples into a file; go on where an earlier call stopped."""
     columns, numbers = zip(*(each for store, rows in examples for each in _texts(store, rows)), strict=True)
@@ -67,6 +70,10 @@ def read_texts_once(
     pieces = np.split(every, range(HASHED_AT_ONCE, len(every), HASHED_AT_ONCE))
     found = np.concatenate([token_hashes(*texts.gather(rows)) for rows in pieces])
     hashes, firsts = np.unique(found, return_index=True)
+
+    module.eval()
+    if machine.device.type == "cpu":  # nothing of it learns here: its fast form does
+        module = pack_linears(copy.deepcopy(module), "bf16" if machine.precision == "bf16" else "fp32")
 
     @torch.inference_mode()
     def read(chosen: slice) -> npt.NDArray[np.float32]:
@@ -78,8 +85,8 @@ def read_texts_once(
             rows = order[start : start + AT_ONCE]
             pieces = np.concatenate([ids[ends[row] - lengths[row] : ends[row]] for row in rows])
             batch = pack(pieces, lengths[rows], module.padding_id, TRANSFORMER_SEGMENT_COST)
-            found[rows] = module.reduce(batch.to(next(module.parameters()).device)).float().cpu().numpy()
+            with machine.autocast():
+                found[rows] = module.reduce(batch.to(machine.device)).float().cpu().numpy()
         return found
 
-    module.eval()
     return FrozenTexts(hashes, vectors_once(path, len(hashes), read, "Reading the texts", display))

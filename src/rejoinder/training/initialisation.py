@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from rejoinder.baselines.encoders import ENCODERS, is_encoder
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.models import checkpoints, joined, persistence
@@ -20,6 +21,7 @@ from rejoinder.training.recipe import NO_START, Init
 CHANGEABLE = ("dropout", "numbered_history", "persona_first", "history_gate")
 """What a recipe may change in a model's configuration: neither shape nor meaning of its weights depends on it."""
 GROWING = ("blocks", "attention_spans")  # what it may change to add blocks on top of the model's (see `_grows`)
+OF_BLOCKS = ("heads", "feed_forward_size", "relative_bias")  # and, where the model has no blocks, how they are made
 FREE_OF_TRANSFORMERS = ("dropout", "output_scale")  # what it may change in a transformer's structure
 
 
@@ -30,8 +32,10 @@ def take_over(document: dict[str, Any], resolve: Callable[[dict[str, Any], str],
     """
     init: Any = document.get("init")
     model = document.get("model", {})
-    if _named(document.get("distillation"), "teacher"):
-        _pin(document["distillation"], "teacher", "distillation")
+    for key in ("teacher", "encoder"):
+        if _named(document.get("distillation"), key) and not is_encoder(document["distillation"][key]):
+            allowed = f"; or {ENCODERS}" if key == "encoder" else ""
+            _pin(document["distillation"], key, "distillation", allowed)
     start = next((key for key in ("transformer", "model") if _named(init, key)), None)
     if start is None:
         if document and "vocabulary" not in document and isinstance(model, dict) and "kind" not in model:
@@ -60,12 +64,12 @@ def _named(section: Any, key: str) -> bool:
     return isinstance(section, dict) and isinstance(section.get(key), str) and bool(section[key])
 
 
-def _pin(section: dict[str, Any], key: str, above: str) -> dict[str, Any]:
+def _pin(section: dict[str, Any], key: str, above: str, allowed: str = "") -> dict[str, Any]:
     """Read the configuration of the model that a section names, and fill in its fingerprint."""
     try:
         _, config = persistence.read_config(section[key])
     except InputError as error:
-        raise InputError(f"{above}.{key}: {error}") from None
+        raise InputError(f"{above}.{key}: {error}{allowed}") from None
     _compare(section, persistence.fingerprint(config), above, section[key])
     return config
 
@@ -81,7 +85,8 @@ def _merged(given: Any, base: Mapping[str, Any], name: str) -> Any:
     if not isinstance(given, dict):
         return given
     # An unknown key is no conflict: validation says which ones there are.
-    free = (*CHANGEABLE, *GROWING) if _grows(given, base) else CHANGEABLE
+    growing = (*GROWING, *(() if base.get("blocks") else OF_BLOCKS)) if _grows(given, base) else ()
+    free = (*CHANGEABLE, *growing)
     conflicts = [key for key in given if key in base and key not in free and given[key] != _plain(base[key])]
     if conflicts:
         listed = ", ".join(f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts)

@@ -142,9 +142,10 @@ class Trainer:
         self.loaded = runs.load_checkpoint(folder.checkpoint)
         self.state = self._resume(self.loaded) if self.loaded else runs.RunState(data=prepared.digest)
         if is_frozen(recipe, self.module):
-            prepared = self.prepared = with_vectors(prepared, recipe, folder.tokens, self.module, display)
-        place = recipe.validation, self.module.padding_id, processes, self.packing
-        self.validators = {name: Validator(store, *place) for name, store in prepared.valid.items()}
+            place = folder.tokens, self.module, self.machine, display
+            prepared = self.prepared = with_vectors(prepared, recipe, *place)
+        ranked = recipe.validation, self.module.padding_id, processes, self.packing
+        self.validators = {name: Validator(store, *ranked) for name, store in prepared.valid.items()}
         self.meter = Meter(self.state, self.machine.device)
         self.optimizer: Any = None
         self.metrics: MetricsLog | None = None

@@ -27,6 +27,7 @@ from rejoinder.text.pretrained import build_bpe
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
+from rejoinder.training.compute import Machine
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import TextVectors, text_vectors
 from rejoinder.training.frozen import read_texts_once
@@ -72,15 +73,18 @@ def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine
     return _Preparation(recipe, folder, display or Display(), engine).run()
 
 
-def with_vectors(prepared: Prepared, recipe: Recipe, folder: Path, module: Any, display: Display) -> Prepared:
+def with_vectors(
+    prepared: Prepared, recipe: Recipe, folder: Path, module: Any, machine: Machine, display: Display
+) -> Prepared:
     """Return the same, its texts read by a module's trunk that learns nothing; made once, like the rest."""
     place, start = _Preparation(recipe, folder, display, None), recipe.init.fingerprint or (recipe.model, recipe.seed)
     reading = prepared.tokenizer.fingerprint, recipe.text.max_length, module.history
-    read = prepared.digest, recipe.validation.examples
+    read = prepared.digest, recipe.validation.examples, machine.precision
     path = place.folder / f"vectors-{content_key('trunk', start, *reading, *read)}.f16"
     with place.writing():
         valid = [(store, drawn(store, recipe.validation)) for store in prepared.valid.values()]
-        vectors = read_texts_once(path, [(prepared.train, np.arange(len(prepared.train))), *valid], module, display)
+        examples = [(prepared.train, np.arange(len(prepared.train))), *valid]
+        vectors = read_texts_once(path, examples, module, machine, display)
     stores = {name: dataclasses.replace(store, vectors=vectors) for name, store in prepared.valid.items()}
     return dataclasses.replace(prepared, train=dataclasses.replace(prepared.train, vectors=vectors), valid=stores)
 
@@ -187,13 +191,13 @@ class _Preparation:
         config, seed = self.recipe.distillation, self.recipe.seed
         if config is None or not config.encoder or train.texts is None:
             return None
-        path = self.folder / f"vectors-{content_key(config.encoder, digest, config.sample, seed)}.f16"
+        parts = config.fingerprint or config.encoder, digest, config.sample, seed
+        path = self.folder / f"vectors-{content_key(*parts)}.f16"
         read = np.arange(len(train))
         if config.sample is not None and config.sample < len(train):
             read = np.sort(np.random.default_rng([seed, 2]).choice(len(train), config.sample, replace=False))
-        encode = open_encoder(config.encoder).encode_responses
         with self.writing():
-            return text_vectors(path, train.texts, read, encode, self.display)
+            return text_vectors(path, train.texts, read, config, self.display)
 
     def make_once(self, path: Path, make: Callable[[], object]) -> None:
         """Let `make` write what is not there yet."""

@@ -178,17 +178,19 @@ class Distillation:
     """[distillation]: learning to score as a better model does, as well as from the examples (see `distillation`)."""
 
     teacher: str = ""  # any ranker, by folder or Hugging Face id: mostly a cross- or poly-encoder. Or:
-    encoder: str = ""  # "minilm", "use" or "st:NAME" (of sentence-transformers), whose cosines are the scores
+    encoder: str = ""
+    """What gives cosines of the whole batch as scores: a model that encodes both sides, by folder or name; or of single
+    texts "minilm", "use" or "st:NAME" (of sentence-transformers)."""
     sharpness: Positive | None = None  # with `encoder`: factor of its cosines; 20 if not given
-    fingerprint: str = ""  # of the teacher, filled in when the recipe is read; if given, no other model is taken
+    fingerprint: str = ""  # of the model, filled in when the recipe is read; if given, no other is taken
     share: Annotated[float, Field(gt=0, le=1)] = 0.5  # weight in the loss; the rest is that of the ranking loss
     sample: Count | None = None  # with `encoder`: training examples that it reads, drawn at random; else all
     candidates: Annotated[int, Field(ge=2)] | None = None  # with `teacher`: of each context, in the batch; else 16
 
     def __post_init__(self) -> None:
         exactly_one(self, "teacher", "encoder")
-        if self.encoder and given(self, "candidates", "fingerprint"):
-            raise ValueError("candidates and fingerprint belong to a teacher; an encoder compares the whole batch")
+        if self.encoder and given(self, "candidates"):
+            raise ValueError("candidates belongs to a teacher; an encoder compares the whole batch")
         if self.teacher and given(self, "sharpness", "sample"):
             raise ValueError("sharpness and sample belong to an encoder; a teacher scores every batch as it does")
 
