@@ -1,6 +1,6 @@
 """Encoding speed of ConveRT beside all-MiniLM-L6-v2, and beside what the machine could do at most.
 
-ConveRT: the paper's size, the small recipe's, and the model that comes with the package.
+ConveRT: the paper's size, the small recipe's, and the models that are installed by name.
 
 All programs encode the same chat messages, none longer than ConveRT's 60 subwords, in the same run, taking turns,
 tokenisation included. Each gets all of them at once, sorts them by length and computes them in parts: MiniLM 128
@@ -32,6 +32,7 @@ from common import write_result
 from limit import Shape, best_rate, gemm_shapes, multiplications
 from peers import minilm_forms
 from rejoinder.memory import keep_memory
+from rejoinder.models import bundled
 from rejoinder.models.convert import Convert, ConvertConfig
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.families import text_encoder
@@ -45,7 +46,7 @@ SINGLES = 50
 """Sentences that are encoded one by one."""
 ROOT = Path(__file__).parent.parent
 SIZES = {"paper": "convert.toml", "small": "convert-quick.toml"}
-BUNDLED = "convert-small"
+MODELS = tuple(bundled.names())
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def main() -> None:
     messages, subwords = chat()
     sentences = messages[: options.sentences]
     programs, costs = our_programs(subwords, sentences)
-    programs |= bundled_programs()
+    programs |= model_programs()
     with tempfile.TemporaryDirectory() as folder:
         programs |= minilm_forms(Path(folder), options.threads, options.batch)
         seconds = race(programs, [sentences], options.repetitions)
@@ -145,9 +146,9 @@ def precisions() -> tuple[Precision, ...]:
     return ("fp32", "bf16", "int8") if has_fast_bfloat16() else ("fp32", "int8")
 
 
-def bundled_programs() -> dict[str, Encode]:
-    """The model that comes with the package, in every precision."""
-    models = {f"{BUNDLED} {each}": rejoinder.load(BUNDLED, precision=each) for each in precisions()}
+def model_programs() -> dict[str, Encode]:
+    """The models that are installed, in every precision."""
+    models = {f"{name} {each}": rejoinder.load(name, precision=each) for name in MODELS for each in precisions()}
     return {name: text_encoder(model).encode_responses for name, model in models.items()}
 
 
@@ -176,7 +177,13 @@ def bars(rows: dict[str, Measured]) -> dict[str, Any]:
     quickest = {
         size: min((r for n, r in rows.items() if f" {size} " in n), key=lambda r: r.one_sentence_ms) for size in SIZES
     }
-    bundled = max((r for n, r in rows.items() if n.startswith(BUNDLED)), key=lambda r: r.sentences_per_second)
+    installed = {
+        f"{model} / fastest MiniLM, batches": max(
+            row.sentences_per_second for name, row in rows.items() if name.startswith(f"{model} ")
+        )
+        / fastest.sentences_per_second
+        for model in MODELS
+    }
     int8 = rows["MiniLM onnxruntime int8"]
     return {
         "ratios": {
@@ -184,7 +191,7 @@ def bars(rows: dict[str, Measured]) -> dict[str, Any]:
             "paper / MiniLM sentence-transformers bf16, batches": ours["paper"].sentences_per_second
             / rows["MiniLM sentence-transformers bf16"].sentences_per_second,
             "small / fastest MiniLM, batches": ours["small"].sentences_per_second / fastest.sentences_per_second,
-            f"{BUNDLED} / fastest MiniLM, batches": bundled.sentences_per_second / fastest.sentences_per_second,
+            **installed,
             "paper / MiniLM int8, time of one sentence": quickest["paper"].one_sentence_ms / int8.one_sentence_ms,
             "small / MiniLM int8, time of one sentence": quickest["small"].one_sentence_ms / int8.one_sentence_ms,
         }

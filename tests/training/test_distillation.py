@@ -1,6 +1,7 @@
 """Learning from a better model's scores, or from a sentence encoder's cosines."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,13 +17,14 @@ from rejoinder.training import distillation, initialisation
 from rejoinder.training.batches import Portion, make_step
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import SimilarityDistiller, TeacherDistiller, text_vectors
-from rejoinder.training.loop import train
-from rejoinder.training.losses import Loss
+from rejoinder.training.loop import TrainingInterrupted, train
+from rejoinder.training.losses import Loss, Present
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Distillation
 from rejoinder.training.tokens import RawExamples
 from tests.models.tiny_transformer import KINDS, network, tokenizer
+from tests.training.test_loop import interrupt_at
 from tests.training.tiny import recipe, stage
 
 ROWS = np.array([5, 0, 17, 40, 2, 8])
@@ -86,37 +88,43 @@ def test_a_teacher_scores_the_texts_of_the_batch_and_the_loss_is_pytorchs_diverg
 def by_encoder(data, folder, **keys):
     wanted = recipe(data, distillation={"encoder": "letters", "sharpness": 5.0, **keys})
     prepared = prepare(wanted, folder)
-    return prepared, SimilarityDistiller(wanted.distillation, prepared.taught)
+    return prepared, SimilarityDistiller(wanted.distillation, prepared.taught, SimpleNamespace(output_size=5))
+
+
+def scores(taught, name="input"):
+    return 5 * (taught[name] @ taught["response"].T).numpy()
 
 
 def test_an_encoder_teaches_what_reads_the_newest_message(tmp_path, data):
     prepared, distiller = by_encoder(data, tmp_path, share=0.3)
     expected = 5 * cosines(prepared.train.texts.read(ROWS))
     for portion, own in PORTIONS:
-        found = distiller(make_step(prepared.train, ROWS, 0, portion)).numpy()
-        np.testing.assert_allclose(found, expected[own], rtol=0.01, atol=0.01)
-    batch, taught = make_step(prepared.train, ROWS, 0, Portion()), torch.randn(6, 6)
+        taught = distiller(make_step(prepared.train, ROWS, 0, portion))
+        np.testing.assert_allclose(scores(taught), expected[own], rtol=0.01, atol=0.01)
+    batch = make_step(prepared.train, ROWS, 0, Portion())
+    taught = distiller(batch)
     for names in (["context"], ["input", "history", "context"]):
         encodings = {name: torch.randn(6, 5) for name in (*names, "response")}
         found = distiller.add(START, batch, encodings, 1.5, taught)
         student = encodings[names[0]] @ encodings["response"].T * 1.5
-        torch.testing.assert_close(found.value, 0.7 * START.value + 0.3 * divergence(student, taught))
+        wanted = divergence(student, torch.from_numpy(scores(taught)))
+        torch.testing.assert_close(found.value, 0.7 * START.value + 0.3 * wanted)
 
 
 def test_of_a_sample_only_the_examples_that_were_read_are_taught(tmp_path, data):
     prepared, distiller = by_encoder(data, tmp_path, sample=30, share=1.0)
-    read = distiller.texts.contexts >= 0
+    read = distiller.texts.inputs >= 0
     assert (read.sum(), len(read)) == (30, len(prepared.train))
     rows = np.concatenate([np.flatnonzero(read)[:3], np.flatnonzero(~read)[:3]])[[3, 0, 4, 1, 5, 2]]
     batch = make_step(prepared.train, rows, 0, Portion())
     expected = 5 * cosines(prepared.train.texts.read(rows[1::2]))
-    np.testing.assert_allclose(distiller(batch).numpy(), expected, rtol=0.01, atol=0.01)
+    np.testing.assert_allclose(scores(distiller(batch)), expected, rtol=0.01, atol=0.01)
     x, y = torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0))
     found = distiller.add(START, batch, {"context": x, "response": y}, 2.0, distiller(batch))
     wanted = divergence(x[1::2] @ y[1::2].T * 2, torch.from_numpy(expected))
     torch.testing.assert_close(found.value, wanted, rtol=1e-2, atol=1e-4)
     unread = make_step(prepared.train, np.flatnonzero(~read)[:4], 0, Portion())
-    assert distiller(unread).shape == (0, 0)
+    assert scores(distiller(unread)).shape == (0, 0)
     nothing = distiller.add(START, unread, {"context": x[:4], "response": y[:4]}, 2.0, distiller(unread))
     assert nothing.value == 0, "a batch that was not read has no teacher"
 
@@ -145,7 +153,7 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path, mon
         file.write(b"half a chunk")
     found = ask(99)
     assert sorted(asked) == sorted({*(f"say {n}" for n in range(4)), *(f"reply {c}" for c in "abcdefg")})
-    for side, texts in ((found.contexts, [c[-1] for c, _ in pairs]), (found.responses, [r for _, r in pairs])):
+    for side, texts in ((found.inputs, [c[-1] for c, _ in pairs]), (found.responses, [r for _, r in pairs])):
         np.testing.assert_allclose(found.vectors[side], unit_rows(letters(texts)), atol=1e-3)
     again = ask(0)
     np.testing.assert_array_equal(again.vectors, found.vectors)
@@ -156,18 +164,31 @@ def test_a_model_that_encodes_both_sides_teaches_by_whole_conversations(tmp_path
     folder = tmp_path / "teacher"
     changes = {"context_length": None, "history": 3} if kind not in KINDS else {}
     save(folder, network(kind, **changes), tokenizer(), max_length=20, card="# A teacher\n")
-    wanted = recipe(data, distillation={"encoder": str(folder), "sharpness": 5.0})
+    wanted = recipe(data, distillation={"encoder": str(folder), "sharpness": 5.0, "vectors": 2.0})
     assert wanted.distillation.fingerprint == load(folder).fingerprint
     prepared = prepare(wanted, tmp_path / "run")
-    distiller, texts = SimilarityDistiller(wanted.distillation, prepared.taught), prepared.train.texts.read(ROWS)
-    model, (contexts, responses) = load(folder), zip(*texts, strict=True)
-    expected = 5 * unit_rows(model.encode_contexts(contexts)) @ unit_rows(model.encode_responses(responses)).T
-    batch, taught = make_step(prepared.train, ROWS, 0, Portion()), torch.randn(6, 6)
-    np.testing.assert_allclose(distiller(batch).numpy(), expected, rtol=0.03, atol=0.05)
-    encodings = {name: torch.randn(6, 5) for name in ("input", "history", "context", "response")}
+    student = SimpleNamespace(output_size=7)
+    distiller = SimilarityDistiller(wanted.distillation, prepared.taught, student)
+    model, (contexts, responses) = load(folder), zip(*prepared.train.texts.read(ROWS), strict=True)
+    y = unit_rows(model.encode_responses(responses)).T
+    expected = {"context": 5 * unit_rows(model.encode_contexts(contexts)) @ y}
+    expected["input"] = 5 * unit_rows(model.encode_contexts([context[-1:] for context in contexts])) @ y
+    batch = make_step(prepared.train, ROWS, 0, Portion())
+    taught = distiller(batch)
+    for name, values in expected.items():
+        np.testing.assert_allclose(scores(taught, name), values, rtol=0.03, atol=0.05)
+    other = replace(batch, present={"history": Present(torch.zeros(6, dtype=torch.bool), 0)})
+    np.testing.assert_array_equal(distiller(other)["context"], taught["input"], "with another's history it has no say")
+    encodings = {name: F.normalize(torch.randn(6, 7), dim=1) for name in ("input", "history", "context", "response")}
     found = distiller.add(START, batch, encodings, 1.5, taught)
-    student = encodings["context"] @ encodings["response"].T * 1.5
-    torch.testing.assert_close(found.value, 0.5 * START.value + 0.5 * divergence(student, taught))
+    both = [divergence(encodings[name] @ encodings["response"].T * 1.5, torch.from_numpy(scores(taught, name)))
+            for name in ("input", "context")]  # fmt: skip
+    back = student.training_vectors
+    missed = [1 - F.cosine_similarity(back(encodings[name]), taught[name]).mean() for name in taught]
+    expected = 0.5 * START.value + 0.5 * sum(both) / 2 + 2.0 * sum(missed) / 3
+    torch.testing.assert_close(found.value, expected)
+    plain = distiller.add(START, batch, {name: encodings[name] for name in ("context", "response")}, 1.5, taught)
+    assert plain.figures["loss_distillation"] == both[1], "a student of one text a context learns from the whole"
 
 
 def test_only_what_encodes_both_sides_is_an_encoder(tmp_path, data, teacher):
@@ -189,3 +210,17 @@ def test_a_student_comes_nearer_to_its_teacher(tmp_path, data, teacher, kind):
     assert np.mean(found[-5:]) < (0.7 if kind == "teacher" else 0.8) * np.mean(found[:5])
     if kind == "teacher":
         assert (tmp_path / "recipe.toml").read_text().count(load(teacher).fingerprint) == 1
+
+
+@pytest.mark.parametrize("quantization", [{}, {"enabled": True}])
+def test_a_student_learns_to_give_vectors_back_by_a_map_that_no_folder_keeps(tmp_path, data, quantization):
+    section = {"encoder": "letters", "share": 0.1, "vectors": 3.0}
+    stages = [stage(steps=40, rates={"vectors": 3.0})]
+    wanted = recipe(data, distillation=section, stage=stages, quantization=quantization, validation={"examples": 0})
+    with pytest.raises(TrainingInterrupted):
+        train(wanted, tmp_path / "run", display=interrupt_at(20))
+    train(wanted, tmp_path / "run")
+    found = [line["loss_vectors"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")]
+    assert np.mean(found[-5:]) < 0.8 * np.mean(found[:5])
+    kept = load(tmp_path / "run" / "model").module
+    assert not hasattr(kept, "training_vectors")

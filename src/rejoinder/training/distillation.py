@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.arrays import unit_rows
 from rejoinder.baselines.encoders import is_encoder, open_encoder
@@ -28,7 +29,8 @@ from rejoinder.files import atomic_file
 from rejoinder.models import persistence
 from rejoinder.models.encoder import CrossRanker, DialogueEncoder, PolyDialogueEncoder
 from rejoinder.models.layers import Encodings
-from rejoinder.models.reductions import own_scores, scores_of
+from rejoinder.models.persistence import TRAINING_PREFIX
+from rejoinder.models.reductions import own_scores
 from rejoinder.ranker import FloatArray
 from rejoinder.training.batches import StepBatch
 from rejoinder.training.display import Display
@@ -38,6 +40,8 @@ from rejoinder.training.tokens import RawExamples, Rows, TokenStore
 
 CANDIDATES = 16  # that a teacher compares where the recipe gives no number
 SHARPNESS = 20.0  # of a sentence encoder's cosines where the recipe gives none: sentence-transformers trains with it
+Scale: TypeAlias = float | Tensor
+Taught: TypeAlias = tuple[Tensor, Tensor]  # the divergence of two models' scores, and what is added to the loss besides
 CHUNK = 8192  # texts that are encoded between two notes of how far it has come
 
 
@@ -47,21 +51,25 @@ class Distiller(ABC):
     share: float
 
     @abstractmethod
-    def __call__(self, batch: StepBatch) -> Tensor:
-        """Return the teacher's scores of the candidates of this process's contexts: (k, C)."""
+    def __call__(self, batch: StepBatch) -> Any:
+        """Return what the teacher makes of a batch, which needs nothing of the student."""
 
     @abstractmethod
-    def student_scores(self, batch: StepBatch, encodings: Encodings) -> tuple[Tensor, int]:
-        """Return the cosines of the same candidates, (k, C), and the number of contexts in all processes."""
+    def teach(self, batch: StepBatch, encodings: Encodings, scale: Scale, taught: Any) -> Taught:
+        """Return the divergence of the student's scores from the teacher's, and what is added to the loss besides."""
 
-    def add(self, loss: Loss, batch: StepBatch, encodings: Encodings, scale: float | Tensor, taught: Tensor) -> Loss:
-        """Return the ranking loss with the teacher's part, given its scores `taught`."""
-        student, pairs = self.student_scores(batch, encodings)
-        found = torch.log_softmax(student * scale, dim=1)
-        wanted = torch.log_softmax(taught.to(found.device), dim=1)
-        divergence = (wanted.exp() * (wanted - found)).sum() / pairs
+    def add(self, loss: Loss, batch: StepBatch, encodings: Encodings, scale: float | Tensor, taught: Any) -> Loss:
+        """Return the ranking loss with the teacher's part, given what it made of the batch."""
+        divergence, further = self.teach(batch, encodings, scale, taught)
         figures = {**loss.figures, "loss_ranking": loss.value.detach(), "loss_distillation": divergence.detach()}
-        return Loss((1 - self.share) * loss.value + self.share * divergence, loss.accuracy, figures)
+        figures |= {"loss_vectors": further.detach()} if further.requires_grad else {}
+        return Loss((1 - self.share) * loss.value + self.share * divergence + further, loss.accuracy, figures)
+
+
+def divergence_of(student: Tensor, teacher: Tensor, contexts: int) -> Tensor:
+    """KL of the softmaxes over each row of scores (k, C), summed and divided by a number of contexts."""
+    found, wanted = torch.log_softmax(student, dim=1), torch.log_softmax(teacher.to(student.device), dim=1)
+    return (wanted.exp() * (wanted - found)).sum() / contexts
 
 
 class TeacherDistiller(Distiller):
@@ -82,10 +90,11 @@ class TeacherDistiller(Distiller):
         candidates = [[responses[column] for column in row] for row in columns.tolist()]
         return torch.from_numpy(self._teacher.score(contexts, candidates))
 
-    def student_scores(self, batch: StepBatch, encodings: Encodings) -> tuple[Tensor, int]:  # noqa: D102
+    def teach(self, batch: StepBatch, encodings: Encodings, scale: Scale, taught: Any) -> Taught:  # noqa: D102
         contexts, responses = encodings["context"].float(), encodings["response"].float()
         columns = torch.from_numpy(self.columns(batch)).to(responses.device)
-        return own_scores(contexts, responses[columns]), batch.pairs
+        scores = own_scores(contexts, responses[columns]) * scale
+        return divergence_of(scores, taught, batch.pairs), scores.new_zeros(())
 
     def columns(self, batch: StepBatch) -> Rows:
         """Return the numbers of the candidates among the K responses of the batch, the right one first: (k, C)."""
@@ -99,57 +108,95 @@ Side: TypeAlias = str | tuple[str, ...]  # what an encoder reads of an example: 
 
 @dataclass(frozen=True, slots=True)
 class TextVectors:
-    """What an encoder makes of the contexts and the responses of all examples."""
+    """What an encoder makes of examples: numbers of their sides' vectors, -1 where it read none of an example."""
 
     vectors: npt.NDArray[np.float16]  # of all that is distinct, of unit length (t, d)
-    contexts: Rows  # which of them is each example's context (n,); -1 where the encoder read none of the example
-    responses: Rows  # which is its response (n,); -1 likewise
-    whole: bool = False  # whether it reads conversations; else the newest message is the context
+    inputs: Rows  # what it makes of each example's newest message alone (n,)
+    responses: Rows  # of its response (n,)
+    contexts: Rows | None = None  # of its whole conversation (n,), where the encoder reads any
 
 
 class SimilarityDistiller(Distiller):
-    """An encoder: it compares what it has read. One of sentences teaches h_x of a multi-context model."""
+    """An encoder: it compares what it has read of a batch, and has its vectors given back by a linear layer.
 
-    def __init__(self, config: Distillation, texts: TextVectors) -> None:
+    Of a multi-context model it teaches h_x by the newest message alone. What it makes of the conversation is for the
+    combined encodings, unless the student has been shown another history.
+    """
+
+    def __init__(self, config: Distillation, texts: TextVectors, module: Any) -> None:
         self.share, self._sharpness, self.texts = config.share, config.sharpness or SHARPNESS, texts
+        self._weight, self._back = config.vectors, attach_map(module, config, texts.vectors.shape[1])
 
-    def __call__(self, batch: StepBatch) -> Tensor:  # noqa: D102
-        contexts, responses = self._read(batch)
-        read = self.texts.contexts[batch.rows[batch.first + contexts]]
-        sides = (read, self.texts.responses[batch.rows[responses]])
-        x, y = (torch.from_numpy(self.texts.vectors[numbers].astype(np.float32)) for numbers in sides)
-        return x @ y.T * self._sharpness
+    def __call__(self, batch: StepBatch) -> dict[str, Tensor]:
+        """Return the vectors of what it has read: "input" (k, d), "context", if it reads any, and "response" (C, d)."""
+        own, every = self._read(batch)
+        rows = batch.rows[batch.first + own]
+        found = {"input": self._vectors(self.texts.inputs[rows])}
+        if self.texts.contexts is not None:
+            numbers, history = self.texts.contexts[rows], batch.present.get("history")
+            if history is not None:
+                numbers = np.where(history.rows.numpy()[own], numbers, self.texts.inputs[rows])
+            found["context"] = self._vectors(numbers)
+        return found | {"response": self._vectors(self.texts.responses[batch.rows[every]])}
 
-    def student_scores(self, batch: StepBatch, encodings: Encodings) -> tuple[Tensor, int]:  # noqa: D102
-        contexts, responses = map(torch.from_numpy, self._read(batch))
-        x, y = encodings["context"], encodings["response"]
-        x = x if self.texts.whole else encodings.get("input", x)
-        scores = scores_of(x[contexts.to(x.device)].float(), y[responses.to(y.device)].float())
-        return scores, max(1, len(responses))
+    def teach(self, batch: StepBatch, encodings: Encodings, scale: Scale, taught: Any) -> Taught:  # noqa: D102
+        device = encodings["response"].device
+        own, every = (torch.from_numpy(each).to(device) for each in self._read(batch))
+        known, wanted = encodings["response"].float()[every], taught["response"].to(device)
+        asked = {name: taught[name].to(device) for name in ("input", "context") if name in taught}
+        if "input" not in encodings:  # a student that reads one text a context
+            asked = {"context": asked.get("context", asked["input"])}
+        divergences, mine = [], torch.isin(every, own + batch.first)
+        missed = [self._missed(known[mine], wanted[mine])]
+        for name, vectors in asked.items():
+            x, scores = encodings[name].float()[own], vectors @ wanted.T * self._sharpness
+            divergences.append(divergence_of(x @ known.T * scale, scores, max(1, len(every))))
+            missed.append(self._missed(x, vectors))
+        return torch.stack(divergences).mean(), self._weight * torch.stack(missed).mean() / max(1, len(every))
+
+    def _missed(self, h: Tensor, wanted: Tensor) -> Tensor:
+        if self._back is None:
+            return h.new_zeros(())
+        return (1 - F.cosine_similarity(self._back(h), wanted, dim=1)).sum()
+
+    def _vectors(self, numbers: Rows) -> Tensor:
+        return torch.from_numpy(self.texts.vectors[numbers].astype(np.float32))
 
     def _read(self, batch: StepBatch) -> tuple[Rows, Rows]:
         """Return which contexts of this process, and which of the batch's K responses, the encoder has read."""
-        read = self.texts.contexts[batch.rows] >= 0
+        read = self.texts.inputs[batch.rows] >= 0
         own = read[batch.first : batch.first + sum(part.pairs for part in batch.parts)]
         return np.flatnonzero(own), np.flatnonzero(read)
 
 
-def open_distiller(config: Distillation | None, store: TokenStore, taught: TextVectors | None) -> Distiller | None:
-    """Return the teacher that a recipe names, if any."""
+def attach_map(module: Any, config: Distillation | None, size: int) -> nn.Linear | None:
+    """Give a network its linear map to vectors of a teacher, where `config.vectors` wants them back."""
+    if config is None or not config.vectors:
+        return None
+    back = nn.Linear(module.output_size, size)
+    setattr(module, f"{TRAINING_PREFIX}vectors", back)
+    return back
+
+
+def open_distiller(
+    config: Distillation | None, store: TokenStore, taught: TextVectors | None, module: Any
+) -> Distiller | None:
+    """Return the teacher that a recipe names, if any; the network gets what it needs for training alone."""
     if config is None:
         return None
-    return TeacherDistiller(config, store) if taught is None else SimilarityDistiller(config, taught)
+    return TeacherDistiller(config, store) if taught is None else SimilarityDistiller(config, taught, module)
 
 
 def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillation, display: Display) -> TextVectors:
     """Let an encoder read the examples `read` into a file, nothing twice; go on where an earlier call stopped."""
     whole = not is_encoder(config.encoder)
     numbers: dict[Side, int] = {}
-    sides = np.full((len(texts.offsets) - 1, 2), -1, dtype=np.int64)
+    sides = np.full((len(texts.offsets) - 1, 3 if whole else 2), -1, dtype=np.int64)
     for start in range(0, len(read), CHUNK):
         rows = read[start : start + CHUNK]
-        pairs = ((tuple(context) if whole else context[-1], response) for context, response in texts.read(rows))
-        sides[rows] = [[numbers.setdefault(side, len(numbers)) for side in pair] for pair in pairs]
+        for row, (context, response) in zip(rows.tolist(), texts.read(rows), strict=True):
+            each: list[Side] = [(context[-1],), response, tuple(context)] if whole else [context[-1], response]
+            sides[row] = [numbers.setdefault(side, len(numbers)) for side in each]
     distinct, encoder = list(numbers), _open_encoder(config)
 
     def encode(chosen: slice) -> FloatArray:
@@ -161,7 +208,7 @@ def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillatio
         return unit_rows(np.concatenate(found)[np.argsort([*contexts, *responses])])
 
     vectors = vectors_once(path, len(distinct), encode, "Asking the teacher", display)
-    return TextVectors(vectors, sides[:, 0], sides[:, 1], whole)
+    return TextVectors(vectors, *sides.T)
 
 
 def _open_encoder(config: Distillation) -> Any:

@@ -122,13 +122,13 @@ class Trainer:
         if prepared.words is not None:
             self.module.embedding.weight.data.copy_(torch.from_numpy(prepared.words))
         self.learned_scale = attach_scale(self.module, recipe.scale, scale)
+        self.distiller = open_distiller(recipe.distillation, prepared.train, prepared.taught, self.module)
         self.module.to(self.machine.device)
         self.packing = family_of(self.module.config).packing
         self.quantized: QuantizedTraining | None = None
         if recipe.quantization.enabled:
             half = choose_half(recipe.quantization, self.machine.precision)
             self.quantized = QuantizedTraining(self.module, half, range_every=recipe.quantization.range_every)
-        self.distiller = open_distiller(recipe.distillation, prepared.train, prepared.taught)
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
         self.masking = Masking.from_tokenizer(prepared.tokenizer) if self.packing == "masked" else None
         self.orders: list[Any] = [

@@ -190,9 +190,6 @@ def _last_scale(scale: Scale, output_size: int) -> float:
     return math.sqrt(output_size) if scale.last == "sqrt(d)" else float(scale.last)
 
 
-_PLACE = f"{TRAINING_PREFIX}scale"  # of a network; checkpoints hold it as a weight, model folders in config.json
-
-
 class LearnedScale(nn.Module):
     """A learned factor of the cosine (ACL19, section 3: S = C · cos), between 0 and `last`."""
 
@@ -212,10 +209,5 @@ def attach_scale(module: Any, scale: Scale, before: float | None = None) -> Lear
     if not scale.learned:
         return None
     learned = LearnedScale(scale.first if before is None else before, _last_scale(scale, module.output_size))
-    setattr(module, _PLACE, learned)
+    setattr(module, f"{TRAINING_PREFIX}scale", learned)  # checkpoints hold it as a weight, model folders in config.json
     return learned
-
-
-def learned_scale(module: Any) -> LearnedScale | None:
-    """Return the scale that `attach_scale` gave to a network."""
-    return getattr(module, _PLACE, None)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError
-from rejoinder.training.losses import learned_scale
+from rejoinder.models.persistence import TRAINING_PREFIX
 from rejoinder.training.recipe import Cosine, InverseSqrt, Plateau, Schedule, Stage, Step
 
 WARM_UP_SHARE = 0.1
@@ -49,15 +49,18 @@ def _learn(groups: Iterable[Iterable[nn.Parameter]], wanted: bool) -> None:
 
 
 def _groups(module: Any) -> dict[str, list[nn.Parameter]]:
-    scale = learned_scale(module)
-    groups: dict[str, list[nn.Parameter]] = module.parameter_groups()
-    return groups if scale is None else groups | {"scale": [scale.value]}
+    return module.parameter_groups() | _of_training(module)
+
+
+def _of_training(module: nn.Module) -> dict[str, list[nn.Parameter]]:
+    """Return the parameters that a model has in training alone, by what `rates` calls them: "scale", "vectors"."""
+    children = ((name, child) for name, child in module.named_children() if name.startswith(TRAINING_PREFIX))
+    return {name.removeprefix(TRAINING_PREFIX): list(child.parameters()) for name, child in children}
 
 
 def build_optimizer(module: Any, stage: Stage) -> torch.optim.Optimizer:
     """Build the stage's optimiser over what it trains; each group's `rate` is its factor of the learning rate."""
-    scale = learned_scale(module)
-    excluded = module.no_decay_parameters() | (set() if scale is None else {scale.value})
+    excluded = module.no_decay_parameters().union(*_of_training(module).values())
     groups: list[dict[str, Any]] = []
     for name, parameters in _groups(module).items():
         for decay in (True, False):

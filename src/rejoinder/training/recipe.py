@@ -182,6 +182,7 @@ class Distillation:
     """What gives cosines of the whole batch as scores: a model that encodes both sides, by folder or name; or of single
     texts "minilm", "use" or "st:NAME" (of sentence-transformers)."""
     sharpness: Positive | None = None  # with `encoder`: factor of its cosines; 20 if not given
+    vectors: NotNegative = 0.0  # with `encoder`: weight of 1 - cos of its vectors and a linear map's of the model's own
     fingerprint: str = ""  # of the model, filled in when the recipe is read; if given, no other is taken
     share: Annotated[float, Field(gt=0, le=1)] = 0.5  # weight in the loss; the rest is that of the ranking loss
     sample: Count | None = None  # with `encoder`: training examples that it reads, drawn at random; else all
@@ -191,8 +192,8 @@ class Distillation:
         exactly_one(self, "teacher", "encoder")
         if self.encoder and given(self, "candidates"):
             raise ValueError("candidates belongs to a teacher; an encoder compares the whole batch")
-        if self.teacher and given(self, "sharpness", "sample"):
-            raise ValueError("sharpness and sample belong to an encoder; a teacher scores every batch as it does")
+        if self.teacher and given(self, "sharpness", "sample", "vectors"):
+            raise ValueError("sharpness, sample and vectors belong to an encoder; a teacher scores batches as it does")
 
 
 @section

@@ -15,6 +15,7 @@ from rejoinder.models.families import FAMILIES, build_module, family
 from rejoinder.models.quantization import skeleton
 from rejoinder.models.transformer import TransformerShape
 from rejoinder.settings import holds_tables, override, read_toml, to_toml, toml_value, validate
+from rejoinder.training.distillation import attach_map
 from rejoinder.training.distributed import Processes, check_division
 from rejoinder.training.initialisation import take_over
 from rejoinder.training.losses import attach_scale
@@ -143,6 +144,7 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
     with skeleton():
         probe = build_module(recipe.model, rows=2)
         attach_scale(probe, recipe.scale)
+        attach_map(probe, recipe.distillation, size=1)
     if isinstance(probe.config, TransformerShape) and recipe.text.max_length > probe.config.positions:
         given, most = recipe.text.max_length, probe.config.positions
         raise InputError(f"text.max_length = {given}, but the transformer has {most} positions")
