@@ -21,12 +21,13 @@ import numpy as np
 import pytest
 import typer
 
+from rejoinder.baselines.encoders import is_encoder
 from rejoinder.cli import main
 from rejoinder.cli.app import app
 from rejoinder.cli.evaluate import load_table
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.corpora.sources import CORPORA
-from rejoinder.training import prepare
+from rejoinder.training import distillation, prepare
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.recipe_files import load_recipe
 from tests.raw_files import write_files
@@ -157,7 +158,9 @@ def starts(document: Path, start: Path, init: bool = False) -> list[str]:
     if "transformer" in read.get("init", {}) or document.stem.endswith("-own"):
         return [f"init.transformer={start}"]
     needs = init or "kind" not in read.get("model", {})
-    return ["init.model=convert-small"] if needs and "transformer" not in read.get("init", {}) else []
+    taught = read.get("distillation", {}).get("encoder", "minilm")
+    found = ["init.model=convert-small"] if needs and "transformer" not in read.get("init", {}) else []
+    return found + ([] if is_encoder(taught) else ["distillation.encoder=convert-small"])
 
 
 # --- What runs -------------------------------------------------------------------------------------------------------
@@ -239,6 +242,9 @@ class Letters:
 
     def __init__(self, name: str) -> None: ...
 
+    def forgetting(self) -> Letters:
+        return self
+
     def encode_responses(self, texts: Sequence[str], advance: object = None) -> np.ndarray:  # noqa: ARG002
         return np.array([[text.count(chr(code)) for code in range(97, 129)] for text in texts], float) + 0.01
 
@@ -282,7 +288,8 @@ def kind_of(path: Path) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("path", some_fast(FROM_NOTHING, kind_of, lambda path: path.stem))
 def test_a_recipe_trains_as_its_header_says(path, workplace, examples, start, run, monkeypatch):
-    monkeypatch.setattr(prepare, "open_encoder", Letters)
+    for module in (prepare, distillation):
+        monkeypatch.setattr(module, "open_encoder", Letters)
     prepared(path, workplace, run)
     settings = [*tiny(path), *starts(path, start)]
     for words in commands_to_run(path, "train"):
