@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rejoinder.baselines.encoders import is_encoder
 from rejoinder.errors import InputError
 from rejoinder.models import persistence
 from rejoinder.models.export import export_quantized
@@ -242,6 +243,8 @@ def resolved(path, starts):
     base = read_toml(of)
     given = base.get("init", {}).get("transformer") or of.resolve().parent.name == "poly"
     start = [] if "vocabulary" in base else starts["transformer" if given else "convert"]
+    if not is_encoder(base.get("distillation", {}).get("encoder", "minilm")):
+        start = ["init.model=convert-small", "distillation.encoder=convert-small"]  # for those of other packages
     if "row" in file:
         yield from ((row.name, row.recipe) for row in load_plan(path, start).rows)
     else:
