@@ -116,6 +116,7 @@ def test_errors_name_the_key_what_was_given_and_what_is_allowed(override, said):
     ({"quantization": {"half": "bfloat16"}}, "half is given, but nothing is quantised; add enabled = true"),
     ({"distillation": {}}, "exactly one of teacher, encoder; given: none"),
     ({"distillation": {"encoder": "use", "candidates": 4}}, "compares the whole batch"),
+    ({"distillation": {"encoder": "use", "fingerprint": "abc"}}, "belongs to a model of Rejoinder; use has none"),
     ({"distillation": {"teacher": "convert-small", "sharpness": 4.0}}, "sharpness, sample and vectors belong"),
     ({"distillation": {"teacher": "nowhere"}}, "distillation.teacher: no model"),
     ({"distillation": {"teacher": "convert-small", "fingerprint": "abc"}}, "distillation.fingerprint = 'abc'"),

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from rejoinder.baselines.encoders import is_encoder
 from rejoinder.settings import (
     Count,
     Decay,
@@ -192,6 +193,8 @@ class Distillation:
         exactly_one(self, "teacher", "encoder")
         if self.encoder and given(self, "candidates"):
             raise ValueError("candidates belongs to a teacher; an encoder compares the whole batch")
+        if is_encoder(self.encoder) and self.fingerprint:
+            raise ValueError(f"fingerprint belongs to a model of Rejoinder; {self.encoder} has none")
         if self.teacher and given(self, "sharpness", "sample", "vectors"):
             raise ValueError("sharpness, sample and vectors belong to an encoder; a teacher scores batches as it does")
 
