@@ -38,6 +38,8 @@ def test_a_quantised_folder_opens_and_says_whether_it_was_trained_for_it(command
     _, out, _ = command("export", run / "model", "--quantized", "-o", tmp_path / "small", "--overwrite")
     assert "embeddings in 8 bits, the rest in float16" in out
     assert "rounded after training" in out
+    eight = ("export", run / "model", "--quantized", "--eight-bits", "-o", tmp_path / "small", "--overwrite")
+    assert "embeddings and linear layers in 8 bits, the rest in float16" in command(*eight).out
     module = Convert(small_config(), SUBWORDS.rows)
     QuantizedTraining(module, "bfloat16")
     save(tmp_path / "trained", module, SUBWORDS, max_length=40, card="")
@@ -60,6 +62,7 @@ def test_one_form_and_its_own_options(refused, run, tmp_path):
     for wrong, word in (
         ([], "one form to write the model in: --quantized, --onnx"),
         (["--onnx", "--quantized"], "--quantized and --onnx were given"),
+        (["--onnx", "--eight-bits"], "--eight-bits is for --quantized alone"),
         (["--quantized", "--side", "context"], "--side is for --sentence-transformers alone"),
         (["--sentence-transformers", "--side", "answer"], "'answer' is not one of 'context', 'response'"),
     ):

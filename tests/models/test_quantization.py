@@ -105,6 +105,28 @@ def test_the_file_holds_bytes_with_scale_and_offset_and_sixteen_bits(tmp_path, p
     assert [name for name, value in stored.items() if value.dtype == torch.uint8 and "subwords" in name]
 
 
+def test_linear_layers_in_eight_bits_have_a_scale_for_each_row(tmp_path, plain):
+    for bits in (16, 8):
+        export_quantized(plain, tmp_path / str(bits), linear_bits=bits)
+    assert "Embeddings and linear layers in 8 bits" in (tmp_path / "8" / "README.md").read_text()
+    stored, full = (load_file(place / "model.safetensors") for place in (tmp_path / "8", plain))
+    rows = [name for name, values in stored.items() if values.dtype == torch.int8]
+    assert "blocks.0.attention.qkv.weight" in rows
+    for name in rows:
+        scale = stored[f"{name}.scale"][:, None]
+        assert ((stored[name].float() * scale - full[name]).abs() <= scale * 0.501).all()
+        assert (stored[name].abs().amax(dim=1) == 127).all()
+    for precision in ("fp32", "bf16", "int8"):
+        eight, sixteen = (rejoinder.load(tmp_path / bits, precision=precision) for bits in ("8", "16"))
+        alike = (eight.encode_responses(TEXTS) * sixteen.encode_responses(TEXTS)).sum(axis=1)
+        assert alike.min() > 0.999
+    assert torch.equal(load_module(tmp_path / "8")[0].blocks[0].attention.qkv.weight, _row_values(stored))
+
+
+def _row_values(stored, name="blocks.0.attention.qkv.weight"):
+    return stored[name].float() * stored[f"{name}.scale"][:, None]
+
+
 def test_numbers_too_large_for_float16_go_to_bfloat16(tmp_path):
     module = convert()
     assert half_for(module) == "float16"

@@ -57,6 +57,37 @@ def test_a_multi_context_bi_encoder_trains_on_histories_too(tmp_path, data, star
         train(recipe(data, **sections, text={"max_length": 65}), tmp_path / "longer")
 
 
+def test_a_model_takes_some_blocks_of_a_transformer(tmp_path, data, start):
+    sections = {"vocabulary": None, "model": {"kind": "multi-context-bi-encoder"}, "text": {"max_length": 20}}
+    still = stage(steps=1, rates={"embedding": 0.0, "blocks": 0.0})
+    train(recipe(data, init={"transformer": str(start), "blocks": [1]}, **sections, stage=[still]), tmp_path / "run")
+    given = dict(load_checkpoint(start)[0].named_parameters())
+    for name, value in weights(tmp_path / "run").items():
+        if name.startswith("transformer."):
+            there = name.removeprefix("transformer.").replace("blocks.0.", "blocks.1.")
+            assert torch.equal(value, given[there]), name
+    for wrong in ([2], [1, 0], [0, 0], ["x"], 1):
+        with pytest.raises(InputError, match=r"init.blocks = .*; give some of .*bert's, 0 to 1, ascending"):
+            train(recipe(data, init={"transformer": str(start), "blocks": wrong}, **sections), tmp_path / "never")
+    with pytest.raises(InputError, match="blocks are given, but no transformer that has them"):
+        train(recipe(data, init={"blocks": [1]}), tmp_path / "never")
+
+
+def test_attention_learns_the_same_in_bfloat16(start):
+    """There its products are written out; of texts of several lengths, one of them padded."""
+    module, tokens = load_checkpoint(start)
+    batch = pack(*tokens.encode_ragged(["a", "b c d e", "e f g h i", "a b c d e f g h i j k l m"]), 0, 16)
+    assert any(segment.real is not None for segment in batch.segments)
+    direction, found = torch.randn(batch.computed_tokens, 16), []
+    module.eval()  # without dropout
+    for half in (False, True):
+        module.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            (module(batch) * direction).sum().backward()
+        found.append(module.blocks[0].attention.qkv.weight.grad.clone())
+    assert torch.nn.functional.cosine_similarity(*map(torch.flatten, found), dim=0) > 0.99
+
+
 def frozen_recipe(data, start):
     model = {"kind": "multi-context-bi-encoder", "dropout": 0.0, "persona_first": True}
     optimizer, rates = {"kind": "sgd"}, {"embedding": 0.0, "blocks": 0.0}

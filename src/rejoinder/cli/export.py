@@ -20,6 +20,9 @@ def export(
     model: Annotated[str, typer.Argument(help="A model folder, a bundled model's name, or an id on the Hub.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
     quantized: Annotated[bool, typer.Option("--quantized", help="A model folder of 8 and 16 bits.")] = False,
+    eight_bits: Annotated[
+        bool, typer.Option("--eight-bits", help="With --quantized: linear layers in 8 bits too, not in 16.")
+    ] = False,
     onnx: Annotated[bool, typer.Option("--onnx", help="ONNX files, for machines without PyTorch.")] = False,
     sentence_transformers: Annotated[
         bool, typer.Option("--sentence-transformers", help="A folder that SentenceTransformer opens.")
@@ -45,11 +48,15 @@ def export(
         raise InputError(f"{given}give one form to write the model in: {', '.join(forms)}")
     if side is not None and not sentence_transformers:
         raise InputError(f"--side is for --sentence-transformers alone; {chosen[0]} has both sides")
-    result, lines = _write(chosen[0], model, output, side or "context", overwrite)
+    if eight_bits and not quantized:
+        raise InputError(f"--eight-bits is for --quantized alone; {chosen[0]} has floats")
+    result, lines = _write(chosen[0], model, output, side or "context", 8 if eight_bits else 16, overwrite)
     emit({"model": model, "form": chosen[0].removeprefix("--"), **result}, as_json, lambda _: "\n".join(lines))
 
 
-def _write(form: str, model: str, output: Path, side: Side, overwrite: bool) -> tuple[dict[str, Any], list[str]]:
+def _write(
+    form: str, model: str, output: Path, side: Side, linear_bits: Literal[8, 16], overwrite: bool
+) -> tuple[dict[str, Any], list[str]]:
     """Write the model, and return facts of the result and the lines that people read."""
     from rejoinder.models import export, sentence_module
 
@@ -66,12 +73,12 @@ def _write(form: str, model: str, output: Path, side: Side, overwrite: bool) -> 
         result = export.export_transformer(model, output, overwrite=overwrite)
         start = f"to start a model from it: --set init.transformer={result['path']}"
         return result, [f"{result['parameters']:,} parameters, {_megabytes(result)}", start]
-    result = export.export_quantized(model, output, overwrite=overwrite)
+    result = export.export_quantized(model, output, linear_bits=linear_bits, overwrite=overwrite)
     sizes = f"{_megabytes(result)} instead of {result['full_bytes'] / 1e6:.1f}"
     untrained = ("rounded after training, which changes the vectors a little; quantization.enabled = true in the "
                  "recipe trains a model for it")  # fmt: skip
     lines = [
-        f"{sizes}: embeddings in 8 bits, the rest in {result['half']}",
+        f"{sizes}: embeddings{' and linear layers' * (linear_bits == 8)} in 8 bits, the rest in {result['half']}",
         *([] if result["trained"] else [untrained]),
     ]
     return result, [*lines, f"model: {result['path']}"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -148,8 +148,8 @@ def _special(folder: Path) -> Special:
         raise InputError(f"{path}: not a tokenizer's settings ({error})") from None
 
 
-def fill(module: Transformer, folder: Path) -> None:
-    """Give a transformer of the checkpoint's structure its weights."""
+def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
+    """Give a transformer of the checkpoint's structure its weights; one of fewer blocks those of `blocks`."""
     path = folder / WEIGHTS
     if not path.is_file():
         raise InputError(f"{folder} has no {WEIGHTS}; save the model with transformers' save_pretrained to get one")
@@ -162,13 +162,20 @@ def fill(module: Transformer, folder: Path) -> None:
     found = {_modern(name.removeprefix(prefix)): value for name, value in stored.items()}
     with torch.no_grad():
         for name, parameter in module.named_parameters():
-            theirs = layout.names(name)
+            theirs = layout.names(_of_block(name, blocks))
             if missing := [each for each in theirs if each not in found]:
                 raise InputError(f"{path} has no {missing[0]}; it is no {prefix.rstrip('.')} checkpoint")
             value = torch.cat([found[each] for each in theirs])
             if value.shape != parameter.shape:
                 raise InputError(f"{path}: {theirs[0]} does not fit {CONFIG} and {TOKENIZER}: {tuple(value.shape)}")
             parameter.copy_(value)
+
+
+def _of_block(parameter: str, blocks: Sequence[int]) -> str:
+    """Return the name that a parameter has where block number i is `blocks[i]`."""
+    top, _, below = parameter.partition(".")
+    number, _, inner = below.partition(".")
+    return f"{top}.{blocks[int(number)]}.{inner}" if blocks and top == "blocks" else parameter
 
 
 def save_checkpoint(

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from safetensors.torch import load_file
@@ -35,11 +35,14 @@ SMALL = 1024  # numbers that a program has itself
 ONNX_TYPES = {"F16": "FLOAT16", "BF16": "BFLOAT16", "F32": "FLOAT", "U8": "UINT8"}  # by safetensors' names
 
 
-def export_quantized(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
+def export_quantized(
+    model: str | Path, output: str | Path, *, linear_bits: Literal[8, 16] = 16, overwrite: bool = False
+) -> dict[str, Any]:
     """Write a model's quantised folder: 8-bit embeddings, 16 bits for the rest (CONVERT, Table 2).
 
     A model that was trained for it keeps its ranges and its 16-bit float. Any other is rounded now: each table between
-    its lowest and highest value, the rest to float16 (bfloat16 if a number is too large for that).
+    its lowest and highest value, the rest to float16 (bfloat16 if a number is too large for that). With `linear_bits`
+    8 the weights of linear layers get 8 bits as well, each row with a scale of its own (not the paper's).
 
     Returns:
         What was written, as `persistence.describe` tells it, with `trained` (for few bits), `half` and `full_bytes`.
@@ -55,8 +58,10 @@ def export_quantized(model: str | Path, output: str | Path, *, overwrite: bool =
     scheme = Scheme(half=half_for(module), trained=False, stored=True)
     if trained is not None:
         scheme = replace(trained, stored=True)
+    scheme = replace(scheme, linear_bits=linear_bits)
     how = "the model was trained for that" if scheme.trained else "done after training, which knew nothing of it"
-    card = f"\n\n## Quantised\n\nEmbeddings in 8 bits, all other weights in {scheme.half}; {how}.\n"
+    eight = "Embeddings" if linear_bits == 16 else "Embeddings and linear layers"
+    card = f"\n\n## Quantised\n\n{eight} in 8 bits, all other weights in {scheme.half}; {how}.\n"
     persistence.save(
         output,
         module,

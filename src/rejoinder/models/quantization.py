@@ -1,7 +1,8 @@
 """Few bits (CONVERT, "quantization aware training"): every `nn.Embedding` in 8 bits, everything else in 16.
 
 In training, both passes see rounded copies, and the optimiser moves the float32 originals (the paper's shadow copies).
-In a quantised folder a table NAME is uint8 beside NAME.scale and NAME.offset: value = code · scale + offset.
+In a quantised folder a table NAME is uint8 beside NAME.scale and NAME.offset: value = code · scale + offset. Where
+asked for, weights of linear layers have 8 bits too: int8 beside one scale for each row.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ PIECE_ROWS = 1 << 13  # rows of an 8-bit table turned into floats at once
 ROOM_SHARE, ROOM_LEAST = 0.1, 0.01
 """Room of a trained table's levels below and above its values: a share of their range, and the least (CONVERT)."""
 
+LARGEST = 127  # code of a row of a linear layer's weights
 SMALLEST_STEP = 1e-30  # of a table whose values are all equal: not 0, which nothing can be divided by
 
 
@@ -44,6 +46,7 @@ class Scheme:
     trained: bool  # whether the model was trained with rounded parameters
     stored: bool  # whether the folder holds the rounded parameters; if not, the originals in float32
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)  # of originals: a table's lowest and highest
+    linear_bits: Literal[8, 16] = 16  # of the weights of linear layers in the folder
 
 
 def table_names(module: nn.Module) -> list[str]:
@@ -51,6 +54,14 @@ def table_names(module: nn.Module) -> list[str]:
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     tables = (child for child in module.modules() if isinstance(child, nn.Embedding))
     return list(dict.fromkeys(names[id(table.weight)] for table in tables))
+
+
+def row_names(module: nn.Module, scheme: Scheme | None) -> set[str]:
+    """Return the names of the parameters that get 8 bits with a scale for each row."""
+    if scheme is None or scheme.linear_bits == 16:
+        return set()
+    layers = {id(child.weight) for child in module.modules() if isinstance(child, nn.Linear)}
+    return {name for name, parameter in module.named_parameters() if id(parameter) in layers}
 
 
 def bounds_of(values: Tensor, *, room: bool = False) -> Tensor:
@@ -239,10 +250,15 @@ def half_for(module: nn.Module) -> Half:
 
 def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
     """Return the tensors of a network's quantised folder; a table without a range in `scheme` gets its values'."""
-    tables = set(table_names(module))
+    tables, rows = set(table_names(module)), row_names(module, scheme)
     tensors: dict[str, Tensor] = {}
     for name, parameter in module.named_parameters():
         values = parameter.detach().cpu().float()
+        if name in rows:
+            # As `inference` rounds them for 8-bit products, which are then the same ones.
+            scale = values.abs().amax(dim=1).clamp(min=SMALLEST_STEP) / LARGEST
+            tensors[name], tensors[name + SCALE] = (values / scale[:, None]).round().to(torch.int8), scale
+            continue
         if name not in tables:
             tensors[name] = values.to(HALVES[scheme.half]).contiguous()
             continue
@@ -257,8 +273,8 @@ def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
     stored = _read(module, weights, scheme)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
-            if name + SCALE not in stored:
-                parameter.copy_(stored[name])
+            if name + OFFSET not in stored:
+                parameter.copy_(_values(stored, name))
                 continue
             scale, offset = (float(stored[name + end]) for end in (SCALE, OFFSET))
             # By pieces: a second whole table costs memory, and frees a block that glibc never keeps for reuse.
@@ -273,12 +289,12 @@ def fill_skeleton(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch
     tables: dict[int, QuantizedTable] = {}
     others: dict[int, nn.Parameter] = {}
     for name, parameter in module.named_parameters():
-        if name + SCALE in stored:
+        if name + OFFSET in stored:
             scale, offset = (float(stored[name + end]) for end in (SCALE, OFFSET))
             codes = stored[name].clone()  # the file may be written over
             tables[id(parameter)] = QuantizedTable(codes, scale, offset, dtype)
         else:
-            others[id(parameter)] = nn.Parameter(stored[name].to(dtype), requires_grad=False)
+            others[id(parameter)] = nn.Parameter(_values(stored, name).to(dtype), requires_grad=False)
     for parent in list(module.modules()):
         for key, child in list(parent.named_children()):
             if isinstance(child, nn.Embedding):
@@ -287,18 +303,27 @@ def fill_skeleton(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch
     module.load_state_dict({name: others[id(parameter)] for name, parameter in named}, strict=False, assign=True)
 
 
+def _values(stored: Mapping[str, Tensor], name: str) -> Tensor:
+    """Return the values of a parameter that is no table."""
+    scale = stored.get(name + SCALE)
+    return stored[name] if scale is None else stored[name].float() * scale[:, None]
+
+
 def _read(module: nn.Module, weights: Path, scheme: Scheme | None) -> dict[str, Tensor]:
     try:
         stored = load_file(weights)
     except SafetensorError as error:
         raise InputError(f"{weights} is damaged ({error}); copy the model folder again") from error
-    tables = set(table_names(module)) if scheme is not None else set()
+    tables, rows = set(table_names(module)) if scheme is not None else set(), row_names(module, scheme)
     half = torch.float32 if scheme is None else HALVES[scheme.half]
     expected: dict[str, str] = {}
     for name, parameter in module.named_parameters():
-        expected[name] = _kind(torch.uint8 if name in tables else half, parameter.shape)
+        kind = torch.uint8 if name in tables else torch.int8 if name in rows else half
+        expected[name] = _kind(kind, parameter.shape)
         if name in tables:
             expected |= {name + end: _kind(torch.float32, ()) for end in (SCALE, OFFSET)}
+        elif name in rows:
+            expected[name + SCALE] = _kind(torch.float32, parameter.shape[:1])
     given = {name: _kind(value.dtype, value.shape) for name, value in stored.items()}
     for name in sorted(given.keys() | expected.keys()):
         if given.get(name) != expected.get(name):

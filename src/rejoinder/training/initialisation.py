@@ -118,6 +118,11 @@ def _on_transformers(init: dict[str, Any], model: Any) -> dict[str, Any]:
     except InputError as error:
         raise InputError(f"init.transformer: {error}") from None
     _compare(init, checkpoints.checkpoint_fingerprint(folder), "init", name)
+    if blocks := init.get("blocks"):
+        last = shape["blocks"] - 1
+        if not isinstance(blocks, list) or blocks != [number for number in range(last + 1) if number in blocks]:
+            raise InputError(f"init.blocks = {blocks!r}; give some of {name}'s, 0 to {last}, ascending")
+        shape["blocks"] = len(blocks)
     if not isinstance(model, dict) or not _made_of_transformers(model.get("kind")):
         kinds = ", ".join(kind for kind in FAMILIES if _made_of_transformers(kind))
         raise InputError(f"init.transformer needs a model.kind that is made of transformers: {kinds}")
@@ -147,7 +152,7 @@ def copy_initial_weights(module: Any, init: Init) -> float | None:
     if init.transformer:
         checkpoint = _unchanged_checkpoint(init)
         for transformer in module.transformers:
-            checkpoints.fill(transformer, checkpoint)
+            checkpoints.fill(transformer, checkpoint, init.blocks)
         return None
     folder, config = _unchanged(init)
     stored = persistence.load_module(folder)[0].state_dict(keep_vars=True)

@@ -40,6 +40,7 @@ class Init:
     model: str = ""  # folder, bundled name or Hugging Face id; empty: random weights. `--init` overrides it.
     transformer: str = ""
     """Or a transformer on which [model] builds: a folder of `transformers` or a pretraining run, an id, or "minilm"."""
+    blocks: tuple[Natural, ...] = ()  # of the transformer, the blocks that are taken, from 0, ascending; empty: all
     fingerprint: str = ""  # of the model, filled in when the recipe is read; if given, no other model is taken
     quantized: bool = False  # whether training starts from the rounded weights of a quantised model; filled in as well
     words: str = ""
@@ -51,6 +52,8 @@ class Init:
             raise ValueError("fingerprint is given, but no model that it belongs to")
         if self.quantized and not self.model:
             raise ValueError("quantized is given, but no model that it describes")
+        if self.blocks and not self.transformer:
+            raise ValueError("blocks are given, but no transformer that has them")
 
     @property
     def given(self) -> bool:
@@ -184,6 +187,7 @@ class Distillation:
     texts "minilm", "use" or "st:NAME" (of sentence-transformers)."""
     sharpness: Positive | None = None  # with `encoder`: factor of its cosines; 20 if not given
     vectors: NotNegative = 0.0  # with `encoder`: weight of 1 - cos of its vectors and a linear map's of the model's own
+    blocks: tuple[Natural, ...] = ()  # of the transformer, the blocks that are taken, from 0, ascending; empty: all
     fingerprint: str = ""  # of the model, filled in when the recipe is read; if given, no other is taken
     share: Annotated[float, Field(gt=0, le=1)] = 0.5  # weight in the loss; the rest is that of the ranking loss
     sample: Count | None = None  # with `encoder`: training examples that it reads, drawn at random; else all
