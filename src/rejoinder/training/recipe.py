@@ -187,7 +187,6 @@ class Distillation:
     texts "minilm", "use" or "st:NAME" (of sentence-transformers)."""
     sharpness: Positive | None = None  # with `encoder`: factor of its cosines; 20 if not given
     vectors: NotNegative = 0.0  # with `encoder`: weight of 1 - cos of its vectors and a linear map's of the model's own
-    blocks: tuple[Natural, ...] = ()  # of the transformer, the blocks that are taken, from 0, ascending; empty: all
     fingerprint: str = ""  # of the model, filled in when the recipe is read; if given, no other is taken
     share: Annotated[float, Field(gt=0, le=1)] = 0.5  # weight in the loss; the rest is that of the ranking loss
     sample: Count | None = None  # with `encoder`: training examples that it reads, drawn at random; else all
