@@ -2,6 +2,7 @@
 
     python scripts/bundle.py RUN/model convert-small
     python scripts/bundle.py runs/joined bi-base
+    python scripts/bundle.py runs/bi-small/model bi-small --eight-bits
 
 Writes a quantised folder, of a joined model both parts, and its fingerprint: src/rejoinder/weights/NAME and
 src/rejoinder/models/bundled.py, or those of the package weights/NAME. The card is `scripts/model_card.py`'s.
@@ -15,6 +16,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import rejoinder
 from rejoinder.errors import InputError
@@ -28,7 +30,15 @@ PACKAGES = Path(__file__).parents[1] / "weights"
 """Where the packages are that bring larger ones."""
 
 
-def bundle(model: str | Path, name: str, folder: Path, code: Path, limit: int | None = LIMIT) -> str:
+def bundle(
+    model: str | Path,
+    name: str,
+    folder: Path,
+    code: Path,
+    limit: int | None = LIMIT,
+    *,
+    linear_bits: Literal[8, 16] = 16,
+) -> str:
     """Write the folder of a model and its fingerprint in the code; return the fingerprint.
 
     Args:
@@ -37,6 +47,7 @@ def bundle(model: str | Path, name: str, folder: Path, code: Path, limit: int | 
         folder: what to write.
         code: the file with the fingerprint.
         limit: bytes of the folder at most; None: any.
+        linear_bits: of the weights of linear layers (see `export_quantized`).
 
     Raises:
         InputError: the code knows no such name, the model is too large, or there is no such model.
@@ -47,7 +58,7 @@ def bundle(model: str | Path, name: str, folder: Path, code: Path, limit: int | 
         raise InputError(f"{code} has no entry of {name!r}; add one to BUNDLED, with the licences of its data")
     source = persistence.find(model)
     with atomic_folder(folder, persistence.FOLDER, overwrite=True) as part:
-        _write(source, part)
+        _write(source, part, linear_bits)
         size = persistence.folder_bytes(part)
         if limit is not None and size > limit:
             raise InputError(f"{model} has {size / 1e6:.1f} MB in few bits; at most {limit / 1e6:.0f} MB are bundled")
@@ -57,14 +68,14 @@ def bundle(model: str | Path, name: str, folder: Path, code: Path, limit: int | 
     return fingerprint
 
 
-def _write(folder: Path, part: Path) -> None:
+def _write(folder: Path, part: Path, linear_bits: Literal[8, 16]) -> None:
     """Write the files of the quantised folder."""
     config = persistence.read_config(folder)[1]
     made = part / "made"
     if config["model"]["kind"] == joined.KIND:
         for name in joined.PARTS:
             (part / "rounded" / name).mkdir(parents=True)
-            _write(folder / name, part / "rounded" / name)
+            _write(folder / name, part / "rounded" / name, linear_bits)
         first, second = (rejoinder.load(part / "rounded" / name) for name in joined.PARTS)
         persistence.save_joined(made, joined.JoinedEncoder(first, second, config["model"]["share"]))
         shutil.copyfile(folder / persistence.CARD, made / persistence.CARD)  # the new one names the rounded parts
@@ -72,7 +83,7 @@ def _write(folder: Path, part: Path) -> None:
     elif persistence.is_quantized(config):
         shutil.copytree(folder, made)
     else:
-        export_quantized(folder, made)
+        export_quantized(folder, made, linear_bits=linear_bits)
     if config["model"]["kind"] == "convert":  # an index over it opens without PyTorch
         export_onnx(made, part / "with programs")
         shutil.rmtree(made)
@@ -102,10 +113,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="model folder, quantised or not")
     parser.add_argument("name", help=f"one of: {', '.join(known())}")
+    parser.add_argument("--eight-bits", action="store_true", help="linear layers' weights in 8 bits too, not in 16")
     given = parser.parse_args()
     try:
         folder, code, limit = places(given.name)
-        fingerprint = bundle(given.model, given.name, folder, code, limit)
+        linear_bits: Literal[8, 16] = 8 if given.eight_bits else 16
+        fingerprint = bundle(given.model, given.name, folder, code, limit, linear_bits=linear_bits)
     except InputError as error:
         print(f"bundle: error: {error}", file=sys.stderr)
         return 2

@@ -155,12 +155,12 @@ def starts(document: Path, start: Path, init: bool = False) -> list[str]:
         return starts(document.parent / read["recipe"], start)
     if "stage" not in read:
         return []
-    if "transformer" in read.get("init", {}) or document.stem.endswith("-own"):
-        return [f"init.transformer={start}"]
-    needs = init or "kind" not in read.get("model", {})
     taught = read.get("distillation", {}).get("encoder", "minilm")
-    found = ["init.model=convert-small"] if needs and "transformer" not in read.get("init", {}) else []
-    return found + ([] if is_encoder(taught) else ["distillation.encoder=convert-small"])
+    teacher = [] if is_encoder(taught) else ["distillation.encoder=convert-small"]
+    if "transformer" in read.get("init", {}) or document.stem.endswith("-own"):
+        return [f"init.transformer={start}", *teacher]
+    needs = init or "kind" not in read.get("model", {})
+    return [*(["init.model=convert-small"] if needs else []), *teacher]
 
 
 # --- What runs -------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ FREE = {  # sections with figures that are no measurements, or that are measured
     "docs/model-card.md": CARD,
     "src/rejoinder/weights/convert-small/README.md": CARD,
     "weights/bi-base/rejoinder_bi_base/model/README.md": {"", "Limits"},
-    "weights/convert-base/rejoinder_convert_base/model/README.md": {"", "Limits"},
+    "weights/bi-small/rejoinder_bi_small/model/README.md": {"", "Limits"},
 }
 
 

@@ -245,7 +245,7 @@ def resolved(path, starts):
     given = base.get("init", {}).get("transformer") or of.resolve().parent.name == "poly"
     start = [] if "vocabulary" in base else starts["transformer" if given else "convert"]
     if not is_encoder(base.get("distillation", {}).get("encoder", "minilm")):
-        start = ["init.model=convert-small", "distillation.encoder=convert-small"]  # for those of other packages
+        start = [*start, "distillation.encoder=convert-small"]  # for one of another package
     if "row" in file:
         yield from ((row.name, row.recipe) for row in load_plan(path, start).rows)
     else:
