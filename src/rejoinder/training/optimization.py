@@ -49,7 +49,10 @@ def _learn(groups: Iterable[Iterable[nn.Parameter]], wanted: bool) -> None:
 
 
 def _groups(module: Any) -> dict[str, list[nn.Parameter]]:
-    return module.parameter_groups() | _of_training(module)
+    further = _of_training(module)
+    theirs = set().union(*further.values())  # a model whose last group is "all the others" counts them too
+    own = {name: [p for p in each if p not in theirs] for name, each in module.parameter_groups().items()}
+    return own | further
 
 
 def _of_training(module: nn.Module) -> dict[str, list[nn.Parameter]]:
