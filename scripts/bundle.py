@@ -80,7 +80,7 @@ def _write(folder: Path, part: Path, linear_bits: Literal[8, 16]) -> None:
         persistence.save_joined(made, joined.JoinedEncoder(first, second, config["model"]["share"]))
         shutil.copyfile(folder / persistence.CARD, made / persistence.CARD)  # the new one names the rounded parts
         shutil.rmtree(part / "rounded")
-    elif persistence.is_quantized(config):
+    elif persistence.is_quantized(config) and linear_bits == 16:
         shutil.copytree(folder, made)
     else:
         export_quantized(folder, made, linear_bits=linear_bits)

@@ -133,6 +133,8 @@ def test_the_script_writes_folder_and_fingerprint(small, tmp_path):
         assert names == sorted(["README.md", "config.json", "model.safetensors", "vocabulary.json", *programs])
     with pytest.raises(InputError, match="no entry of 'other'"):
         script.bundle(small, "other", tmp_path / "weights" / "other", code)
+    with pytest.raises(InputError, match="is a quantised folder already"):
+        script.bundle(small, "tiny", tmp_path / "weights" / "tiny", code, linear_bits=8)
 
 
 def test_the_licences_are_those_of_the_corpus():

@@ -255,7 +255,7 @@ def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
     for name, parameter in module.named_parameters():
         values = parameter.detach().cpu().float()
         if name in rows:
-            # As `inference` rounds them for 8-bit products, which are then the same ones.
+            # As `inference` rounds them where a processor has exact 8-bit products, which are then the same ones.
             scale = values.abs().amax(dim=1).clamp(min=SMALLEST_STEP) / LARGEST
             tensors[name], tensors[name + SCALE] = (values / scale[:, None]).round().to(torch.int8), scale
             continue
