@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -112,6 +113,57 @@ def test_a_trunk_that_learns_nothing_reads_each_text_once(tmp_path, data, start,
     monkeypatch.setattr(MultiContextBiEncoder, "reduce", None)  # nothing is read again
     train(frozen_recipe(data, start), tmp_path / "cut")
     assert same_weights(tmp_path / "cut", tmp_path / "vectors")
+
+
+def anchored_recipe(data, start, anchor, changes=MappingProxyType({}), **others):
+    sections = {"vocabulary": None, "model": {"kind": "multi-context-bi-encoder", "dropout": 0.0}}
+    sections |= {"text": {"max_length": 20}, "validation": {"examples": 0}, "log": {"every_steps": 1}, **others}
+    stages = [stage(steps=4, optimizer={"kind": "sgd"}, learning_rate=0.5, **changes)]
+    return recipe(data, seed=5, init={"transformer": str(start), "anchor": anchor}, **sections, stage=stages)
+
+
+def losses(run, name):
+    return [line[name] for line in read_metrics(run / "metrics.jsonl") if name in line]
+
+
+def test_an_anchored_trunk_learns_but_stays_near(tmp_path, data, start):
+    """Earlier messages are read once, at the start, where it reads as ever: the first loss is that of any other run."""
+    train(anchored_recipe(data, start, 0.0), tmp_path / "free")
+    for anchor in (1e-6, 50.0):
+        train(anchored_recipe(data, start, anchor), tmp_path / str(anchor))
+    free, loose, held = (tmp_path / name for name in ("free", "1e-06", "50.0"))
+    assert losses(loose, "loss")[0] == pytest.approx(losses(free, "loss")[0], abs=1e-2)
+    assert losses(loose, "loss_anchor")[0] == pytest.approx(0, abs=1e-3)
+    assert 0 < losses(held, "loss_anchor")[-1] < losses(loose, "loss_anchor")[-1] / 2
+    before, after = dict(load_checkpoint(start)[0].named_parameters()), weights(held)
+    assert any(not torch.equal(after[f"transformer.{name}"], value) for name, value in before.items())
+    validated = anchored_recipe(data, start, 1.0, validation={"examples": 20, "candidates": 5})
+    train(validated, tmp_path / "validated")  # of examples that were not read at the start
+    assert losses(tmp_path / "validated", "valid_loss")
+
+
+def test_an_anchored_run_goes_on_from_the_trunk_as_it_was(tmp_path, data, start):
+    train(anchored_recipe(data, start, 1.0), tmp_path / "whole")
+    with pytest.raises(TrainingInterrupted):
+        train(anchored_recipe(data, start, 1.0), tmp_path / "cut", display=interrupt_at(2))
+    (lost,) = (tmp_path / "cut" / "tokens").glob("vectors-*.f16")
+    lost.unlink()
+    train(anchored_recipe(data, start, 1.0), tmp_path / "cut")
+    assert same_weights(tmp_path / "cut", tmp_path / "whole")
+    train(anchored_recipe(data, start, 1.0, {"micro_batch": 4}), tmp_path / "parts")
+    for name, value in weights(tmp_path / "whole").items():
+        torch.testing.assert_close(weights(tmp_path / "parts")[name], value, atol=1e-4, rtol=0)
+
+
+def test_what_cannot_be_anchored_is_refused(tmp_path, data, start):
+    other = transformer_recipe(data, start, BI, init={"transformer": str(start), "anchor": 1.0}, stage=[stage(steps=1)])
+    with pytest.raises(InputError, match=r"init.anchor is for .*multi-context-bi-encoder', not 'bi-encoder'; leave it"):
+        train(other, tmp_path / "kind")
+    still = anchored_recipe(data, start, 1.0, {"rates": {"embedding": 0.0, "blocks": 0.0}})
+    with pytest.raises(InputError, match=r"init.anchor holds a trunk that learns, but .* freeze this one; leave"):
+        train(still, tmp_path / "frozen")
+    with pytest.raises(InputError, match="anchor is given, but no model to start from"):
+        train(recipe(data, init={"anchor": 1.0}), tmp_path / "never")
 
 
 def test_its_heads_alone_are_fine_tuned(tmp_path, data, start):

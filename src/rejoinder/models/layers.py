@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
 from rejoinder.models.dialogue import HistoryText
-from rejoinder.models.packing import Segment, TokenBatch, VectorBatch
+from rejoinder.models.packing import AnchoredBatch, Segment, TokenBatch, VectorBatch
 
 Encodings: TypeAlias = Mapping[str, Tensor]
 """What a model makes of K pairs: float32 matrices by name, whose rows follow the pairs. In training each one but
@@ -162,22 +162,35 @@ class SharedTrunk(nn.Module):
         """Return the combined encodings; `there`, (n,), is False where one has no history."""
         return self.combine(self.encode(inputs, "context"), self.encode(histories, "history") * there[:, None])
 
-    def encode_pairs(self, batch: TokenBatch | VectorBatch, pairs: int, histories: Tensor) -> Encodings:
+    def encode_pairs(self, batch: TokenBatch | VectorBatch | AnchoredBatch, pairs: int, histories: Tensor) -> Encodings:
         """Encode a training batch of K pairs: h_x as "context" and h_y as "response".
 
         With a history h_x is "input", h_z "history", and the combined encoding "context". The batch holds K inputs, the
         texts of histories, whose pairs and slots are in `histories`, int64 (2, m), and the responses, those of the K
-        pairs first.
+        pairs first. Of an anchored batch "drift" says how far r has moved from the start.
         """
         if self.history is None:
             x, y = self(batch, pairs)
             return {"context": x, "response": y}
-        r = batch.vectors if isinstance(batch, VectorBatch) else self.reduce(batch)
         first = pairs + histories.shape[1]
+        r, drift = self._reduced(batch, pairs, first)
         x, y = self.head("context")(r[:pairs]), self.head("response")(r[first:])
         z = self.fold(x, self.head("history")(r[pairs:first]), histories)
         unit = F.normalize(z, dim=-1) if self.history.apart else z
-        return {"input": x, "history": unit, "context": self.combine(x, z), "response": y}
+        return {"input": x, "history": unit, "context": self.combine(x, z), "response": y, **drift}
+
+    def _reduced(
+        self, batch: TokenBatch | VectorBatch | AnchoredBatch, pairs: int, first: int
+    ) -> tuple[Tensor, Encodings]:
+        """Return r of all texts, and how far anchored pairs have moved: 1 - cos, the mean of both sides (pairs,)."""
+        if isinstance(batch, VectorBatch):
+            return batch.vectors, {}
+        if not isinstance(batch, AnchoredBatch):
+            return self.reduce(batch), {}
+        live, histories = self.reduce(batch.tokens).float(), batch.start[pairs:first]
+        start = torch.cat([batch.start[:pairs], batch.start[first : first + pairs]])
+        moved = 1 - F.cosine_similarity(live[: 2 * pairs], start)
+        return torch.cat([live[:pairs], histories, live[pairs:]]), {"drift": moved.view(2, pairs).mean(dim=0)}
 
     def no_decay_parameters(self) -> set[nn.Parameter]:
         """Return what weight decay leaves out: layer norms (CONVERT 3.4), and the gate's two numbers."""

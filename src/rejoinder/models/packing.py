@@ -121,6 +121,28 @@ class VectorBatch:
         return replace(self, vectors=self.vectors.to(device))
 
 
+@dataclass(frozen=True, slots=True)
+class AnchoredBatch:
+    """Texts that a trunk has read before it learns, r of each (n, d), and tokens of those that it reads again."""
+
+    tokens: TokenBatch  # all but the texts of histories
+    start: Tensor
+
+    @property
+    def real_tokens(self) -> int:
+        """Tokens that are read again, without padding."""
+        return self.tokens.real_tokens
+
+    @property
+    def computed_tokens(self) -> int:
+        """The same with padding."""
+        return self.tokens.computed_tokens
+
+    def to(self, device: torch.device | str) -> AnchoredBatch:
+        """Return the same batch on another device."""
+        return AnchoredBatch(self.tokens.to(device), self.start.to(device))
+
+
 def pack(
     ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = SEGMENT_COST, types: IntArray | None = None
 ) -> TokenBatch:

@@ -14,7 +14,14 @@ from rejoinder.errors import InputError
 from rejoinder.models.dialogue import join as join_texts
 from rejoinder.models.families import Packing
 from rejoinder.models.masked_lm import MaskedBatch
-from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, SidesBatch, TokenBatch, VectorBatch, pack
+from rejoinder.models.packing import (
+    TRANSFORMER_SEGMENT_COST,
+    AnchoredBatch,
+    SidesBatch,
+    TokenBatch,
+    VectorBatch,
+    pack,
+)
 from rejoinder.training.losses import EVERYTHING, Present
 from rejoinder.training.recipe import History
 from rejoinder.training.tokens import Ids, Rows, TokenStore
@@ -31,7 +38,8 @@ HISTORY_STREAM = 1 << 22  # tells these draws from others of the same seed
 class PairBatch:
     """n pairs that are encoded at once, and further responses that are negatives of all pairs of the step."""
 
-    tokens: TokenBatch | SidesBatch | MaskedBatch | VectorBatch  # inputs, texts of histories, responses, further ones
+    tokens: TokenBatch | SidesBatch | MaskedBatch | VectorBatch | AnchoredBatch
+    """Of inputs, texts of histories, responses, further ones."""
     pairs: int
     histories: Tensor = NO_HISTORIES  # the pair of each text of the histories, ascending, and its slot, int64 (2, m)
 
@@ -63,9 +71,18 @@ def make_batch(
         histories = torch.from_numpy(np.stack([np.flatnonzero(earlier >= 0)[owners], slots]))
         sides.append((ids, lengths))
     sides.append(store.response.gather(np.concatenate([rows, further])))
-    texts = np.concatenate([ids for ids, _ in sides]), np.concatenate([n for _, n in sides])
-    tokens = pack(*texts, padding_id) if store.vectors is None else store.vectors(*texts)
-    return PairBatch(tokens, len(rows), histories)
+    texts = _all_texts(sides)
+    if store.vectors is None:
+        return PairBatch(pack(*texts, padding_id), len(rows), histories)
+    read = store.vectors(*texts)
+    if not store.anchored:
+        return PairBatch(read, len(rows), histories)
+    again = pack(*_all_texts([sides[0], sides[-1]]), padding_id, TRANSFORMER_SEGMENT_COST)
+    return PairBatch(AnchoredBatch(again, read.vectors), len(rows), histories)
+
+
+def _all_texts(sides: Sequence[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
+    return np.concatenate([ids for ids, _ in sides]), np.concatenate([lengths for _, lengths in sides])
 
 
 def _joined(store: TokenStore, rows: Rows, padding_id: int, further: Rows) -> PairBatch:

@@ -3,6 +3,9 @@
 Where all stages give a trunk's parameters the rate 0 (`rates`), r of a text never changes. The vectors of all distinct
 texts of a run are made before it begins, in float16, and batches hold them instead of tokens. ACL19 and DATA19 train on
 the fixed vectors of other encoders in the same way (their MAP).
+
+A trunk that learns but is anchored (`init.anchor`) stays so near to where it began that the earlier messages, most of
+what a conversation is, may be read by the trunk as it began: a pair costs its newest message and its response.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from rejoinder.errors import InputError
 from rejoinder.models.inference import pack_linears
 from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, VectorBatch, pack
 from rejoinder.training.compute import Machine
@@ -35,6 +39,18 @@ def is_frozen(recipe: Recipe, module: Any) -> bool:
     frozen = all(stage.rate(group) == 0 for stage in recipe.stage for group in groups)
     whole = all(stage.active_blocks == "all" for stage in recipe.stage)
     return bool(groups) and frozen and whole and module.config.dropout == 0
+
+
+def is_anchored(recipe: Recipe, module: Any) -> bool:
+    """Return whether a trunk that learns is held near to where it begins (`init.anchor`)."""
+    if not recipe.init.anchor:
+        return False
+    if not hasattr(module, "trunk_groups"):
+        kind = recipe.model["kind"]
+        raise InputError(f"init.anchor is for model.kind = 'multi-context-bi-encoder', not '{kind}'; leave it out")
+    if is_frozen(recipe, module):
+        raise InputError("init.anchor holds a trunk that learns, but all stages' rates freeze this one; leave it out")
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from rejoinder.training.compute import choose_half, forward_backward, set_up, wi
 from rejoinder.training.display import Display, Standing, interrupts
 from rejoinder.training.distillation import open_distiller
 from rejoinder.training.distributed import ElsewhereError, Processes, joined
-from rejoinder.training.frozen import is_frozen
+from rejoinder.training.frozen import is_anchored, is_frozen
 from rejoinder.training.initialisation import copy_initial_weights
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss, annealed_scale, attach_scale
 from rejoinder.training.masked_lm import LikeLengths, Masking, pair_lengths, pretraining_step
@@ -117,7 +117,8 @@ class Trainer:
         torch.manual_seed(recipe.seed)
         self.module = build_module(recipe.model, prepared.tokenizer.rows)
         scale = None
-        if recipe.init.given and not folder.checkpoint.exists():
+        anchored = is_anchored(recipe, self.module)
+        if recipe.init.given and (anchored or not folder.checkpoint.exists()):
             scale = copy_initial_weights(self.module, recipe.init)
         if prepared.words is not None:
             self.module.embedding.weight.data.copy_(torch.from_numpy(prepared.words))
@@ -139,10 +140,12 @@ class Trainer:
         ]
         pairs = zip(recipe.stage, self.orders, strict=True)
         self.budgets = [optimization.stage_budget(stage, order.batches_per_epoch) for stage, order in pairs]
+        place = folder.tokens, self.module, self.machine, display
+        if anchored:  # before what it has learned is loaded
+            prepared = self.prepared = with_vectors(prepared, recipe, *place)
         self.loaded = runs.load_checkpoint(folder.checkpoint)
         self.state = self._resume(self.loaded) if self.loaded else runs.RunState(data=prepared.digest)
         if is_frozen(recipe, self.module):
-            place = folder.tokens, self.module, self.machine, display
             prepared = self.prepared = with_vectors(prepared, recipe, *place)
         ranked = recipe.validation, self.module.padding_id, processes, self.packing
         self.validators = {name: Validator(store, *ranked) for name, store in prepared.valid.items()}
@@ -322,12 +325,16 @@ class Trainer:
         if "scores" in encodings:
             return self.loss(encodings, self.scale, equal, batch.first, batch.pairs)
         sides = [self.processes.gather(encodings[side]) for side in ("response", "further") if side in encodings]
-        contexts = {name: rows for name, rows in encodings.items() if name not in ("response", "further")}
+        contexts = {name: rows for name, rows in encodings.items() if name not in ("response", "further", "drift")}
         every = {**contexts, "response": sides[0] if len(sides) == 1 else torch.cat(sides)}
         loss: Loss = self.loss(every, self.scale, equal, batch.first, batch.pairs, batch.present)
-        if self.distiller is None or taught is None:
-            return loss
-        return self.distiller.add(loss, batch, every, self.scale, taught)
+        if self.distiller is not None and taught is not None:
+            loss = self.distiller.add(loss, batch, every, self.scale, taught)
+        return loss if "drift" not in encodings else self._anchored(loss, encodings["drift"].sum() / batch.pairs)
+
+    def _anchored(self, loss: Loss, drift: Tensor) -> Loss:
+        figures = {**loss.figures, "loss_anchor": drift.detach()}
+        return Loss(loss.value + self.recipe.init.anchor * drift, loss.accuracy, figures)
 
     def _sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
         encodings = self._encode(batch)

@@ -76,17 +76,22 @@ def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine
 def with_vectors(
     prepared: Prepared, recipe: Recipe, folder: Path, module: Any, machine: Machine, display: Display
 ) -> Prepared:
-    """Return the same, its texts read by a module's trunk that learns nothing; made once, like the rest."""
+    """Return the same, its texts read by a module's trunk before it learns, if ever; made once, like the rest.
+
+    Validation reads with the trunk as it is by then, where that learns (`init.anchor`).
+    """
     place, start = _Preparation(recipe, folder, display, None), recipe.init.fingerprint or (recipe.model, recipe.seed)
     reading = prepared.tokenizer.fingerprint, recipe.text.max_length, module.history
-    read = prepared.digest, recipe.validation.examples, machine.precision
+    read = prepared.digest, recipe.validation.examples, recipe.init.anchor > 0, machine.precision
     path = place.folder / f"vectors-{content_key('trunk', start, *reading, *read)}.f16"
     with place.writing():
-        valid = [(store, drawn(store, recipe.validation)) for store in prepared.valid.values()]
+        fixed = {} if recipe.init.anchor else prepared.valid
+        valid = [(store, drawn(store, recipe.validation)) for store in fixed.values()]
         examples = [(prepared.train, np.arange(len(prepared.train))), *valid]
         vectors = read_texts_once(path, examples, module, machine, display)
-    stores = {name: dataclasses.replace(store, vectors=vectors) for name, store in prepared.valid.items()}
-    return dataclasses.replace(prepared, train=dataclasses.replace(prepared.train, vectors=vectors), valid=stores)
+    stores = {name: dataclasses.replace(store, vectors=vectors) for name, store in fixed.items()}
+    train = dataclasses.replace(prepared.train, vectors=vectors, anchored=recipe.init.anchor > 0)
+    return dataclasses.replace(prepared, train=train, valid={**prepared.valid, **stores})
 
 
 class _Preparation:

@@ -41,6 +41,9 @@ class Init:
     transformer: str = ""
     """Or a transformer on which [model] builds: a folder of `transformers` or a pretraining run, an id, or "minilm"."""
     blocks: tuple[Natural, ...] = ()  # of the transformer, the blocks that are taken, from 0, ascending; empty: all
+    anchor: NotNegative = 0.0
+    """Weight of 1 - cos(r, r at the start) of newest messages and responses, whose trunk learns; earlier messages are
+    then read once, at the start (multi-context-bi-encoder)."""
     fingerprint: str = ""  # of the model, filled in when the recipe is read; if given, no other model is taken
     quantized: bool = False  # whether training starts from the rounded weights of a quantised model; filled in as well
     words: str = ""
@@ -52,6 +55,8 @@ class Init:
             raise ValueError("fingerprint is given, but no model that it belongs to")
         if self.quantized and not self.model:
             raise ValueError("quantized is given, but no model that it describes")
+        if self.anchor and not self.given:
+            raise ValueError("anchor is given, but no model to start from that it holds to")
         if self.blocks and not self.transformer:
             raise ValueError("blocks are given, but no transformer that has them")
 
