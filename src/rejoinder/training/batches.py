@@ -72,13 +72,11 @@ def make_batch(
         sides.append((ids, lengths))
     sides.append(store.response.gather(np.concatenate([rows, further])))
     texts = _all_texts(sides)
-    if store.vectors is None:
-        return PairBatch(pack(*texts, padding_id), len(rows), histories)
-    read = store.vectors(*texts)
-    if not store.anchored:
-        return PairBatch(read, len(rows), histories)
-    again = pack(*_all_texts([sides[0], sides[-1]]), padding_id, TRANSFORMER_SEGMENT_COST)
-    return PairBatch(AnchoredBatch(again, read.vectors), len(rows), histories)
+    if store.start is not None:
+        again = pack(*_all_texts([sides[0], sides[-1]]), padding_id, TRANSFORMER_SEGMENT_COST)
+        return PairBatch(AnchoredBatch(again, store.start(*texts).vectors), len(rows), histories)
+    tokens = pack(*texts, padding_id) if store.vectors is None else store.vectors(*texts)
+    return PairBatch(tokens, len(rows), histories)
 
 
 def _all_texts(sides: Sequence[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:

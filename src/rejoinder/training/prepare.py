@@ -78,20 +78,20 @@ def with_vectors(
 ) -> Prepared:
     """Return the same, its texts read by a module's trunk before it learns, if ever; made once, like the rest.
 
-    Validation reads with the trunk as it is by then, where that learns (`init.anchor`).
+    Where it learns (`init.anchor`) validation reads with the trunk as it is by then.
     """
     place, start = _Preparation(recipe, folder, display, None), recipe.init.fingerprint or (recipe.model, recipe.seed)
+    learns, valid = recipe.init.anchor > 0, {} if recipe.init.anchor else prepared.valid
     reading = prepared.tokenizer.fingerprint, recipe.text.max_length, module.history
-    read = prepared.digest, recipe.validation.examples, recipe.init.anchor > 0, machine.precision
+    read = prepared.digest, recipe.validation.examples, learns, machine.precision
     path = place.folder / f"vectors-{content_key('trunk', start, *reading, *read)}.f16"
     with place.writing():
-        fixed = {} if recipe.init.anchor else prepared.valid
-        valid = [(store, drawn(store, recipe.validation)) for store in fixed.values()]
-        examples = [(prepared.train, np.arange(len(prepared.train))), *valid]
+        examples = [(prepared.train, np.arange(len(prepared.train)))]
+        examples += [(store, drawn(store, recipe.validation)) for store in valid.values()]
         vectors = read_texts_once(path, examples, module, machine, display)
-    stores = {name: dataclasses.replace(store, vectors=vectors) for name, store in fixed.items()}
-    train = dataclasses.replace(prepared.train, vectors=vectors, anchored=recipe.init.anchor > 0)
-    return dataclasses.replace(prepared, train=train, valid={**prepared.valid, **stores})
+    train = dataclasses.replace(prepared.train, vectors=None if learns else vectors, start=vectors if learns else None)
+    valid = {name: dataclasses.replace(store, vectors=vectors) for name, store in valid.items()}
+    return dataclasses.replace(prepared, train=train, valid={**prepared.valid, **valid})
 
 
 class _Preparation:

@@ -165,8 +165,8 @@ class TokenStore:
     history: Histories | None = None
     texts: RawExamples | None = None  # the examples before tokenising
     given: Given | None = None
-    vectors: Callable[[Ids, Ids], VectorBatch] | None = None  # of texts, read by the trunk before it learns (`frozen`)
-    anchored: bool = False  # the trunk learns all the same: only histories are taken from `vectors`
+    vectors: Callable[[Ids, Ids], VectorBatch] | None = None  # of texts, where the trunk learns nothing (`frozen`)
+    start: Callable[[Ids, Ids], VectorBatch] | None = None  # those before it learns, where it is anchored there
 
     def __len__(self) -> int:
         return len(self.response_hash)
