@@ -32,7 +32,7 @@ from rejoinder.training.ablations import load_plan
 from rejoinder.training.recipe_files import load_recipe
 from tests.raw_files import write_files
 from tests.training.tiny import write_data
-from tests.training.transformers import OF_RECIPES, write_checkpoint
+from tests.training.transformers import OF_RECIPES, write_bi_encoder, write_checkpoint
 
 ROOT = Path(__file__).parents[1]
 DOCS = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "results").glob("*.md"))]
@@ -159,6 +159,8 @@ def starts(document: Path, start: Path, init: bool = False) -> list[str]:
     teacher = [] if is_encoder(taught) else ["distillation.encoder=convert-small"]
     if "transformer" in read.get("init", {}) or document.stem.endswith("-own"):
         return [f"init.transformer={start}", *teacher]
+    if "anchor" in read.get("init", {}):
+        return [f"init.model={write_bi_encoder(start)}", *teacher]
     needs = init or "kind" not in read.get("model", {})
     return [*(["init.model=convert-small"] if needs else []), *teacher]
 
@@ -265,7 +267,8 @@ def filled(words: tuple[str, ...], path: Path, examples: Path, settings: list[st
     """A command with places for DATA, RUN and DIR; data that its header does not make is the examples."""
     places = {"DATA": str(examples), "RUN": f"runs/{path.parent.name}-{path.stem}", "DIR": f"tables/{path.stem}"}
     named = [places.get(word, word) for word in words]
-    instead = {"--data": str(examples), "--init": "convert-small"}
+    models = [setting.removeprefix("init.model=") for setting in settings if setting.startswith("init.model=")]
+    instead = {"--data": str(examples), "--init": models[0] if models else "convert-small"}
     named = [instead[before] if before in instead and not Path(word).exists() else word
              for before, word in itertools.pairwise(["", *named])]  # fmt: skip
     return [*named, *(word for setting in settings for word in ("--set", setting))]

@@ -19,7 +19,7 @@ from rejoinder.training.recipe import Cosine
 from rejoinder.training.recipe_files import first_difference, load_recipe, parse_recipe, recipe_document, save_recipe
 from tests.training.test_ngram_training import ngram
 from tests.training.tiny import MODEL, document, recipe, stage
-from tests.training.transformers import OF_RECIPES, write_checkpoint
+from tests.training.transformers import OF_RECIPES, write_bi_encoder, write_checkpoint
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 COSINE = {
@@ -230,8 +230,10 @@ def test_a_tuned_model_tells_mails_apart_that_differ_at_the_end(tmp_path, data, 
 def starts(tmp_path_factory, models):
     """What recipes start from, as settings: a checkpoint, or a model of one kind or the other."""
     place = tmp_path_factory.mktemp("starts")
+    checkpoint = write_checkpoint(place / "bert", OF_RECIPES)
     return {
-        "transformer": [f"init.transformer={write_checkpoint(place / 'bert', OF_RECIPES)}"],
+        "transformer": [f"init.transformer={checkpoint}"],
+        "bi": [f"init.model={write_bi_encoder(checkpoint)}"],
         "convert": [f"init.model={models['multi']}"],
         "ngram": [f"init.model={models['ngram']}"],
     }
@@ -243,7 +245,8 @@ def resolved(path, starts):
     of = path.parent / file["recipe"] if "row" in file else path
     base = read_toml(of)
     given = base.get("init", {}).get("transformer") or of.resolve().parent.name == "poly"
-    start = [] if "vocabulary" in base else starts["transformer" if given else "convert"]
+    kind = "bi" if "anchor" in base.get("init", {}) else "transformer" if given else "convert"
+    start = [] if "vocabulary" in base else starts[kind]
     if not is_encoder(base.get("distillation", {}).get("encoder", "minilm")):
         start = [*start, "distillation.encoder=convert-small"]  # for one of another package
     if "row" in file:

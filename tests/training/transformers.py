@@ -1,10 +1,13 @@
 """Recipes of small transformers, and a checkpoint to start from."""
 
+import dataclasses
 import string
 
 import torch
 
-from rejoinder.models.checkpoints import save_checkpoint
+from rejoinder.models import persistence
+from rejoinder.models.checkpoints import load_tokenizer, read_shape, save_checkpoint
+from rejoinder.models.families import build_module
 from rejoinder.models.transformer import Transformer, TransformerShape
 from rejoinder.text.pretrained import BERT, Pretrained
 from tests.training.tiny import recipe, stage
@@ -44,3 +47,14 @@ def transformer_recipe(data, start, model, **sections):
         "stage": [stage(negatives=5 * (model["kind"] == "cross-encoder"))],
     }  # fmt: skip
     return recipe(data, **plain | sections)
+
+
+def write_bi_encoder(checkpoint):
+    """A multi-context bi-encoder on a checkpoint, which has learned nothing: its folder, beside it."""
+    folder = checkpoint.parent / f"{checkpoint.name}-bi"
+    if not folder.exists():
+        shape = dataclasses.asdict(read_shape(checkpoint))
+        tokenizer = load_tokenizer(checkpoint)
+        module = build_module({**shape, "kind": "multi-context-bi-encoder", "dropout": 0.0}, tokenizer.rows)
+        persistence.save(folder, module, tokenizer, max_length=20, card="# bi")
+    return folder

@@ -5,7 +5,7 @@ from pathlib import Path
 from rejoinder.models.bundled import Weights
 
 WEIGHTS = Weights(
-    fingerprint="b6b0aa2069b95d0a2e0f9b36abe5178b8b4ce5d15cf04e64c5771ac9c8bf52c9",
+    fingerprint="6223471221fcd302f65088f5407a54d3b95ab416c6f19eac96138903fbf6a376",
     data_licence="MIT, BSD-3-Clause, CDLA-Sharing-1.0, Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain",
     folder=Path(__file__).parent / "model",
 )
