@@ -68,14 +68,14 @@ def bundle(
     return fingerprint
 
 
-def _write(folder: Path, part: Path, linear_bits: Literal[8, 16]) -> None:
-    """Write the files of the quantised folder."""
+def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool = True) -> None:
+    """Write the files of the quantised folder; a part of a joined model is not `alone`: it gets no ONNX programs."""
     config = persistence.read_config(folder)[1]
     made = part / "made"
     if config["model"]["kind"] == joined.KIND:
         for name in joined.PARTS:
             (part / "rounded" / name).mkdir(parents=True)
-            _write(folder / name, part / "rounded" / name, linear_bits)
+            _write(folder / name, part / "rounded" / name, linear_bits, alone=False)
         first, second = (rejoinder.load(part / "rounded" / name) for name in joined.PARTS)
         persistence.save_joined(made, joined.JoinedEncoder(first, second, config["model"]["share"]))
         shutil.copyfile(folder / persistence.CARD, made / persistence.CARD)  # the new one names the rounded parts
@@ -84,7 +84,7 @@ def _write(folder: Path, part: Path, linear_bits: Literal[8, 16]) -> None:
         shutil.copytree(folder, made)
     else:
         export_quantized(folder, made, linear_bits=linear_bits)
-    if config["model"]["kind"] == "convert":  # an index over it opens without PyTorch
+    if alone and config["model"]["kind"] == "convert":  # an index over it opens without PyTorch
         export_onnx(made, part / "with programs")
         shutil.rmtree(made)
         made = part / "with programs"

@@ -22,6 +22,7 @@ from rejoinder.models import bundled, persistence
 from rejoinder.models.bundled import Weights
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.export import export_quantized
+from rejoinder.models.joined import JoinedEncoder
 from rejoinder.models.onnx import OnnxEncoder
 from rejoinder.models.persistence import describe, find
 from rejoinder.retrieval.index import Index
@@ -135,6 +136,17 @@ def test_the_script_writes_folder_and_fingerprint(small, tmp_path):
         script.bundle(small, "other", tmp_path / "weights" / "other", code)
     with pytest.raises(InputError, match="is a quantised folder already"):
         script.bundle(small, "tiny", tmp_path / "weights" / "tiny", code, linear_bits=8)
+
+
+def test_parts_of_a_joined_model_get_no_programs_and_their_cards_speak_of_none(small, tmp_path):
+    pytest.importorskip("onnxscript")
+    code = tmp_path / "bundled.py"
+    code.write_text('BUNDLED = {\n    "tiny": Weights(\n        fingerprint="00",\n    ),\n}\n')
+    parts = [rejoinder.load(small.parent / "full") for _ in range(2)]
+    persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts))
+    script.bundle(tmp_path / "joined", "tiny", tmp_path / "tiny", code)
+    assert not [*(tmp_path / "tiny").rglob("*.onnx")]
+    assert all("ONNX" not in card.read_text() for card in (tmp_path / "tiny").rglob("README.md"))
 
 
 def test_the_licences_are_those_of_the_corpus():
