@@ -16,7 +16,7 @@ from torch.nn import functional as F  # noqa: N812
 from rejoinder.errors import InputError
 from rejoinder.models import reductions
 from rejoinder.models.layers import Encodings
-from rejoinder.models.packing import TokenBatch
+from rejoinder.models.packing import BesideTokens
 from rejoinder.models.poly import DialogueShape
 from rejoinder.models.transformer import GeluLinear, OfTransformers, Transformer
 
@@ -29,26 +29,15 @@ class MaskedLmConfig(DialogueShape):
 
 
 @dataclass(frozen=True, slots=True)
-class MaskedBatch:
+class MaskedBatch(BesideTokens):
     """Joined texts, and what is to be guessed of them: tokens, or whether the response follows.
 
     `places`, int64 (M,), are the packed tokens that were `targets`; `follows`, float32 (n,), is 1.0 or 0.0.
     """
 
-    tokens: TokenBatch
     places: Tensor
     targets: Tensor
     follows: Tensor | None = None
-
-    @property
-    def real_tokens(self) -> int:
-        """Tokens that are not padding."""
-        return self.tokens.real_tokens
-
-    @property
-    def computed_tokens(self) -> int:
-        """All tokens, padding included."""
-        return self.tokens.computed_tokens
 
     def to(self, device: torch.device | str) -> MaskedBatch:
         """Return the same batch on another device."""

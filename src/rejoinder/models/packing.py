@@ -122,21 +122,27 @@ class VectorBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class AnchoredBatch:
-    """Texts that a trunk has read before it learns, r of each (n, d), and tokens of those that it reads again."""
+class BesideTokens:
+    """Texts of which training needs more than their tokens."""
 
-    tokens: TokenBatch  # all but the texts of histories
-    start: Tensor
+    tokens: TokenBatch
 
     @property
     def real_tokens(self) -> int:
-        """Tokens that are read again, without padding."""
+        """Tokens that are not padding."""
         return self.tokens.real_tokens
 
     @property
     def computed_tokens(self) -> int:
-        """The same with padding."""
+        """All tokens, padding included."""
         return self.tokens.computed_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class AnchoredBatch(BesideTokens):
+    """Tokens of newest messages and responses, and of all texts r before the trunk learns: `start` (n, d)."""
+
+    start: Tensor
 
     def to(self, device: torch.device | str) -> AnchoredBatch:
         """Return the same batch on another device."""
