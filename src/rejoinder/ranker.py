@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -65,11 +65,13 @@ class DualEncoder(Ranker, Protocol):
 class ContextVectors:
     """Conversations of several vectors each (POLY, section 4.4): float32 (n, m, d).
 
-    `present` (n, m) is False where a conversation lacks a vector, such as one shorter than m. None: all are there.
+    `present` (n, m) is False where a conversation lacks a vector, such as one shorter than m. None: all are there. The
+    products with a response are multiplied by `sharpness` in the softmax alone.
     """
 
     vectors: FloatArray
     present: npt.NDArray[np.bool_] | None = None
+    sharpness: float = 1.0
 
     def __post_init__(self) -> None:
         if self.vectors.ndim != 3:
@@ -89,7 +91,7 @@ class ContextVectors:
     def take(self, contexts: Sequence[int]) -> ContextVectors:
         """Return the vectors of some conversations."""
         rows = list(contexts)
-        return ContextVectors(self.vectors[rows], None if self.present is None else self.present[rows])
+        return replace(self, vectors=self.vectors[rows], present=None if self.present is None else self.present[rows])
 
     def __iter__(self) -> Iterator[FloatArray]:
         """The vectors of each conversation."""
@@ -236,9 +238,30 @@ def cosine_scores(
     if not scores.size:
         return scores
     responses = encoder.encode_responses(lists.texts)
-    queries = encoder.encode_contexts(read_contexts(contexts))
+    vectors = encode_queries(encoder, read_contexts(contexts))
     for rows, columns in lists.groups:
         own = responses[columns]
         for row in rows:  # one by one: a score does not depend on what else is scored
-            scores[row] = own @ queries[row]
+            if isinstance(vectors, ContextVectors):
+                products = np.stack([own @ vector for vector in vectors[row]], axis=1)
+                scores[row] = attended(products, vectors.sharpness)
+            else:
+                scores[row] = own @ vectors[row]
+    return scores
+
+
+def encode_queries(encoder: Any, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
+    """Encode conversations as what responses are scored by: by an encoder's `queries`, else its `encode_contexts`."""
+    vectors: FloatArray | ContextVectors = getattr(encoder, "queries", encoder.encode_contexts)(contexts)
+    return vectors
+
+
+def attended(products: npt.NDArray[Any], sharpness: float = 1.0) -> npt.NDArray[Any]:
+    """Return the scores (b,) of b responses whose products with a context's m vectors are l (b, m).
+
+    sum_i softmax(sharpness·l)_i·l_i (POLY, section 4.4).
+    """
+    below = products - products.max(axis=1, keepdims=True)
+    weights = np.exp(sharpness * below)
+    scores: npt.NDArray[Any] = products.max(axis=1) + (weights * below).sum(axis=1) / weights.sum(axis=1)
     return scores

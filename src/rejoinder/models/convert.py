@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -70,6 +70,7 @@ class ConvertConfig:
     history: Natural = 0  # Earlier messages that are read as extra contexts (paper: 10). 0: single-context.
     numbered_history: bool = False  # put "0: ", "1: ", ... before the earlier messages, newest first (DSTC7)
     persona_first: bool = False  # read messages that begin "your persona: " (ConvAI2) first, without these words
+    persona_weight: NonNegativeFloat = 0.0  # of what a response finds by attending over a persona's statements
     history_gate: bool = False  # let a history count as far as it has to do with the newest message (`HistoryGate`)
 
     def __post_init__(self) -> None:
@@ -81,11 +82,15 @@ class ConvertConfig:
         check(aligned or not self.aligned_start, "aligned_start", True, f"false without {needed}")
         for name in ("numbered_history", "persona_first", "history_gate"):
             check(not getattr(self, name) or self.history > 0, name, True, "false where history = 0")
+        check(not self.persona_weight or self.history > 0, "persona_weight", self.persona_weight, "0 where history = 0")
 
     @property
     def history_text(self) -> HistoryText | None:
         """How earlier messages become the text that the model reads, or None if it reads the newest message alone."""
-        return HistoryText(self.history, self.numbered_history, self.persona_first) if self.history else None
+        if not self.history:
+            return None
+        numbered, weight = self.numbered_history, self.persona_weight
+        return HistoryText(self.history, numbered, self.persona_first, persona_weight=weight)
 
 
 class TokenEmbedding(nn.Module):

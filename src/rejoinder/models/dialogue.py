@@ -21,13 +21,15 @@ class HistoryText:
 
     `numbered` puts "0: ", "1: ", ... before them; `persona_first` reads messages that begin "your persona: " before all
     others, without these words and in any number. Apart, each message is a text of its own in a slot: 0 for the newest,
-    1 for the one before, ..., and `messages` for those of a persona.
+    1 for the one before, ..., and `messages` for those of a persona. A response attends over what a persona states
+    besides, by a weight (see `texts.TextEncoder.queries`).
     """
 
     messages: int = 10
     numbered: bool = False
     persona_first: bool = False
     apart: bool = False
+    persona_weight: float = 0.0
 
     def texts(self, context: Context) -> list[tuple[int, str]]:
         """Return the texts of a context's history, each with its slot: none if there is none, else one unless apart."""
@@ -36,6 +38,13 @@ class HistoryText:
             return [*enumerate(spoken), *((self.messages, message) for message in persona)]
         joined = " ".join([*persona, *spoken])
         return [(0, joined)] if joined else []
+
+    def statements(self, context: Context) -> list[str]:
+        """Return the statements of a context's persona that responses attend over."""
+        if not self.persona_weight:
+            return []
+        personas = [message for message in context[:-1] if _PERSONA.match(message)]
+        return [text for message in personas for text in map(str.strip, _PERSONA.split(message)) if text]
 
     def encode(self, tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> tuple[Ids, Ids]:
         """Return the ids of such texts and the number of each one's: apart as any message's, joined cut at the end."""

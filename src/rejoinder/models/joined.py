@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from rejoinder.errors import InputError
 from rejoinder.models.encoder import Encoder
 from rejoinder.progress import Advance
-from rejoinder.ranker import ContextPart, Conversation, FloatArray, cosine_scores
+from rejoinder.ranker import ContextPart, ContextVectors, Conversation, FloatArray, cosine_scores
 from rejoinder.settings import Share
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.views import Described
@@ -130,6 +130,17 @@ class JoinedEncoder(Described):
         first, second = self.parts
         return self._join(first.encode_contexts(contexts, advance), second.encode_contexts(contexts))
 
+    def queries(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray | ContextVectors:
+        """Encode conversations as what responses are scored by; see `texts.TextEncoder.queries`."""
+        first, second = self.parts[0].queries(contexts, advance), self.parts[1].queries(contexts)
+        several = next((part for part in (first, second) if isinstance(part, ContextVectors)), None)
+        rows = [part.vectors if isinstance(part, ContextVectors) else part for part in (first, second)]
+        if several is None:
+            return self._join(*rows)
+        n, m = several.vectors.shape[:2]
+        rows = [np.broadcast_to(part if part.ndim == 3 else part[:, None], (n, m, part.shape[-1])) for part in rows]
+        return replace(several, vectors=self._join(*rows))
+
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d), rows of unit length."""
         first, second = self.parts
@@ -145,7 +156,7 @@ class JoinedEncoder(Described):
 
     def _join(self, first: FloatArray, second: FloatArray) -> FloatArray:
         roots = (np.float32(math.sqrt(1 - self.config.share)), np.float32(math.sqrt(self.config.share)))
-        return np.concatenate([first * roots[0], second * roots[1]], axis=1)
+        return np.concatenate([first * roots[0], second * roots[1]], axis=-1)
 
     def _of(self, first: Encoder, second: Encoder) -> Self:
         return type(self)(first, second, self.config.share, name=self.name, fingerprint=self.fingerprint)

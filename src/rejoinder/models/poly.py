@@ -241,13 +241,15 @@ class MultiContextBiEncoderConfig(TransformerShape):
     kind: Literal["multi-context-bi-encoder"] = "multi-context-bi-encoder"
     history: Count = 10  # earlier messages that are read, the newest ones (CONVERT: 10); without any take a bi-encoder
     persona_first: bool = False  # read any number of "your persona: " messages (ConvAI2), without these words
+    persona_weight: NonNegativeFloat = 0.0  # of what a response finds by attending over a persona's statements
     head_size: Count = 512  # hidden units of the heads
     head_dropout: DropoutShare = 0.0
 
     @property
     def history_text(self) -> HistoryText:
         """How earlier messages become the texts that the model reads."""
-        return HistoryText(self.history, persona_first=self.persona_first, apart=True)
+        weight = self.persona_weight
+        return HistoryText(self.history, persona_first=self.persona_first, apart=True, persona_weight=weight)
 
 
 class MultiContextBiEncoder(OfTransformers, SharedTrunk):

@@ -17,11 +17,21 @@ from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, ContextPart, Conversation, FloatArray, cosine_scores, read_contexts, read_texts
+from rejoinder.ranker import (
+    Context,
+    ContextPart,
+    ContextVectors,
+    Conversation,
+    FloatArray,
+    cosine_scores,
+    read_contexts,
+    read_texts,
+)
 from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages, too_long
 from rejoinder.views import Described
 
 CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache
+SHARPNESS = 16.0  # of the attention over statements; a power of 2, so that multiplying by it rounds nothing
 CHUNK_CONTEXTS = 1024  # contexts with their histories encoded between two steps of a progress bar
 Side: TypeAlias = Literal["context", "history", "response", "reduction"]  # what a text is encoded as
 
@@ -133,6 +143,29 @@ class TextEncoder(NotesCuts):
         x = self._encode(inputs, "context", None)
         z = self._fold(x, self._encode(list(numbers), "history", None)[texts], np.stack([owners, slots]))
         return unit_rows(z) if self._part == "history" else self._combine(x, z)
+
+    def queries(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray | ContextVectors:
+        """Encode conversations as what responses are scored by: as `encode_contexts` does where there is no persona.
+
+        Of a conversation c with a persona whose statements, as history, have h_i, the vectors are c + w·h_i, w being
+        `HistoryText.persona_weight`: a response y scores c·y and w times the mean of the h_i·y, each weighted by the
+        softmax of `SHARPNESS`·w·h_i·y. So one statement counts that the response has to do with (POLY 4.4's attention,
+        here over statements).
+        """
+        vectors, history = self.encode_contexts(contexts, advance), self.history
+        if history is None or self._part != "all":
+            return vectors
+        stated = [history.statements(context) for context in read_contexts(contexts)]
+        texts = dict.fromkeys(text for statements in stated for text in statements)
+        if not texts:
+            return vectors
+        h = dict(zip(texts, np.float32(history.persona_weight) * self._encode([*texts], "history", None), strict=True))
+        counts = np.array([max(1, len(statements)) for statements in stated])
+        several = np.repeat(vectors[:, None], counts.max(), axis=1)
+        for row, statements in enumerate(stated):
+            for place, text in enumerate(statements):
+                several[row, place] += h[text]
+        return ContextVectors(several, np.arange(counts.max()) < counts[:, None], SHARPNESS)
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d), rows of unit length."""

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.ranker import FloatArray
+from rejoinder.ranker import FloatArray, attended
 
 Array: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -77,12 +77,7 @@ def exact_scores(context: FloatArray, rows: Array) -> Scores:
     Equal rows have equal scores whatever stands beside them (vectors of up to 8,192 numbers, NumPy's buffer).
     """
     products: Scores = np.einsum("md,bd->bm", context.astype(np.float64), rows.astype(np.float64))
-    if len(context) == 1:
-        return products[:, 0]
-    greatest = products.max(axis=1, keepdims=True)
-    weights = np.exp(products - greatest)
-    scores: Scores = greatest[:, 0] + (weights * (products - greatest)).sum(axis=1) / weights.sum(axis=1)
-    return scores
+    return products[:, 0] if len(context) == 1 else attended(products)
 
 
 def _groups(contexts: Sequence[FloatArray], most: int) -> Iterator[_Queries]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -16,7 +17,7 @@ from rejoinder.arrays import unit_rows
 from rejoinder.baselines.keywords import WordIndex
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import beside, locked
-from rejoinder.ranker import ContextVectors, Conversation, FloatArray, check_count
+from rejoinder.ranker import ContextVectors, Conversation, FloatArray, check_count, encode_queries
 from rejoinder.retrieval.choice import Reply, diverse, newest, said_before, without_copies
 from rejoinder.retrieval.manifest import Manifest, Positions, read_manifest
 from rejoinder.retrieval.opening import check_model
@@ -135,7 +136,7 @@ class Searcher(Described):
         read = newest(contexts, history)
         options: dict[str, Any] = {"said": said, "distinct": distinct, "where": where, "diversity": diversity,
                                    "hybrid": hybrid, "inputs": [context[-1] for context in read]}  # fmt: skip
-        return self.search_vectors(self._model().encode_contexts(read), k, minimum_score, **options)
+        return self.search_vectors(encode_queries(self._model(), read), k, minimum_score, **options)
 
     def search_vectors(
         self,
@@ -168,8 +169,10 @@ class Searcher(Described):
         if not selection.most:
             return [[] for _ in range(len(queries))]
         contexts = self._query_vectors(queries)
-        find: Find = partial(_find_both, selection, inputs, hybrid) if hybrid else partial(_find, selection)
-        found = self._search(selection, find, contexts, POOL * k if diversity else k, minimum_score, said, distinct)
+        sharpness = queries.sharpness if isinstance(queries, ContextVectors) else 1.0
+        find: Find = partial(_find_both, selection, inputs, hybrid * sharpness) if hybrid else partial(_find, selection)
+        wanted = POOL * k if diversity else k
+        found = self._search(selection, find, contexts, wanted, minimum_score, said, distinct, sharpness)
         return [diverse(replies, k, diversity, selection.vector) for replies in found]
 
     def count(self, where: Where | None = None) -> int:
@@ -185,9 +188,10 @@ class Searcher(Described):
         minimum_score: float | None,
         said: Sequence[frozenset[str]],
         distinct: bool,
+        sharpness: float,
     ) -> list[list[Reply]]:
         """Find the best k replies to each query that were not `said`; search for more where too many are left out."""
-        minimum = -np.inf if minimum_score is None else minimum_score
+        minimum = -np.inf if minimum_score is None else minimum_score * sharpness
         found: list[list[Reply]] = [[] for _ in contexts]
         wanted, few = k, list(range(len(contexts)))  # few: contexts that have fewer than k replies so far
         while few:
@@ -195,7 +199,7 @@ class Searcher(Described):
             short = []
             for i, (numbers, scores) in zip(few, best, strict=True):
                 vectors = unit_rows(selection.vectors(numbers)) if distinct else None
-                pairs = list(zip(numbers.tolist(), scores.tolist(), strict=True))
+                pairs = list(zip(numbers.tolist(), (scores / sharpness).tolist(), strict=True))
                 found[i] = without_copies(pairs, selection.reply, said[i], vectors, k)
                 if len(found[i]) < k and len(pairs) == wanted:
                     short.append(i)
@@ -204,12 +208,14 @@ class Searcher(Described):
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""
-        return self._query_vectors(self._model().encode_contexts(newest(contexts, None)))
+        return self._query_vectors(encode_queries(self._model(), newest(contexts, None)))
 
     def _query_vectors(self, queries: FloatArray | ContextVectors) -> list[FloatArray]:
+        """Return the vectors (m, d) of each context, times its sharpness: what is found scores as much higher."""
         if not isinstance(queries, ContextVectors) and queries.ndim != 3:
             queries = check_rows(queries, "context", unit=has_unit_vectors(self.encoder))[:, None]
-        contexts = list(queries if isinstance(queries, ContextVectors) else ContextVectors(queries))
+        several = queries if isinstance(queries, ContextVectors) else ContextVectors(queries)
+        contexts = list(replace(several, vectors=several.vectors * np.float32(several.sharpness)))
         for number, vectors in enumerate(contexts):
             if not len(vectors):
                 raise InputError(f"context {number} has no vector; a model gives at least one for each conversation")

@@ -15,7 +15,7 @@ import numpy as np
 from rejoinder.errors import BusyError, InputError
 from rejoinder.models.onnx import MANIFEST as ONNX
 from rejoinder.models.texts import NotesCuts
-from rejoinder.ranker import ContextVectors, FloatArray, Ranker
+from rejoinder.ranker import ContextVectors, FloatArray, Ranker, encode_queries
 from rejoinder.retrieval.cascade import Cascade, score_lists
 from rejoinder.retrieval.choice import Reply, newest, said_before
 from rejoinder.retrieval.confidence import Confident
@@ -171,7 +171,7 @@ class Answers:
                 results[place] = error
         if not asked:
             return results
-        vectors = self.encoder.encode_contexts([each.read for each in asked])
+        vectors = encode_queries(self.encoder, [each.read for each in asked])
         groups: dict[str, list[int]] = {}
         for row, each in enumerate(asked):
             groups.setdefault(each.question.search, []).append(row)
