@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import rejoinder
+from rejoinder.arrays import unit_rows
 from rejoinder.models import persistence
+from rejoinder.models.encoder import Encoder
 from rejoinder.models.joined import JoinedEncoder
 from rejoinder.models.texts import SHARPNESS
 from rejoinder.ranker import ContextVectors
@@ -59,6 +61,16 @@ def test_a_response_attends_over_the_statements(folders):
     np.testing.assert_array_equal(attending.encode_contexts(CONTEXTS), plain.encode_contexts(CONTEXTS))
     assert not isinstance(attending.by("input").queries(CONTEXTS), ContextVectors)
     assert attending.queries([]).shape == (0, attending.size)
+
+
+def test_the_newest_message_is_added_to_the_conversation(folders):
+    plain = load(folders[0])
+    module = persistence.load_module(folders[0])[0].eval()
+    module.input_weight = 0.5
+    weighted = Encoder(module, plain.tokenizer, max_length=plain.max_length, fingerprint="f")
+    sums = plain.encode_contexts(CONTEXTS) + 0.5 * plain.by("input").encode_contexts(CONTEXTS)
+    np.testing.assert_allclose(weighted.encode_contexts(CONTEXTS), unit_rows(sums), atol=1e-5)
+    np.testing.assert_allclose(weighted.encode_responses(REPLIES), plain.encode_responses(REPLIES), atol=1e-5)
 
 
 def test_a_score_does_not_depend_on_what_is_scored_beside_it(folders):

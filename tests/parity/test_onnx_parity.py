@@ -37,7 +37,8 @@ CONTEXTS = [[text] for text in TEXTS] + [
 ]
 MODELS = {
     "single": {},
-    "multi": {"history": 10, "heads": 2, "feed_forward_2": "original", "persona_first": True, "history_gate": True},
+    "multi": {"history": 10, "heads": 2, "feed_forward_2": "original", "persona_first": True, "history_gate": True,
+              "input_weight": 0.5},
 }
 
 

@@ -71,6 +71,7 @@ class ConvertConfig:
     numbered_history: bool = False  # put "0: ", "1: ", ... before the earlier messages, newest first (DSTC7)
     persona_first: bool = False  # read messages that begin "your persona: " (ConvAI2) first, without these words
     persona_weight: NonNegativeFloat = 0.0  # of what a response finds by attending over a persona's statements
+    input_weight: NonNegativeFloat = 0.0  # of the newest message's own encoding, added to that of a conversation
     history_gate: bool = False  # let a history count as far as it has to do with the newest message (`HistoryGate`)
 
     def __post_init__(self) -> None:
@@ -82,15 +83,15 @@ class ConvertConfig:
         check(aligned or not self.aligned_start, "aligned_start", True, f"false without {needed}")
         for name in ("numbered_history", "persona_first", "history_gate"):
             check(not getattr(self, name) or self.history > 0, name, True, "false where history = 0")
-        check(not self.persona_weight or self.history > 0, "persona_weight", self.persona_weight, "0 where history = 0")
+        for name in ("input_weight", "persona_weight"):
+            check(not getattr(self, name) or self.history > 0, name, getattr(self, name), "0 where history = 0")
 
     @property
     def history_text(self) -> HistoryText | None:
         """How earlier messages become the text that the model reads, or None if it reads the newest message alone."""
         if not self.history:
             return None
-        numbered, weight = self.numbered_history, self.persona_weight
-        return HistoryText(self.history, numbered, self.persona_first, persona_weight=weight)
+        return HistoryText(self.history, self.numbered_history, self.persona_first, False, self.persona_weight)
 
 
 class TokenEmbedding(nn.Module):
@@ -322,6 +323,7 @@ class Convert(SharedTrunk):
         heads = [self.context_head, self.response_head]
         self.history = config.history_text
         self.gate = HistoryGate(config.output_size) if config.history_gate else None
+        self.input_weight = config.input_weight
         if self.history is not None:
             size = config.output_size
             self.history_head = FeedForward2(config, self.shared_skip)

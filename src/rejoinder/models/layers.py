@@ -122,6 +122,7 @@ class SharedTrunk(nn.Module):
     """A dual encoder whose sides share one trunk, which reduces any text to r; a head of each side makes h of r."""
 
     history: HistoryText | None = None  # how earlier messages are read; None: the newest message alone
+    input_weight = 0.0  # of h_x in the combined encoding, added to what `join` makes
     gate: HistoryGate | None  # without a default here: it would hide the module of that name
 
     def reduce(self, batch: TokenBatch) -> Tensor:
@@ -142,7 +143,8 @@ class SharedTrunk(nn.Module):
 
     def combine(self, x: Tensor, z: Tensor) -> Tensor:
         """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
-        return self.join(x, z if self.gate is None else self.gate(x, z))
+        c = self.join(x, z if self.gate is None else self.gate(x, z))
+        return F.normalize(c + self.input_weight * x, dim=-1) if self.input_weight else c
 
     def join(self, x: Tensor, z: Tensor) -> Tensor:
         """Do what `combine` does behind the gate."""

@@ -242,14 +242,14 @@ class MultiContextBiEncoderConfig(TransformerShape):
     history: Count = 10  # earlier messages that are read, the newest ones (CONVERT: 10); without any take a bi-encoder
     persona_first: bool = False  # read any number of "your persona: " messages (ConvAI2), without these words
     persona_weight: NonNegativeFloat = 0.0  # of what a response finds by attending over a persona's statements
+    input_weight: NonNegativeFloat = 0.0  # of the newest message's own encoding, added to that of a conversation
     head_size: Count = 512  # hidden units of the heads
     head_dropout: DropoutShare = 0.0
 
     @property
     def history_text(self) -> HistoryText:
         """How earlier messages become the texts that the model reads."""
-        weight = self.persona_weight
-        return HistoryText(self.history, persona_first=self.persona_first, apart=True, persona_weight=weight)
+        return HistoryText(self.history, False, self.persona_first, True, self.persona_weight)
 
 
 class MultiContextBiEncoder(OfTransformers, SharedTrunk):
@@ -273,7 +273,7 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
         self.heads = nn.ModuleDict({side: Perceptron(d, config.head_size, d, config.head_dropout) for side in sides})
         self.message_gates = MessageGates(d, config.history + 1)
         self.combined = Perceptron(2 * d, config.head_size, d, config.head_dropout)
-        self.gate = None
+        self.gate, self.input_weight = None, config.input_weight
 
     def reduce(self, batch: TokenBatch) -> Tensor:
         """Return r of each text (n, d), the mean of its token vectors, in the caller's order: what transfers."""
