@@ -6,8 +6,8 @@ Both are measured on the test dialogues of a data folder, with the model's own e
   answer takes the place of the real one. Counted are answers that either side had given before: of the model as it is,
   and of a search as `rejoinder chat` does it, which leaves out what was said and near-copies (not for "minilm").
 - *change of subject*: after one dialogue comes a message of another. The replies are further messages of both, as many
-  of each; counted are conversations in which the best one is the other dialogue's, once with the whole conversation to
-  read, once with the newest message alone.
+  of each; counted are conversations in which the best one is the other dialogue's, with the whole conversation to read,
+  with what a search reads of it (`choice.on_subject`), and with the newest message alone.
 
 "minilm" in place of a model folder is all-MiniLM-L6-v2 with the mean of its vectors of newest and earlier messages.
 """
@@ -27,6 +27,7 @@ import rejoinder
 from common import write_result
 from rejoinder.baselines.encoders import open_encoder
 from rejoinder.ranker import Context, FloatArray
+from rejoinder.retrieval.choice import on_subject
 from rejoinder.retrieval.index import Index
 
 Answer: TypeAlias = Callable[[list[list[str]]], list[str]]  # conversations to a reply for each
@@ -71,13 +72,14 @@ def main() -> None:
         texts = list(dict.fromkeys(message for dialogue in dialogues for message in dialogue))[: given.replies]
         said, answers = parroting(best_of(model, texts), dialogues[: given.dialogues])
         in_chat = None if name == "minilm" else parroting(chat_of(model, texts), dialogues[: given.dialogues])
-        whole, newest, changes = subject_changes(model, dialogues, given.dialogues)
+        whole, searched, newest, changes = subject_changes(model, dialogues, given.dialogues)
         figures[name] = {"answers": answers, "said before": said, "in chat": in_chat,
                          "changes of subject": changes,
-                         "right subject, whole conversation": whole, "right subject, newest message": newest}
+                         "right subject, whole conversation": whole, "right subject, in a search": searched,
+                         "right subject, newest message": newest}
         chat = "" if in_chat is None else f", in chat {in_chat[0]} of {in_chat[1]}"
         print(f"{name}: {said} of {answers} answers had been said{chat}; right subject in {whole} of {changes} "
-              f"conversations read whole, in {newest} by the newest message", flush=True)
+              f"conversations read whole, in {searched} in a search, in {newest} by the newest message", flush=True)
     write_result("behaviour", {"data": given.data, "models": figures})
 
 
@@ -122,19 +124,19 @@ def parroting(answer: Answer, dialogues: Sequence[list[str]]) -> tuple[int, int]
     return said, answers
 
 
-def subject_changes(model: Any, dialogues: Sequence[list[str]], count: int) -> tuple[int, int, int]:
-    """Return in how many conversations the new subject won, read whole and by the newest message, of how many."""
-    whole = newest = 0
+def subject_changes(model: Any, dialogues: Sequence[list[str]], count: int) -> tuple[int, int, int, int]:
+    """Return in how many conversations the new subject won: whole, in a search, by the newest message; of how many."""
+    won = np.zeros(3, int)
     pairs = list(pairwise(dialogues))[:count]
     for old, new in pairs:
         half = len(old) // 2
         further = min(len(old) - half, len(new) - 1)
         conversation = [*old[:half], new[0]]
         vectors = model.encode_responses([*old[half : half + further], *new[1 : 1 + further]])
-        scores = model.encode_contexts([conversation, conversation[-1:]]) @ vectors.T
-        whole += int(scores[0].argmax() >= further)
-        newest += int(scores[1].argmax() >= further)
-    return whole, newest, len(pairs)
+        read = [conversation, *on_subject(model, [conversation]), conversation[-1:]]
+        won += (model.encode_contexts(read) @ vectors.T).argmax(axis=1) >= further
+    whole, searched, newest = won.tolist()
+    return whole, searched, newest, len(pairs)
 
 
 if __name__ == "__main__":

@@ -41,4 +41,7 @@ def test_as_in_chat_it_parrots_short_messages_alone():
 
 @pytest.mark.parametrize(("whole", "right"), [(True, 0), (False, 3)])
 def test_a_model_that_reads_the_whole_clings_to_the_old_subject(whole, right):
-    assert subject_changes(Words(whole=whole), DIALOGUES, 10) == (right, 3, 3)
+    model = Words(whole=whole)
+    assert subject_changes(model, DIALOGUES, 10) == (right, right, 3, 3)
+    model.subject_threshold = 100.0  # of products
+    assert subject_changes(model, DIALOGUES, 10) == (right, 3, 3, 3)

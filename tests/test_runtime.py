@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -58,6 +59,7 @@ class Summed(nn.Module):
     """r is the sum of a text's tokens; what `PROGRAMS` are in PyTorch."""
 
     output_size, reduction_size = H, R
+    config = SimpleNamespace(subject_threshold=0.25)
 
     def __init__(self):
         super().__init__()
@@ -117,6 +119,7 @@ def folder(network, head, tmp_path):
     rejection = {"score": "distance", "threshold": 0.6}
     manifest = {
         "kind": KIND, "format": FORMAT, "size": H, "reduction_size": R, "max_length": LENGTH, "model": "f",
+        "subject_threshold": 0.25,
         "history": {"messages": 2, "numbered": False, "persona_first": True},
         "files": {path.name: file_digest(path) for path in place.iterdir()},
         "intents": {"labels": ["a", "b", "c"], "several": False, "rejection": rejection, "vectors": "r"},

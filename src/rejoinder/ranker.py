@@ -158,6 +158,11 @@ def join_turns(messages: Iterable[tuple[str | None, str]]) -> list[tuple[str | N
     return turns
 
 
+def is_persona(message: str) -> bool:
+    """Return whether a message says what the one who replies is like."""
+    return message.lstrip().startswith(PERSONA)
+
+
 def read_texts(texts: Sequence[str]) -> list[str]:
     """Return texts as a list; a single text, which would be read letter by letter, or what is none is an InputError."""
     need = "give a list of texts, such as ['Hello!', 'At noon.']"

@@ -38,7 +38,7 @@ CONTEXTS = [[text] for text in TEXTS] + [
 MODELS = {
     "single": {},
     "multi": {"history": 10, "heads": 2, "feed_forward_2": "original", "persona_first": True, "history_gate": True,
-              "input_weight": 0.5},
+              "input_weight": 0.5, "persona_weight": 0.7, "subject_threshold": 0.2},
 }
 
 
@@ -70,7 +70,7 @@ def assert_same(vectors, expected):
 def test_the_runtime_gives_what_pytorch_gives(folders, name):
     onnx = OnnxEncoder(folders[name] / "onnx")
     model = rejoinder.load(folders[name] / "model", precision="fp32")
-    assert onnx.fingerprint == model.fingerprint
+    assert (onnx.fingerprint, onnx.subject_threshold) == (model.fingerprint, model.subject_threshold)
     for part in ("all", "input", "history") if model.reads_history else ("all",):
         assert_same(onnx.by(part).encode_contexts(CONTEXTS), model.by(part).encode_contexts(CONTEXTS))
     assert_same(onnx.encode_responses(TEXTS), model.encode_responses(TEXTS))

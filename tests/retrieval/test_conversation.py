@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.example import words_of
 from rejoinder.errors import InputError
+from rejoinder.models.joined import JoinedEncoder
 from rejoinder.ranker import read_contexts
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
@@ -41,6 +42,59 @@ def test_history_says_how_much_is_read(tmp_path):
         assert encoder.read == [wanted]
     with pytest.raises(InputError, match="history is -1"):
         index.search([["a"]], history=-1)
+
+
+class OfSubjects(HashEncoder):
+    """To it a message goes on with the subject where it says the same as the one before."""
+
+    subject_threshold = 0.5
+
+    def encode_contexts(self, contexts):
+        self.read = [list(context) for context in contexts]
+        return super().encode_contexts(contexts)
+
+
+PERSONA = "your persona: i ski. your persona: i cook."
+
+
+@pytest.mark.parametrize(("context", "history", "wanted"), [
+    (["a", "b", "b"], None, ["a", "b", "b"]),
+    (["a", "b", "c"], None, ["c"]),
+    (["a", "b", "c"], 1, ["b", "c"]),
+    (["c"], None, ["c"]),
+    ([PERSONA, "c"], None, [PERSONA, "c"]),
+    ([PERSONA, "a", "b", "c"], None, [PERSONA, "c"]),
+    ([PERSONA, "a", "b", "b"], None, [PERSONA, "a", "b", "b"]),
+    ([" ", "c"], None, [" ", "c"]),
+])  # fmt: skip
+def test_earlier_messages_of_another_subject_are_not_read(tmp_path, context, history, wanted):
+    encoder = OfSubjects()
+    index = Index.build(encoder, REPLIES, tmp_path / "index")
+    index.search([["x"], context], history=history)
+    assert encoder.read == [["x"], wanted]
+    read = []
+
+    class Reading(ByLength):
+        def score(self, contexts, candidates):
+            read.extend(contexts)
+            return super().score(contexts, candidates)
+
+    Cascade(index, Reading(), top=3).search([context], 1, history=history)
+    assert read == [wanted]
+    encoder.subject_threshold = 0.0
+    index.search([context])
+    assert encoder.read == [context], "without a threshold all is read"
+
+
+def test_models_say_from_where_on_a_message_has_to_do_with_the_earlier_ones(tmp_path):
+    models = [small_model(tmp_path / str(number), history=3, subject_threshold=number / 10) for number in (2, 3)]
+    assert [model.subject_threshold for model in (*models, JoinedEncoder(*models))] == [0.2, 0.3, 0.2]
+    talk, model = ["number 1", "reply", "number"], models[0]
+    cosine = float(model.encode_contexts([talk[:-1]])[0] @ model.encode_responses(talk[-1:])[0])
+    index = Index.build(model, REPLIES, tmp_path / "index")
+    for threshold, read in ((cosine - 0.01, talk), (cosine + 0.01, talk[-1:])):
+        model.subject_threshold = threshold
+        assert index.search([talk], 6) == index.search([read], 6, history=3)
 
 
 def test_what_the_answering_side_said_does_not_come_again(index):

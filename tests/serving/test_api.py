@@ -55,6 +55,22 @@ def test_replies_are_the_librarys(client, answers, asked, options):
         assert answer.json() == {"replies": [reply.to_json() for reply in found], "confidence": None}
 
 
+def test_a_new_subject_is_read_alone(client, answers):
+    class Joining(HashEncoder):
+        subject_threshold = 0.5
+
+        def encode_contexts(self, contexts):
+            return self.encode_responses([" ".join(context) for context in contexts])
+
+    answers.index.encoder = answers.encoder = Joining()
+    asked = client()
+    for history, read in ((None, [TEXTS[3]]), (1, [f"Hi! {TEXTS[3]}"])):
+        given = {"messages": ["Hi!", TEXTS[3]]} | ({} if history is None else {"history": history})
+        assert texts(asked.post("/v1/replies", json=given)) == [
+            reply.text for reply in answers.index.search([read], distinct=True)[0]
+        ]
+
+
 def test_messages_may_be_those_of_chat_apis(client):
     assert texts(client().post("/v1/replies", json={"messages": CHAT, "k": 1})) == texts(
         client().post("/v1/replies", json={"messages": ["Hi! " + TEXTS[3]], "k": 1})

@@ -49,7 +49,7 @@ HELP = """/back   take back the last message and its answer
 
 Earlier: TypeAlias = Annotated[
     int | None,
-    typer.Option("--context", metavar="N", min=0, help="Read the newest message and at most N earlier ones; else all."),
+    typer.Option("--context", metavar="N", min=0, help="Read the newest message and N earlier ones, else its subject."),
 ]
 Copies: TypeAlias = Annotated[bool, typer.Option("--copies", help="Show near-copies of better replies, too.")]
 Filter: TypeAlias = Annotated[

@@ -277,7 +277,7 @@ def _poly(figures: Json) -> Rows:
 
 def _behaviour(row: Json) -> list[str]:
     changes = row["changes of subject"]
-    subjects = (row[f"right subject, {part}"] for part in ("whole conversation", "newest message"))
+    subjects = (row[f"right subject, {part}"] for part in ("whole conversation", "in a search", "newest message"))
     said = f"{row['said before']} of {row['answers']}", "{} of {}".format(*row["in chat"])
     return [*said, *(f"{right} of {changes}" for right in subjects)]
 
@@ -324,7 +324,7 @@ SECTIONS = {
     "behaviour": Section(
         "Behaviour in conversation", "50 dialogues answered with the best of 2,000 replies; 50 changes of subject.",
         _named("models", ["answers said before", "as `rejoinder chat` searches", "right subject, whole conversation",
-                          "newest message alone"], _behaviour),
+                          "as a search reads it", "newest message alone"], _behaviour),
     ),
     "encoding": Section(
         "Encoding", "640 chat messages, tokenisation included; one sentence alone.",

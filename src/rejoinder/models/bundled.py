@@ -28,7 +28,7 @@ class Weights:
 
 BUNDLED: Mapping[str, Weights] = {
     "convert-small": Weights(
-        fingerprint="fcece47551f76a9c5d57719c9c0f47572d71082a6ea6ddcc77d9e1aa681abafa",
+        fingerprint="a000d82e00649d0246bb2e67a47c72943f259f88357816d3cc483e98fd5bb362",
         data_licence="MIT, BSD-3-Clause, CDLA-Sharing-1.0, Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain",
     ),
 }

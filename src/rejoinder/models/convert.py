@@ -29,7 +29,7 @@ from rejoinder.models.layers import (
     switch_blocks,
 )
 from rejoinder.models.packing import Segment, TokenBatch
-from rejoinder.settings import Count, Natural
+from rejoinder.settings import Count, Natural, Share
 
 GATE = 1.702  # ConveRT's activation is x * sigmoid(1.702 x), the fast form of GELU
 
@@ -72,6 +72,7 @@ class ConvertConfig:
     persona_first: bool = False  # read messages that begin "your persona: " (ConvAI2) first, without these words
     persona_weight: NonNegativeFloat = 0.0  # of what a response finds by attending over a persona's statements
     input_weight: NonNegativeFloat = 0.0  # of the newest message's own encoding, added to that of a conversation
+    subject_threshold: Share = 0.0  # cosine with the earlier messages below which the newest begins a new subject
     history_gate: bool = False  # let a history count as far as it has to do with the newest message (`HistoryGate`)
 
     def __post_init__(self) -> None:
@@ -83,7 +84,7 @@ class ConvertConfig:
         check(aligned or not self.aligned_start, "aligned_start", True, f"false without {needed}")
         for name in ("numbered_history", "persona_first", "history_gate"):
             check(not getattr(self, name) or self.history > 0, name, True, "false where history = 0")
-        for name in ("input_weight", "persona_weight"):
+        for name in ("input_weight", "persona_weight", "subject_threshold"):
             check(not getattr(self, name) or self.history > 0, name, getattr(self, name), "0 where history = 0")
 
     @property

@@ -134,6 +134,7 @@ def onnx_folder(
         "padding_id": tokenizer.padding_id,
         "cut": tokenizer.cut,
         "history": None if module.history is None else asdict(module.history),
+        "subject_threshold": module.config.subject_threshold,
         "model": persistence.fingerprint(config),
     }
     with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:

@@ -90,6 +90,11 @@ class JoinedEncoder(Described):
         return all(part.reads_history for part in self.parts)
 
     @property
+    def subject_threshold(self) -> float:
+        """The first part's; see `texts.TextEncoder`."""
+        return self.parts[0].subject_threshold
+
+    @property
     def tokenizer(self) -> Tokenizer:
         """The first part's, by which messages are measured."""
         return self.parts[0].tokenizer

@@ -94,6 +94,7 @@ class OnnxEncoder(TextEncoder):
         self.manifest = manifest = read_manifest(self.folder)
         self.fingerprint: str = manifest["model"]  # the model's own: vectors of both can be compared
         self.max_length = manifest["max_length"]
+        self.subject_threshold = manifest.get("subject_threshold", 0.0)
         self.tokenizer = Subwords.load(self.folder / VOCABULARY)
         names = [name for name in manifest["files"] if name.endswith(".onnx") and name != INTENTS]
         self._programs = {name: open_program(self.folder / name, threads) for name in names}

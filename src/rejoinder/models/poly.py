@@ -22,7 +22,7 @@ from rejoinder.models.dialogue import Dialogue, HistoryText
 from rejoinder.models.layers import DropoutShare, Encodings, MessageGates, SharedTrunk, check
 from rejoinder.models.packing import SidesBatch, TokenBatch
 from rejoinder.models.transformer import GeluLinear, OfTransformers, Transformer, TransformerShape
-from rejoinder.settings import Count
+from rejoinder.settings import Count, Share
 from rejoinder.text.pretrained import Pretrained
 from rejoinder.text.tokenizer import Tokenizer
 
@@ -243,6 +243,7 @@ class MultiContextBiEncoderConfig(TransformerShape):
     persona_first: bool = False  # read any number of "your persona: " messages (ConvAI2), without these words
     persona_weight: NonNegativeFloat = 0.0  # of what a response finds by attending over a persona's statements
     input_weight: NonNegativeFloat = 0.0  # of the newest message's own encoding, added to that of a conversation
+    subject_threshold: Share = 0.0  # cosine with the earlier messages below which the newest begins a new subject
     head_size: Count = 512  # hidden units of the heads
     head_dropout: DropoutShare = 0.0
 

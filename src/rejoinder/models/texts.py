@@ -57,6 +57,8 @@ class TextEncoder(NotesCuts):
     """Encodes contexts and responses, and scores responses by the cosine (fulfils `ranker.DualEncoder`)."""
 
     name: str
+    subject_threshold: float = 0.0
+    """Cosine with the earlier messages, as a response to them, below which a newest message begins a new subject."""
     _part: ContextPart = "all"
     _known: dict[tuple[Side, str], FloatArray] | None = None
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.ranker import Context, Conversation, FloatArray, Ranker
-from rejoinder.retrieval.choice import Reply, newest
+from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.searching import Searcher, Where
 
 
@@ -45,7 +45,11 @@ class Cascade:
             raise InputError(f"k is {k}; {self.top} replies are ranked again (top), so 1 to {self.top} is allowed")
         options: dict[str, Any] = {"no_repeat": no_repeat, "distinct": distinct, "where": where, "hybrid": hybrid}
         found = self.first.search(contexts, self.top, history=history, **options)
-        return self.rank(newest(contexts, history), found, k, minimum_score)
+        return self.rank(self.read(contexts, history), found, k, minimum_score)
+
+    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Context]:
+        """Return what of conversations is read, by both rankers."""
+        return self.first.read(contexts, history)
 
     def rank(
         self, contexts: Sequence[Context], found: Sequence[list[Reply]], k: int, minimum_score: float | None = None

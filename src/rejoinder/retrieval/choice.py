@@ -1,4 +1,4 @@
-"""Replies, and the choice among the best of a search: what was said before, near-copies, diversity."""
+"""What of a conversation is read, and the choice among the best of a search: what was said, near-copies, diversity."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from rejoinder.arrays import unit_rows
 from rejoinder.corpora.example import text_key
-from rejoinder.ranker import Context, Conversation, FloatArray, check_count, read_contexts, spoken
+from rejoinder.ranker import Context, Conversation, FloatArray, check_count, is_persona, read_contexts, spoken
 
 T = TypeVar("T")
-ECHO = 3  # words from which a reply may not repeat the other side's message: "Hello!" may
+ECHO = 2  # words from which a reply may not repeat the other side's message: "Hello!" may
 NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
 
 
@@ -37,6 +37,28 @@ def newest(conversations: Sequence[Conversation], history: int | None) -> list[C
         check_count("history", history, 0)
     read = read_contexts(conversations)
     return read if history is None else [context[-1 - history :] for context in read]
+
+
+def on_subject(encoder: Any, contexts: Sequence[Context]) -> list[Context]:
+    """Return contexts without the earlier messages that the newest one, as a response to them, does not follow from.
+
+    Its cosine with them is below the encoder's `subject_threshold` then, if it has one. Personas stay.
+    """
+    read, lowest = list(contexts), getattr(encoder, "subject_threshold", 0.0)
+    spoken = [[text for text in context if text.strip() and not is_persona(text)] for context in contexts]
+    rows = [row for row, texts in enumerate(spoken) if len(texts) > 1 and lowest]
+    if rows:
+        earlier = encoder.encode_contexts([contexts[row][:-1] for row in rows])
+        inputs = encoder.encode_responses([contexts[row][-1] for row in rows])
+        for row, cosine in zip(rows, np.einsum("nd,nd->n", earlier, inputs), strict=True):
+            if cosine < lowest:
+                read[row] = [*filter(is_persona, contexts[row][:-1]), contexts[row][-1]]
+    return read
+
+
+def remembering(encoder: Any) -> Any:
+    """Return the same encoder, for one search: where it can, it encodes no text twice."""
+    return encoder.remembering() if hasattr(encoder, "remembering") else encoder
 
 
 def said_before(conversation: Conversation) -> frozenset[str]:

@@ -17,8 +17,8 @@ from rejoinder.arrays import unit_rows
 from rejoinder.baselines.keywords import WordIndex
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import beside, locked
-from rejoinder.ranker import ContextVectors, Conversation, FloatArray, check_count, encode_queries
-from rejoinder.retrieval.choice import Reply, diverse, newest, said_before, without_copies
+from rejoinder.ranker import Context, ContextVectors, Conversation, FloatArray, check_count, encode_queries
+from rejoinder.retrieval.choice import Reply, diverse, newest, on_subject, remembering, said_before, without_copies
 from rejoinder.retrieval.manifest import Manifest, Positions, read_manifest
 from rejoinder.retrieval.opening import check_model
 from rejoinder.retrieval.reading import Candidate
@@ -113,7 +113,8 @@ class Searcher(Described):
             contexts: conversations, each a list of messages, oldest first.
             k: replies to find for each.
             minimum_score: the lowest score that a reply may have.
-            history: earlier messages of a context that are read at most; None: all that the model reads.
+            history: earlier messages of a context that are read at most; None: all that the model reads, but none where
+                the newest message begins a new subject (`choice.on_subject`).
             no_repeat: leave out what the answering side has said in the conversation, and messages of the other
                 side of `ECHO` words or more. Without roles the sides take turns, and the newest message is the
                 other's.
@@ -133,10 +134,16 @@ class Searcher(Described):
         """
         said = [said_before(context) for context in contexts] if no_repeat else None
         check_count("k", k)
-        read = newest(contexts, history)
+        model = remembering(self._model())
+        read = self.read(contexts, history, model)
         options: dict[str, Any] = {"said": said, "distinct": distinct, "where": where, "diversity": diversity,
                                    "hybrid": hybrid, "inputs": [context[-1] for context in read]}  # fmt: skip
-        return self.search_vectors(encode_queries(self._model(), read), k, minimum_score, **options)
+        return self.search_vectors(encode_queries(model, read), k, minimum_score, **options)
+
+    def read(self, contexts: Sequence[Conversation], history: int | None, model: Any = None) -> list[Context]:
+        """Return what `search` reads of conversations; the index's model, if it is given, may be one that remembers."""
+        read = newest(contexts, history)
+        return on_subject(model or self._model(), read) if history is None else read
 
     def search_vectors(
         self,

@@ -17,7 +17,7 @@ from rejoinder.models.onnx import MANIFEST as ONNX
 from rejoinder.models.texts import NotesCuts
 from rejoinder.ranker import ContextVectors, FloatArray, Ranker, encode_queries
 from rejoinder.retrieval.cascade import Cascade, score_lists
-from rejoinder.retrieval.choice import Reply, newest, said_before
+from rejoinder.retrieval.choice import Reply, newest, on_subject, remembering, said_before
 from rejoinder.retrieval.confidence import Confident
 from rejoinder.retrieval.index import CALIBRATION, Index
 from rejoinder.retrieval.manifest import MANIFEST, read_manifest
@@ -171,7 +171,11 @@ class Answers:
                 results[place] = error
         if not asked:
             return results
-        vectors = encode_queries(self.encoder, [each.read for each in asked])
+        model = remembering(self.encoder)
+        whole = [row for row, each in enumerate(asked) if self._history(each.question) is None]
+        for row, read in zip(whole, on_subject(model, [asked[row].read for row in whole]), strict=True):
+            asked[row] = asked[row]._replace(read=read)
+        vectors = encode_queries(model, [each.read for each in asked])
         groups: dict[str, list[int]] = {}
         for row, each in enumerate(asked):
             groups.setdefault(each.question.search, []).append(row)
