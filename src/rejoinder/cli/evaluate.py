@@ -157,7 +157,7 @@ def _evaluate_indexes(
         if option.name not in _OF_INDEXES and source is not None and source.name == "COMMANDLINE":
             raise InputError(f"--index ranks all replies of an index with its model; leave {option.opts[0]} out")
     if reading.part != "all":
-        raise InputError(f"--index searches with all that the model reads; --context {reading} is not possible")
+        raise InputError(f"--index searches with what the model reads by default; --context {reading} is not possible")
     if not places:
         raise InputError("--index needs conversations with the replies that were given; name them with --data")
     if missing := [place for place in places if not Path(place).exists()]:

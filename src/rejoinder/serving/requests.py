@@ -60,7 +60,7 @@ class RepliesRequest(_Request):
     minimum_confidence: Annotated[float, Field(ge=0, le=1), NUMBER] | None = None
     """No reply unless the best is right with this probability; needs a calibrated index. 0 tells the confidence."""
     history: Annotated[int, Field(ge=0, le=MESSAGES), NUMBER] | None = None
-    """Earlier messages that are read at most; null: all that the model reads."""
+    """Earlier messages that are read; null: those of the newest one's subject, where the model tells."""
     no_repeat: StrictBool = False
     """Leave out what the answering side has said already."""
     distinct: StrictBool = True
