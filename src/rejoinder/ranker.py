@@ -256,8 +256,8 @@ def cosine_scores(
 
 
 def encode_queries(encoder: Any, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
-    """Encode conversations as what responses are scored by: by an encoder's `queries`, else its `encode_contexts`."""
-    vectors: FloatArray | ContextVectors = getattr(encoder, "queries", encoder.encode_contexts)(contexts)
+    """Encode conversations as what responses are scored by: by its `encode_queries`, else `encode_contexts`."""
+    vectors: FloatArray | ContextVectors = getattr(encoder, "encode_queries", encoder.encode_contexts)(contexts)
     return vectors
 
 

@@ -59,8 +59,8 @@ def test_a_response_attends_over_the_statements(folders):
     np.testing.assert_allclose(attending.score(CONTEXTS, [REPLIES] * 5), wanted(plain, 0.7), atol=1e-5)
     np.testing.assert_allclose(plain.score(CONTEXTS, [REPLIES] * 5), wanted(plain, 0.0), atol=1e-5)
     np.testing.assert_array_equal(attending.encode_contexts(CONTEXTS), plain.encode_contexts(CONTEXTS))
-    assert not isinstance(attending.by("input").queries(CONTEXTS), ContextVectors)
-    assert attending.queries([]).shape == (0, attending.size)
+    assert not isinstance(attending.by("input").encode_queries(CONTEXTS), ContextVectors)
+    assert attending.encode_queries([]).shape == (0, attending.size)
 
 
 def test_the_newest_message_is_added_to_the_conversation(folders):
@@ -121,4 +121,4 @@ def test_joined_models_add_what_their_parts_attend_over(tmp_path):
         np.testing.assert_allclose(found[row], expected, atol=1e-5)
     both = JoinedEncoder(parts[0], parts[0], 0.4)
     np.testing.assert_allclose(both.score(CONTEXTS, [REPLIES] * 5), parts[0].score(CONTEXTS, [REPLIES] * 5), atol=1e-5)
-    assert not isinstance(JoinedEncoder(parts[1], parts[1]).queries(CONTEXTS), ContextVectors)
+    assert not isinstance(JoinedEncoder(parts[1], parts[1]).encode_queries(CONTEXTS), ContextVectors)

@@ -109,7 +109,7 @@ def test_what_the_answering_side_said_does_not_come_again(index):
 
 
 def test_roles_say_which_side_said_what(index):
-    user, agent = ({"role": "user", "content": "At noon."}, {"role": "assistant", "content": "Two cats."})
+    user, agent = ({"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Two cats."})
     [found] = texts(index.search([[{"role": "system", "content": "hello"}, agent, user, user]], k=6, no_repeat=True))
     assert sorted(found) == sorted(set(REPLIES) - {"Two cats."})
 

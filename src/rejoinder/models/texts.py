@@ -146,7 +146,7 @@ class TextEncoder(NotesCuts):
         z = self._fold(x, self._encode(list(numbers), "history", None)[texts], np.stack([owners, slots]))
         return unit_rows(z) if self._part == "history" else self._combine(x, z)
 
-    def queries(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray | ContextVectors:
+    def encode_queries(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray | ContextVectors:
         """Encode conversations as what responses are scored by: as `encode_contexts` does where there is no persona.
 
         Of a conversation c with a persona whose statements, as history, have h_i, the vectors are c + w·h_i, w being
