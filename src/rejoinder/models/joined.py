@@ -135,9 +135,9 @@ class JoinedEncoder(Described):
         first, second = self.parts
         return self._join(first.encode_contexts(contexts, advance), second.encode_contexts(contexts))
 
-    def encode_queries(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray | ContextVectors:
+    def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
         """Encode conversations as what responses are scored by; see `texts.TextEncoder.encode_queries`."""
-        first, second = self.parts[0].encode_queries(contexts, advance), self.parts[1].encode_queries(contexts)
+        first, second = self.parts[0].encode_queries(contexts), self.parts[1].encode_queries(contexts)
         several = next((part for part in (first, second) if isinstance(part, ContextVectors)), None)
         rows = [part.vectors if isinstance(part, ContextVectors) else part for part in (first, second)]
         if several is None:

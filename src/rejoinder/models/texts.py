@@ -146,7 +146,7 @@ class TextEncoder(NotesCuts):
         z = self._fold(x, self._encode(list(numbers), "history", None)[texts], np.stack([owners, slots]))
         return unit_rows(z) if self._part == "history" else self._combine(x, z)
 
-    def encode_queries(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray | ContextVectors:
+    def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
         """Encode conversations as what responses are scored by: as `encode_contexts` does where there is no persona.
 
         Of a conversation c with a persona whose statements, as history, have h_i, the vectors are c + w·h_i, w being
@@ -154,7 +154,7 @@ class TextEncoder(NotesCuts):
         softmax of `SHARPNESS`·w·h_i·y. So one statement counts that the response has to do with (POLY 4.4's attention,
         here over statements).
         """
-        vectors, history = self.encode_contexts(contexts, advance), self.history
+        vectors, history = self.encode_contexts(contexts), self.history
         if history is None or self._part != "all":
             return vectors
         stated = [history.statements(context) for context in read_contexts(contexts)]
