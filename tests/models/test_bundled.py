@@ -199,6 +199,17 @@ def test_a_wheel_has_the_files(small, tmp_path):
     assert {Path(name).name for name in files} == {path.name for path in small.iterdir()}
 
 
+@pytest.mark.parametrize("name", list(bundled.BUNDLED))
+def test_long_messages_that_differ_at_their_end_are_told_apart(name):
+    mail = "Hello, " + "I bought this from you some time ago and it came in a box. " * 12
+    refund, password = (mail + end for end in ("I want a refund.", "I forgot my password."))
+    replies = ["You get a refund within a week.", "Reset your password on this page."]
+    model = rejoinder.load(name)
+    encodings = model.encode_contexts([[refund], [password]])
+    assert encodings[0] @ encodings[1] < 0.97
+    assert model.score([[refund], [password]], [replies, replies]).argmax(axis=1).tolist() == [0, 1]
+
+
 def test_an_index_over_a_bundled_model_is_asked_where_torch_cannot_be_imported(tmp_path):
     pytest.importorskip("onnxruntime")
     model = rejoinder.load("convert-small", precision="fp32")

@@ -28,7 +28,7 @@ class Weights:
 
 BUNDLED: Mapping[str, Weights] = {
     "convert-small": Weights(
-        fingerprint="a000d82e00649d0246bb2e67a47c72943f259f88357816d3cc483e98fd5bb362",
+        fingerprint="037ef9cc634cf35eb07d7cfccd1ea407d41a0d03809c399184d916da27409eb0",
         data_licence="MIT, BSD-3-Clause, CDLA-Sharing-1.0, Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain",
     ),
 }
