@@ -319,8 +319,10 @@ SECTIONS = {
         _quality,
         [_against("bytes", "MB of weights", 1e-6), _against("texts_per_second", "texts/s", 1), _curves],
     ),
-    "personas": Section("Personas", "ConvAI2's validation dialogues, R@1 of 100, in %.",
-                        _named("recall at 1, low, high", ["R@1"], lambda value: [percent(value)])),
+    "personas": Section(
+        "Personas", "ConvAI2's validation dialogues, R@1 of 100, in %. Half of them chose `model.persona_weight`.",
+        _named("recall at 1, low, high", ["R@1"], lambda value: [percent(value)]),
+    ),
     "behaviour": Section(
         "Behaviour in conversation", "50 dialogues answered with the best of 2,000 replies; 50 changes of subject.",
         _named("models", ["answers said before", "as `rejoinder chat` searches", "right subject, whole conversation",
