@@ -31,8 +31,8 @@ TUNING = TARGET | {"stage.0.learning_rate": 0.1, "stage.0.schedule.final_learnin
 TRAINING = sorted(path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml"))
 TABLES = sorted((RECIPES / "tables").glob("*.toml"))
 REDDIT = 654_000_000  # pairs to train on (DATA19)
-HEADS = RECIPES / "fine-tune-heads.toml"  # for models on transformers alone
-FROM_A_MODEL = sorted(path for path in RECIPES.glob("fine-tune-*.toml") if path != HEADS)
+OF_TRANSFORMERS = [RECIPES / f"fine-tune-{what}.toml" for what in ("heads", "layers")]  # for models on them alone
+FROM_A_MODEL = sorted(path for path in RECIPES.glob("fine-tune-*.toml") if path not in OF_TRANSFORMERS)
 PAPERS = {
     "convert": COSINE | {
         "loss.smoothing": 0.2, "quantization.enabled": True, "scale.first": 1.0, "scale.last": "sqrt(d)",
@@ -208,7 +208,7 @@ def test_it_trains_from_any_model(tmp_path, data, models, path, name):
                          ids=lambda path: path.stem)  # fmt: skip
 def test_our_own_recipes_read_both_ends_of_a_long_message_those_of_the_papers_its_beginning(path, starts):
     [(_, settings)] = resolved(path, starts)
-    ours = path.stem.endswith(("-small", "-quick", "-fast", "-fast-mixed", "-heads"))
+    ours = path.stem.endswith(("-small", "-quick", "-fast", "-fast-mixed", "-heads", "-layers"))
     if "ngram" not in path.stem and path.stem != "convert-small-taught":  # whose model was trained by convert-small
         assert settings.text.cut == ("middle" if ours else None)
 

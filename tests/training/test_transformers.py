@@ -166,15 +166,17 @@ def test_what_cannot_be_anchored_is_refused(tmp_path, data, start):
         train(recipe(data, init={"anchor": 1.0}), tmp_path / "never")
 
 
-def test_its_heads_alone_are_fine_tuned(tmp_path, data, start):
+@pytest.mark.parametrize(("name", "layers_too"), [("fine-tune-heads", False), ("fine-tune-layers", True)])
+def test_its_heads_are_fine_tuned_alone_or_with_the_layers(tmp_path, data, start, name, layers_too):
     train(frozen_recipe(data, start), tmp_path / "first")
     given = [f"data.train={data}", f"init.model={tmp_path / 'first' / 'model'}", "validation.examples=0",
              "stage.0.steps=2", "stage.0.batch_size=8", "stage.0.learning_rate=0.1"]  # fmt: skip
-    train(load_recipe(RECIPES / "fine-tune-heads.toml", given), tmp_path / "tuned")
+    train(load_recipe(RECIPES / f"{name}.toml", given), tmp_path / "tuned")
     before, after = weights(tmp_path / "first"), weights(tmp_path / "tuned")
-    changed = {name.partition(".")[0] for name in before if not torch.equal(before[name], after[name])}
-    assert changed
-    assert "transformer" not in changed
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert any(name.startswith("heads.") for name in changed)
+    assert any(name.startswith("transformer.") for name in changed) == layers_too
+    assert not [name for name in changed if "embedding" in name]
 
 
 @pytest.mark.parametrize("model", [BI, CROSS], ids=["bi", "cross"])
