@@ -25,10 +25,10 @@ run() {
   "$@"
 }
 
-# An index of ten thousand replies, unless it is there and newer than the weights (a file) that made it.
+# An index of ten thousand replies, unless it is there and newer than config.json of the model, which has the digests of its other files.
 index() {
-  local model=$1 weights=$2 folder=$3 again=()
-  if [ "$folder" -nt "$weights" ] && [ "$folder" -nt "$DATA" ]; then say "$folder is there already."; return; fi
+  local model=$1 config=$2 folder=$3 again=()
+  if [ "$folder" -nt "$config" ] && [ "$folder" -nt "$DATA" ]; then say "$folder is there already."; return; fi
   if [ -e "$folder" ]; then again=(--overwrite); fi
   run rejoinder index "$model" "$DATA" --limit 10000 -o "$folder" ${again[@]+"${again[@]}"} "${@:4}"
 }
@@ -52,7 +52,7 @@ headline "1 of 5  The weights that come with the package"
 run rejoinder models "$WEIGHTS" # exit code 2 where this clone has none
 if [ -d "$DATA" ]; then say "$DATA is there already."
 else run rejoinder data chitchat -o "$DATA"; fi # whole dialogues are held out, the same as when the weights were made
-index "$WEIGHTS" "src/rejoinder/weights/$WEIGHTS/model.safetensors" "$SHIPPED"
+index "$WEIGHTS" "src/rejoinder/weights/$WEIGHTS/config.json" "$SHIPPED"
 replies "$SHIPPED"
 say "(${SECONDS} s so far)"
 
@@ -69,7 +69,7 @@ run rejoinder evaluate bm25 "$SCRATCH/model" "$WEIGHTS" "$TUNED/model" --data "$
   --above bm25 --above "$SCRATCH/model"
 
 headline "5 of 5  Replies of the fine-tuned model"
-index "$TUNED/model" "$TUNED/model/model.safetensors" "$INDEX" --map
+index "$TUNED/model" "$TUNED/model/config.json" "$INDEX" --map
 replies "$INDEX"
 
 headline "Done in $((SECONDS / 60)) min $((SECONDS % 60)) s. What to try next"

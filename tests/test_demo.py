@@ -12,7 +12,7 @@ STAND_IN = """#!/usr/bin/env bash
 echo "$@" >> asked
 [ "$1" = "$REFUSED" ] && exit 2
 while [ $# -gt 0 ]; do
-  if [ "$1" = -o ] && [ ! -e "$2" ]; then mkdir -p "$2/model" && touch "$2/model/model.safetensors"; fi
+  if [ "$1" = -o ] && [ ! -e "$2" ]; then mkdir -p "$2/model" && touch "$2/model/config.json"; fi
   shift
 done
 exit 0
@@ -65,3 +65,11 @@ def test_replies_come_before_any_training_and_all_models_are_compared(demo):
     code, printed, asked = run(demo)
     assert code == 0, printed
     assert not {"data", "index"} & {command[0] for command in asked}, "what is there is not made again"
+    config = demo / "src/rejoinder/weights/convert-small/config.json"
+    config.parent.mkdir(parents=True)
+    config.touch()  # another edition of the weights, perhaps with other settings alone
+    later = (demo / "demo/index").stat().st_mtime + 10
+    os.utime(config, (later, later))
+    indexed = [command for command in run(demo)[2] if command[0] == "index"]
+    assert [command[1] for command in indexed] == ["convert-small"]
+    assert "--overwrite" in indexed[0]
