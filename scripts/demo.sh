@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-WEIGHTS=convert-small
+WEIGHTS=convert-small CONFIG=src/rejoinder/weights/convert-small/config.json
 DATA=demo/data SHIPPED=demo/index TUNED=demo/tuned SCRATCH=demo/scratch INDEX=demo/tuned-index
 MINUTES=1.5 # of each training
 
@@ -52,11 +52,15 @@ headline "1 of 5  The weights that come with the package"
 run rejoinder models "$WEIGHTS" # exit code 2 where this clone has none
 if [ -d "$DATA" ]; then say "$DATA is there already."
 else run rejoinder data chitchat -o "$DATA"; fi # whole dialogues are held out, the same as when the weights were made
-index "$WEIGHTS" "src/rejoinder/weights/$WEIGHTS/config.json" "$SHIPPED"
+index "$WEIGHTS" "$CONFIG" "$SHIPPED"
 replies "$SHIPPED"
 say "(${SECONDS} s so far)"
 
 headline "2 of 5  Fine-tuning them on these conversations, $MINUTES minutes"
+if [ -e "$TUNED" ] && [ "$CONFIG" -nt "$TUNED/recipe.toml" ]; then
+  say "$TUNED started from another edition of the weights: it is trained anew."
+  run rm -r "$TUNED"
+fi
 run rejoinder train recipes/fine-tune-fast.toml --init "$WEIGHTS" --data "$DATA" -o "$TUNED" \
   --set stage.0.minutes="$MINUTES"
 

@@ -12,7 +12,7 @@ STAND_IN = """#!/usr/bin/env bash
 echo "$@" >> asked
 [ "$1" = "$REFUSED" ] && exit 2
 while [ $# -gt 0 ]; do
-  if [ "$1" = -o ] && [ ! -e "$2" ]; then mkdir -p "$2/model" && touch "$2/model/config.json"; fi
+  if [ "$1" = -o ] && [ ! -e "$2" ]; then mkdir -p "$2/model" && touch "$2/model/config.json" "$2/recipe.toml"; fi
   shift
 done
 exit 0
@@ -70,6 +70,11 @@ def test_replies_come_before_any_training_and_all_models_are_compared(demo):
     config.touch()  # another edition of the weights, perhaps with other settings alone
     later = (demo / "demo/index").stat().st_mtime + 10
     os.utime(config, (later, later))
-    indexed = [command for command in run(demo)[2] if command[0] == "index"]
-    assert [command[1] for command in indexed] == ["convert-small"]
-    assert "--overwrite" in indexed[0]
+    kept = demo / "demo/tuned/kept"
+    kept.touch()
+    code, printed, asked = run(demo)
+    assert code == 0, printed
+    assert [command[1] for command in asked if command[0] == "index"] == ["convert-small", "demo/tuned/model"]
+    assert "--overwrite" in next(command for command in asked if command[0] == "index")
+    assert not kept.exists(), "what was fine-tuned from the former edition"
+    assert "another edition of the weights" in printed
