@@ -148,7 +148,8 @@ def test_a_dry_run_says_what_the_files_hold_and_writes_nothing(command, answer, 
     assert "<email>" in found["shown"][0]["context"][0]
     out = command("jsonl", "own.jsonl", "--dry-run", "--history", 0).out
     for said in ("2 of system (left out)", "2 of assistant (responses)", "1 of 8 (12.5%) messages are longer than",
-                 "the middle is cut", "2 of 4 (50.0%) chats do not look English", "a@b.org", "nothing"):  # fmt: skip
+                 "the middle is cut", "2 of 4 (50.0%) chats do not look English", "a@b.org",
+                 "nothing was written"):  # fmt: skip
         assert said in out
     assert sorted(tmp_path.rglob("*")) == before
     (tmp_path / "own.jsonl").write_text(json.dumps(CHAT))
