@@ -268,7 +268,7 @@ def filled(words: tuple[str, ...], path: Path, examples: Path, settings: list[st
     places = {"DATA": str(examples), "RUN": f"runs/{path.parent.name}-{path.stem}", "DIR": f"tables/{path.stem}"}
     named = [places.get(word, word) for word in words]
     models = [setting.removeprefix("init.model=") for setting in settings if setting.startswith("init.model=")]
-    instead = {"--data": str(examples), "--init": models[0] if models else "convert-small"}
+    instead = {"--data": str(examples), "--general": str(examples), "--init": models[0] if models else "convert-small"}
     named = [instead[before] if before in instead and not Path(word).exists() else word
              for before, word in itertools.pairwise(["", *named])]  # fmt: skip
     return [*named, *(word for setting in settings for word in ("--set", setting))]

@@ -199,6 +199,19 @@ def test_a_wheel_has_the_files(small, tmp_path):
     assert {Path(name).name for name in files} == {path.name for path in small.iterdir()}
 
 
+def test_a_question_that_must_be_looked_up_is_put_off_and_not_answered_with_something_else():
+    """The edition before got twelve of the first thirty right, and the first question wrong."""
+    model = rejoinder.load("convert-small")
+    scores = model.score([["Hello!", "Where is my order?"]], [["Let me look that up.", "We open at nine."]])
+    assert scores[0, 0] > scores[0, 1]
+    lines = Path(__file__).with_name("service_questions.tsv").read_text("utf-8").splitlines()[1:]
+    questions, right, wrong = zip(*(line.split("\t") for line in lines), strict=True)
+    scores = model.score([[question] for question in questions], list(zip(right, wrong, strict=True)))
+    suits = scores[:, 0] > scores[:, 1]
+    assert suits[:30].sum() >= 22
+    assert suits[30:].sum() >= 14
+
+
 @pytest.mark.parametrize("name", list(bundled.BUNDLED))
 def test_long_messages_that_differ_at_their_end_are_told_apart(name):
     mail = "Hello, " + "I bought this from you some time ago and it came in a box. " * 12

@@ -208,7 +208,7 @@ def test_it_trains_from_any_model(tmp_path, data, models, path, name):
                          ids=lambda path: path.stem)  # fmt: skip
 def test_our_own_recipes_read_both_ends_of_a_long_message_those_of_the_papers_its_beginning(path, starts):
     [(_, settings)] = resolved(path, starts)
-    ours = path.stem.endswith(("-small", "-quick", "-fast", "-fast-mixed", "-heads", "-layers"))
+    ours = path.stem.endswith(("-small", "-quick", "-fast", "-fast-mixed", "-heads", "-layers", "-service"))
     if "ngram" not in path.stem and path.stem != "convert-small-taught":  # whose model was trained by convert-small
         assert settings.text.cut == ("middle" if ours else None)
 

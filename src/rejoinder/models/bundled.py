@@ -28,7 +28,7 @@ class Weights:
 
 BUNDLED: Mapping[str, Weights] = {
     "convert-small": Weights(
-        fingerprint="037ef9cc634cf35eb07d7cfccd1ea407d41a0d03809c399184d916da27409eb0",
+        fingerprint="c588f993d8ac4bd83de13385cd802842751f1d109a97fc044b88925aa3bad5bd",
         data_licence="MIT, BSD-3-Clause, CDLA-Sharing-1.0, Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain",
     ),
 }
