@@ -28,7 +28,7 @@ class Weights:
 
 BUNDLED: Mapping[str, Weights] = {
     "convert-small": Weights(
-        fingerprint="c588f993d8ac4bd83de13385cd802842751f1d109a97fc044b88925aa3bad5bd",
+        fingerprint="1fac0cba313596eca381ebf288b5a819028ac7772674714a97ba3c4ee5edf370",
         data_licence="MIT, BSD-3-Clause, CDLA-Sharing-1.0, Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain",
     ),
 }
