@@ -77,7 +77,8 @@ def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool
             (part / "rounded" / name).mkdir(parents=True)
             _write(folder / name, part / "rounded" / name, linear_bits, alone=False)
         first, second = (rejoinder.load(part / "rounded" / name) for name in joined.PARTS)
-        persistence.save_joined(made, joined.JoinedEncoder(first, second, config["model"]["share"]))
+        shares = config["model"]["share"], config["model"].get("opening_share")
+        persistence.save_joined(made, joined.JoinedEncoder(first, second, *shares))
         shutil.copyfile(folder / persistence.CARD, made / persistence.CARD)  # the new one names the rounded parts
         shutil.rmtree(part / "rounded")
     elif persistence.is_quantized(config) and linear_bits == 16:

@@ -38,6 +38,15 @@ def test_a_given_share_is_taken(command, models, tmp_path):
     ended = command(*models, "--share", 0.3, "-o", tmp_path / "joined")
     assert "share is 0.3" in ended.out
     assert rejoinder.load(tmp_path / "joined").config.share == 0.3
+    assert rejoinder.load(tmp_path / "joined").config.opening_share is None
+
+
+def test_an_opening_may_have_another_share(command, models, tmp_path):
+    write_examples([Example((f"{i}?",), f"{i}.") for i in range(7)], tmp_path / "data" / "valid-0.parquet")
+    given = ("--data", tmp_path / "data", "--opening-share", 0)
+    found = command(*models, *given, "-o", tmp_path / "joined", "--json").json
+    assert [row["share"] for row in found["tried"]] == [twentieth / 20 for twentieth in range(1, 20)]
+    assert rejoinder.load(tmp_path / "joined").config.opening_share == 0
 
 
 def test_what_is_wrong_is_said(refused, models, tmp_path):

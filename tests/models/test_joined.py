@@ -39,6 +39,36 @@ def test_a_score_is_the_weighted_mean_of_the_parts(parts, tmp_path):
     assert "joined" in repr(joined)
 
 
+def test_an_opening_gives_the_second_part_a_share_of_its_own(parts, tmp_path):
+    persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts, 0.3, 0.1))
+    joined, usual = rejoinder.load(tmp_path / "joined"), JoinedEncoder(*parts, 0.3)
+    found, plain = joined.encode_contexts(CONTEXTS), usual.encode_contexts(CONTEXTS)
+    np.testing.assert_array_equal(found[0], plain[0])
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(joined.encode_responses(REPLIES), usual.encode_responses(REPLIES))
+    first, second = (part.score(CONTEXTS[1:], [REPLIES])[0] for part in parts)
+    scores = joined.score(CONTEXTS[1:], [REPLIES])[0]
+    np.testing.assert_allclose(scores / (0.9 * first + 0.1 * second), [scores[0] / (0.9 * first + 0.1 * second)[0]] * 3)
+    assert joined.fingerprint != usual.fingerprint
+    assert joined.facts()["opening_share"] == 0.1
+    assert "Where nothing was said before, the second one's share is 0.1." in joined.card()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(joined)).encode_contexts(CONTEXTS), found)
+    np.testing.assert_array_equal(joined.encode_queries(CONTEXTS), found)
+    with pytest.raises(InputError, match="share 1 leaves responses one part"):
+        joined.with_share(1)
+
+
+def test_the_newest_message_alone_is_an_opening(tmp_path):
+    parts = [
+        rejoinder.load(saved(tmp_path / name, history=3, output_size=size)) for name, size in (("a", 24), ("b", 40))
+    ]
+    joined = JoinedEncoder(*parts, 0.3, 0)
+    alone = joined.by("input").encode_contexts(CONTEXTS)
+    np.testing.assert_allclose(alone, joined.by("input").encode_contexts([c[-1:] for c in CONTEXTS]), atol=1e-6)
+    np.testing.assert_array_equal(alone[:, parts[0].size :], 0)
+    assert joined.by("history").encode_contexts(CONTEXTS)[0, parts[0].size :].any()
+
+
 def test_an_index_over_a_joined_model_opens_by_itself(parts, tmp_path):
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts))
     rejoinder.Index.build(rejoinder.load(tmp_path / "joined"), REPLIES, tmp_path / "index")

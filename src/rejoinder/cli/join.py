@@ -29,6 +29,9 @@ def join(
     share: Annotated[
         float | None, typer.Option(min=0, max=1, metavar="S", help="Share of the second in a reply's score.")
     ] = None,
+    opening_share: Annotated[
+        float | None, typer.Option(min=0, max=1, metavar="S", help="The same where nothing was said before.")
+    ] = None,
     data: Annotated[
         list[Path] | None,
         typer.Option(metavar="DATA", help="Choose the share on these conversations; repeatable, with the same weight."),
@@ -52,7 +55,7 @@ def join(
     if (share is None) == (not data):
         raise InputError("give the second model's share (--share 0.3), or conversations to choose it on (--data)")
     check_replaceable(output, FOLDER, overwrite=overwrite)  # before the work
-    joined, tried = JoinedEncoder(load(first), load(second)), list[dict[str, float]]()
+    joined, tried = JoinedEncoder(load(first), load(second), opening_share=opening_share), list[dict[str, float]]()
     if data:
         tried = _try(counting(joined), data, split, limit, seed)
         say_cuts(joined, "messages")
@@ -78,8 +81,9 @@ def _try(
             most = min(CANDIDATES, len(examples))
             tasks.append(ranking_task(examples, candidates=most, copies="right", seed=seed))
     known, rows = joined.remembering(), []
-    with track("Ranking", total=len(SHARES) * sum(map(len, tasks)), unit="examples") as advance:
-        for share in SHARES:
+    shares = SHARES if joined.config.opening_share is None else SHARES[1:-1]
+    with track("Ranking", total=len(shares) * sum(map(len, tasks)), unit="examples") as advance:
+        for share in shares:
             ranker = known.with_share(share)
             found = [evaluate_task(ranker, task, seed=seed, progress=advance) for task in tasks]
             recall = fmean(result.recall[1].value for result in found)

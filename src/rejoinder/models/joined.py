@@ -1,15 +1,15 @@
 """Two dual encoders as one: what one of them has learnt, the other need not know.
 
 A vector is theirs side by side, each of unit length times the root of its share, so the cosine of two such vectors is
-(1 - share)·cos_first + share·cos_second: one index, one search, one product serve both.
+(1 - share)·cos_first + share·cos_second: one index, one search, one product serve both. A conversation's first message
+may give the second another share: the two parts of its vector are weighted so, and it is of unit length again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from rejoinder.errors import InputError
 from rejoinder.models.encoder import Encoder
 from rejoinder.progress import Advance
-from rejoinder.ranker import ContextPart, ContextVectors, Conversation, FloatArray, cosine_scores
+from rejoinder.ranker import ContextPart, ContextVectors, Conversation, FloatArray, cosine_scores, read_contexts
 from rejoinder.settings import Share
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.views import Described
@@ -29,8 +29,9 @@ CARD = """\
 
 A joined model for conversational response selection, made by [Rejoinder](https://github.com/rejoinder/rejoinder):
 the cosine of two of its vectors is {rest:g} times that of {first} and {share:g} times that of {second}, whose cards are
-in the folders `first` and `second`.
+in the folders `first` and `second`.{opening}
 """
+OPENING = " Where nothing was said before, the second one's share is {share:g}."
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class JoinedConfig:
 
     share: Share
     """Of the second part in the cosine."""
+    opening_share: Share | None = None
+    """The same where nothing was said before; None: no other."""
     kind: Literal["joined"] = "joined"
 
 
@@ -49,15 +52,28 @@ class JoinedEncoder(Described):
     """
 
     def __init__(
-        self, first: Any, second: Any, share: float = 0.5, *, name: str = "", fingerprint: str = "", reopen: Any = None
+        self,
+        first: Any,
+        second: Any,
+        share: float = 0.5,
+        opening_share: float | None = None,
+        *,
+        name: str = "",
+        fingerprint: str = "",
+        reopen: Any = None,
     ) -> None:
         for part in (first, second):
             if not isinstance(part, Encoder):
                 raise InputError(f"{part!r} cannot be joined; only models that read each message apart can")
+        if opening_share is not None and not 0 < share < 1:
+            raise InputError(
+                f"share {share:g} leaves responses one part; openings have another share only above 0 and below 1"
+            )
         self.parts: tuple[Encoder, Encoder] = first, second
-        self.config, self.name, self.reopen = JoinedConfig(share), name, reopen
-        of_parts = hashlib.sha256(f"{first.fingerprint} {second.fingerprint} {share}".encode()).hexdigest()
-        self.fingerprint = fingerprint or of_parts
+        self.config, self.name, self.reopen = JoinedConfig(share, opening_share), name, reopen
+        self._part: ContextPart = "all"
+        known = [first.fingerprint, second.fingerprint, share, *([] if opening_share is None else [opening_share])]
+        self.fingerprint = fingerprint or hashlib.sha256(" ".join(map(str, known)).encode()).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.reopen is None:
@@ -67,12 +83,15 @@ class JoinedEncoder(Described):
     def facts(self) -> Mapping[str, object]:
         """Return what the model is shown by."""
         kinds = " + ".join(str(part.facts()["kind"]) for part in self.parts)
-        return {"name": self.name, "kind": f"joined, {kinds}", "share": self.config.share, "size": self.size}
+        shares = {name: share for name, share in asdict(self.config).items() if name != "kind" and share is not None}
+        return {"name": self.name, "kind": f"joined, {kinds}", **shares, "size": self.size}
 
     def card(self) -> str:
         """Return README.md of its folder."""
         first, second = (part.name for part in self.parts)
-        return CARD.format(first=first, second=second, share=self.config.share, rest=round(1 - self.config.share, 6))
+        share, opening = self.config.share, self.config.opening_share
+        said = "" if opening is None else OPENING.format(share=opening)
+        return CARD.format(first=first, second=second, share=share, rest=round(1 - share, 6), opening=said)
 
     @property
     def size(self) -> int:
@@ -120,11 +139,13 @@ class JoinedEncoder(Described):
 
     def with_share(self, share: float) -> Self:
         """Return a model of the same parts with another share of the second."""
-        return type(self)(*self.parts, share)
+        return type(self)(*self.parts, share, self.config.opening_share)
 
     def by(self, part: ContextPart) -> Self:
-        """Return an encoder that encodes contexts by their input alone, or by their history alone."""
-        return self._of(self.parts[0].by(part), self.parts[1].by(part))
+        """Return an encoder that encodes contexts by their input alone, as openings, or by their history alone."""
+        other = self._of(self.parts[0].by(part), self.parts[1].by(part))
+        other._part = part
+        return other
 
     def remembering(self) -> Self:
         """Return the same encoder, whose parts encode no text twice."""
@@ -133,23 +154,26 @@ class JoinedEncoder(Described):
     def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
         """Encode conversations: (n, d), rows of unit length."""
         first, second = self.parts
-        return self._join(first.encode_contexts(contexts, advance), second.encode_contexts(contexts))
+        rows = first.encode_contexts(contexts, advance), second.encode_contexts(contexts)
+        return self._join(*rows, self._context_roots(contexts))
 
     def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
         """Encode conversations as what responses are scored by; see `texts.TextEncoder.encode_queries`."""
         first, second = self.parts[0].encode_queries(contexts), self.parts[1].encode_queries(contexts)
         several = next((part for part in (first, second) if isinstance(part, ContextVectors)), None)
         rows = [part.vectors if isinstance(part, ContextVectors) else part for part in (first, second)]
+        roots = self._context_roots(contexts)
         if several is None:
-            return self._join(*rows)
+            return self._join(rows[0], rows[1], roots)
         n, m = several.vectors.shape[:2]
         rows = [np.broadcast_to(part if part.ndim == 3 else part[:, None], (n, m, part.shape[-1])) for part in rows]
-        return replace(several, vectors=self._join(*rows))
+        return replace(several, vectors=self._join(rows[0], rows[1], roots[:, None]))
 
     def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Encode responses: (n, d), rows of unit length."""
         first, second = self.parts
-        return self._join(first.encode_responses(responses, advance), second.encode_responses(responses))
+        rows = first.encode_responses(responses, advance), second.encode_responses(responses)
+        return self._join(*rows, self._roots())
 
     def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Return r of each text by the first part: to classifiers the second's brings nothing beside it."""
@@ -159,12 +183,29 @@ class JoinedEncoder(Described):
         """Return the cosine of each context with each of its candidates: (n, m); see `ranker.Ranker.score`."""
         return cosine_scores(self, contexts, candidates)
 
-    def _join(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        roots = (np.float32(math.sqrt(1 - self.config.share)), np.float32(math.sqrt(self.config.share)))
-        return np.concatenate([first * roots[0], second * roots[1]], axis=-1)
+    def _roots(self) -> FloatArray:
+        """Return what the vectors of the parts are multiplied by: (2,), of unit length."""
+        return np.sqrt(np.array([1 - self.config.share, self.config.share], dtype=np.float32))
+
+    def _context_roots(self, contexts: Sequence[Conversation]) -> FloatArray:
+        """Return the same of each context (n, 2): an opening's, times a response's, are in the ratio of its shares."""
+        usual, share = self._roots(), self.config.opening_share
+        roots = np.tile(usual, (len(contexts), 1))
+        if share is not None and self._part != "history":
+            opening = np.array([1 - share, share], dtype=np.float32) / usual
+            alone = [self._part == "input" or len(context) == 1 for context in read_contexts(contexts)]
+            roots[alone] = opening / np.linalg.norm(opening)
+        return roots
+
+    @staticmethod
+    def _join(first: FloatArray, second: FloatArray, roots: FloatArray) -> FloatArray:
+        return np.concatenate([first * roots[..., :1], second * roots[..., 1:]], axis=-1)
 
     def _of(self, first: Encoder, second: Encoder) -> Self:
-        return type(self)(first, second, self.config.share, name=self.name, fingerprint=self.fingerprint)
+        shares = self.config.share, self.config.opening_share
+        other = type(self)(first, second, *shares, name=self.name, fingerprint=self.fingerprint)
+        other._part = self._part
+        return other
 
 
 def refuse(*_: object, name: str = "MODEL", **__: object) -> NoReturn:

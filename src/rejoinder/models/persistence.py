@@ -108,7 +108,7 @@ def write_files(
 
 
 def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = False) -> None:
-    """Write the folder of a joined model, whole or not at all: copies of its parts' folders, and the share.
+    """Write the folder of a joined model, whole or not at all: copies of its parts' folders, and the shares.
 
     Raises:
         InputError: as `save`.
@@ -155,8 +155,8 @@ def load(
     if config["model"].get("kind") == joined.KIND:
         known = fingerprint(whole_config(folder))
         first, second = (load(folder / part, precision=precision, device=device) for part in joined.PARTS)
-        share = config["model"]["share"]
-        return JoinedEncoder(first, second, share, name=str(name_or_path), fingerprint=known, reopen=reopen)
+        share, opening = config["model"]["share"], config["model"].get("opening_share")
+        return JoinedEncoder(first, second, share, opening, name=str(name_or_path), fingerprint=known, reopen=reopen)
     chosen = choose_precision(precision if device == "cpu" or precision != "auto" else "fp32")
     if is_quantized(config):
         module, tokenizer, config = load_module(folder, torch.bfloat16 if chosen == "bf16" else torch.float32)
