@@ -4,6 +4,7 @@ Processes that test side by side use one thread each: threads of several that wa
 """
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,7 @@ settings.register_profile("explore", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 if "PYTEST_XDIST_WORKER" in os.environ:  # read when torch is imported
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 
 
 @pytest.fixture(autouse=True)
