@@ -47,6 +47,8 @@ def test_an_opening_may_have_another_share(command, models, tmp_path):
     found = command(*models, *given, "-o", tmp_path / "joined", "--json").json
     assert [row["share"] for row in found["tried"]] == [twentieth / 20 for twentieth in range(1, 20)]
     assert rejoinder.load(tmp_path / "joined").config.opening_share == 0
+    ended = command(*models, "--share", 0.3, "--opening-share", 0.1, "-o", tmp_path / "again")
+    assert "share is 0.3, 0.1 where nothing was said before" in ended.out
 
 
 def test_what_is_wrong_is_said(refused, models, tmp_path):

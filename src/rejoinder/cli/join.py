@@ -62,7 +62,8 @@ def join(
         share = max(tried, key=lambda row: row["mrr"])["share"]
     assert share is not None
     save_joined(output, joined.with_share(share), overwrite=overwrite)
-    emit({"model": str(output), "share": share, "tried": tried}, as_json, _text)
+    made = {"model": str(output), "share": share, "opening_share": opening_share, "tried": tried}
+    emit(made, as_json, _text)
 
 
 def _try(
@@ -94,4 +95,6 @@ def _try(
 def _text(result: Mapping[str, Any]) -> str:
     lines = ["share of the second   R@1    MRR"] if result["tried"] else []
     lines += [f"{row['share']:19.2f}  {row['recall@1']:.1%}  {row['mrr']:.1%}" for row in result["tried"]]
-    return "\n".join([*lines, f"the second model's share is {result['share']:g}", f"model: {result['model']}"])
+    opening = result["opening_share"]
+    said = "" if opening is None else f", {opening:g} where nothing was said before"
+    return "\n".join([*lines, f"the second model's share is {result['share']:g}{said}", f"model: {result['model']}"])
