@@ -48,7 +48,8 @@ def test_an_opening_gives_the_second_part_a_share_of_its_own(parts, tmp_path):
     np.testing.assert_array_equal(joined.encode_responses(REPLIES), usual.encode_responses(REPLIES))
     first, second = (part.score(CONTEXTS[1:], [REPLIES])[0] for part in parts)
     scores = joined.score(CONTEXTS[1:], [REPLIES])[0]
-    np.testing.assert_allclose(scores / (0.9 * first + 0.1 * second), [scores[0] / (0.9 * first + 0.1 * second)[0]] * 3)
+    shared = 0.9 * first + 0.1 * second
+    np.testing.assert_allclose(scores / shared, [scores[0] / shared[0]] * 3, rtol=1e-5)
     assert joined.fingerprint != usual.fingerprint
     assert joined.facts()["opening_share"] == 0.1
     assert "Where nothing was said before, the second one's share is 0.1." in joined.card()

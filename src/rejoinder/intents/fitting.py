@@ -143,11 +143,15 @@ class Head(nn.Module):
 
     @torch.inference_mode()
     def logits(self, vectors: FloatArray) -> FloatArray:
-        """Return the logits (n, K) of vectors (n, d), without dropout."""
+        """Return the logits (n, K) of vectors (n, d), without dropout.
+
+        They are computed in float64: in float32 those of a text depend, in their last digits, on what it is beside.
+        """
         was_training, _ = self.training, self.eval()
-        result = self(torch.from_numpy(np.ascontiguousarray(vectors))).numpy()
+        exact = {name: parameter.double() for name, parameter in self.named_parameters()}
+        result = torch.func.functional_call(self, exact, torch.from_numpy(vectors.astype(np.float64)))
         self.train(was_training)
-        return result
+        return result.float().numpy()
 
 
 def head_from(tensors: Mapping[str, Tensor]) -> Head:
