@@ -67,7 +67,8 @@ def test_structure_vocabulary_and_longest_text_are_those_of_the_model(tmp_path, 
 @pytest.mark.parametrize(("sections", "said"), [
     ({"model": {"blocks": 3, "dropout": 0.2, "head_size": 8}},
      "model.blocks = 3 (there 2), model.head_size = 8 (there 4); leave out what the model brings (only dropout, "
-     "numbered_history, persona_first, persona_weight, input_weight, subject_threshold, history_gate may"),
+     "numbered_history, persona_first, persona_weight, input_weight, opening_weight, subject_threshold, "
+     "history_gate may"),
     ({"model": {"kind": "other"}}, "model.kind = 'other' (there 'convert')"),
     ({"model": {"droput": 0.1}}, "unknown key 'model.droput'; did you mean 'dropout'?"),
     ({"vocabulary": {"target_size": 500}}, "the vocabulary is that of init.model"),

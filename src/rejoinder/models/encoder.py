@@ -46,6 +46,7 @@ class _Model(NotesCuts):
         self.tokenizer, self.max_length, self.fingerprint, self.name = tokenizer, max_length, fingerprint, name
         self.device, self.reopen = device, reopen
         self.subject_threshold: float = getattr(module.config, "subject_threshold", 0.0)
+        self.opening_weight: float = getattr(module.config, "opening_weight", 0.0)
         self._single_texts = SingleTexts(module)
         self._segment_cost = SEGMENT_COST
 

@@ -243,6 +243,7 @@ class MultiContextBiEncoderConfig(TransformerShape):
     persona_first: bool = False  # read any number of "your persona: " messages (ConvAI2), without these words
     persona_weight: NonNegativeFloat = 0.0  # of what a response finds by attending over a persona's statements
     input_weight: NonNegativeFloat = 0.0  # of the newest message's own encoding, added to that of a conversation
+    opening_weight: NonNegativeFloat = 0.0  # of r's direction, added to the encoding of a conversation's first message
     subject_threshold: Share = 0.0  # cosine with the earlier messages below which the newest begins a new subject
     head_size: Count = 512  # hidden units of the heads
     head_dropout: DropoutShare = 0.0
@@ -261,6 +262,9 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
     messages (`MessageGates`), and what a feed-forward network makes of both are added up. These networks start at zero,
     so that an untrained model ranks as its transformer does by the cosine. Where the transformer learns nothing,
     training reads each text once (`training.frozen`).
+
+    To a conversation's first message, of which heads that learned from conversations know less than the transformer
+    does, `opening_weight` adds r's direction; training does not use it.
     """
 
     trunk_groups = ("embedding", "blocks")  # the parameters that r depends on
@@ -274,20 +278,27 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
         self.heads = nn.ModuleDict({side: Perceptron(d, config.head_size, d, config.head_dropout) for side in sides})
         self.message_gates = MessageGates(d, config.history + 1)
         self.combined = Perceptron(2 * d, config.head_size, d, config.head_dropout)
-        self.gate, self.input_weight = None, config.input_weight
+        self.gate, self.input_weight, self.opening_weight = None, config.input_weight, config.opening_weight
 
     def reduce(self, batch: TokenBatch) -> Tensor:
         """Return r of each text (n, d), the mean of its token vectors, in the caller's order: what transfers."""
         return reductions.mean(self.transformer(batch), batch)
 
     def head(self, side: str) -> Callable[[Tensor], Tensor]:
-        """Return the head of a side: r -> h, float32, rows of unit length."""
+        """Return the head of a side, or of an "opening": r -> h, float32, rows of unit length."""
+        if side == "opening":
+            return self._open
 
         def encode(r: Tensor) -> Tensor:
             u = F.normalize(r.float(), dim=-1)
             return F.normalize(u + self.heads[side](u.to(r.dtype)).float(), dim=-1)
 
         return encode
+
+    def _open(self, r: Tensor) -> Tensor:
+        x = self.head("context")(r)
+        c = self.combine(x, torch.zeros_like(x))
+        return F.normalize(c + self.opening_weight * F.normalize(r.float(), dim=-1), dim=-1)
 
     def fold(self, x: Tensor, texts: Tensor, histories: Tensor) -> Tensor:
         """See `SharedTrunk.fold`: the sum of what counts of each message; its length says how much."""

@@ -33,7 +33,7 @@ from rejoinder.views import Described
 CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache
 SHARPNESS = 16.0  # of the attention over statements; a power of 2, so that multiplying by it rounds nothing
 CHUNK_CONTEXTS = 1024  # contexts with their histories encoded between two steps of a progress bar
-Side: TypeAlias = Literal["context", "history", "response", "reduction"]  # what a text is encoded as
+Side: TypeAlias = Literal["context", "opening", "history", "response", "reduction"]  # what a text is encoded as
 
 
 class NotesCuts(Described):
@@ -59,6 +59,8 @@ class TextEncoder(NotesCuts):
     name: str
     subject_threshold: float = 0.0
     """Cosine with the earlier messages, as a response to them, below which a newest message begins a new subject."""
+    opening_weight: float = 0.0
+    """Above 0, a context without a history is encoded as an "opening"."""
     _part: ContextPart = "all"
     _known: dict[tuple[Side, str], FloatArray] | None = None
 
@@ -142,9 +144,15 @@ class TextEncoder(NotesCuts):
             for slot, text in history.texts(context)
         ]
         owners, slots, texts = np.array(found, np.int64).reshape(-1, 3).T
-        x = self._encode(inputs, "context", None)
+        opening = np.zeros(len(inputs), dtype=bool)
+        if self.opening_weight and self._part == "all":
+            opening = ~np.isin(np.arange(len(inputs)), owners)
+        x = np.empty((len(inputs), self.size), dtype=np.float32)
+        sides: tuple[tuple[Side, npt.NDArray[np.bool_]], ...] = (("context", ~opening), ("opening", opening))
+        for side, rows in sides:
+            x[rows] = self._encode([inputs[row] for row in np.flatnonzero(rows)], side, None)
         z = self._fold(x, self._encode(list(numbers), "history", None)[texts], np.stack([owners, slots]))
-        return unit_rows(z) if self._part == "history" else self._combine(x, z)
+        return unit_rows(z) if self._part == "history" else np.where(opening[:, None], x, self._combine(x, z))
 
     def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
         """Encode conversations as what responses are scored by: as `encode_contexts` does where there is no persona.

@@ -18,7 +18,14 @@ from rejoinder.models.transformer import TransformerShape
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.recipe import NO_START, Init
 
-OF_HISTORY = ("numbered_history", "persona_first", "persona_weight", "input_weight", "subject_threshold")
+OF_HISTORY = (
+    "numbered_history",
+    "persona_first",
+    "persona_weight",
+    "input_weight",
+    "opening_weight",
+    "subject_threshold",
+)
 CHANGEABLE = ("dropout", *OF_HISTORY, "history_gate")
 """What a recipe may change in a model's configuration: neither shape nor meaning of its weights depends on it."""
 GROWING = ("blocks", "attention_spans")  # what it may change to add blocks on top of the model's (see `_grows`)
