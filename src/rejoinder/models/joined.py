@@ -142,7 +142,7 @@ class JoinedEncoder(Described):
         return type(self)(*self.parts, share, self.config.opening_share)
 
     def by(self, part: ContextPart) -> Self:
-        """Return an encoder that encodes contexts by their input alone, as openings, or by their history alone."""
+        """Return an encoder of contexts by their input alone (h_x, in openings' shares), or by their history alone."""
         other = self._of(self.parts[0].by(part), self.parts[1].by(part))
         other._part = part
         return other
