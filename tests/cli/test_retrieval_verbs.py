@@ -352,7 +352,7 @@ def test_reply_reads_less_leaves_out_what_was_said_and_shows_copies(command, ind
     found = command("reply", index, "Hi", "bye", "Hello!", "--context", 1, "--no-repeat", "--json").json
     assert contexts == [["bye", "Hello!"]]
     assert found["context"] == ["Hi", "bye", "Hello!"]
-    assert {reply["text"] for reply in found["replies"]} == {"Hello!", "At noon."}
+    assert [reply["text"] for reply in found["replies"]] == ["At noon."]
     command("index", "model", replies, "-o", index, "--append")
     assert len(command("reply", index, "Hi", "-k", 6, "--json").json["replies"]) == 3
     assert len(command("reply", index, "Hi", "-k", 6, "--copies", "--json").json["replies"]) == 6

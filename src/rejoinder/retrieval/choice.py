@@ -13,7 +13,6 @@ from rejoinder.corpora.example import text_key
 from rejoinder.ranker import Context, Conversation, FloatArray, check_count, is_persona, read_contexts, spoken
 
 T = TypeVar("T")
-ECHO = 2  # words from which a reply may not repeat the other side's message: "Hello!" may
 NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
 
 
@@ -67,7 +66,8 @@ def said_before(conversation: Conversation) -> frozenset[str]:
     if None in (role for role, _ in messages):
         messages = [(str(place % 2), text) for place, (_, text) in enumerate(messages)]
     keys = [(text_key(text), role != messages[-1][0]) for role, text in messages]
-    return frozenset(key for key, ours in keys if ours or key.count(" ") >= ECHO - 1)
+    answered = any(ours for _, ours in keys)
+    return frozenset(key for key, _ in keys if answered or " " in key)  # "Hello!" may be answered with "Hello!", once
 
 
 def without_copies(

@@ -115,9 +115,8 @@ class Searcher(Described):
             minimum_score: the lowest score that a reply may have.
             history: earlier messages of a context that are read at most; None: all that the model reads, but none where
                 the newest message begins a new subject (`choice.on_subject`).
-            no_repeat: leave out what the answering side has said in the conversation, and messages of the other
-                side of `ECHO` words or more. Without roles the sides take turns, and the newest message is the
-                other's.
+            no_repeat: leave out what either side has said in the conversation; a first answer may be a word that the
+                other side said. Without roles the sides take turns, and the newest message is the other's.
             distinct: of replies of the same words, or of vectors with a cosine of `NEAR_COPY` or more, give the best.
             where: which replies may be found. The first mapping with a field reads all payloads, once; a callable is
                 asked about every reply by every call.
