@@ -74,7 +74,7 @@ def test_empty_calls_and_calls_that_do_not_fit(kind):
         ranker.score([["a"], ["b"]], [["a"], ["b", "c"]])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(SMALL, SMALL)
 def test_candidates_of_the_same_words_tie_exactly(queries, texts):
     shouted = [text.upper() + "!" for text in texts]

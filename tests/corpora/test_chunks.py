@@ -19,7 +19,7 @@ TEXTS = st.lists(TEXT, min_size=1, max_size=3).map(tuple)
 EXAMPLES = st.builds(Example, TEXTS, TEXT, id=TEXT, candidates=st.one_of(st.just(()), TEXTS))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(EXAMPLES, EXAMPLES)
 def test_equal_digests_are_equal_contexts_responses_and_candidates(one, two):
     same = (one.context, one.response, one.candidates) == (two.context, two.response, two.candidates)
@@ -30,7 +30,7 @@ def test_equal_digests_are_equal_contexts_responses_and_candidates(one, two):
 BATCHES = st.lists(st.tuples(st.sampled_from(SPLITS), st.lists(st.integers(0, 20), min_size=1, max_size=9)), max_size=6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(reads=st.lists(BATCHES, min_size=1, max_size=3), buckets=st.integers(1, 5), most=st.integers(1, 20))
 def test_the_first_of_equal_ones_stays(tmp_path_factory, reads, buckets, most):
     """Against a set, whatever the sizes of chunks, buckets and files."""

@@ -29,7 +29,7 @@ def folder(tmp_path):
     return tmp_path / "data"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(examples=st.one_of(st.lists(PLAIN, max_size=9), st.lists(WITH_CANDIDATES, min_size=1, max_size=9)))
 def test_what_is_written_is_read(tmp_path_factory, examples):
     path = tmp_path_factory.mktemp("round") / "examples.parquet"

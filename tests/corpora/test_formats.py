@@ -114,7 +114,7 @@ def test_mistake_7_extra_contexts_go_by_number_and_authors_are_no_text(read):
         assert not {"ann", "bob", "eve", "x"} & {*example.context, example.response, example.thread}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(turns=st.lists(MESSAGE, min_size=2, max_size=14), history=st.integers(0, 12))
 def test_all_forms_agree(tmp_path_factory, turns, history):
     path = tmp_path_factory.mktemp("forms") / "form.jsonl"
@@ -224,7 +224,7 @@ def test_the_header_says_which_column_is_which(read_rows):
     assert example.source == "faq"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=st.lists(st.tuples(CELL, CELL), min_size=1, max_size=8))
 def test_what_the_csv_module_writes_is_read(tmp_path_factory, rows):
     text = io.StringIO()
@@ -276,7 +276,7 @@ def examples_of(turns, history=10, **options):
     return list(dialogue_examples(turns, name="d", thread="t", source="s", reading=reading, **options))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TURNS, st.integers(1, 8), st.integers(0, 12))
 def test_the_law_of_dialogues(turns, first, history):
     for example in examples_of(turns, first=first, history=history):
@@ -336,7 +336,7 @@ def test_golden_values():
     assert {thread: split_of(thread) for thread in GOLDEN} == GOLDEN
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_the_test_part_is_that_of_the_published_rule(thread):
     published = (1 + int(hashlib.md5(thread.encode()).hexdigest(), 16) % 4096) / 4096

@@ -203,7 +203,7 @@ def in_blocks(path, reading, size):
     return blocks, [line for block in blocks for line in block_lines(block, reading)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(lines=LINES, size=st.integers(1, 40), ended=st.booleans(), longest=st.integers(1, 14))
 def test_blocks_hold_the_lines_of_the_file(tmp_path_factory, lines, size, ended, longest):
     """Whatever the blocks' size: the same lines, numbers and faults, too long ones included."""

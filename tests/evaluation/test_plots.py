@@ -31,7 +31,7 @@ def purity_by_hand(vectors, categories, k):
     return sum(shares) / len(shares)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(4, 40), st.integers(1, 3), st.integers(0, 1000))
 def test_purity_is_its_definition_whatever_the_lengths_of_vectors(count, k, seed):
     rng = np.random.default_rng(seed)

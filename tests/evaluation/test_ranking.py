@@ -43,7 +43,7 @@ def scored(draw):
     return scores, np.array(draw(st.lists(st.integers(0, m - 1), min_size=n, max_size=n)))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(scored(), st.randoms(use_true_random=False))
 def test_laws_of_ranks(case, random):
     scores, labels = case
@@ -85,7 +85,7 @@ def test_mistake_9_the_last_partial_group_is_not_counted():
     assert result.recall[1].value == sum(i % 2 == 0 for i in ranked) / 20
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(2, 6), st.integers(0, 2**32), st.integers(12, 20))
 def test_recall_grows_with_k_and_bounds_the_reciprocal_rank(n, noise, count):
     table = np.random.default_rng(noise).integers(0, 4, (count, count))

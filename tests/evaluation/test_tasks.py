@@ -14,7 +14,7 @@ from rejoinder.evaluation.tasks import ranking_task, sample, training_examples
 from tests.evaluation.fakes import number, numbered_examples
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(2, 8), st.integers(8, 40), st.integers(0, 99))
 def test_each_response_is_a_candidate_for_the_others_of_its_group(n, count, seed):
     task = ranking_task(numbered_examples(count), candidates=n, seed=seed)

@@ -82,7 +82,7 @@ def test_a_history_is_read_from_the_newest_to_the_oldest(settings, context, text
     assert HistoryText(**settings).join(context) == text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(MESSAGES, max_size=5), st.booleans(), st.booleans())
 def test_a_history_has_tokens_exactly_where_its_text_is_not_empty(messages, numbered, persona_first):
     """Training knows a history by its tokens, encoding by its text: both must mean the same."""

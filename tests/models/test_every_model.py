@@ -214,7 +214,7 @@ def test_impossible_structures_are_refused_by_name(values, message):
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=40), st.sampled_from([0, 5, 16, 10_000]))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_every_text_is_found_again_whatever_the_segments(lengths, cost):
     counts = np.array(lengths, dtype=np.int32)
     ids = np.arange(counts.sum(), dtype=np.int32)

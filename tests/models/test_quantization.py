@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import nn
@@ -212,7 +212,6 @@ def test_codes_fit_into_a_byte_and_rounding_twice_changes_nothing(table):
     )
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([1e-3, 0.1, 1.0, 50.0]), st.integers(0, 2**31)), min_size=1, max_size=30),
     st.integers(1, 7),

@@ -100,13 +100,13 @@ def queries_of(texts):
 WORDS = texts_of("aa", "bb", "cc", "Dd", "ee!", "f1", "x")
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(queries_of(texts_of("a", "b", "c", "dd", "ee", "f1")), K1, B)
 def test_bm25_of_small_corpora(pairs, k1, b):
     check_textbook([query for query, _ in pairs], [texts for _, texts in pairs], k1, b)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=5), queries_of(WORDS), K1, B)
 def test_data19_of_small_corpora(training, pairs, k1, b):
     assume(any(words(text) for pair in training for text in pair))  # else the mean length is 0

@@ -16,7 +16,7 @@ def naive_rank(scores, label):
     return 1 + sum(not score < scores[label] for place, score in enumerate(scores) if place != label)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.integers(1, 7).flatmap(lambda m: st.lists(st.lists(VALUES, min_size=m, max_size=m), min_size=1)), st.data())
 def test_ranks(rows, data):
     labels = [data.draw(st.integers(0, len(row) - 1)) for row in rows]

@@ -116,7 +116,7 @@ def bodies(draw):
 @example([*COPIES, *ANSWERS], RedditSettings(), 10, 1)
 @example([*COPIES[::-1], *ANSWERS], RedditSettings(), 10, 1)
 @example([comment("ab"), comment("ba"), comment("a", "ba"), comment("a", "ab")], RedditSettings(), 10, 1)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_examples_are_those_of_the_reference(lines, chosen, history, partitions):
     examples = run(lines, chosen, Reading(history=history), cuts=[5, 11], partitions=partitions)
     found = {(each.id, each.thread, each.context, each.response) for each in examples}

@@ -93,7 +93,7 @@ def encode(text, vocabulary):
     return ids
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.lists(st.text(st.sampled_from("aaaabbc1123 ..\ufe4fé日\n"), max_size=40), min_size=1, max_size=8).filter(any),
     st.integers(1, 4),

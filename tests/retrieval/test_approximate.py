@@ -151,7 +151,7 @@ def test_where_nothing_near_passes_all_are_scanned(large, monkeypatch, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(
     st.lists(st.sampled_from(A), min_size=2, max_size=6),
     st.lists(st.tuples(st.just("approximate"), some) | st.tuples(st.just("exact"), some), max_size=3).flatmap(

@@ -61,7 +61,7 @@ def of(text):
     return Candidate(text, {"kind": text[0]})
 
 
-@settings(deadline=None, max_examples=45)
+@settings(max_examples=45)
 @given(st.lists(st.sampled_from(A), max_size=6), changes)
 def test_changes_equal_brute_force(tmp_path_factory, start, steps):
     """The law: whatever was added, deleted and compacted, the answers are the best of what is left.

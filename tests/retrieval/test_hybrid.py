@@ -42,7 +42,7 @@ def words_of(text):
     return [word for word in text.split() if word != "?"]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.lists(st.lists(TEXTS, min_size=1, max_size=12), min_size=1, max_size=3), st.sets(st.integers(0, 35)),
     st.lists(TEXTS, min_size=1, max_size=3), st.integers(1, 9), st.sampled_from([0.01, 0.1, 3.0]),

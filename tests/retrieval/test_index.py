@@ -51,7 +51,7 @@ def test_the_best_reply_comes_first_with_score_and_position(index):
     assert found == [[best], []], "the minimum itself counts"
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.text(), st.dictionaries(st.text(), json_values, max_size=3)), max_size=9))
 def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries):
     folder = tmp_path_factory.mktemp("index") / "index"

@@ -77,7 +77,7 @@ def collections(draw):
     return rows, alive, list(ContextVectors(vectors.astype(np.float32), present)), cuts
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     collections(), st.integers(1, 70), st.sampled_from([-np.inf, 0.0, 0.5, 0.99, 20.0]),
     st.sampled_from([1, 7, 1 << 13]), st.sampled_from([0, 20, 1 << 20]),
@@ -125,7 +125,7 @@ def test_the_score_of_a_pair_does_not_depend_on_what_is_scored_beside_it():
         assert together.tolist() == exact_scores(context, np.concatenate([rows[5:], rows])[3:])[-33:].tolist()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32), count=st.integers(1, 30), size=st.sampled_from([1, 2, 3, 17, 64]),
     width=st.integers(1, 9), scale=st.sampled_from([0.1, 1.0, 8.0]), block=st.sampled_from([1, 5, 1 << 13]),

@@ -22,7 +22,7 @@ from tests.retrieval.test_changes import CONTEXTS, A, B, CrashError, crash
 from tests.retrieval.test_where import CHATS, PAYLOADS, VALUES
 
 pytest.importorskip("pymilvus")
-FEW = settings(deadline=None, max_examples=4)
+FEW = settings(max_examples=4)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def texts(value):
     }
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.lists(st.lists(PAYLOADS, min_size=1, max_size=8), min_size=1, max_size=3), st.sets(st.integers(0, 23)),
     st.dictionaries(st.sampled_from(["team", "é"]), VALUES), st.integers(1, 9),

@@ -55,14 +55,14 @@ def test_ids_are_the_same_in_every_process(subwords):
     assert subprocess.check_output(command, env=env, text=True).strip() == expected
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.text("a .\ufe4f", max_size=12))
 def test_marks_in_the_text_survive(text):
     for vocabulary in (tiny("a", " ", "."), tiny("a", " ", ".", MARK * 2, MARK + "a", "." + MARK, MARK * 2 + ".")):
         assert vocabulary.decode(vocabulary.encode(text)) == text
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(TEXT)
 def test_any_unicode_text_gives_valid_ids(subwords, text):
     ids = subwords.encode(text)
@@ -90,7 +90,7 @@ def ragged(vocabulary, texts, max_length=None):
     return [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])] if len(texts) else []
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.text(st.sampled_from("abc  ..\ufe4fé"), max_size=120), st.integers(1, 9))
 def test_cut_ids_are_the_first_ones(text, max_length):
     for vocabulary in (tiny("a", "b", "c", " "), tiny("a", "ab", "abc", MARK + "a", MARK + ". ", "..", MARK + "ab")):
@@ -198,7 +198,7 @@ def test_a_word_of_a_hundred_thousand_characters_is_counted(unit):
     assert built.decode(built.encode(text)) == text
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.text(CHARACTERS), min_size=1).filter(any))
 def test_a_corpus_comes_back_from_its_own_vocabulary(texts):
     built = build_subwords(texts, minimum_count=2)

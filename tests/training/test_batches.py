@@ -70,7 +70,7 @@ def test_portions_and_parts_have_the_further_responses_of_their_own_pairs():
     assert [half.equal.shape[1] for half in halves] == [0, 0]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 6), max_size=20))
 def test_equal_pairs_are_all_ordered_pairs_of_equal_hashes(values):
     found = equal_pairs(np.array(values, dtype=np.int64))
@@ -81,7 +81,7 @@ def test_equal_pairs_are_all_ordered_pairs_of_equal_hashes(values):
     ]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sampled_from([1, 2, 3, 4, 6]), st.integers(0, 13), st.integers(0, 100))
 def test_the_processes_share_a_batch_and_find_equal_responses_of_each_other(processes, micro_batch, seed):
     generator = np.random.default_rng(seed)
@@ -125,7 +125,7 @@ def general(tmp_path_factory):
     return write_data(tmp_path_factory.mktemp("general"), train=500, topics=30, seed=5)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(5, 600))
 def test_a_batch_is_split_to_whole_pairs_within_one_of_the_shares(weights, batch_size):
     shares = [weight / sum(weights) for weight in weights]
@@ -139,7 +139,7 @@ def test_a_batch_is_split_to_whole_pairs_within_one_of_the_shares(weights, batch
     assert all(abs(count - share * batch_size) < 1 + 1e-6 for count, share in zip(counts, shares, strict=True))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     sizes=st.tuples(st.integers(20, 90), st.integers(20, 90), st.integers(20, 90)),
     shares=st.sampled_from([(0.5, 0.25, 0.25), (0.2, 0.5, 0.3), (1 / 3, 1 / 3, 1 / 3)]),
@@ -182,7 +182,7 @@ def test_a_sample_has_the_shares_and_no_example_twice():
     assert whole.tolist() == list(range(10_050))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=5), min_size=2, max_size=4), st.data())
 def test_joined_stores_give_the_texts_of_their_parts(parts, draw):
     texts = [text for part in parts for text in part]

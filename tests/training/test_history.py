@@ -50,7 +50,7 @@ def test_a_store_may_hold_histories_newest_message_first(tmp_path):
     assert not list((tmp_path / "plain").glob("history*"))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_histories_of_several_texts_come_back_from_one_store_and_from_several(data, tmp_path_factory):
     """Each message apart: every example's messages, newest first, and those of the persona, in their slots."""
@@ -88,7 +88,7 @@ def test_a_known_answer_is_one_to_the_same_input_after_the_same_history():
     assert mined[2].tolist() in ([0], [1])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=9),
     smoothing=st.sampled_from([0.0, 0.2]),

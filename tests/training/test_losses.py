@@ -46,7 +46,7 @@ def equal_of(groups):
     return torch.from_numpy(equal_pairs(np.array(groups)))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     groups=st.lists(st.integers(0, 5), min_size=1, max_size=9),
     further=st.lists(st.integers(0, 5), max_size=9),

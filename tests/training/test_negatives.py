@@ -70,7 +70,7 @@ def by_loop(model, inputs, responses, drawn, config):
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     pairs=st.lists(st.tuples(st.integers(0, 9), st.integers(0, WORDS - 1)), min_size=8, max_size=40),
     kind=st.sampled_from([{}, {"margin": 0.1}, {"margin": -0.2}, {"share": 0.95}, {"share": 1.0}]),

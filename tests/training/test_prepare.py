@@ -249,7 +249,7 @@ def test_a_damaged_store_is_refused(tmp_path, damage):
         open_store(store)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(texts, min_size=2, max_size=10))
 def test_hashes_are_equal_exactly_where_texts_are(rows):
     ids = np.array([i for row in rows for i in row], dtype=np.int32)

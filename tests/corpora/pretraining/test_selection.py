@@ -28,7 +28,7 @@ def grams(words, n):
     return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(CORPUS, CORPUS)
 def test_leaks_are_those_of_a_plain_search(evaluated, dialogues):
     limits = Leaks(fewest_words=4, gram=2, overlap=0.5, formula=10_000)

@@ -61,7 +61,7 @@ def mangled(draw, data: bytes, insertions: list[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_files_give_examples_or_say_where(tmp_path, name, data):
     wholes, insertions, chosen = KINDS[name]

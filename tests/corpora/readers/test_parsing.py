@@ -31,7 +31,7 @@ def texts(path, *tags, root=""):
     return [(each.sourceline, "".join(each.itertext())) for each in xml_elements(path, Reading(), tags, root)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(values=OBJECTS, indent=st.sampled_from([None, 2]), ascii_only=st.booleans())
 def test_whatever_json_writes_is_read(tmp_path_factory, values, indent, ascii_only):
     text = json.dumps(values, indent=indent, ensure_ascii=ascii_only)

@@ -78,7 +78,7 @@ def test_v2_validation_rows_keep_their_candidates(read):
     assert second.candidates[second.label] == second.response == "hello"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(UTTERANCE, min_size=1, max_size=3), min_size=1, max_size=5))
 def test_turns_come_back_as_the_script_wrote_them(turns):
     text = "".join("".join(f"{utterance} __eou__ " for utterance in turn) + " __eot__ " for turn in turns)

@@ -269,7 +269,7 @@ PIECES = ["[[", "]]", "{{", "}}", "{|", "|}", "\n", "<ref>", "</ref>", "<b>", "<
 PIECES += ["==", "<!--", "-->", "<math>", "[http://x ", "]", "(", ")", "&amp;", "\u00e9"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join))
 def test_whatever_it_is_it_gives_clean_lines(wikitext):
     for paragraph in paragraphs(wikitext):
