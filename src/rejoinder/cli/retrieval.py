@@ -78,7 +78,7 @@ def reply(
     threshold: Threshold = None,
     min_confidence: MinConfidence = None,
     context: Earlier = None,
-    no_repeat: Annotated[bool, typer.Option("--no-repeat", help="Leave out what the replying side has said.")] = False,
+    no_repeat: Annotated[bool, typer.Option("--no-repeat", help="Leave out what has been said.")] = False,
     copies: Copies = False,
     where: Filter = None,
     diversity: Annotated[
@@ -145,7 +145,7 @@ def chat(
     threshold: Threshold = None,
     min_confidence: MinConfidence = None,
     context: Earlier = None,
-    repeat: Annotated[bool, typer.Option("--repeat", help="Answer with what was answered before, too.")] = False,
+    repeat: Annotated[bool, typer.Option("--repeat", help="Answer with what was said before, too.")] = False,
     copies: Copies = False,
     where: Filter = None,
     hybrid: Hybrid = 0,
