@@ -65,9 +65,9 @@ def said_before(conversation: Conversation) -> frozenset[str]:
     messages = spoken(conversation)
     if None in (role for role, _ in messages):
         messages = [(str(place % 2), text) for place, (_, text) in enumerate(messages)]
-    keys = [(text_key(text), role != messages[-1][0]) for role, text in messages]
-    answered = any(ours for _, ours in keys)
-    return frozenset(key for key, _ in keys if answered or " " in key)  # "Hello!" may be answered with "Hello!", once
+    answered = any(role != messages[-1][0] for role, _ in messages)
+    keys = (text_key(text) for _, text in messages)
+    return frozenset(key for key in keys if answered or " " in key)  # "Hello!" may be answered with "Hello!", once
 
 
 def without_copies(
