@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.bootstrap import Estimate
@@ -37,6 +37,14 @@ Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 
 
 @section
+class PublishedCost:
+    """published_cost = {...}: what a paper's table of ablations gives for the training (CONVERT, Table 4)."""
+
+    steps_per_second: PositiveFloat
+    usd: PositiveFloat  # of the whole training
+
+
+@section
 class Change:
     """[[row]]: one line of the table."""
 
@@ -44,6 +52,7 @@ class Change:
     description: str = ""  # what the table calls it, if not by its name
     settings: Annotated[tuple[str, ...], Field(min_length=1)]  # what it changes, as `--set` takes it: "model.heads=8"
     published: Percent | None = None  # recall at 1 that a paper gives for it, to stand beside what is measured
+    published_cost: PublishedCost | None = None  # and what it took there
 
 
 @section
@@ -55,6 +64,7 @@ class Ablations:
     settings: tuple[str, ...] = ()  # what all rows change in it, the base row too, such as budgets
     cumulative: bool = False  # whether each row also has the changes of all rows above it (ACL19, Table 2)
     published: Percent | None = None  # recall at 1 that a paper gives for the recipe
+    published_cost: PublishedCost | None = None  # and what it took there
     row: Annotated[tuple[Change, ...], Field(min_length=1)]  # in the table's order
 
     def __post_init__(self) -> None:
@@ -81,6 +91,7 @@ class Row:
     title: str  # what the table calls it
     settings: tuple[str, ...]  # what it changes
     published: float | None
+    published_cost: PublishedCost | None
     recipe: Recipe  # the base recipe with the changes
 
     def runs(self, folder: Path, seeds: int) -> list[Run]:
@@ -129,7 +140,7 @@ def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path 
         places = {"data.train": data, "name": f"{file.name}: {name}", "description": ", ".join(settings)}
         return load_recipe(path.parent / file.recipe, (*file.settings, *overrides, *settings), places)
 
-    base = Row(BASE, Path(file.recipe).name, (), file.published, changed(BASE, ()))
+    base = Row(BASE, Path(file.recipe).name, (), file.published, file.published_cost, changed(BASE, ()))
     check_stages(base.recipe, Processes())
     rows, above = [base], tuple[str, ...]()
     for change in file.row:
@@ -140,7 +151,8 @@ def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path 
             _check_row(base.recipe, recipe)
         except InputError as error:
             raise InputError(f"{path}: row '{change.name}': {error}") from None
-        rows.append(Row(change.name, change.description or change.name, settings, change.published, recipe))
+        title, cost = change.description or change.name, change.published_cost
+        rows.append(Row(change.name, title, settings, change.published, cost, recipe))
     return Plan(file.name, str(path), tuple(rows))
 
 
@@ -256,7 +268,9 @@ def _line(
     row: Row, run: Run, task: RankingTask, base: RankingResult | None, seed: int, display: Display
 ) -> tuple[dict[str, Any], RankingResult | None]:
     """Do one training of a row and rank the task with it; return its values and the result, or why there is none."""
-    values = {"row": row.name, "title": row.title, "settings": list(row.settings), "published": row.published}
+    values: dict[str, Any] = {"row": row.name, "title": row.title, "settings": list(row.settings)}
+    values["published"] = row.published
+    values["published_cost"] = row.published_cost and dataclasses.asdict(row.published_cost)
     try:
         summary = train(run.recipe, run.path, display=display)
     except InputError:
@@ -294,21 +308,25 @@ def markdown(table: Mapping[str, Any]) -> str:
     seeds = table.get("seeds", 1)
     over = [f"R@1, {seeds} seeds", f"MRR, {seeds} seeds"] if seeds > 1 else []
     head = ["row", "R@1", "minus base", "MRR", *over, *(["published R@1", "minus base"] if published else [])]
-    lines = [[*head, "parameters", "steps", "steps/s", "examples"]]
+    costed = any(row["published_cost"] for row in rows)
+    head += ["parameters", "steps", "steps/s", *(["published steps/s", "published USD"] if costed else []), "examples"]
+    lines = [head]
     for row in rows:
-        figures, beside, costs = ["failed", "", ""], ["", ""], [""] * 4
+        figures, beside, costs, examples = ["failed", "", ""], ["", ""], [""] * 3, ""
         if result := row.get("result"):
             minus = row["minus_base"] and Estimate(**row["minus_base"]["recall"]["1"])
             shares = (percent(Estimate(**each), "{} [{}, {}]") for each in (result["recall"]["1"], result["mrr"]))
             figures = [next(shares), percent(minus, "{:+} [{:+}, {:+}]"), next(shares)]
             speed = row["steps_per_second"]
             costs = [f"{row['parameters'] / 1e6:.2f}M", f"{row['steps']:,}", f"{speed:.2f}" if speed else ""]
-            costs.append(f"{row['examples']:,}")
+            examples = f"{row['examples']:,}"
         if row["published"] is not None:
             beside = [f"{row['published']:.1f}"]
             beside.append("" if first is None or row is rows[0] else f"{row['published'] - first:+.1f}")
         spread = _over_seeds_texts(row.get("over_seeds"), seeds) if over else []
-        lines.append([row["title"], *figures, *spread, *(beside if published else []), *costs])
+        cost = row["published_cost"]
+        costs += ([f"{cost['steps_per_second']:.1f}", f"{cost['usd']:.0f}"] if cost else ["", ""]) if costed else []
+        lines.append([row["title"], *figures, *spread, *(beside if published else []), *costs, examples])
     parts = [f"# {table['name']}", table["data"], table["ranked"]]
     if over:
         parts.append("Over seeds: mean ± sample standard deviation. All else is of the recipe's own seed.")
