@@ -161,6 +161,8 @@ def test_the_banking_faq_ranks_all_77_answers_for_a_tenth_of_the_questions(comma
 
 def test_the_main_table_names_the_papers_systems():
     table, given = load_table(MAIN), {"convai2", "dstc7", "ubuntu"}
+    trained = {key for key in table.row if key.endswith(("-target-only", "-ft-direct", "-ft-mixed"))}
+    assert {key for key, row in table.row.items() if row.left_on == "general"} == trained, "as in ACL19's Table 3"
     others = {"general", "amazon", "semeval", "ubuntu-pairs", "opensubtitles", "wikipedia", "faq"}
     assert set(table.column) == given | others
     assert {table.column[key].candidates for key in given} == {"given"}

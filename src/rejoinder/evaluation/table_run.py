@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,6 +54,7 @@ class SystemRow:
     make: str = ""  # the command that makes the ranker, for the table's notes
     skip: tuple[str, ...] = ()  # keys of columns that have no such system
     group: str = ""  # systems of one group have one colour in the chart
+    left_on: str = ""  # key of the column whose data the models of the other columns are ranked on too (ACL19, Table 3)
 
     def ranker_for(self, column: str, data: str) -> str | None:
         """Return what ranks a column; None if that has no such system."""
@@ -110,7 +112,7 @@ class TablePlan:
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise ValueError(f"two rows or columns are called {twice!r}; give each its own name")
         for key, row in self.row.items():
-            named = [*row.skip, *(row.ranker if isinstance(row.ranker, dict) else ())]
+            named = [*row.skip, *(row.ranker if isinstance(row.ranker, dict) else ()), *filter(None, [row.left_on])]
             if wrong := [column for column in named if column not in self.column]:
                 raise ValueError(f"row.{key} names the column '{wrong[0]}'; the columns are {', '.join(self.column)}")
 
@@ -215,35 +217,62 @@ class Measurement:
     def table(self, plan: TablePlan, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Table:
         """Measure the rows and columns of these keys (none: all) as far as there is no finished cell."""
         systems, data = _chosen("row", plan.row, rows), _chosen("column", plan.column, columns)
+        general = {row.left_on: plan.column[row.left_on] for row in systems.values() if row.left_on}
         if self.strict:  # before anything is measured
-            for key, column in data.items():
-                if absent := _absent(column):
-                    raise InputError(absent)
-                for row in systems.values():
-                    if name := row.ranker_for(key, column.path):
-                        self._identity(name, row, key, column)
+            self._refuse_absent(systems, data, general)
         table = Table(plan.name, {row.name: row.group for row in systems.values()}, {}, {}, plan.description)
+        table.left_on.update({row.name: general[row.left_on].name for row in systems.values() if row.left_on})
+        read = functools.cache(lambda key: self._read(general[key]))  # read once, for all columns
         for key, column in data.items():
             names = [(row, name) for row in systems.values() if (name := row.ranker_for(key, column.path))]
             if absent := _absent(column):
                 table.columns[column.name] = ""
                 table.cells.update({(row.name, column.name): Cell(missing=absent, ranker=name) for row, name in names})
-            else:
-                self._fill(table, key, column, names)
+                continue
+            task, repeated = read(key) if key in general else self._read(column)
+            table.columns[column.name] = _about(column, repeated)
+            for row, name in names:
+                cell = self._measured(name, row, key, column, task)
+                if cell.result and row.left_on not in ("", key):
+                    reading = functools.partial(read, row.left_on)
+                    cell = replace(cell, left=self._left(cell, general[row.left_on], reading))
+                table.cells[row.name, column.name] = cell
         return table
 
-    def _fill(self, table: Table, key: str, column: DataColumn, names: Sequence[tuple[SystemRow, str]]) -> None:
+    def _refuse_absent(
+        self, systems: Mapping[str, SystemRow], data: Mapping[str, DataColumn], general: Mapping[str, DataColumn]
+    ) -> None:
+        for key, column in (*data.items(), *general.items()):
+            if absent := _absent(column):
+                raise InputError(absent)
+            for row in systems.values():
+                name = row.ranker_for(key, column.path)
+                if name and key in data:
+                    self._identity(name, row, key, column)
+
+    def _read(self, column: DataColumn) -> tuple[RankingTask, int]:
         with self.show(f"Reading {column.path}", None, "examples") as advance:
-            task, repeated = read_column(column, advance)
-        table.columns[column.name] = _about(column, repeated)
-        for row, name in names:
-            try:
-                cell = self._cell(name, self._identity(name, row, key, column), column, task)
-            except InputError as error:
-                if self.strict:
-                    raise
-                cell = Cell(missing=str(error), ranker=name)
-            table.cells[row.name, column.name] = cell
+            return read_column(column, advance)
+
+    def _measured(self, name: str, row: SystemRow, key: str, column: DataColumn, task: RankingTask) -> Cell:
+        try:
+            return self._cell(name, self._identity(name, row, key, column), column, task)
+        except InputError as error:
+            if self.strict:
+                raise
+            return Cell(missing=str(error), ranker=name)
+
+    def _left(self, cell: Cell, general: DataColumn, reading: Callable[[], tuple[RankingTask, int]]) -> Cell:
+        """Return what the ranker of a cell reaches on the general data, or why that cannot be measured."""
+        reason = _absent(general)
+        if cell.learned is not None:
+            reason = f"{cell.ranker} learns from the data of each column; left_on is for models that are trained"
+        if reason and self.strict:
+            raise InputError(reason)
+        if reason:
+            return Cell(missing=reason, ranker=cell.ranker)
+        task, _ = reading()
+        return self._cell(cell.ranker, self.rankers.identity(cell.ranker), general, task)
 
     def _identity(self, name: str, row: SystemRow, key: str, column: DataColumn) -> str:
         """Return the ranker's identity; if there is no such ranker, the error tells what makes it."""
