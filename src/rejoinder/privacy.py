@@ -7,7 +7,7 @@ import os
 TELEMETRY_OFF = {
     "HAYSTACK_TELEMETRY_ENABLED": "False",  # pipelines that run, to PostHog
     "HF_HUB_DISABLE_TELEMETRY": "1",  # huggingface_hub and what builds on it
-    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime 1.29 and later
+    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime from 1.29 on
     "RAY_USAGE_STATS_ENABLED": "0",  # clusters that are started here
 }
 

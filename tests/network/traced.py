@@ -104,8 +104,8 @@ def run(program: Sequence[str | Path], home: str | Path | None, folder: Path, lo
 
 def _command(log: Path) -> list[str]:
     namespace = ["unshare", "--net", "--map-root-user", sys.executable, __file__]
-    options = ["-f", "--seccomp-bpf", "-qq", "-s", "256", "-e", f"trace={CALLS}", "-e", "signal=none"]
-    return [*namespace, "strace", *options, "-o", str(log)]
+    shown = ["-e", f"trace={CALLS}", "-e", "signal=none", "-s", "256"]
+    return [*namespace, "strace", "-f", "--seccomp-bpf", "-qq", *shown, "-o", str(log)]
 
 
 def _environment(home: str | Path | None, temporary: Path) -> Mapping[str, str]:
