@@ -206,7 +206,6 @@ def check_address(address: str | None) -> None:
 
 def _connect(ray: Any, address: str | None) -> None:
     check_address(address)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster that is started here reports to nobody
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # results that nobody fetches since another one failed
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
