@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -179,10 +180,28 @@ def check_list(values: object, need: str) -> None:
         raise InputError(f"{need}; given: {_shown(values)}")
 
 
+def is_whole(value: object) -> bool:
+    """Return whether a value is a whole number; True is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Raise InputError for what is no whole number, or one below `least`."""
-    if not isinstance(value, Integral) or value < least:
+    if not is_whole(value) or value < least:  # type: ignore[operator]
         raise InputError(f"{name} is {_shown(value)}; give a whole number, {least} or more")
+
+
+def check_number(name: str, value: object, need: str, least: float = -math.inf, most: float = math.inf) -> None:
+    """Raise InputError, which says what is needed, for what is no finite number from `least` to `most`."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]
+        raise InputError(f"{name} is {_shown(value)}; {need}")
+
+
+def check_minimum(value: object) -> None:
+    """Raise InputError for what is no lowest score of a search."""
+    if value is not None:
+        check_number("minimum_score", value, "give a number, or None for no minimum")
 
 
 def _shown(value: object) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import functools
 import json
+import math
 import os
 import re
 import sys
@@ -33,6 +34,14 @@ class Command(TyperCommand):
                 each: Any = parameter
                 each.metavar = each.metavar or each.name.upper()
                 each.display_type_rich = lambda ctx: None  # noqa: ARG005
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb, unless an option is a number without end or none at all."""
+        for parameter in self.params:
+            value = ctx.params.get(parameter.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(f"{parameter.opts[-1]} is {value}; give a finite number")
+        return super().invoke(ctx)
 
 
 P = ParamSpec("P")

@@ -170,6 +170,7 @@ class Index(Searcher):
 
     def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
         """Yield positions, from `first` on, and their replies."""
+        check_count("first", first, 0)
         for segment, rows in zip(self._segments, self._rows, strict=True):
             for row in range(segment.record.count):
                 if segment.position(row) >= first and (rows.deleted is None or not rows.deleted[row]):
@@ -177,7 +178,7 @@ class Index(Searcher):
 
     def vectors(self, positions: Iterable[int]) -> FloatArray:
         """Return the vectors of the replies at some positions, float32 (n, d)."""
-        rows = [self._row(position) for position in positions]
+        rows = [self._row(position) for position in self._known(positions)]
         return np.stack(rows) if rows else np.zeros((0, self.manifest.size), np.float32)
 
     def facts(self) -> Mapping[str, object]:
@@ -211,16 +212,8 @@ class Index(Searcher):
         Raises:
             InputError: there is no reply at one of them, or the index was changed by somebody else since it was opened.
         """
-        if not isinstance(positions, Iterable):
-            raise InputError(f"give a list of positions; given: {positions!r}")
-        given = list(positions)
-        for position in given:
-            check_count("a position", position, 0)
-        chosen = np.unique(np.array(given, dtype=np.int64))
         with self._change():
-            if len(strange := chosen[(chosen < 0) | (chosen >= self.manifest.end)]):
-                last = self.manifest.end - 1
-                raise InputError(f"{self.folder} has no reply {strange[0]}; its positions go from 0 to {last}")
+            chosen = np.unique(np.array(self._known(positions), dtype=np.int64))
             if len(gone := np.intersect1d(chosen, self.manifest.gone())):
                 raise InputError(f"reply {gone[0]} of {self.folder} was deleted before")
             manifest = self.manifest.without(chosen)
@@ -319,6 +312,18 @@ class Index(Searcher):
             lines = (pair for segment, gone in parts for pair in zip(segment.lines(), gone, strict=True))
             self._word_index = WordIndex(None if gone else line.text for line, gone in lines)
         return self._word_index
+
+    def _known(self, positions: Iterable[int]) -> list[int]:
+        """Return positions as a list; one that no reply ever had is an InputError."""
+        if not isinstance(positions, Iterable):
+            raise InputError(f"give a list of positions; given: {positions!r}")
+        known = list(positions)
+        for position in known:
+            check_count("a position", position, 0)
+            if position >= self.manifest.end:
+                last = self.manifest.end - 1
+                raise InputError(f"{self.folder} has no reply {position}; its positions go from 0 to {last}")
+        return known
 
     def _row(self, position: int) -> FloatArray:
         """Return the vector of the reply at a position."""

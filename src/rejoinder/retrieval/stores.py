@@ -147,6 +147,7 @@ class Store(Searcher):
 
     def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
         """Yield positions, from `first` on, and their replies."""
+        check_count("first", first, 0)
         if not self.manifest.size:
             return
         options = {"filter": f"position >= {first} and {self._there()}", "output_fields": ["position", "line"]}
