@@ -261,7 +261,7 @@ def cosine_scores(
     scores = np.zeros(lists.shape, dtype=np.float32)
     if not scores.size:
         return scores
-    responses = encoder.encode_responses(lists.texts)
+    responses = check_vectors(encoder.encode_responses(lists.texts), "response", len(lists.texts))
     vectors = encode_queries(encoder, read_contexts(contexts))
     for rows, columns in lists.groups:
         own = responses[columns]
@@ -276,8 +276,26 @@ def cosine_scores(
 
 def encode_queries(encoder: Any, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
     """Encode conversations as what responses are scored by: by its `encode_queries`, else `encode_contexts`."""
-    vectors: FloatArray | ContextVectors = getattr(encoder, "encode_queries", encoder.encode_contexts)(contexts)
+    vectors: object = getattr(encoder, "encode_queries", encoder.encode_contexts)(contexts)
+    if not isinstance(vectors, ContextVectors):
+        return check_vectors(vectors, "context", len(contexts))
+    check_vectors(vectors.vectors, "context", len(contexts))
     return vectors
+
+
+def check_vectors(vectors: object, what: str, count: int | None = None) -> FloatArray:
+    """Return a model's vectors of `count` texts or conversations in float32; anything else is an InputError."""
+    try:
+        numbers = np.asarray(vectors)
+    except ValueError as error:  # rows of different lengths
+        wrong = f"the model gives encodings that are no array ({error})"
+        raise InputError(f"{wrong}; one vector per {what} is needed") from None
+    if numbers.dtype.kind not in "fiu" or not numbers.ndim:
+        kind = f"{type(vectors).__name__} of {numbers.dtype}"
+        raise InputError(f"the model gives encodings as {kind}; numbers are needed, one vector per {what}")
+    if count is not None and len(numbers) != count:
+        raise InputError(f"the model gives {len(numbers):,} vectors where {count:,} are needed, one per {what}")
+    return np.ascontiguousarray(numbers, dtype=np.float32)
 
 
 def attended(products: npt.NDArray[Any], sharpness: float = 1.0) -> npt.NDArray[Any]:

@@ -68,8 +68,8 @@ def score_lists(ranker: Ranker, contexts: Sequence[Context], lists: Sequence[Seq
     scores = [np.zeros(0, dtype=np.float32)] * len(lists)
     for size in {len(texts) for texts in lists if texts}:  # a ranker takes lists of one length
         rows = [row for row, texts in enumerate(lists) if len(texts) == size]
-        own = ranker.score([contexts[row] for row in rows], [lists[row] for row in rows])
-        if own.shape != (len(rows), size) or not np.isfinite(own).all():
+        own = np.asarray(ranker.score([contexts[row] for row in rows], [lists[row] for row in rows]))
+        if own.shape != (len(rows), size) or own.dtype.kind not in "fiu" or not np.isfinite(own).all():
             raise InputError("the model gives no score for some replies; its training may have diverged")
         for row, values in zip(rows, own, strict=True):
             scores[row] = values

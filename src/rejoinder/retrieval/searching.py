@@ -24,6 +24,7 @@ from rejoinder.ranker import (
     check_count,
     check_minimum,
     check_number,
+    check_vectors,
     encode_queries,
 )
 from rejoinder.retrieval.choice import Reply, diverse, newest, on_subject, remembering, said_before, without_copies
@@ -174,6 +175,8 @@ class Searcher(Described):
         check_number("hybrid", hybrid, f"the weight of BM25 is a number from 0 to {HEAVIEST:,}", 0, HEAVIEST)
         check_count("k", k)
         check_minimum(minimum_score)
+        if not isinstance(queries, ContextVectors):
+            queries = check_vectors(queries, "context")
         said = [frozenset[str]()] * len(queries) if said is None else said
         selection = self._passing(where)
         if not selection.most:

@@ -15,7 +15,7 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, parse_json
-from rejoinder.ranker import Context, ContextVectors, FloatArray
+from rejoinder.ranker import Context, ContextVectors, FloatArray, check_vectors
 from rejoinder.retrieval.manifest import Manifest, Positions, read_runs
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Array, Flags
@@ -51,14 +51,19 @@ def has_unit_vectors(encoder: ResponseEncoder | None) -> bool:
     return bool(getattr(encoder, "unit_length", True))
 
 
-def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) -> FloatArray:
+def check_rows(
+    vectors: Array, what: str, first: int = 0, *, count: int | None = None, size: int = 0, unit: bool = True
+) -> FloatArray:
     """Return vectors as (n, d) float32 after checking their lengths: 1 or 0 if `unit`, else finite.
 
-    The error names the first row that cannot be used by `what` and its number, counted from `first`.
+    n is `count` and d the `size`, if these are known. The error names the first row that cannot be used by `what` and
+    its number, counted from `first`.
     """
-    rows = np.ascontiguousarray(vectors, dtype=np.float32)
-    if rows.ndim != 2:
+    rows = check_vectors(vectors, what, count)
+    if rows.ndim != 2 or (len(rows) and not rows.shape[1]):
         raise InputError(f"the model gives encodings of shape {rows.shape}; an index holds one vector per {what}")
+    if size not in (0, rows.shape[1]):
+        raise InputError(f"vectors of size {rows.shape[1]}; those of the index have {size}")
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
     near_one = np.abs(lengths - 1) < _LONGEST_UNIT - 1
     good = (lengths == 0) | near_one if unit else np.isfinite(lengths)

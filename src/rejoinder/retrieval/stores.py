@@ -205,7 +205,8 @@ class Store(Searcher):
         encoder, record, size = self._model(), self.record, self.manifest.size
         digest = hashlib.sha256(record.digest.encode())
         for lines, encoded in encoded_batches(replies, record.end, encoder, batch, engine):
-            vectors = check_rows(encoded, "reply", record.end, unit=has_unit_vectors(encoder))
+            unit = has_unit_vectors(encoder)
+            vectors = check_rows(encoded, "reply", record.end, count=len(lines), size=size, unit=unit)
             if not size:
                 size = vectors.shape[1]
                 self._create(size)

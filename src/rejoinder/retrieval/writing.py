@@ -131,8 +131,6 @@ def _write(
     name = _free_name(folder, f"segment-{manifest.end:012d}")
     with atomic_folder(folder / name, None) as part:
         record, size = _write_segment(part, name, batches, manifest, unit=unit, holes=holes, progress=progress)
-    if manifest.size not in (0, size):
-        raise InputError(f"vectors of size {size}; those of the index have {manifest.size}")
     return replace(manifest, size=size, segments=(*manifest.segments, record), same_as="")
 
 
@@ -151,7 +149,7 @@ def _write_segment(
         files = {file: stack.enter_context((folder / file).open("wb")) for file in (REPLIES, OFFSETS, VECTORS)}
         files[OFFSETS].write(np.zeros(1, dtype="<i8").tobytes())
         for lines, encoded in batches:
-            vectors = check_rows(encoded, "reply", first + count, unit=unit)
+            vectors = check_rows(encoded, "reply", first + count, count=len(lines), size=size, unit=unit)
             ends = end + np.cumsum([len(line) for line in lines], dtype="<i8")
             files[REPLIES].writelines(lines)
             files[OFFSETS].write(ends.tobytes())
