@@ -64,6 +64,15 @@ def test_vectors_are_of_replies_that_are_there(index):
         index.vectors([3, 12])
 
 
+def test_there_is_no_vector_of_what_was_deleted(tmp_path):
+    index = Index.build(HashEncoder(), TEXTS, tmp_path / "index")
+    index.delete([3])
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"reply 3 of .* was deleted before"):
+            index.vectors([2, 3])
+        index.compact()
+
+
 @pytest.mark.parametrize("value", [*NO_NUMBERS, -0.1, 1.1])
 def test_a_confidence_is_a_probability(index, value):
     weights = {"score_weight": 1.0, "gap_weight": 1.0, "intercept": 0.0}

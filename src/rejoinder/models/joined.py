@@ -15,6 +15,7 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 
 from rejoinder.errors import InputError
+from rejoinder.models.bundled import PARTS as PARTS
 from rejoinder.models.encoder import Encoder
 from rejoinder.progress import Advance
 from rejoinder.ranker import (
@@ -31,7 +32,6 @@ from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.views import Described
 
 KIND = "joined"
-PARTS = ("first", "second")  # the folders of the parts in that of the joined model
 CARD = """\
 # {first} and {second}
 

@@ -33,7 +33,15 @@ from rejoinder.ranker import FloatArray, check_count
 from rejoinder.retrieval.approximate import CARE
 from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import DATABASE, FOLDER, Index, check_target
-from rejoinder.retrieval.manifest import Manifest, Positions, StoreRecord, model_record, read_manifest, write_runs
+from rejoinder.retrieval.manifest import (
+    Manifest,
+    Positions,
+    StoreRecord,
+    model_record,
+    read_manifest,
+    read_runs,
+    write_runs,
+)
 from rejoinder.retrieval.nomination import LINKS, NOMINATED
 from rejoinder.retrieval.opening import check_encoder, check_model
 from rejoinder.retrieval.reading import Candidate
@@ -250,7 +258,7 @@ class Store(Searcher):
 
     def _there(self) -> str:
         """Return the condition that a row is one of this index."""
-        gone = self.manifest.gone().tolist()
+        gone = read_runs(self.manifest.deleted).tolist()
         return f"position < {self.record.end}" + (f" and position not in {gone}" if gone else "")
 
     def _count(self, condition: str) -> int:
@@ -269,7 +277,7 @@ class Store(Searcher):
         """Remove the rows of what was deleted, and those of additions that were not finished."""
         if not self.manifest.size:
             return
-        if gone := self.manifest.gone().tolist():
+        if gone := read_runs(self.manifest.deleted).tolist():
             self._ask("delete", ids=gone)
         self._ask("delete", filter=f"position >= {self.record.end}")
         if self.manifest.deleted:
