@@ -7,16 +7,19 @@ file of weights, beside them.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
 from rejoinder.arrays import by_length, take
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import Kind, file_digest, is_altered, parse_json
+from rejoinder.files import Kind, file_digest, is_altered, is_plain, parse_json
 from rejoinder.models import bundled
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.texts import Side, TextEncoder
@@ -38,6 +41,22 @@ ONNX_FOLDER = Kind(
 CHUNK_TOKENS = 1024  # tokens computed at once: texts of about one length, so that little of it is padding
 
 
+Size = Annotated[int, msgspec.Meta(ge=1, le=2**20)]
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """What onnx.json has to say; it may say more."""
+
+    model: str
+    files: dict[str, str]
+    size: Size
+    reduction_size: Size
+    max_length: Size
+    history: HistoryText | None
+    subject_threshold: Annotated[float, msgspec.Meta(ge=-1, le=1)] = 0.0
+
+
 def locate(name: str | Path) -> Path:
     """Return the folder of this name: a folder, or that of a model with a name."""
     return bundled.weights(str(name)).folder or Path(name) if bundled.is_name(name) else Path(name)
@@ -57,6 +76,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path} has format {written}, and this version reads {FORMAT}: export the model again")
     if is_altered(manifest):
         raise InputError(f"{path} was altered after it was written; copy the folder again")
+    try:
+        msgspec.convert(manifest, _Manifest)
+        if not all(map(is_plain, manifest["files"])):
+            raise ValueError("files of another folder")
+    except ValueError as error:
+        raise InputError(f"{path} is damaged ({error}); copy the folder again") from None
     for name, digest in manifest["files"].items():
         if not (folder / name).is_file() or file_digest(folder / name) != digest:
             raise InputError(f"{folder / name} is missing, or not what was written; copy the folder again")
@@ -74,8 +99,26 @@ def open_program(path: Path, threads: int | None = None) -> Callable[..., list[A
     options.intra_op_num_threads = threads or (int(given) if given.isdigit() else 0)
     # The threads of one file's session would otherwise keep a core busy while another one's compute.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda **given: session.run(None, given)
+    with _known(path):
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def run(**given: Any) -> list[Any]:
+        with _known(path):
+            return list(session.run(None, given))
+
+    return run
+
+
+@contextlib.contextmanager
+def _known(path: Path) -> Iterator[None]:
+    """Turn what onnxruntime says of a file that it cannot compute into an InputError; its classes have no base."""
+    try:
+        yield
+    except Exception as error:
+        if "onnxruntime" not in type(error).__module__ and not isinstance(error, ValueError):
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise InputError(f"{path} cannot be computed ({reason}); copy the folder again") from error
 
 
 class OnnxEncoder(TextEncoder):
@@ -111,7 +154,7 @@ class OnnxEncoder(TextEncoder):
     def history(self) -> HistoryText | None:
         """How earlier messages are read; None: the newest one alone."""
         given = self.manifest["history"]
-        return None if given is None else HistoryText(**given)
+        return None if given is None else msgspec.convert(given, HistoryText)
 
     @property
     def size(self) -> int:
@@ -127,14 +170,24 @@ class OnnxEncoder(TextEncoder):
             mask = np.arange(max(1, counts.max())) < counts[:, None]  # (n, L), True where a token is
             padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
             padded[mask] = chosen
-            [found] = self._programs[TRUNK](ids=padded, mask=mask)
+            found = self._run(TRUNK, len(rows), self.manifest["reduction_size"], ids=padded, mask=mask)
             if side != "reduction":
-                [found] = self._programs[f"{side}.onnx"](reduction=found)
+                found = self._run(f"{side}.onnx", len(rows), size, reduction=found)
             vectors[rows] = found
             if advance is not None:
                 advance(len(rows))
         return vectors
 
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
-        [combined] = self._programs[COMBINED](context=x, history=z)
-        return combined
+        return self._run(COMBINED, len(x), self.size, context=x, history=z)
+
+    def _run(self, name: str, rows: int, size: int, **given: Any) -> FloatArray:
+        """Compute a file; one that is not there, or gives something else, is an InputError."""
+        path = self.folder / name
+        if name not in self._programs:
+            raise InputError(f"{path} is not in {MANIFEST}; export the model again")
+        found = self._programs[name](**given)
+        if len(found) != 1 or np.shape(found[0]) != (rows, size):
+            shapes = ", ".join(str(np.shape(each)) for each in found)
+            raise InputError(f"{path} gives {shapes} where {(rows, size)} is needed; copy the folder again")
+        return np.asarray(found[0], dtype=np.float32)
