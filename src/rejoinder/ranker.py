@@ -150,13 +150,13 @@ def is_call(message: object) -> bool:
 
 def join_turns(messages: Iterable[tuple[str | None, str]]) -> list[tuple[str | None, str]]:
     """Join what one role says in several messages, one after the other, by a space; those without a role stay apart."""
-    turns: list[tuple[str | None, str]] = []
+    turns: list[tuple[str | None, list[str]]] = []
     for role, text in messages:
         if turns and role is not None and turns[-1][0] == role:
-            turns[-1] = role, f"{turns[-1][1]} {text}"
+            turns[-1][1].append(text)
         else:
-            turns.append((role, text))
-    return turns
+            turns.append((role, [text]))
+    return [(role, " ".join(texts)) for role, texts in turns]
 
 
 def is_persona(message: str) -> bool:
