@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 from typer.core import TyperCommand
 
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.progress import note, printable
+from rejoinder.progress import escaped, note, printable
 
 
 class Command(TyperCommand):
@@ -111,6 +111,7 @@ def emit(result: Mapping[str, Any], as_json: bool, human: Callable[[Mapping[str,
     if as_json:
         ascii_only = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") != "utf8"
         text = json.dumps(result, ensure_ascii=ascii_only, default=_plain)
+        text = escaped(text)
     else:
         text = printable(human(result))
     print(text, flush=True)
