@@ -47,8 +47,8 @@ def parse_records(
     for number, record in records:
         reading.lines += 1
         try:
-            made = parse(number, record)
-            found = made if isinstance(made, Dialogue) else list(made)
+            made: Any = parse(number, record)
+            found: Iterable[T] = made if isinstance(made, Dialogue) else list(made)
         except BadRecordError as error:
             reading.bad_line(path, number, str(error))
         else:
