@@ -10,11 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from rejoinder.arrays import by_length, take
@@ -38,23 +37,8 @@ ONNX_FOLDER = Kind(
     lambda manifest: manifest.get("kind", KIND) == KIND and manifest["files"] and manifest["model"],
     (MANIFEST, "*.onnx", "model.safetensors", "config.json", VOCABULARY, CARD),
 )
+LARGEST = 1 << 20  # size of a vector, or length of a text, that an export may name
 CHUNK_TOKENS = 1024  # tokens computed at once: texts of about one length, so that little of it is padding
-
-
-Size = Annotated[int, msgspec.Meta(ge=1, le=2**20)]
-
-
-@dataclass(frozen=True)
-class _Manifest:
-    """What onnx.json has to say; it may say more."""
-
-    model: str
-    files: dict[str, str]
-    size: Size
-    reduction_size: Size
-    max_length: Size
-    history: HistoryText | None
-    subject_threshold: Annotated[float, msgspec.Meta(ge=-1, le=1)] = 0.0
 
 
 def locate(name: str | Path) -> Path:
@@ -77,15 +61,28 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if is_altered(manifest):
         raise InputError(f"{path} was altered after it was written; copy the folder again")
     try:
-        msgspec.convert(manifest, _Manifest)
-        if not all(map(is_plain, manifest["files"])):
-            raise ValueError("files of another folder")
-    except ValueError as error:
+        _check(manifest)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged ({error}); copy the folder again") from None
     for name, digest in manifest["files"].items():
         if not (folder / name).is_file() or file_digest(folder / name) != digest:
             raise InputError(f"{folder / name} is missing, or not what was written; copy the folder again")
     return dict(manifest)
+
+
+def _check(manifest: Mapping[str, Any]) -> None:
+    """Raise an error of Python's for what no export writes."""
+    for name in ("size", "reduction_size", "max_length"):
+        if type(manifest[name]) is not int or not 1 <= manifest[name] <= LARGEST:
+            raise ValueError(f"{name} is {manifest[name]!r}")
+    if not -1 <= manifest.get("subject_threshold", 0.0) <= 1:
+        raise ValueError("subject_threshold is no cosine")
+    if not isinstance(manifest["model"], str) or not all(map(is_plain, manifest["files"])):
+        raise ValueError("model is no fingerprint, or files are in another folder")
+    if (history := manifest["history"]) is not None:
+        for name, value in asdict(HistoryText()).items():
+            if type(asdict(HistoryText(**history))[name]) not in (type(value), int):
+                raise ValueError(f"history.{name} is {history[name]!r}")
 
 
 def open_program(path: Path, threads: int | None = None) -> Callable[..., list[Any]]:
@@ -154,7 +151,7 @@ class OnnxEncoder(TextEncoder):
     def history(self) -> HistoryText | None:
         """How earlier messages are read; None: the newest one alone."""
         given = self.manifest["history"]
-        return None if given is None else msgspec.convert(given, HistoryText)
+        return None if given is None else HistoryText(**given)
 
     @property
     def size(self) -> int:
