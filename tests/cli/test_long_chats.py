@@ -1,16 +1,24 @@
 """`rejoinder chat`, however long a conversation becomes."""
 
+import json
+from pathlib import Path
+
 from rejoinder.cli import retrieval as verbs
-from tests.cli.test_retrieval_verbs import models, replies  # noqa: F401 (fixtures)
+from tests.cli.test_retrieval_verbs import LINES, models  # noqa: F401 (a fixture)
 from tests.retrieval.conftest import HashEncoder
 
 
-def test_chat_does_the_same_work_for_each_line_of_a_long_conversation(command, replies, monkeypatch):
+def index(command):
+    Path("replies.jsonl").write_text("\n".join(map(json.dumps, LINES)))
+    assert command("index", "model", "replies.jsonl", "-o", "idx").code == 0
+
+
+def test_chat_does_the_same_work_for_each_line_of_a_long_conversation(command, monkeypatch):
     """Each line read the whole conversation again: 3,000 lines took 80 seconds."""
     lines = [f"message {i}" for i in range(60)]
     lines[3] = "your persona: i like trains"
     lines[40:40] = ["/back", "/back"]
-    assert command("index", "model", replies, "-o", "idx").code == 0
+    index(command)
     whole = command("chat", "idx", "--repeat", "--json", stdin="\n".join(lines)).json
     seen, read = [], HashEncoder.encode_contexts
 
@@ -26,9 +34,9 @@ def test_chat_does_the_same_work_for_each_line_of_a_long_conversation(command, r
     assert all("your persona: i like trains" in context for context in seen[3:])
 
 
-def test_chat_repeats_nothing_that_was_said_long_ago(command, replies, monkeypatch):
+def test_chat_repeats_nothing_that_was_said_long_ago(command, monkeypatch):
     monkeypatch.setattr(verbs, "RECENT", 1)
-    assert command("index", "model", replies, "-o", "idx").code == 0
+    index(command)
     lines = ["well then, hello there", "a b", "c d", "e f", "/back", "/back", "g h", "/reset", "i j"]
     turns = command("chat", "idx", "--json", "-k", "1", stdin="\n".join(lines[:4])).json["turns"]
     said = [turn["replies"][0]["text"] for turn in turns if turn["replies"]]
