@@ -64,7 +64,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         _check(manifest)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged ({error}); copy the folder again") from None
-    for name, digest in manifest["files"].items():
+    for name, digest in dict(manifest["files"]).items():
         if not (folder / name).is_file() or file_digest(folder / name) != digest:
             raise InputError(f"{folder / name} is missing, or not what was written; copy the folder again")
     return dict(manifest)
@@ -77,7 +77,7 @@ def _check(manifest: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} is {manifest[name]!r}")
     if not -1 <= manifest.get("subject_threshold", 0.0) <= 1:
         raise ValueError("subject_threshold is no cosine")
-    if not isinstance(manifest["model"], str) or not all(map(is_plain, manifest["files"])):
+    if not isinstance(manifest["model"], str) or not all(map(is_plain, dict(manifest["files"]))):
         raise ValueError("model is no fingerprint, or files are in another folder")
     if (history := manifest["history"]) is not None:
         for name, value in asdict(HistoryText()).items():
