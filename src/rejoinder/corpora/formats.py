@@ -40,11 +40,15 @@ class BadRecordError(ValueError):
 def parse_records(
     path: Path, reading: Reading, records: Iterable[tuple[int, R]], parse: Callable[[int, R], Iterable[T]]
 ) -> Generator[T]:
-    """Yield what `parse` makes of each numbered record, all of it or nothing; BadRecordError makes it a bad line."""
+    """Yield what `parse` makes of each numbered record, all of it or nothing; BadRecordError makes it a bad line.
+
+    A `Dialogue` is all there and need not be gone through before.
+    """
     for number, record in records:
         reading.lines += 1
         try:
-            found = list(parse(number, record))
+            made: Any = parse(number, record)
+            found: Iterable[T] = made if isinstance(made, Dialogue) else list(made)
         except BadRecordError as error:
             reading.bad_line(path, number, str(error))
         else:
@@ -70,6 +74,26 @@ def parse_object(line: str) -> dict[str, Any]:
     return record
 
 
+@dataclass(frozen=True, slots=True)
+class Dialogue(Sequence[Example]):
+    """The examples of a dialogue, each made when it is asked for: their contexts grow with the square of its length."""
+
+    spoken: Sequence[str]
+    responses: Sequence[tuple[int, int]]  # place among `spoken`, and in the name
+    name: str
+    thread: str
+    source: str
+    reading: Reading
+
+    def __len__(self) -> int:
+        return len(self.responses)
+
+    def __getitem__(self, number: Any) -> Any:
+        place, index = self.responses[number]
+        context = self.reading.newest(self.spoken[:place])
+        return Example(context, self.spoken[place], f"{self.name}:{index}", self.thread, self.source)
+
+
 def dialogue_examples(
     turns: Sequence[str],
     *,
@@ -79,7 +103,7 @@ def dialogue_examples(
     reading: Reading,
     first: int = 1,
     responses: Container[int] | None = None,
-) -> Iterator[Example]:
+) -> Dialogue:
     """Make an example of each turn from index `first` on: the turn is the response, those before it are the context.
 
     With `responses`, only of those whose index is in it. Blank turns are left out as if nobody had spoken. An example's
@@ -87,9 +111,12 @@ def dialogue_examples(
     """
     places = [index for index, turn in enumerate(turns) if turn.strip()]
     spoken = [turns[index] for index in places]
-    for count, index in enumerate(places):
-        if count > 0 and index >= first and (responses is None or index in responses):
-            yield Example(reading.newest(spoken[:count]), turns[index], f"{name}:{index}", thread, source)
+    chosen = [
+        (count, index)
+        for count, index in enumerate(places)
+        if count > 0 and index >= first and (responses is None or index in responses)
+    ]
+    return Dialogue(spoken, chosen, name, thread, source, reading)
 
 
 class Threads:
@@ -163,7 +190,7 @@ def read_jsonl(
     path, reading, threads = Path(path), reading or Reading(), Threads()
     source = strip_compression(path).stem
 
-    def parse(number: int, line: str) -> Iterator[Example]:
+    def parse(number: int, line: str) -> Sequence[Example]:
         return record_examples(parse_object(line), f"{source}:{number}", source, reading, threads, settings.responds)
 
     return settings.finish(parse_lines(path, reading, parse), reading)
@@ -176,7 +203,7 @@ def read_csv(
     path, reading, threads = Path(path), reading or Reading(), Threads()
     source, columns = strip_compression(path).stem, ["context", "response"]
 
-    def parse(number: int, row: list[str]) -> Iterator[Example]:
+    def parse(number: int, row: list[str]) -> Sequence[Example]:
         if len(row) != len(columns):
             advice = "put texts with commas in double quotes"
             raise BadRecordError(f"{len(row)} columns instead of {len(columns)}; {advice}")
@@ -230,15 +257,14 @@ def record_examples(
     reading: Reading,
     threads: Threads,
     responds: Callable[[str], bool] = ChatSettings().responds,
-) -> Iterator[Example]:
+) -> Sequence[Example]:
     """Make the examples of a record in any form but the FAQ's, or raise BadRecordError."""
     name = text_of(record.get("id") or name, "id")
     source = text_of(record.get("source") or source, "source")
     if "turns" not in record and "messages" not in record:
         if "context" not in record:
             raise BadRecordError(f"no context and response, turns, or messages; {_fields(record)}")
-        yield _pair(record, name, source, reading)
-        return
+        return [_pair(record, name, source, reading)]
     responses = None
     if "turns" in record:
         turns = _texts(record["turns"], "turns")
@@ -252,9 +278,8 @@ def record_examples(
     found = dialogue_examples(
         turns, name=name, thread=thread, source=source, reading=reading, first=first, responses=responses
     )
-    examples = list(found)
-    reading.without_reply += not examples
-    yield from examples
+    reading.without_reply += not found
+    return found
 
 
 def spoken_turns(record: Mapping[str, Any]) -> tuple[list[str], int]:

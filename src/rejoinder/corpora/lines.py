@@ -34,6 +34,8 @@ COMPRESSIONS: dict[str, Callable[[], Any]] = {  # endings of compressed files, w
 
 _BUFFER = 1 << 18
 _PIECE, _SMALL_PIECE = 1 << 15, 64
+MOST_TIMES, FREE_BYTES = 200, 1 << 24
+"""A file that decompresses to more than so many times its size is refused, once it has given so many bytes."""
 _MUCH = 1 << 20  # a piece that decompresses to more than this is followed by a small one
 _AGAIN, _NO_LINE = "copy or download it again", "it should hold at least one line of text"
 _MAGIC = {b"\x28\xb5\x2f\xfd": ".zst", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"PAR1": ".parquet"}
@@ -296,6 +298,7 @@ class _Decompressed(io.RawIOBase):
         """Decompress one stream after the other, none of them giving nothing."""
         begin = COMPRESSIONS[self._path.suffix.lower()]
         place = 0  # bytes of the file that are decompressed
+        given = 0
         rest = self._source.read(_PIECE)
         while rest:
             start, decoder, size = place, begin(), _SMALL_PIECE
@@ -308,6 +311,10 @@ class _Decompressed(io.RawIOBase):
                 place += len(piece)
                 content = self._decode(decoder, piece, start, place)
                 size = _SMALL_PIECE if len(content) > _MUCH else min(_PIECE, 2 * size)
+                given += len(content)
+                if given > max(FREE_BYTES, MOST_TIMES * place):
+                    much = f"decompresses to more than {MOST_TIMES} times its size"
+                    raise InputError(f"{self._path} {much}; if it is meant to, decompress it first")
                 if content:
                     yield content
             rest = decoder.unused_data + rest

@@ -25,6 +25,7 @@ from rejoinder.intents.refusal import Rejection
 from rejoinder.models.export import onnx_folder, write_program
 from rejoinder.models.onnx import INTENTS
 from rejoinder.models.persistence import folder_bytes
+from rejoinder.models.quantization import check_header
 from rejoinder.retrieval.manifest import ModelRecord, model_record
 from rejoinder.settings import validate
 
@@ -82,6 +83,7 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
     try:
         if config["files"][WEIGHTS] != file_digest(weights):
             raise InputError(f"{folder}: {WEIGHTS} was altered or cut short after it was saved; copy it again")
+        check_header(weights)
         tensors = load_file(weights)
         centroids = Centroids(tensors.pop("centroids.mean").numpy(), tensors.pop("centroids.directions").numpy())
         head = head_from(tensors)

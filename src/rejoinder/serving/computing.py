@@ -47,6 +47,8 @@ class Computing:
     def open(self, _: Sequence[Job]) -> list[Any]:
         """Open index and models, beside those that go on answering until the new ones are there."""
         self._answers = self.sources.open()
+        gc.unfreeze()  # what was frozen the last time, and has just been replaced, goes
+        gc.collect()
         gc.freeze()  # models stay: looking through them for garbage would hold requests up
         return []
 
