@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.example import Example, Split, content_thread, thread_share
+from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
+from rejoinder.corpora.example import Example, content_thread
 from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, open_lines, strip_compression
 from rejoinder.corpora.personal import redact_example
 from rejoinder.errors import InputError
@@ -397,21 +397,12 @@ def _shown(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class FaqSettings(OwnSettings):
+class FaqSettings(Shares, OwnSettings):
     """What is held out."""
 
     thread: Literal["question", "answer"] = "question"
     """`question`: the ways to ask for one answer may fall into different parts, so that a test asks new words for a
     known question; `answer`: they stay together, so that a test asks for answers that were never seen."""
-    valid_share: float = 0.02
-    """Share of the threads that are for validation."""
-    test_share: float = 0.1
-    """Share of the threads that are for testing."""
-
-    def __post_init__(self) -> None:
-        if not (self.valid_share >= 0 and self.test_share >= 0 and self.valid_share + self.test_share < 1):
-            wanted = "must be 0 or more and leave something for training"
-            raise InputError(f"valid_share and test_share {wanted}, not {self.valid_share} and {self.test_share}")
 
 
 def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Example]:
@@ -427,14 +418,6 @@ def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Ex
     for example in settings.finish(found, reading):
         thread = content_thread([example.context[-1] if settings.thread == "question" else example.response])
         yield replace(example, thread=thread, source="faq")
-
-
-def split_faq(thread: str, settings: FaqSettings) -> Split:
-    """Return the part of a thread: as `split_of`, with the shares of the settings."""
-    left = 1 - thread_share(thread)
-    if left < settings.test_share:
-        return "test"
-    return "valid" if left < settings.test_share + settings.valid_share else "train"
 
 
 def _questions(record: Mapping[str, Any]) -> tuple[list[str], str]:
@@ -478,6 +461,6 @@ FAQ = replace(
     title="Your own questions with their answers, several questions an answer.",
     reads="*.csv with the columns question and answer, or *.jsonl with question (or questions) and answer",
     read=read_faq,
-    split=split_faq,
+    split=split_by_shares,
     settings=FaqSettings,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,6 +53,8 @@ class SystemRow:
         Name | dict[str, str]
     )  # as for `rejoinder evaluate`, or one for each column that has it, by the column's key
     make: str = ""  # the command that makes the ranker, for the table's notes
+    settings: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """What that command sets besides, as `--set` takes it, by the key of a column."""
     skip: tuple[str, ...] = ()  # keys of columns that have no such system
     group: str = ""  # systems of one group have one colour in the chart
     left_on: str = ""  # key of the column whose data the models of the other columns are ranked on too (ACL19, Table 3)
@@ -60,6 +63,11 @@ class SystemRow:
         """Return what ranks a column; None if that has no such system."""
         chosen = self.ranker if isinstance(self.ranker, str) else self.ranker.get(column)
         return None if chosen is None or column in self.skip else _filled(chosen, column, data)
+
+    def command_for(self, column: str, data: str) -> str:
+        """Return what makes the ranker of a column; empty if the plan does not say."""
+        options = (f" --set {shlex.quote(setting)}" for setting in self.settings.get(column, ()))
+        return _filled(self.make, column, data) + "".join(options)
 
 
 @section
@@ -112,7 +120,10 @@ class TablePlan:
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise ValueError(f"two rows or columns are called {twice!r}; give each its own name")
         for key, row in self.row.items():
-            named = [*row.skip, *(row.ranker if isinstance(row.ranker, dict) else ()), *filter(None, [row.left_on])]
+            if row.settings and not row.make:
+                raise ValueError(f"row.{key} has settings, but no command that they belong to; give make")
+            own = row.ranker if isinstance(row.ranker, dict) else ()
+            named = [*row.skip, *row.settings, *own, *filter(None, [row.left_on])]
             if wrong := [column for column in named if column not in self.column]:
                 raise ValueError(f"row.{key} names the column '{wrong[0]}'; the columns are {', '.join(self.column)}")
 
@@ -283,7 +294,7 @@ class Measurement:
             # One that is there may be damaged, or of another kind; making it anew may not help.
             if Path(place).exists() or not row.make or isinstance(error, MissingExtraError):
                 raise
-            raise InputError(f"no {name}; `{_filled(row.make, key, column.path)}`") from error
+            raise InputError(f"no {name}; `{row.command_for(key, column.path)}`") from error
 
     def _cell(self, name: str, identity: str, column: DataColumn, task: RankingTask) -> Cell:
         key = hashlib.sha256(json.dumps([FORMAT, identity, task.fingerprint, column.seed]).encode()).hexdigest()
