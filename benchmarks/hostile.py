@@ -205,14 +205,20 @@ def posting(path: str, make: Callable[[int], bytes], most: int) -> Attack:
     return attack
 
 
-def half_sent(port: int, _size: int) -> None:
-    """Open connections that send half a request, and leave."""
-    head = f"POST /v1/replies HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: 60000\r\n\r\n"
-    with contextlib.ExitStack() as stack:
-        for _ in range(50):
-            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-            connection.sendall(head.encode() + b"x" * 50_000)
-        time.sleep(0.5)
+def half_sent(path: str, length: int) -> Attack:
+    """Open connections that send a request but for its last byte, and leave."""
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\n{JSON}content-length: {length}\r\n\r\n"
+    sent = head.encode() + b" " * (length - 1)
+
+    def attack(port: int, _size: int) -> None:
+        with contextlib.ExitStack() as stack:
+            for _ in range(50):
+                connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                with contextlib.suppress(ConnectionError):
+                    connection.sendall(sent)
+            time.sleep(0.5)
+
+    return attack
 
 
 def reload_from_a_page(port: int, _size: int) -> None:
@@ -244,7 +250,8 @@ ATTACKS: dict[str, Attack] = {
     "headers without end": endlessly(HEAD, "a: b\r\n"),
     "a header without end": endlessly(f"{HEAD}a: ", "b"),
     "trailers without end": endlessly(CHUNKED, "a: b\r\n"),
-    "half-sent requests": half_sent,
+    "half-sent conversations": half_sent("/v1/replies", 60_000),
+    "half-sent in bulk": half_sent("/v1/embeddings", 2_000_000),
     "deep nesting": posting("/v1/replies", deep, BULK),
     "unknown keys": posting("/v1/replies", many('{"messages":["a"],', '"{}":0', "}"), BULK),
     "unknown keys in bulk": posting("/v1/embeddings", many('{"input":"a",', '"{}":0', "}"), 2_000_000),

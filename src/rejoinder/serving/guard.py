@@ -24,6 +24,7 @@ from rejoinder.errors import InputError
 READ_KEY, WRITE_KEY = "REJOINDER_READ_KEY", "REJOINDER_WRITE_KEY"
 SHORTEST_KEY = 16  # characters
 MOST_BYTES = 64 << 10  # of a body, unless its address takes more
+MOST_TOGETHER = 32 << 20  # of all bodies that are larger than that, until they are answered
 WATCHED = 0.1  # seconds after which it is watched whether the client is still there
 OPEN = {"/", "/health", "/ready", "/openapi.json"}
 LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d*)?", re.IGNORECASE)
@@ -119,14 +120,26 @@ class _TooLargeError(Exception):
     """A body is larger than its address takes."""
 
 
+class _CrowdedError(Exception):
+    """The large bodies of all requests are larger than the server takes together."""
+
+
+@dataclass
+class _Received:
+    """Bytes of the large bodies that are not answered yet."""
+
+    bytes: int = 0
+
+
 class _Client:
     """Whoever sends a request: cancels this task when it goes away while a long answer is computed."""
 
-    def __init__(self, receive: Receive, exchange: Exchange, *, sent: bool, most: int) -> None:
+    def __init__(self, receive: Receive, exchange: Exchange, together: _Received, *, sent: bool, most: int) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self.task, self.sent, self.gone, self.bytes = task, sent, False, 0
         self._receive, self._exchange, self._most = receive, exchange, most
+        self._together, self._counted = together, 0
         self._watcher: asyncio.Task[None] | None = None
         # Most answers are there sooner: they need no second task.
         self._timer = loop.call_later(WATCHED, self._watch)
@@ -143,10 +156,16 @@ class _Client:
         self.bytes += len(message.get("body", b""))
         if self.bytes > self._most:
             raise _TooLargeError
+        if self.bytes > MOST_BYTES:  # a conversation is always taken
+            self._together.bytes += self.bytes - self._counted
+            self._counted = self.bytes
+            if self._together.bytes > MOST_TOGETHER:
+                raise _CrowdedError
         return message
 
     def close(self) -> None:
         """Stop watching."""
+        self._together.bytes -= self._counted
         self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
@@ -193,6 +212,7 @@ class Guard:
     ) -> None:
         self.app, self.keys, self.local, self.limits, self.seconds = app, keys, local, limits, seconds
         self.crowded, self.observe, self.log_texts = crowded, observe, log_texts
+        self._together = _Received()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -260,7 +280,7 @@ class Guard:
     async def _run(self, scope: Scope, receive: Receive, send: Send, exchange: Exchange) -> None:
         """Run the application within the time, and no longer than the client is there."""
         sent = scope["method"] in ("GET", "HEAD")
-        client = _Client(receive, exchange, sent=sent, most=self._most_bytes(scope))
+        client = _Client(receive, exchange, self._together, sent=sent, most=self._most_bytes(scope))
         try:
             async with asyncio.timeout(self.seconds):
                 await self.app(scope, client.receive, send)
@@ -269,6 +289,8 @@ class Guard:
             await self._late(send, exchange, *late)
         except _TooLargeError:
             await self._late(send, exchange, *self._too_large(scope))
+        except _CrowdedError:
+            await self._late(send, exchange, 503, "the server receives as much at once as it allows; try again")
         except asyncio.CancelledError:
             if not client.gone:
                 raise
