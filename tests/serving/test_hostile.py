@@ -104,14 +104,19 @@ def test_two_hosts_are_refused(server):
 
 
 def test_the_computing_process_is_started_again(tmp_path):
-    """As after a mapped file was truncated, which is a signal that nothing can catch."""
+    """As after a mapped file was truncated, which is a signal that nothing can catch; once the file is whole again."""
     hostile.build(hostile.REPLIES, str(tmp_path / "index"))
     with serving(tmp_path / "index") as (process, port):
         before = ask(port, "POST", "/v1/replies", {"messages": ["Hello!"], "k": 1})
         started = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         [computing] = [each for each in started if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
+        (tmp_path / "index").rename(tmp_path / "away")
         os.kill(int(computing), signal.SIGBUS)
         end = time.monotonic() + 60
+        for _ in range(3):
+            assert ask(port, "POST", "/v1/replies", {"messages": ["Hello!"], "k": 1})[0] == 503
+        assert ask(port, "GET", "/ready")[0] == 503
+        (tmp_path / "away").rename(tmp_path / "index")
         while (found := ask(port, "POST", "/v1/replies", {"messages": ["Hello!"], "k": 1})) != before:
             assert found[0] == 503
             assert time.monotonic() < end

@@ -7,6 +7,7 @@ import logging.config
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Literal, Self, TypeAlias, get_args
 
+from rejoinder.errors import InputError
 from rejoinder.memory import keep_memory
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.batching import Job, UnavailableError
@@ -160,7 +162,11 @@ def _serve(sources: Sources, pipes: dict[Method, Connection], reopen: bool) -> N
     logging.config.dictConfig(LOGGING)
     computing = Computing(sources)
     if reopen:
-        computing.open(())
+        try:
+            computing.open(())
+        except (InputError, OSError) as error:
+            logger.error("index and models cannot be opened again", extra={"fields": {"reason": str(error)}})
+            sys.exit(1)
     for method, pipe in pipes.items():
         if method != "write":
             threading.Thread(target=_answer, args=(computing, method, pipe), daemon=True).start()
