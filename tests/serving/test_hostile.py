@@ -124,3 +124,15 @@ def test_the_computing_process_is_started_again(tmp_path):
         assert ask(port, "GET", "/ready")[0] == 200
         assert ask(port, "POST", "/v1/candidates", {"candidates": ["New."]})[0] == 201
         assert process.poll() is None
+
+
+@pytest.mark.slow
+def test_the_benchmark_runs(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["hostile.py", "--seconds", "0.3", "--bytes", "100000", "--only", "deep nesting"])
+    written = {}
+    monkeypatch.setattr(hostile, "write_result", lambda name, result: written.update({name: result}))
+    hostile.main()
+    row = written["hostile"]["rows"]["deep nesting"]
+    assert row["answers"] > 0
+    assert row["wrong"] == 0
+    assert 0 < row["p50_ms"] <= row["p99_ms"]

@@ -23,6 +23,7 @@ else:  # an extra brings uvicorn; see `protocol`
 MOST_HEADER_BYTES = 32 << 10  # of a request line with its headers, and of trailers
 MOST_HEADERS = 100
 PART = 4 << 10  # bytes that are parsed at once: so many bytes of pipelined requests may wait as objects
+BODY_PART = 64 << 10  # within a body
 REST = 3.0  # seconds for the rest of a half-sent body after the signal to end
 
 
@@ -114,7 +115,7 @@ class Bounded(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End the body."""
-        self._progress = True
+        self._in_headers = self._progress = True
         super().on_message_complete()
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ class Bounded(HttpToolsProtocol):
     def _parse(self) -> None:
         data, start = self._unparsed, 0
         while start < len(data) and not self.pipeline and self.parser is not None and not self.transport.is_closing():
-            part = data[start : start + PART]
+            part = data[start : start + (PART if self._in_headers else BODY_PART)]
             start += len(part)
             self._progress = False
             super().data_received(part)
