@@ -19,6 +19,9 @@ from rejoinder.models.layers import Dropout, DropoutShare, check, norm_parameter
 from rejoinder.models.packing import Segment, TokenBatch
 from rejoinder.settings import Count, Natural
 
+FEW_TOKENS = 64  # tokens of a segment below which PyTorch's fused attention is the fastest in bfloat16, too
+SCORES_AT_ONCE = 1 << 18  # scores of attention that are in memory together where no gradient is needed: 1 MB
+
 
 @dataclass(frozen=True)
 class TransformerShape:
@@ -83,24 +86,48 @@ class Attention(nn.Module):
         self.weights_dropout = nn.Dropout(shape.dropout)  # its share is handed to the attention's own dropout
         self.dropout = Dropout(shape.dropout)
 
-    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
-        """x (T, d) -> (T, d)."""
-        parts = [self._attend(part, segment) for part, segment in batch.parts(self.qkv(x))]
+    def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
+        """x (T, d) -> (T, d), or what each text's `first` token attends to, (n, d) in the batch's packed order."""
+        parts = [self._attend(part, segment, first) for part, segment in batch.parts(self.qkv(x))]
         return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
-    def _attend(self, part: Tensor, segment: Segment) -> Tensor:
+    def _attend(self, part: Tensor, segment: Segment, first: bool) -> Tensor:
         n, length = segment.count, segment.length
         q, k, v = part.view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
+        q = q[:, :, :1] if first else q
         mask = None if segment.real is None else segment.real[:, None, None, :]
         share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
-        if part.requires_grad and part.dtype == torch.bfloat16 and part.device.type == "cpu":
-            # There PyTorch's fused attention takes up to six times as long, forward and back (docs/pretraining-log.md).
-            scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
-            scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
-            attended = F.dropout(torch.softmax(scores, dim=-1, dtype=part.dtype), share) @ v
+        slow = part.dtype == torch.bfloat16 and part.device.type == "cpu"
+        if slow and (part.requires_grad or len(part) >= FEW_TOKENS):
+            attended = _attend_by_products(q, k, v, mask, share)
         else:
             attended = F.scaled_dot_product_attention(q, k, v, mask, share)
-        return attended.transpose(1, 2).reshape(n * length, -1)
+        return attended.transpose(1, 2).reshape(n * q.shape[2], -1)
+
+
+def _attend_by_products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, share: float) -> Tensor:
+    """Return the attention of q (n, heads, queries, size) over k and v, with the products written out.
+
+    In bfloat16 on a CPU, PyTorch's fused attention takes up to twice as long, and forward and back up to six times
+    (docs/pretraining-log.md). So does a softmax in bfloat16 of short rows, beside one in float32.
+    """
+    n, heads, queries, size = q.shape
+    scaled = q / math.sqrt(size)
+    if q.requires_grad:
+        return _products(scaled, k, v, mask, share, q.dtype)
+    texts = max(1, SCORES_AT_ONCE // (heads * queries * k.shape[2]))
+    k, v, parts = k.contiguous(), v.contiguous(), []
+    for start in range(0, n, texts):
+        own = slice(start, start + texts)
+        own_mask = None if mask is None else mask[own]
+        parts.append(_products(scaled[own], k[own], v[own], own_mask, share, torch.float32))
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, share: float, kind: torch.dtype) -> Tensor:
+    scores = q @ k.transpose(-1, -2)
+    scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+    return F.dropout(torch.softmax(scores, dim=-1, dtype=kind).to(v.dtype), share) @ v
 
 
 class Block(nn.Module):
@@ -116,9 +143,12 @@ class Block(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(d, epsilon)
         self.dropout = Dropout(shape.dropout)
 
-    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
-        """x (T, d) -> (T, d)."""
-        x = self.attention_norm(x + self.attention(x, batch))
+    def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
+        """x (T, d) -> (T, d), or each text's `first` token alone, (n, d) in the caller's order."""
+        attended = self.attention(x, batch, first)
+        if first:
+            x, attended = x[batch.places()[0]], attended[batch.restore]
+        x = self.attention_norm(x + attended)
         return self.feed_forward_norm(x + self.dropout(self.contract(self.expand(x))))
 
 
@@ -139,6 +169,16 @@ class Transformer(nn.Module):
         for block in self.blocks[: self.active_blocks]:
             x = block(x, batch)
         return x * self.output_scale
+
+    def first(self, batch: TokenBatch) -> Tensor:
+        """Return the vector of each text's first token, (n, d): the last block computes no other token."""
+        x = self.embeddings(batch)
+        blocks = self.blocks[: self.active_blocks]
+        if not blocks:
+            return x[batch.places()[0]] * self.output_scale
+        for block in blocks[:-1]:
+            x = block(x, batch)
+        return blocks[-1](x, batch, first=True) * self.output_scale
 
     def set_active_blocks(self, count: int) -> None:
         """Compute only the first `count` blocks; the others cost nothing and get no gradient."""
