@@ -21,7 +21,7 @@ def products(rows: Array, vectors: FloatArray) -> FloatArray:
     """Multiply rows (b, d) with vectors (M, d): (b, M)."""
     if len(vectors) == 1:  # all libraries multiply a matrix by a single vector at half the speed of this loop
         return np.einsum("bd,md->mb", rows, vectors).T
-    if "torch" not in sys.modules:
+    if not _torch_loaded():
         return rows @ vectors.T
     from rejoinder import processor
 
@@ -31,7 +31,7 @@ def products(rows: Array, vectors: FloatArray) -> FloatArray:
 
 def greatest_products(multiplied: FloatArray) -> FloatArray:
     """Return the greatest product of each row (b, m): (b,)."""
-    if "torch" not in sys.modules:
+    if not _torch_loaded():
         return multiplied.max(axis=1)
     greatest: FloatArray = _tensor(multiplied).amax(dim=1).numpy()
     return greatest
@@ -39,12 +39,16 @@ def greatest_products(multiplied: FloatArray) -> FloatArray:
 
 def scores_of(multiplied: FloatArray) -> FloatArray:
     """Return the scores (b,) of rows with products (b, m), as POLY's code attends: see `ranker.attended`."""
-    if "torch" not in sys.modules:
+    if not _torch_loaded():
         weights = np.exp(multiplied - multiplied.max(axis=1, keepdims=True))
         return np.einsum("bm,bm->b", weights, multiplied) / np.einsum("bm->b", weights)  # `sum` is slower
     x = _tensor(multiplied)
     scores: FloatArray = x.softmax(dim=1).mul_(x).sum(dim=1).numpy()
     return scores
+
+
+def _torch_loaded() -> bool:
+    return "torch" in sys.modules
 
 
 class _Shared:
