@@ -9,7 +9,6 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.models import transformer as transformer_module
 from rejoinder.models.families import build_module
 from rejoinder.models.layers import MessageGates
 from rejoinder.models.packing import pack
@@ -67,19 +66,6 @@ def test_the_last_block_computes_no_token_but_the_first_where_no_other_counts(se
         rows.clear()
         module.score(batch)
     assert rows == ([len(LENGTHS)] if blocks == 2 else [])
-
-
-@pytest.mark.parametrize("segment_cost", [0, 1000])
-@pytest.mark.parametrize("at_once", [1, 1 << 18])
-def test_attention_in_bfloat16_is_that_in_float32(at_once, segment_cost, monkeypatch):
-    monkeypatch.setattr(transformer_module, "SCORES_AT_ONCE", at_once)
-    monkeypatch.setattr(transformer_module, "FEW_TOKENS", 0)
-    attention, batch = network("cross-encoder").transformer.blocks[0].attention, packed(texts(), segment_cost)
-    x = torch.randn(batch.computed_tokens, 16, generator=torch.manual_seed(0))
-    with torch.inference_mode():
-        expected = attention(x, batch)
-        attended = attention.to(torch.bfloat16)(x.to(torch.bfloat16), batch).float()
-    torch.testing.assert_close(attended, expected, rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize("at_once", [1 << 20, 31])

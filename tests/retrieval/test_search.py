@@ -88,6 +88,7 @@ def test_search_equals_brute_force(collection, k, minimum, block, pending, with_
     rows.flags.writeable = False  # as those of a segment
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products_module, "_torch_loaded", lambda: with_torch)
+        patch.setattr(products_module, "ROWS_OF_A_PROGRAM", 4)
         patch.setattr(module, "ROWS_AT_ONCE", block)
         patch.setattr(module, "ROWS_AT_LEAST", 1)
         patch.setattr(module, "PENDING_AT_MOST", pending)
@@ -153,6 +154,7 @@ def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, sca
     spoilt = np.where(present[..., None], contexts, np.float32(np.nan))  # what is missing does not count
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products_module, "_torch_loaded", lambda: with_torch)
+        patch.setattr(products_module, "ROWS_OF_A_PROGRAM", 4)
         patch.setattr(module, "ROWS_AT_ONCE", block)
         patch.setattr(module, "ROWS_AT_LEAST", 1)
         patch.setattr(module, "VECTORS_AT_ONCE", together)

@@ -19,9 +19,6 @@ from rejoinder.models.layers import Dropout, DropoutShare, check, norm_parameter
 from rejoinder.models.packing import Segment, TokenBatch
 from rejoinder.settings import Count, Natural
 
-FEW_TOKENS = 64  # tokens of a segment below which PyTorch's fused attention is the fastest in bfloat16, too
-SCORES_AT_ONCE = 1 << 18  # scores of attention that are in memory together where no gradient is needed: 1 MB
-
 
 @dataclass(frozen=True)
 class TransformerShape:
@@ -97,37 +94,15 @@ class Attention(nn.Module):
         q = q[:, :, :1] if first else q
         mask = None if segment.real is None else segment.real[:, None, None, :]
         share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
-        slow = part.dtype == torch.bfloat16 and part.device.type == "cpu"
-        if slow and (part.requires_grad or len(part) >= FEW_TOKENS):
-            attended = _attend_by_products(q, k, v, mask, share)
+        if part.requires_grad and part.dtype == torch.bfloat16 and part.device.type == "cpu":
+            # There PyTorch's fused attention takes up to six times as long, forward and back (docs/pretraining-log.md).
+            # Without gradients oneDNN's programs, one for each shape, take longer to compile than they save.
+            scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
+            scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+            attended = F.dropout(torch.softmax(scores, dim=-1, dtype=part.dtype), share) @ v
         else:
             attended = F.scaled_dot_product_attention(q, k, v, mask, share)
         return attended.transpose(1, 2).reshape(n * q.shape[2], -1)
-
-
-def _attend_by_products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, share: float) -> Tensor:
-    """Return the attention of q (n, heads, queries, size) over k and v, with the products written out.
-
-    In bfloat16 on a CPU, PyTorch's fused attention takes up to twice as long, and forward and back up to six times
-    (docs/pretraining-log.md). So does a softmax in bfloat16 of short rows, beside one in float32.
-    """
-    n, heads, queries, size = q.shape
-    scaled = q / math.sqrt(size)
-    if q.requires_grad:
-        return _products(scaled, k, v, mask, share, q.dtype)
-    texts = max(1, SCORES_AT_ONCE // (heads * queries * k.shape[2]))
-    k, v, parts = k.contiguous(), v.contiguous(), []
-    for start in range(0, n, texts):
-        own = slice(start, start + texts)
-        own_mask = None if mask is None else mask[own]
-        parts.append(_products(scaled[own], k[own], v[own], own_mask, share, torch.float32))
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-def _products(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, share: float, kind: torch.dtype) -> Tensor:
-    scores = q @ k.transpose(-1, -2)
-    scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
-    return F.dropout(torch.softmax(scores, dim=-1, dtype=kind).to(v.dtype), share) @ v
 
 
 class Block(nn.Module):
