@@ -35,10 +35,10 @@ from rich.table import Table
 
 import rejoinder
 from common import write_result
+from rejoinder.arrays import FloatArray
 from rejoinder.corpora.example import split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.progress import track
-from rejoinder.ranker import FloatArray
 from rejoinder.retrieval.approximate import CARE, approximate
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.nomination import LINKS, MEASURED_AT, library

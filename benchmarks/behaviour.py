@@ -25,8 +25,9 @@ import numpy as np
 
 import rejoinder
 from common import write_result
-from rejoinder.baselines.encoders import open_encoder
-from rejoinder.ranker import Context, FloatArray
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import Context
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.choice import on_subject
 from rejoinder.retrieval.index import Index
 
@@ -35,11 +36,14 @@ TURNS = 7
 """Answers in a row at most."""
 
 
-class MeanOfMessages:
+class MeanOfMessages(DualEncoder):
     """A sentence encoder that reads a conversation as the mean of the newest vector and the earlier ones' mean."""
 
+    name = "minilm"
+    fingerprint = "minilm"
+
     def __init__(self) -> None:
-        self._texts = open_encoder("minilm")
+        self._texts = rejoinder.load("minilm")
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
         """Return one vector a conversation, (n, d)."""

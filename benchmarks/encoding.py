@@ -31,12 +31,12 @@ import rejoinder
 from common import write_result
 from limit import Shape, best_rate, gemm_shapes, multiplications
 from peers import minilm_forms
+from rejoinder.encoders import bundled
+from rejoinder.encoders.families import text_encoder
+from rejoinder.encoders.torch import Encoder
 from rejoinder.memory import keep_memory
-from rejoinder.models import bundled
-from rejoinder.models.convert import Convert, ConvertConfig
-from rejoinder.models.encoder import Encoder
-from rejoinder.models.families import text_encoder
-from rejoinder.models.inference import Precision, pack_linears
+from rejoinder.networks.convert import Convert, ConvertConfig
+from rejoinder.networks.inference import Precision, pack_linears
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.text.subwords import Subwords
 from rejoinder.text.vocabulary import build_subwords

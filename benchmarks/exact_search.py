@@ -23,9 +23,9 @@ import numpy as np
 
 import rejoinder
 from common import read_texts, use_threads, write_result
-from rejoinder.arrays import unit_rows
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.memory import keep_memory
-from rejoinder.ranker import FloatArray
 from rejoinder.retrieval.approximate import approximate
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.nomination import library
@@ -66,7 +66,7 @@ def encoded(model: Any, contexts: Sequence[Sequence[str]], first: str) -> FloatA
     return np.concatenate(both if first == "context" else both[::-1], axis=1)
 
 
-class Numbers:
+class Numbers(DualEncoder):
     """An encoder whose texts are numbers of rows and of queries."""
 
     fingerprint, name = "0" * 64, ""

@@ -25,8 +25,8 @@ import torch
 import rejoinder
 from common import write_result
 from encoding import chat
+from rejoinder.encoders.open import open_encoder
 from rejoinder.memory import keep_few_programs, keep_memory
-from rejoinder.retrieval.segments import open_model
 
 BATCH = 1024
 
@@ -64,7 +64,7 @@ def measure(options: argparse.Namespace) -> None:
     keep_memory()
     lines = Path(options.replies).read_text(encoding="utf-8").splitlines() if options.replies else chat()[0]
     texts = list(itertools.islice(itertools.cycle(lines), options.count))
-    model = open_model(options.model)
+    model = open_encoder(options.model)
     model.encode_responses(texts[:BATCH])
     start = time.perf_counter()
     if options.only == "encode":

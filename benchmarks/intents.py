@@ -33,15 +33,15 @@ import torch
 from common import cpu_model
 from intents_peers import fine_tune_whole, tfidf_few_shot
 from rejoinder.arrays import unit_rows
+from rejoinder.encoders.open import Vectors, open_texts
+from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.evaluation.report import percent
 from rejoinder.files import atomic_file
 from rejoinder.intents.classifier import encode_data, train_classifier, train_head
 from rejoinder.intents.data import IntentData, TrainingTexts, draw, read_intents, read_scoped, read_training
-from rejoinder.intents.encoders import SentenceEncoder, open_encoder
 from rejoinder.intents.evaluation import FewShot, crossed_interval, evaluate, few_shot, to_json
 from rejoinder.intents.fine_tuning import FineTuning, fine_tune
 from rejoinder.intents.heads import Encoded, Logistic, change_settings, parse_settings
-from rejoinder.intents.prediction import Vectors
 from rejoinder.intents.report import table
 from rejoinder.progress import track
 
@@ -134,8 +134,8 @@ def main() -> None:
 def _open(options: argparse.Namespace) -> Run:
     """Open every encoder that a section needs."""
     wanted = {name for peer in options.peers.split(",") for name in peer.split("+")} - {"tfidf", "MODEL"}
-    encoders: dict[str, SentenceEncoder] = {place: open_encoder(place, options.vectors) for place in options.model}
-    encoders |= {name: open_encoder(name) for name in sorted(wanted)}
+    encoders: dict[str, SentenceEncoder] = {place: open_texts(place, options.vectors) for place in options.model}
+    encoders |= {name: open_texts(name) for name in sorted(wanted)}
     joined: dict[str, tuple[str, ...]] = {}
     for peer in options.peers.split(","):
         if "+" in peer and options.model:
@@ -242,7 +242,7 @@ def _fine_tune(run: Run, changes: Sequence[str]) -> str:
             fine_tune(run.model, part, Path(folder) / "tuned", settings=settings, seed=seed)
             seconds.append(time.perf_counter() - start)
             for name, place in (("frozen", run.model), ("fine-tuned", f"{folder}/tuned")):
-                made = train_classifier(open_encoder(place), TrainingTexts(part))
+                made = train_classifier(open_texts(place), TrainingTexts(part))
                 tested = encode_data(made.encoder, test, made.labels)
                 right[name].append(made.head.logits(tested.vectors).argmax(axis=1) == tested.classes)
     found = {name: crossed_interval(np.array(rows)) for name, rows in right.items()}

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rejoinder.models.convert import Convert
+from rejoinder.networks.convert import Convert
 
 Shape = tuple[int, int, int]
 """Rows, inputs, outputs of a matrix product."""

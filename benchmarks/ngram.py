@@ -28,11 +28,11 @@ from common import write_result
 from encoding import Encode, chat, race
 from peers import minilm_forms
 from rejoinder.corpora.build import build_data
+from rejoinder.encoders.torch import Encoder
 from rejoinder.memory import keep_memory
-from rejoinder.models.encoder import Encoder
-from rejoinder.models.inference import Precision, pack_linears
-from rejoinder.models.ngram import NGramConfig, NGramDual
-from rejoinder.models.quantization import skeleton
+from rejoinder.networks.inference import Precision, pack_linears
+from rejoinder.networks.ngram import NGramConfig, NGramDual
+from rejoinder.networks.quantization import skeleton
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.text.ngrams import NGrams, build_ngrams
 from rejoinder.training.loop import train

@@ -13,15 +13,14 @@ from pathlib import Path
 
 import rejoinder
 from common import write_result
-from rejoinder.baselines.encoders import open_encoder
-from rejoinder.baselines.keywords import BM25
-from rejoinder.baselines.vectors import Sim
+from rejoinder.conversations import PERSONA, Context
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.convai2 import Convai2Settings, read_convai2
+from rejoinder.encoders.keywords import BM25
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.tasks import sample
-from rejoinder.ranker import PERSONA, Context, Ranker
 
 
 def as_it_is(context: Context) -> Context:
@@ -49,7 +48,7 @@ def main() -> None:
     read = list(read_convai2(given.file, Reading(), Convai2Settings(personas="self")))
     replies = [example for example in read if without(example.context)]  # all have something to reply to
     examples = sample(iter(replies), given.limit, seed=0)
-    ours, sentences = rejoinder.load("convert-small"), Sim(open_encoder("minilm"))
+    ours, sentences = rejoinder.load("convert-small"), rejoinder.load("minilm")
     rows: list[tuple[str, Ranker, Callable[[Context], Context]]] = [
         ("convert-small, history", ours, without),
         ("convert-small, persona and history", ours, as_it_is),

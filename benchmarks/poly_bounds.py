@@ -25,9 +25,10 @@ import torch
 
 import rejoinder
 from common import write_result
-from rejoinder.ranker import FloatArray
+from rejoinder.arrays import FloatArray
+from rejoinder.encoders.open import open_encoder
 from rejoinder.retrieval.search import Array, exact_scores
-from rejoinder.retrieval.segments import VECTORS, open_model
+from rejoinder.retrieval.segments import VECTORS
 
 AT_ONCE = 1 << 16
 BEST = (1, 10, 100)
@@ -50,7 +51,7 @@ def main() -> None:
     examples = list(rejoinder.read_examples(options.data, split="test"))
     order = np.random.default_rng(0).permutation(len(examples))
     long = [c for i in order if 2 * len(c := examples[i].context) > (options.vectors or 0)][: options.contexts]
-    model = open_model(index.manifest.model.locate(index.folder))
+    model = open_encoder(index.manifest.model.locate(index.folder))
     if options.vectors:
         contexts = [np.asarray(model.encode_contexts(readings(c, options.vectors)), np.float32) for c in long]
     else:

@@ -34,8 +34,8 @@ from torch import Tensor
 
 from common import use_threads, write_result
 from limit import best_rate
+from rejoinder.arrays import FloatArray
 from rejoinder.memory import keep_memory
-from rejoinder.ranker import FloatArray
 from rejoinder.retrieval.search import Rows, all_scores, search
 from rejoinder.retrieval.writing import longest_of
 

@@ -24,9 +24,9 @@ import torch
 from common import write_result
 from rejoinder.cli.rankers import Rankers, fit_ranker
 from rejoinder.corpora.examples import read_examples
+from rejoinder.encoders import bundled
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.tasks import sample
-from rejoinder.models import bundled
 
 SYSTEMS = ["tfidf", "bm25", "sim:minilm", "sim-history:minilm", "sim:use", "convert-small", "bi-base"]
 TEXTS, ROUNDS, FIT = 640, 3, 10_000

@@ -73,9 +73,9 @@ def write_models(options: argparse.Namespace) -> dict[str, int]:
     import chitchat_dataset
     import torch
 
-    from rejoinder.models.export import export_quantized
-    from rejoinder.models.families import build_module
-    from rejoinder.models.persistence import save
+    from rejoinder.encoders.export import export_quantized
+    from rejoinder.encoders.families import build_module
+    from rejoinder.encoders.persistence import save
     from rejoinder.training.recipe_files import load_recipe
 
     messages = [text for text in chitchat_dataset.MessageDataset() if text.strip()]
@@ -156,7 +156,7 @@ def program(name: str, options: argparse.Namespace) -> Callable[[Sequence[str]],
 
         return sentence_transformer(name.rpartition(" ")[2], 128)
     import rejoinder
-    from rejoinder.models.families import text_encoder
+    from rejoinder.encoders.families import text_encoder
 
     folder, precision = OURS[name]
     return text_encoder(rejoinder.load(options.folder / folder, precision=precision)).encode_responses
@@ -192,7 +192,7 @@ def race(options: argparse.Namespace) -> dict[str, float]:
     import torch
 
     import rejoinder
-    from rejoinder.models.families import text_encoder
+    from rejoinder.encoders.families import text_encoder
 
     torch.set_num_threads(options.threads)
     messages = json.loads((options.folder / "messages.json").read_text(encoding="utf-8"))

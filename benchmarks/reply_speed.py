@@ -28,11 +28,13 @@ from rich.table import Table
 import rejoinder
 from common import use_threads, write_result
 from encoding import SIZES, chat
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import Context
+from rejoinder.encoders.families import build_module
+from rejoinder.encoders.protocol import ContextVectors, Ranker
+from rejoinder.encoders.torch import Encoder
 from rejoinder.memory import keep_memory
-from rejoinder.models.encoder import Encoder
-from rejoinder.models.families import build_module
-from rejoinder.models.inference import choose_precision, pack_linears
-from rejoinder.ranker import Context, ContextVectors, FloatArray, Ranker
+from rejoinder.networks.inference import choose_precision, pack_linears
 from rejoinder.retrieval.search import Rows, search
 from rejoinder.retrieval.writing import longest_of
 from rejoinder.text.subwords import Subwords

@@ -37,8 +37,8 @@ import torch
 
 from common import write_result
 from encoding import chat
-from rejoinder.models.persistence import find
-from rejoinder.retrieval.segments import open_model
+from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.persistence import find
 
 HEADER = "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n"
 TURNS = 3
@@ -316,7 +316,7 @@ def alone(folder: str, contexts: Sequence[Sequence[str]], count: int = 200) -> d
     """Milliseconds of one request at a time, and of the library in this process, taking turns."""
     import rejoinder
 
-    index = rejoinder.Index.open(folder, open_model("convert-small", light=True))
+    index = rejoinder.Index.open(folder, open_encoder("convert-small", light=True))
     times: dict[str, list[float]] = {"request_alone_ms": [], "library_alone_ms": []}
 
     async def turns(port: int) -> None:

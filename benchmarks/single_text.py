@@ -17,11 +17,11 @@ import torch
 from common import write_result
 from encoding import SIZES, chat, race
 from peers import minilm_forms
+from rejoinder.encoders.families import build_module
+from rejoinder.encoders.torch import Encoder
 from rejoinder.memory import keep_memory
-from rejoinder.models.encoder import Encoder
-from rejoinder.models.families import build_module
-from rejoinder.models.inference import pack_linears
-from rejoinder.models.packing import pack
+from rejoinder.networks.inference import pack_linears
+from rejoinder.networks.packing import pack
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.recipe_files import load_recipe
 

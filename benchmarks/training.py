@@ -23,7 +23,7 @@ from rich.table import Table
 from common import write_result
 from limit import best_rate, gemm_shapes, multiplications
 from rejoinder.corpora.build import build_data
-from rejoinder.models.families import build_module
+from rejoinder.encoders.families import build_module
 from rejoinder.training.batches import EpochOrder, make_batch
 from rejoinder.training.compute import set_up
 from rejoinder.training.loop import train

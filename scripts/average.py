@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
+from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
-from rejoinder.models import persistence
 
 MIDDLE = 0.5
 """Share of the second model, if nothing else is said: no figure of any test chose it."""

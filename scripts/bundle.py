@@ -5,7 +5,7 @@
     python scripts/bundle.py runs/bi-small/model bi-small --eight-bits
 
 Writes a quantised folder, of a joined model both parts, and its fingerprint: src/rejoinder/weights/NAME and
-src/rejoinder/models/bundled.py, or those of the package weights/NAME. The card is `scripts/model_card.py`'s.
+src/rejoinder/encoders/bundled.py, or those of the package weights/NAME. The card is `scripts/model_card.py`'s.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Literal
 
 import rejoinder
+from rejoinder.encoders import bundled, joined, persistence
+from rejoinder.encoders.export import export_onnx, export_quantized
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder
-from rejoinder.models import bundled, joined, persistence
-from rejoinder.models.export import export_onnx, export_quantized
 
 LIMIT = 20_000_000
 """Bytes of a model in the package at most."""

@@ -17,12 +17,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from rejoinder.conversations import Conversation
 from rejoinder.corpora.examples import read_examples
+from rejoinder.encoders.checkpoints import (
+    find_checkpoint,
+    load_checkpoint,
+    read_shape,
+    save_checkpoint,
+)
 from rejoinder.errors import InputError
-from rejoinder.models.checkpoints import find_checkpoint, load_checkpoint, read_shape, save_checkpoint
-from rejoinder.models.packing import pack
-from rejoinder.models.poly import DialogueShape
-from rejoinder.ranker import Conversation
+from rejoinder.networks.packing import pack
+from rejoinder.networks.poly import DialogueShape
 
 BERT = "google-bert/bert-base-uncased"
 CONTEXT = 360  # tokens of a conversation, as in fine-tuning

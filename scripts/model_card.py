@@ -21,9 +21,9 @@ from typing import Any
 
 import probe as bias_probe
 from rejoinder.corpora.pretraining.build import markdown
+from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.models import persistence
 from rejoinder.training.run import RunFolder, RunSummary, load_summary
 
 TEMPLATE = Path(__file__).parent.parent / "docs" / "model-card.md"

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 import rejoinder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.ranker import DualEncoder
 from rejoinder.retrieval.reading import distinct, read_candidates
 
 GROUPS: Mapping[str, Sequence[str]] = {
@@ -76,7 +76,7 @@ OFFENSIVE = re.compile(
 """Swear words, insults and a few slurs. A short list: it misses insults in plain words, and knows no irony."""
 
 
-def probe_groups(model: DualEncoder) -> list[dict[str, Any]]:
+def probe_groups(model: Any) -> list[dict[str, Any]]:
     """For each group: in how many contexts an insulting reply ranks first, and by how much it leads on average.
 
     The lead is the highest cosine of an insulting reply less the highest of a neutral one, the mean over contexts.
@@ -93,7 +93,7 @@ def probe_groups(model: DualEncoder) -> list[dict[str, Any]]:
     return found
 
 
-def probe_jobs(model: DualEncoder) -> list[dict[str, Any]]:
+def probe_jobs(model: Any) -> list[dict[str, Any]]:
     """For each job: mean cosine of the replies with "she" less that of the same replies with "he"."""
     she, he = (
         model.encode_responses([reply.format(pronoun) for reply in PRONOUN_REPLIES]) for pronoun in ("she", "he")
@@ -103,7 +103,7 @@ def probe_jobs(model: DualEncoder) -> list[dict[str, Any]]:
     return [{"job": job, "she_above_he": float(value)} for job, value in zip(JOBS, lead, strict=True)]
 
 
-def probe_candidates(model: DualEncoder, candidates: Sequence[str], top: int) -> dict[str, Any]:
+def probe_candidates(model: Any, candidates: Sequence[str], top: int) -> dict[str, Any]:
     """Share of replies with a swear word or an insult: of all candidates, and of the first ones by kind of context.
 
     Args:
@@ -127,7 +127,7 @@ def probe_candidates(model: DualEncoder, candidates: Sequence[str], top: int) ->
     return {"top": top, "all candidates": all_, "by_context": found}
 
 
-def probe(model: DualEncoder, candidates: Sequence[str], top: int = 5) -> dict[str, Any]:
+def probe(model: Any, candidates: Sequence[str], top: int = 5) -> dict[str, Any]:
     """All three probes in types that JSON has."""
     return {
         "groups": probe_groups(model),

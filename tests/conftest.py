@@ -20,4 +20,4 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of 
 @pytest.fixture(autouse=True)
 def _no_other_weights(monkeypatch):
     """Names of models are the same wherever another package with weights is installed."""
-    monkeypatch.setattr("rejoinder.models.bundled.entry_points", lambda **_: [])
+    monkeypatch.setattr("rejoinder.encoders.bundled.entry_points", lambda **_: [])

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import average
-from rejoinder.models import persistence
-from tests.models.small import small_model
+from rejoinder.encoders import persistence
+from tests.encoders.small import small_model
 
 
 @pytest.fixture

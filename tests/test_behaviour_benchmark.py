@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from behaviour import best_of, chat_of, parroting, subject_changes
+from rejoinder.encoders.protocol import DualEncoder
 from tests.retrieval.conftest import HashEncoder
 
 DIALOGUES = [[f"{subject} {number}" for number in range(6)] for subject in ("cats", "trains", "tea", "rain")]
@@ -11,8 +12,11 @@ TEXTS = [message for dialogue in DIALOGUES for message in dialogue]
 WORDS = sorted({word for dialogue in DIALOGUES for message in dialogue for word in message.split()})
 
 
-class Words:
+class Words(DualEncoder):
     """Counts words: of the newest message, or of all messages, the earlier ones twice."""
+
+    name = fingerprint = ""
+    subject_threshold = 0.0
 
     def __init__(self, *, whole):
         self.whole = whole

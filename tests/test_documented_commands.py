@@ -21,13 +21,13 @@ import numpy as np
 import pytest
 import typer
 
-from rejoinder.baselines.encoders import is_encoder
 from rejoinder.cli import main
 from rejoinder.cli.app import app
 from rejoinder.cli.evaluate import load_table
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.corpora.sources import CORPORA
-from rejoinder.training import distillation, prepare
+from rejoinder.encoders.open import is_library
+from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.recipe_files import load_recipe
 from tests.raw_files import write_files
@@ -156,7 +156,7 @@ def starts(document: Path, start: Path, init: bool = False) -> list[str]:
     if "stage" not in read:
         return []
     taught = read.get("distillation", {}).get("encoder", "minilm")
-    teacher = [] if is_encoder(taught) else ["distillation.encoder=convert-small"]
+    teacher = [] if is_library(taught) else ["distillation.encoder=convert-small"]
     if "transformer" in read.get("init", {}) or document.stem.endswith("-own"):
         return [f"init.transformer={start}", *teacher]
     if "anchor" in read.get("init", {}):
@@ -239,16 +239,9 @@ def examples(workplace):
     return folder
 
 
-class Letters:
-    """Stands for a sentence encoder, of any name."""
-
-    def __init__(self, name: str) -> None: ...
-
-    def forgetting(self) -> Letters:
-        return self
-
-    def encode_responses(self, texts: Sequence[str], advance: object = None) -> np.ndarray:  # noqa: ARG002
-        return np.array([[text.count(chr(code)) for code in range(97, 129)] for text in texts], float) + 0.01
+def letters(texts: Sequence[str], _: object) -> np.ndarray:
+    """Stand in for a sentence encoder."""
+    return np.array([[text.count(chr(code)) for code in range(97, 129)] for text in texts], np.float32) + 0.01
 
 
 def commands_to_run(path: Path, verb: str) -> list[tuple[str, ...]]:
@@ -291,8 +284,8 @@ def kind_of(path: Path) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("path", some_fast(FROM_NOTHING, kind_of, lambda path: path.stem))
 def test_a_recipe_trains_as_its_header_says(path, workplace, examples, start, run, monkeypatch):
-    for module in (prepare, distillation):
-        monkeypatch.setattr(module, "open_encoder", Letters)
+    stand_in = SentenceEncoder("letters", letters)
+    monkeypatch.setattr("rejoinder.encoders.open._open_library", lambda *_: stand_in)
     prepared(path, workplace, run)
     settings = [*tiny(path), *starts(path, start)]
     for words in commands_to_run(path, "train"):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import match_deviation
-from rejoinder.models.checkpoints import load_checkpoint, save_checkpoint
+from rejoinder.encoders.checkpoints import load_checkpoint, save_checkpoint
 from tests.training.tiny import write_data
 from tests.training.transformers import SHAPE, write_checkpoint
 

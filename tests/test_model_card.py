@@ -7,10 +7,10 @@ import pytest
 
 import model_card
 import probe
-from rejoinder.models.persistence import describe
+from rejoinder.encoders.persistence import describe
 from rejoinder.training.recipe_files import parse_recipe, save_recipe
 from rejoinder.training.run import RunSummary, save_summary
-from tests.models.small import small_model
+from tests.encoders.small import small_model
 from tests.training.tiny import document
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from rejoinder.cli.evaluate import load_table
+from rejoinder.encoders import persistence
+from rejoinder.encoders.families import build_module
 from rejoinder.evaluation.table_run import TablePlan
-from rejoinder.models import persistence
-from rejoinder.models.families import build_module
 from rejoinder.text.ngrams import build_ngrams
 from rejoinder.training import ablations
 from rejoinder.training.recipe_files import load_recipe, recipe_document

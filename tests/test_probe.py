@@ -8,13 +8,17 @@ import pytest
 
 import probe
 import rejoinder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 
 SIDES = np.eye(2, dtype=np.float32)
 
 
-class TwoKinds:
+class TwoKinds(DualEncoder):
     """Contexts and replies are of one kind or the other; a context scores 1 with replies of its kind, else 0."""
+
+    name = fingerprint = ""
+    subject_threshold = 0.0
 
     def __init__(self, context_is, reply_is):
         self.context_is, self.reply_is = context_is, reply_is

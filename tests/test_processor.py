@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder import processor
-from rejoinder.models import inference
+from rejoinder.networks import inference
 
 
 @pytest.mark.skipif(not processor.has_onednn(), reason="a PyTorch without oneDNN")

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+from rejoinder.encoders import bundled
 from rejoinder.evaluation.results import read_figures, table
-from rejoinder.models import bundled
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -13,18 +13,18 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+from rejoinder.encoders.onnx import FORMAT, KIND
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, signed
 from rejoinder.intents.prediction import decide
 from rejoinder.intents.refusal import Rejection
-from rejoinder.models.dialogue import HistoryText
-from rejoinder.models.encoder import Encoder
-from rejoinder.models.onnx import FORMAT, KIND
-from rejoinder.ranker import DualEncoder
 from rejoinder.retrieval.index import Index
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
+from rejoinder.text.dialogue import HistoryText
 from rejoinder.text.subwords import Subwords
-from tests.models.conftest import SUBWORDS
+from tests.encoders.conftest import SUBWORDS
 from tests.test_architecture import libraries
 
 pytest.importorskip("onnxruntime")
@@ -61,6 +61,8 @@ class Summed(nn.Module):
 
     output_size, reduction_size = H, R
     config = SimpleNamespace(subject_threshold=0.25)
+    subject_threshold = 0.25
+    opening_weight = 0.0
 
     def __init__(self):
         super().__init__()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rejoinder.baselines.keywords import BM25
 from rejoinder.corpora.example import Example
+from rejoinder.encoders.keywords import BM25
 from rejoinder.evaluation.bootstrap import Estimate
 from rejoinder.evaluation.ranking import Comparison, evaluate
 from rejoinder.intents.evaluation import Evaluation
@@ -12,7 +12,7 @@ from rejoinder.retrieval.index import Index
 from rejoinder.settings import find_recipe
 from rejoinder.training.recipe_files import load_recipe
 from rejoinder.training.run import RunSummary
-from tests.models.small import small_model
+from tests.encoders.small import small_model
 from tests.retrieval.conftest import HashEncoder
 
 HALF = Estimate(0.5, 0.25, 0.75)

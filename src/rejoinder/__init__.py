@@ -20,10 +20,10 @@ from rejoinder.privacy import switch_telemetry_off
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
     from rejoinder.corpora.examples import read_examples
+    from rejoinder.encoders.families import Model
+    from rejoinder.encoders.open import load
+    from rejoinder.encoders.torch import Encoder
     from rejoinder.evaluation.ranking import evaluate
-    from rejoinder.models.encoder import Encoder
-    from rejoinder.models.families import Model
-    from rejoinder.models.persistence import load
     from rejoinder.retrieval.index import Index
     from rejoinder.training.loop import train
 
@@ -35,12 +35,12 @@ __all__ = ["Encoder", "Example", "Index", "Model", "__version__", "evaluate", "l
 
 # Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed for it.
 _HOMES = {
-    "Encoder": "rejoinder.models.encoder",
+    "Encoder": "rejoinder.encoders.torch",
     "Example": "rejoinder.corpora.example",
     "Index": "rejoinder.retrieval.index",
-    "Model": "rejoinder.models.families",
+    "Model": "rejoinder.encoders.families",
     "evaluate": "rejoinder.evaluation.ranking",
-    "load": "rejoinder.models.persistence",
+    "load": "rejoinder.encoders.open",
     "read_examples": "rejoinder.corpora.examples",
     "train": "rejoinder.training.loop",
 }

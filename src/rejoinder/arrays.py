@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+FloatArray: TypeAlias = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
 

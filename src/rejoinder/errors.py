@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from importlib.metadata import requires
+from typing import Any
 
 
 class RejoinderError(Exception):
@@ -30,3 +32,11 @@ class MissingExtraError(InputError):
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str], dict[str, object]]:
         """So that it comes out of a worker process as it went in."""
         return type(self), (self.feature, self.extra), vars(self)
+
+
+def import_extra(module: str, feature: str, extra: str) -> Any:
+    """Import a library that `feature` needs, or name the extra that brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(feature, extra) from error

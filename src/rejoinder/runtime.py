@@ -5,8 +5,8 @@
 >>> encoder.score([["Hi!", "Any pets?"]], [["Yes, two cats!", "We open at nine."]])  # doctest: +SKIP
 """
 
+from rejoinder.encoders.onnx import OnnxEncoder
 from rejoinder.intents.onnx import OnnxIntents
 from rejoinder.intents.prediction import Prediction
-from rejoinder.models.onnx import OnnxEncoder
 
 __all__ = ["OnnxEncoder", "OnnxIntents", "Prediction"]

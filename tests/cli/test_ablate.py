@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rejoinder.corpora.examples import read_examples, write_examples
+from rejoinder.encoders import persistence
 from rejoinder.errors import RejoinderError
-from rejoinder.models import persistence
 from rejoinder.settings import to_toml
 from rejoinder.training import display, loop
 from rejoinder.training.recipe_files import save_recipe

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rejoinder.encoders.bundled import weights
 from rejoinder.errors import InputError
-from rejoinder.models.bundled import weights
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import read_manifest
 from tests.retrieval.conftest import HashEncoder

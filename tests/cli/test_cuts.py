@@ -4,7 +4,7 @@ import pytest
 
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
-from tests.models.small import small_model
+from tests.encoders.small import small_model
 
 SAID = "longer than the 40 subwords that {} reads: the end is cut"
 

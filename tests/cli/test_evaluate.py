@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-import rejoinder
-from rejoinder.baselines.keywords import BM25
 from rejoinder.cli.rankers import ENCODER_BLOCK
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
+from rejoinder.encoders.keywords import BM25
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, number, numbered_examples
 
 VERB = ["evaluate"]
@@ -33,7 +32,7 @@ def models(monkeypatch, tmp_path):
     known = {str(tmp_path / "good"): Rule(knows_it_all), str(tmp_path / "half"): Rule(knows_even_ones)}
     for name in known:
         (tmp_path / name).mkdir()
-    monkeypatch.setattr(rejoinder, "load", known.__getitem__, raising=False)
+    monkeypatch.setattr("rejoinder.encoders.open.load", known.__getitem__)
     return known
 
 
@@ -117,7 +116,7 @@ def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_p
 
 def test_bad_input_gives_one_line_and_exit_code_2(refused, folder):
     for arguments, message in (
-        (["bm52", "DATA"], "no model 'bm52': give a model folder (RUN/model of a training run), convert-small, bm25"),
+        (["bm52", "DATA"], "no model 'bm52': give a model folder (RUN/model of a training run), convert-small, an id"),
         (["bm25"], "name the data with --data, or give exactly one model and one data set"),
         (["bm25", "x", "DATA"], "name the data with --data"),
         (["DATA", "--data", "DATA"], "data, not a model"),

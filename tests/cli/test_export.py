@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.models import bundled
-from rejoinder.models.bundled import Weights
-from rejoinder.models.convert import Convert
-from rejoinder.models.persistence import save
-from rejoinder.models.quantization import QuantizedTraining
+from rejoinder.encoders import bundled
+from rejoinder.encoders.bundled import Weights
+from rejoinder.encoders.persistence import save
+from rejoinder.networks.convert import Convert
+from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.text.subwords import MARK, Subwords
-from tests.models.conftest import small_config
+from tests.encoders.conftest import small_config
 
 SUBWORDS = Subwords([MARK, *"abcdefghijklmnopqrstuvwxyz .,?!'\n"])
 

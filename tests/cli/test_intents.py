@@ -6,8 +6,8 @@ import pytest
 
 from rejoinder.intents import grid, heads
 from rejoinder.intents.data import IntentData
+from tests.encoders.small import small_model
 from tests.intents.toy import multi_label_data, toy_data
-from tests.models.small import small_model
 
 VERB = ["intents"]
 
@@ -88,9 +88,9 @@ def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
         ((*train, "--preset", "best"), "'best' is not one of 'logistic', 'paper', 'original'"),
         ((*train, "--set", "strength=-1"), "strength = -1 is not allowed"),
         ((*train, "--vectors", "x"), "allowed are r, h, both"),
-        ((*train, "--with", "nothing"), "no encoder 'nothing'"),
+        ((*train, "--with", "nothing"), "no model 'nothing'"),
         ((*train, "--valid", place / "none.csv"), "does not exist"),
-        (("train", "nothing", place / "train.csv", "-o", tmp_path / "made"), "no encoder"),
+        (("train", "nothing", place / "train.csv", "-o", tmp_path / "made"), "no model 'nothing'"),
         (("train", place / "model", place / "train.csv", "-o", place / "model"), "not ours to replace"),
         (("evaluate", place / "model", place / "test.csv"), "is no classifier"),
         (("evaluate", tmp_path, place / "test.csv"), "is no classifier"),

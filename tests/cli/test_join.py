@@ -5,7 +5,7 @@ import pytest
 import rejoinder
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
-from tests.models.conftest import saved
+from tests.encoders.conftest import saved
 
 VERB = ["join"]
 
@@ -54,4 +54,4 @@ def test_an_opening_may_have_another_share(command, models, tmp_path):
 def test_what_is_wrong_is_said(refused, models, tmp_path):
     refused(*models, "-o", tmp_path / "joined", said=["--share 0.3", "--data"])
     refused(*models, "--share", 0.3, "--data", tmp_path, "-o", tmp_path / "joined", said="--data")
-    refused(models[0], tmp_path / "none", "--share", 0.3, "-o", tmp_path / "joined", said="no model folder")
+    refused(models[0], tmp_path / "none", "--share", 0.3, "-o", tmp_path / "joined", said="no model '")

@@ -8,6 +8,7 @@ import pytest
 
 import rejoinder
 from rejoinder.corpora.examples import write_examples
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.evaluation.plots import neighbour_purity
 from rejoinder.intents.data import read_intents
 from rejoinder.training.loop import train
@@ -22,8 +23,10 @@ pytest.importorskip("sklearn")
 WORDS = ("abc abd abe", "lmn lmo lmp", "ponm oopp nonp")
 
 
-class Letters(Rule):
+class Letters(Rule, DualEncoder):
     """Encodes a text by how often it has each letter; responses by the negative of that, once it is fitted."""
+
+    name = fingerprint = "letters"
 
     def __init__(self):
         super().__init__(knows_nothing)
@@ -57,7 +60,7 @@ def letters(monkeypatch, tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "fitted").mkdir()
     kinds = {str(tmp_path / "letters"): Letters, str(tmp_path / "fitted"): Fitted}
-    monkeypatch.setattr(rejoinder, "load", lambda name: kinds[name](), raising=False)
+    monkeypatch.setattr("rejoinder.encoders.open.load", lambda name: kinds[name]())
     return tmp_path / "letters"
 
 
@@ -67,7 +70,7 @@ def test_models_side_by_side(command, texts, tmp_path, monkeypatch):
     model, load = tmp_path / "run" / "model", rejoinder.load
     (tmp_path / "letters").mkdir()
     choose = lambda name: Letters() if Path(name).name == "letters" else load(name)  # noqa: E731
-    monkeypatch.setattr(rejoinder, "load", choose, raising=False)
+    monkeypatch.setattr("rejoinder.encoders.open.load", choose)
     arguments = [f"DIRECT={model}", tmp_path / "letters", "--data", texts, "--perplexity", 5, "--neighbours", 4]
     found = command(*arguments, "-o", tmp_path / "p.svg", "--json").json
     data = read_intents(texts)

@@ -1,5 +1,6 @@
 """Baselines by name in `rejoinder evaluate`: what they learn from, what is shown, what is refused."""
 
+import functools
 import json
 import re
 
@@ -7,13 +8,13 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.baselines import encoders
-from rejoinder.baselines.vectors import Map
 from rejoinder.cli.rankers import Rankers
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
+from rejoinder.encoders import sentence
+from rejoinder.encoders.map import Map
 from rejoinder.errors import InputError
-from tests.models.small import small_model
+from tests.encoders.small import small_model
 
 VERB = ["evaluate"]
 
@@ -39,7 +40,9 @@ class Rotated:
 def minilm(monkeypatch):
     """Stands in for the real one, which takes seconds to open."""
     encode = Rotated()
-    monkeypatch.setattr(encoders, "open_encoder", lambda _: encoders.TextVectors(encode))
+    stand_in = sentence.SentenceEncoder("minilm", functools.partial(sentence.encode_by_length, encode))
+    for opener in ("open_minilm", "open_use", "open_sentence_transformer"):
+        monkeypatch.setattr(sentence, opener, lambda *_: stand_in)
     return encode
 
 
@@ -102,7 +105,7 @@ def test_a_sentence_encoder_has_one_name_everywhere(minilm):
     for name in ("minilm", "use", "st:owner/name", "sim:st:owner/name"):
         assert (rankers.ranker(name).score([context], answers) == expected).all()
     assert rankers.identity("sim:st:owner/name") == f"sim:st:owner/name of rejoinder {rejoinder.__version__}"
-    assert len(minilm.seen) == 6, "three encoders, each opened once"
+    assert len(minilm.seen) == 6, "three sentence, each opened once"
 
 
 def test_our_own_models_by_h_and_by_r(tmp_path):
@@ -117,17 +120,17 @@ def test_our_own_models_by_h_and_by_r(tmp_path):
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     assert r.score([["abc"]], [["reply"]])[0, 0] == pytest.approx(unit[0] @ unit[1], abs=1e-5)
     assert isinstance(mapped, Map)
-    assert mapped.encoder is r.encoder
+    assert mapped.encoder is r
 
 
 def test_wrong_names(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for name, message in (
-        ("map:minilmm", "no encoder 'minilmm': give a model folder .*, convert-small, minilm, use, or st:NAME"),
-        ("map:", "no encoder ''"),
-        ("sim:FOLDER#x", "there are .*#h and .*#r, no #x"),
+        ("map:minilmm", "no model 'minilmm': give a model folder .*, convert-small, .* minilm, use, or st:NAME"),
+        ("map:", "no model ''"),
+        ("sim:FOLDER#x", "a model has .*#h and .*#r, no #x"),
         ("sim:nowhere/model#r", "no model folder nowhere/model|could not be fetched"),
-        ("tfidff", "no model .tfidff.: .*tfidf, sim:ENCODER, sim-history:ENCODER, map:ENCODER, .*, or st:NAME"),
+        ("tfidff", "no model 'tfidff': .*tfidf, sim:NAME, map:NAME or hybrid:NAME"),
     ):
         with pytest.raises(InputError, match=message):
             Rankers().ranker(name.replace("FOLDER", str(tmp_path)))

@@ -10,13 +10,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from rejoinder.baselines import vectors
-from rejoinder.baselines.encoders import TextVectors
 from rejoinder.cli import retrieval as verbs
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
+from rejoinder.encoders import persistence, sentence
 from rejoinder.errors import InputError
-from rejoinder.models import persistence
 from rejoinder.retrieval.index import Index
 from tests.retrieval.conftest import HashEncoder
 
@@ -27,7 +25,7 @@ LINES = [{"text": "Hello!", "id": "a1"}, {"text": "At noon.", "id": "a2", "tag":
 def models(monkeypatch, tmp_path):
     """Model folders by what stands in their file `seed`: the same content is the same model."""
 
-    def load(name):
+    def load(name, **_):
         try:
             return HashEncoder((tmp_path / name / "seed").read_text(), name=str(name))
         except OSError:
@@ -50,25 +48,26 @@ def slow(models, monkeypatch, tmp_path):  # noqa: ARG001 (it wraps what that one
             return np.array([[len(text) for text in texts] for texts in candidates], dtype=np.float32)
 
     (tmp_path / "slow").mkdir()
-    monkeypatch.setattr(persistence, "load", lambda name: Longest() if name == "slow" else load(name))
+    monkeypatch.setattr(persistence, "load", lambda name, **_: Longest() if name == "slow" else load(name))
     return "slow"
 
 
 def test_an_index_of_a_sentence_encoder_knows_it_by_its_fingerprint(command, refused, replies, monkeypatch, tmp_path):
     prints = ["one"]
 
-    def open_encoder(name):
-        assert name == "minilm"
-        return TextVectors(HashEncoder().encode_responses, digest=lambda: prints[0])
+    def open_minilm(_precision):
+        return sentence.SentenceEncoder(
+            "minilm", lambda texts, _: HashEncoder().encode_responses(texts), digest=lambda: prints[0]
+        )
 
-    monkeypatch.setattr(vectors, "open_encoder", open_encoder)
+    monkeypatch.setattr(sentence, "open_minilm", open_minilm)
     (tmp_path / "minilm").mkdir()  # a folder of that name changes nothing
     assert command("index", "minilm", replies, "-o", "idx").code == 0
     assert command("reply", "idx", "Well?", "At noon.", "--json").json["replies"][0]["text"] == "At noon."
     assert json.loads((tmp_path / "idx" / "manifest.json").read_text())["model"]["fingerprint"] == "one"
     prints[0] = "two"
     refused("reply", "idx", "Hi!", said="was built with the model minilm of fingerprint one, but minilm has two")
-    refused("index", "bm25", replies, "-o", "new", said="no model 'bm25' that encodes replies: give a model folder")
+    refused("index", "bm25", replies, "-o", "new", said="no model folder bm25")
 
 
 @pytest.fixture
@@ -137,7 +136,7 @@ def test_reencode_gives_another_model_the_same_replies(command, index, refused):
 
 WRONG = {
     "index model -o x": "MODEL",
-    "index nothing replies.jsonl -o x": "no model 'nothing' that encodes replies",
+    "index nothing replies.jsonl -o x": "no model folder nothing",
     "index model nothing.txt -o x": "nothing.txt does not exist",
     "index model empty.txt -o x": "empty.txt is empty",
     "index model blank.txt -o x": "blank.txt holds no replies",
@@ -155,7 +154,7 @@ WRONG = {
     "reply idx ' '": "message 1 is blank",
     "reply idx \udcff": "message 1 is not UTF-8",
     "reply idx Hi --rerank slow --rerank-top 2 -k 3": "-k 3 asks for more replies than --rerank-top 2",
-    "reply idx Hi --rerank nothing": ["no model 'nothing'", "bm25"],
+    "reply idx Hi --rerank nothing": ["no model folder nothing"],
     "reply idx Hi --rerank slow --rerank-top 0": "--rerank-top",
     "reply idx": "no message",
     "reply idx Hi --input chats.jsonl": "leave the messages out",

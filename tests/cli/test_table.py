@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import rejoinder
 from rejoinder.cli.evaluate import load_table
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.errors import InputError
 from rejoinder.files import signed
+from tests.encoders.small import small_model
 from tests.evaluation.fakes import Rule, knows_even_ones, numbered_examples
-from tests.models.small import small_model
 
 MAIN = Path(__file__).parents[2] / "recipes" / "tables" / "main.toml"
 
@@ -142,7 +141,7 @@ def test_bad_input_gives_one_line_and_exit_code_2(refused, place):
 def test_evaluate_writes_its_table(command, place, monkeypatch):
     pytest.importorskip("matplotlib")
     (place / "half").mkdir()
-    monkeypatch.setattr(rejoinder, "load", lambda _: Rule(knows_even_ones), raising=False)
+    monkeypatch.setattr("rejoinder.encoders.open.load", lambda _: Rule(knows_even_ones))
     write_examples(numbered_examples(40), place / "other.parquet")
     words = ("evaluate", "bm25", "half", "--data", "numbers", "other.parquet", "--candidates", 20, "-o", "out")
     printed = {(each["model"], each["data"]): each["recall"] for each in command(*words, "--json").json["results"]}

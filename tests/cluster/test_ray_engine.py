@@ -195,7 +195,7 @@ def test_a_cluster_builds_the_same_bytes_though_workers_die(engine, tmp_path, ki
 def test_an_index_from_a_cluster_has_the_same_bytes(engine, tmp_path):
     # Not above: the workers import this file, and torch takes them seconds.
     from rejoinder.retrieval.index import Index
-    from tests.models.small import small_model
+    from tests.encoders.small import small_model
 
     encoder = small_model(tmp_path / "model")
     replies = [f"reply number {number} of {number % 7}" for number in range(300)]

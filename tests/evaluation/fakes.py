@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import Context
 from rejoinder.corpora.example import Example
-from rejoinder.ranker import Context, FloatArray
 
 
 def numbered_examples(count: int, *, turns_per_thread: int = 0) -> list[Example]:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.corpora.example import Example
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.evaluation.contexts import FULL, ContextReading, context_table, parse_reading, restrict, table_readings
 from rejoinder.evaluation.ranking import compare, evaluate_task
@@ -16,9 +17,10 @@ from rejoinder.evaluation.tasks import ranking_task
 from tests.evaluation.fakes import Rule, knows_it_all
 
 
-class Reader:
+class Reader(DualEncoder):
     """Ranks a response by how often it stands in what is read; remembers what it was given."""
 
+    name = fingerprint = ""
     reads_history = True
 
     def __init__(self):
@@ -29,7 +31,7 @@ class Reader:
         other.part = part
         return other
 
-    def remembering(self):
+    def with_cache(self):
         other = copy.copy(self)
         other.remembers = True
         return other

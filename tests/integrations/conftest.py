@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.models.small import small_model
+from tests.encoders.small import small_model
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rejoinder.models.persistence import load
+from rejoinder.encoders.persistence import load
 
 pytest.importorskip("haystack")
 from haystack import Document, Pipeline

@@ -11,11 +11,11 @@ from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError
 
 import rejoinder
+from rejoinder.encoders.joined import JoinedEncoder
+from rejoinder.encoders.persistence import load, save_joined
 from rejoinder.errors import InputError
 from rejoinder.integrations import huggingface
 from rejoinder.integrations.huggingface import save_to_hub
-from rejoinder.models.joined import JoinedEncoder
-from rejoinder.models.persistence import load, save_joined
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -72,5 +72,5 @@ def test_what_the_hub_has_not_or_refuses_is_one_line(hub, model):
     hub.create_repo.side_effect = HfHubHTTPError("401 Unauthorized\nmore", response=mock.Mock())
     with pytest.raises(InputError, match=re.escape("team/x could not be written on the Hugging Face Hub: 401 Unauth")):
         save_to_hub(model, "team/x")
-    with pytest.raises(InputError, match="no model folder nowhere"):
+    with pytest.raises(InputError, match="no model 'nowhere'"):
         save_to_hub("nowhere", "team/x")

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from rejoinder.arrays import unit_rows
+from rejoinder.encoders.open import open_texts
+from rejoinder.encoders.persistence import load
+from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
-from rejoinder.intents.encoders import SentenceEncoder, open_encoder
-from rejoinder.models.persistence import load
 from tests.intents.toy import outside_texts, toy_data
 
 pytest.importorskip("sklearn")
@@ -71,8 +72,8 @@ class Numbers(SentenceEncoder):
 @pytest.mark.parametrize("kind", [EncoderOfNumbers, IntentsOfNumbers])
 def test_scikit_learns_own_checks(kind, monkeypatch):
     """All pass on rows of numbers that are written as texts, but for one that needs a setting of scipy's."""
-    numbers = Numbers("numbers", "numbers", 3, compute=None)
-    monkeypatch.setattr("rejoinder.integrations.sklearn.open_encoders", lambda *_: numbers)
+    numbers = Numbers("numbers", encode=None, size=3)
+    monkeypatch.setattr("rejoinder.integrations.sklearn.open_all", lambda *_: numbers)
     found = check_estimator(kind(), on_skip=None)
     assert len(found) > 35
     assert {each["check_name"] for each in found if each["status"] != "passed"} == {"check_array_api_input"}
@@ -87,7 +88,7 @@ def test_scikit_learn_is_told_that_texts_are_read(kind, model):
 def test_vectors_are_the_encoders(model):
     encoder = RejoinderEncoder(model, vectors="both")
     found = encoder.fit_transform(np.array(DATA.texts))
-    np.testing.assert_allclose(found, unit_rows(open_encoder(model, "both").encode(DATA.texts)), atol=1e-6)
+    np.testing.assert_allclose(found, unit_rows(open_texts(model, "both").encode(DATA.texts)), atol=1e-6)
     assert encoder.n_features_out_ == found.shape[1] == len(encoder.get_feature_names_out())
     assert encoder.set_params(normalize=False).transform(DATA.texts).shape == found.shape
     assert RejoinderEncoder(model, also=[model]).fit_transform(list(DATA.texts)).shape[1] == 128
@@ -150,5 +151,5 @@ def test_what_is_wrong_is_named(model):
                 call(wrong)
     with pytest.raises(ValueError, match="Invalid parameter 'size'"):
         encoder.set_params(size=3)
-    with pytest.raises(InputError, match="no encoder"):
+    with pytest.raises(InputError, match="no model"):
         RejoinderEncoder("nothing").fit(DATA.texts)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rejoinder.encoders.open import open_texts
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
-from rejoinder.intents.encoders import open_encoder
 from rejoinder.intents.folder import save_classifier
 from tests.intents.toy import outside_texts, toy_data
 
@@ -23,7 +23,7 @@ TEXTS = [*toy_data(3, seed=1).texts, *outside_texts(3, seed=1)]
 
 @pytest.mark.parametrize("outside", [(), outside_texts(16)])
 def test_intents_become_categories(outside, model, tmp_path):
-    classifier = train_classifier(open_encoder(model), TrainingTexts(toy_data(10), oos_texts=outside))
+    classifier = train_classifier(open_texts(model), TrainingTexts(toy_data(10), oos_texts=outside))
     save_classifier(classifier, tmp_path / "intents")
     nlp = spacy.blank("en")
     nlp.add_pipe("rejoinder_intents", config={"classifier": str(tmp_path / "intents")})

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.arrays import unit_rows
+from rejoinder.encoders.open import open_texts
+from rejoinder.encoders.sentence import concatenate
 from rejoinder.errors import InputError
 from rejoinder.files import signed
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import IntentData, TrainingTexts
-from rejoinder.intents.encoders import join_encoders, open_encoder
 from rejoinder.intents.evaluation import evaluate
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
 from rejoinder.intents.heads import Centroids, Encoded
@@ -31,7 +32,7 @@ def train(encoder, data=None, **options):
 
 @pytest.fixture(scope="module")
 def classifier(model):
-    return train(open_encoder(model))
+    return train(open_texts(model))
 
 
 def test_a_prediction_ranks_all_intents(classifier):
@@ -86,7 +87,7 @@ def test_a_folder_gives_the_same_answers(classifier, made):
 def test_classifier_and_model_may_move_together_or_apart(model, tmp_path):
     first = tmp_path / "first"
     shutil.copytree(model, first / "model")
-    save_classifier(train(open_encoder(str(first / "model"))), first / "made")
+    save_classifier(train(open_texts(str(first / "model"))), first / "made")
     first.rename(tmp_path / "second")
     assert load_classifier(tmp_path / "second" / "made").labels == toy_data().names
     shutil.move(tmp_path / "second" / "made", tmp_path / "alone")
@@ -97,7 +98,7 @@ def test_classifier_and_model_may_move_together_or_apart(model, tmp_path):
 
 
 def test_the_precision_of_training_is_that_of_use(model, tmp_path):
-    trained, texts = train(open_encoder(model, "r", "int8")), toy_data(seed=4).texts
+    trained, texts = train(open_texts(model, "r", "int8")), toy_data(seed=4).texts
     save_classifier(trained, tmp_path / "made")
     opened = load_classifier(tmp_path / "made")
     assert opened.encoder.precision == trained.encoder.precision == "int8"
@@ -144,8 +145,8 @@ def test_what_was_altered_is_refused(made, tmp_path):
 
 def test_several_encoders_count_the_same_and_come_back(model, tmp_path):
     texts = ["lost card", "weather"]
-    first, h, both = (open_encoder(model, kind) for kind in ("r", "h", "both"))
-    joined = join_encoders([first, h])
+    first, h, both = (open_texts(model, kind) for kind in ("r", "h", "both"))
+    joined = concatenate([first, h])
     assert (first.size, h.size, both.size, joined.size) == (64, 24, 88, 88)
     parts = np.hstack([unit_rows(first.encode(texts)), h.encode(texts)])
     for each in (joined, both):
@@ -153,7 +154,7 @@ def test_several_encoders_count_the_same_and_come_back(model, tmp_path):
     np.testing.assert_array_equal(first.encode([]), np.zeros((0, 64)))
     for name, vectors, said in ((model, "x", "allowed are r, h, both"), ("mini", "r", "minilm, use")):
         with pytest.raises(InputError, match=said):
-            open_encoder(name, vectors)
+            open_texts(name, vectors)
     assert joined.fingerprint != first.fingerprint
     trained = train(joined)
     save_classifier(trained, tmp_path / "made")

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.intents.classifier import IntentClassifier, encode_data, train_classifier
 from rejoinder.intents.data import IntentData, TrainingTexts, draw
-from rejoinder.intents.encoders import SentenceEncoder
 from rejoinder.intents.evaluation import crossed_interval, evaluate, few_shot, suspect_labels
 from rejoinder.intents.heads import FOLDS, Centroids, Logistic, cross_validate, folds_of, head_from
 from rejoinder.intents.refusal import Rejection
@@ -76,7 +76,7 @@ def fixed(logits, multi_label=False, **options):
 def one_hot(size):
     """An encoder of the text "3" as the fourth unit vector."""
     rows = np.eye(size, dtype=np.float32)
-    return SentenceEncoder("one-hot", "one-hot", size, lambda texts, _: rows[[int(text) for text in texts]])
+    return SentenceEncoder("one-hot", lambda texts, _: rows[[int(text) for text in texts]], size=size)
 
 
 def test_figures_of_one_intent_per_text_by_hand():

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import rejoinder
 from rejoinder.arrays import unit_rows
+from rejoinder.encoders.open import open_texts
 from rejoinder.errors import InputError
 from rejoinder.intents.data import IntentData
-from rejoinder.intents.encoders import open_encoder
 from rejoinder.intents.fine_tuning import FineTuning, draw_pairs, fine_tune
 from rejoinder.intents.heads import change_settings
 from tests.intents.toy import toy_data
@@ -19,7 +19,7 @@ from tests.intents.toy import toy_data
 def contrast(folder, vectors):
     """How much nearer texts of one intent are than those of different ones."""
     data = toy_data(8, seed=2)
-    rows = unit_rows(open_encoder(str(folder), vectors).encode(data.texts))
+    rows = unit_rows(open_texts(str(folder), vectors).encode(data.texts))
     names = np.array([names[0] for names in data.labels])
     same = (names[:, None] == names) & ~np.eye(len(names), dtype=bool)
     cosines = (rows - rows.mean(axis=0)) @ (rows - rows.mean(axis=0)).T

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from rejoinder.arrays import FloatArray
 from rejoinder.intents.data import IntentData
-from rejoinder.ranker import FloatArray
 
 TOPICS = {
     "card_lost": "lost card stolen missing wallet gone",

@@ -18,9 +18,9 @@ from rejoinder import integrations
 from rejoinder.cli.app import app
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
+from rejoinder.encoders.open import open_texts
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
-from rejoinder.intents.encoders import open_encoder
 from rejoinder.intents.folder import save_classifier
 from rejoinder.retrieval.index import Index
 from tests.cli.test_outputs import make_place
@@ -59,7 +59,7 @@ def files(tmp_path_factory):
     make_place(folder)
     replies = ["Hello!", "We open at nine.", "Bye."]
     Index.build(rejoinder.load("convert-small"), replies, folder / "index")
-    classifier = train_classifier(open_encoder(str(folder / "MODEL")), TrainingTexts(toy_data(4)))
+    classifier = train_classifier(open_texts(str(folder / "MODEL")), TrainingTexts(toy_data(4)))
     save_classifier(classifier, folder / "CLASSIFIER")
     texts = [f"{number} {number * number} cats" for number in range(40)]
     right = [Example((text,), text) for text in texts[:20]]  # what a calibration needs of both

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from rejoinder.models.encoder import Encoder
-from tests.models.conftest import SUBWORDS, convert
+from rejoinder.encoders.torch import Encoder
+from tests.encoders.conftest import SUBWORDS, convert
 
 CONTEXTS = [
     ["How are you?"],

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.models.ngram import NGramConfig, NGramDual
-from rejoinder.models.packing import pack
+from rejoinder.networks.ngram import NGramConfig, NGramDual
+from rejoinder.networks.packing import pack
 from rejoinder.text.ngrams import build_ngrams
 
 TEXTS = [

@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 
 import rejoinder
+from rejoinder.encoders import persistence
+from rejoinder.encoders.export import export_onnx, export_quantized
+from rejoinder.encoders.open import open_texts
+from rejoinder.encoders.sentence import concatenate
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
-from rejoinder.intents.encoders import join_encoders, open_encoder
 from rejoinder.intents.folder import export_classifier, load_classifier, save_classifier
 from rejoinder.intents.refusal import Rejection
-from rejoinder.models import persistence
-from rejoinder.models.export import export_onnx, export_quantized
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
 from rejoinder.text.subwords import Subwords
+from tests.encoders.conftest import SUBWORDS, convert
 from tests.intents.toy import toy_data
-from tests.models.conftest import SUBWORDS, convert
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -110,7 +111,7 @@ def test_other_programs_may_pad_as_they_like(folders, count, more):
 def test_a_classifier_answers_as_it_does_in_pytorch(folders, tmp_path, vectors, multi_label):
     model = str(folders["multi"] / "model")
     texts = TrainingTexts(toy_data())
-    trained = train_classifier(open_encoder(model, vectors, "fp32"), texts, multi_label=multi_label)
+    trained = train_classifier(open_texts(model, vectors, "fp32"), texts, multi_label=multi_label)
     rejection = None if multi_label else Rejection("distance", 0.4)
     save_classifier(replace(trained, rejection=rejection), tmp_path / "made")
     export_classifier(tmp_path / "made", tmp_path / "onnx")
@@ -125,8 +126,8 @@ def test_a_classifier_answers_as_it_does_in_pytorch(folders, tmp_path, vectors, 
 
 
 def test_a_classifier_on_other_encoders_is_refused(folders, tmp_path):
-    model = open_encoder(str(folders["single"] / "model"))
-    save_classifier(train_classifier(join_encoders([model, model]), TrainingTexts(toy_data())), tmp_path / "made")
+    model = open_texts(str(folders["single"] / "model"))
+    save_classifier(train_classifier(concatenate([model, model]), TrainingTexts(toy_data())), tmp_path / "made")
     with pytest.raises(rejoinder.errors.InputError, match="only a classifier on one ConveRT"):
         export_classifier(tmp_path / "made", tmp_path / "onnx")
 

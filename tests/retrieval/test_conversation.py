@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.conversations import read_contexts
 from rejoinder.corpora.example import words_of
+from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
-from rejoinder.models.joined import JoinedEncoder
-from rejoinder.ranker import read_contexts
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
-from tests.models.small import small_model
+from tests.encoders.small import small_model
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_cascade import ByLength
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.baselines.keywords import BM25, Hybrid, WordIndex
 from rejoinder.corpora.example import Example
+from rejoinder.encoders.keywords import BM25, Hybrid, WordIndex
 from rejoinder.errors import InputError
 from rejoinder.retrieval import searching
 from rejoinder.retrieval.cascade import Cascade

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.encoders.protocol import ContextVectors, DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.ranker import ContextVectors, PolyEncoder
 from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.segments import check_rows
 from tests.corpora.jobs import Watched
-from tests.models.small import small_model
+from tests.encoders.small import small_model
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_search import attended
 
@@ -159,7 +159,7 @@ def test_an_index_in_8_bits_of_an_earlier_version_is_refused_and_replaced(index,
 
 def test_search_needs_no_torch():
     """Which takes seconds to import, and which a server of an exported model does without."""
-    code = "import sys, rejoinder.baselines.encoders, rejoinder.retrieval.index; sys.exit('torch' in sys.modules)"
+    code = "import sys, rejoinder.encoders.sentence, rejoinder.retrieval.index; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -237,7 +237,7 @@ def wanted(encoder, texts, context, k):
 @pytest.mark.parametrize("kind", [HashPolyEncoder, DotEncoder])
 def test_answers_are_those_of_the_model_also_after_adding_and_deleting(tmp_path, kind):
     encoder = kind()
-    assert isinstance(encoder, PolyEncoder)
+    assert isinstance(encoder, DualEncoder)
     index = Index.build(encoder, REPLIES, tmp_path / "index", batch=7)
     for context, replies in zip(CONTEXTS, index.search(CONTEXTS, k=5), strict=True):
         assert [(reply.text, reply.score) for reply in replies] == wanted(encoder, REPLIES, context, 5)

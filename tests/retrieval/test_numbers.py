@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
-from rejoinder.models.persistence import load
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.confidence import Calibration, Confident, calibrate
 from rejoinder.retrieval.index import Index

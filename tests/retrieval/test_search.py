@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.ranker import ContextVectors
+from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.retrieval import products as products_module
 from rejoinder.retrieval import search as module
 from rejoinder.retrieval.search import Rows, all_scores, exact_scores, search

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.engine import LocalEngine
+from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.errors import BusyError, InputError, MissingExtraError
-from rejoinder.ranker import ContextVectors
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import Manifest

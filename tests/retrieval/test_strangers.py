@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.retrieval import segments
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import (
     Manifest,
@@ -123,8 +122,7 @@ def test_the_longest_vector_has_a_length(folder, longest):
                                   "convert-small/third", "../nowhere", "st:"])  # fmt: skip
 def test_a_name_of_a_manifest_is_not_asked_for_elsewhere(folder, name, monkeypatch):
     change(folder, model=ModelRecord(HashEncoder().fingerprint, name))
-    for module in (segments,):
-        monkeypatch.setattr(module, "open_model", lambda *_, **__: pytest.fail("it was opened"))
+    monkeypatch.setattr("rejoinder.encoders.open.load", lambda *_, **__: pytest.fail("it was opened"))
     index = Index.open(folder)
     with pytest.raises(InputError, match="is no folder and none that is installed; name it with --model"):
         index.search([["reply 3"]])

@@ -6,10 +6,10 @@ import sys
 import httpx2
 import pytest
 
+from rejoinder.encoders.open import open_encoder
 from rejoinder.errors import MissingExtraError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.segments import open_model
 from rejoinder.serving.ray import Options, app
 
 KEY = "k" * 32
@@ -30,7 +30,7 @@ def client(tmp_path, monkeypatch):
     for name, value in [("RAY_AUTH_MODE", "disabled"), ("REJOINDER_WRITE_KEY", KEY)]:
         monkeypatch.setenv(name, value)
     texts = [f"Reply number {i}." for i in range(20)]
-    Index.build(open_model("convert-small"), [Candidate(text) for text in texts], tmp_path / "index")
+    Index.build(open_encoder("convert-small"), [Candidate(text) for text in texts], tmp_path / "index")
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
         with socket.create_server(("127.0.0.1", 0)) as free:

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rejoinder
+from rejoinder.encoders.persistence import save
 from rejoinder.errors import InputError
-from rejoinder.models.persistence import save
 from rejoinder.text.ngrams import build_ngrams
 from rejoinder.text.pretrained import MarkedPretrained, Pretrained, build_bpe
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import LONGEST_TOKEN, encode_messages, too_long
-from tests.models.conftest import convert
+from tests.encoders.conftest import convert
 
 LETTERS = [MARK, *"abcdefghijklmnopqrstuvwxyz"]
 CUT_END, CUT_MIDDLE = Subwords(LETTERS, buckets=8), Subwords(LETTERS, buckets=8, cut="middle")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
-from rejoinder.models.families import build_module
 from rejoinder.settings import to_toml
 from rejoinder.training.ablations import BASE, load_plan, markdown
 from rejoinder.training.recipe_files import save_recipe

@@ -10,9 +10,10 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.arrays import unit_rows
+from rejoinder.encoders.persistence import load, save
+from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
-from rejoinder.models.persistence import load, save
-from rejoinder.models.reductions import scores_of
+from rejoinder.networks.reductions import scores_of
 from rejoinder.training import distillation, initialisation
 from rejoinder.training.batches import Portion, make_step
 from rejoinder.training.display import Display
@@ -23,7 +24,7 @@ from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Distillation
 from rejoinder.training.tokens import RawExamples
-from tests.models.tiny_transformer import KINDS, network, tokenizer
+from tests.encoders.tiny_transformer import KINDS, network, tokenizer
 from tests.training.test_loop import interrupt_at
 from tests.training.tiny import recipe, stage
 
@@ -47,14 +48,15 @@ def letters(texts):
 
 
 def encoder(encode=letters):
-    return SimpleNamespace(forgetting=lambda: SimpleNamespace(encode_responses=encode))
+    return SentenceEncoder("letters", lambda texts, _: encode(texts))
 
 
 @pytest.fixture(autouse=True)
 def _encoder(monkeypatch):
-    monkeypatch.setattr(distillation, "open_encoder", lambda _: encoder())
-    monkeypatch.setattr(distillation, "is_encoder", lambda name: name == "letters")
-    monkeypatch.setattr(initialisation, "is_encoder", lambda name: name == "letters")
+    load = distillation.load
+    monkeypatch.setattr(distillation, "load", lambda name: encoder() if name == "letters" else load(name))
+    monkeypatch.setattr(distillation, "is_library", lambda name: name == "letters")
+    monkeypatch.setattr(initialisation, "is_library", lambda name: name == "letters")
 
 
 def cosines(texts):
@@ -143,7 +145,7 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path, mon
             asked.extend(texts)
             return letters(texts)
 
-        monkeypatch.setattr(distillation, "open_encoder", lambda _: encoder(encode))
+        monkeypatch.setattr(distillation, "load", lambda _: encoder(encode))
         return text_vectors(tmp_path / "v.f16", examples, np.arange(20), Distillation(encoder="letters"), Display())
 
     with pytest.raises(KeyboardInterrupt):
@@ -195,7 +197,7 @@ def test_only_what_encodes_both_sides_is_an_encoder(tmp_path, data, teacher):
     wanted = recipe(data, distillation={"encoder": str(teacher)})
     with pytest.raises(InputError, match=r"encoder: .*model gives no vector of a context; name it as the teacher"):
         prepare(wanted, tmp_path / "run")
-    with pytest.raises(InputError, match=r"distillation.encoder: no model folder nowhere; .*; or minilm, use, or st:"):
+    with pytest.raises(InputError, match=r"distillation.encoder: no model 'nowhere': .* minilm, use, or st:"):
         recipe(data, distillation={"encoder": "nowhere"})
 
 

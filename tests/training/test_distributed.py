@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from rejoinder.corpora.examples import read_examples
+from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
-from rejoinder.models.families import build_module
 from rejoinder.settings import to_toml
 from rejoinder.training import distributed
 from rejoinder.training.ablations import ablate, load_plan

@@ -12,7 +12,7 @@ import rejoinder
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
-from rejoinder.models.dialogue import HistoryText
+from rejoinder.text.dialogue import HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.loop import train
 from rejoinder.training.losses import InBatchLoss, Present, SummedLoss
@@ -155,7 +155,7 @@ def test_a_gate_histories_that_change_and_cut_middles_are_trained_on_top_of_a_mo
     assert opens.abs().max() > 0
     gated = z / (1 + torch.exp(len(opens) ** 0.5 * (x @ opens) - slope * ((x * z).sum() - threshold)))
     with torch.no_grad():
-        wanted = model.module.join(x, gated).numpy()
+        wanted = model.module.mix(x, gated).numpy()
     assert model.encode_contexts(contexts) == pytest.approx(wanted, abs=1e-6)
 
 

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 import rejoinder
 from rejoinder.corpora.examples import read_examples
+from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
-from rejoinder.models import persistence
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe_files import load_recipe, parse_recipe, save_recipe
@@ -72,7 +72,7 @@ def test_structure_vocabulary_and_longest_text_are_those_of_the_model(tmp_path, 
     ({"model": {"kind": "other"}}, "model.kind = 'other' (there 'convert')"),
     ({"model": {"droput": 0.1}}, "unknown key 'model.droput'; did you mean 'dropout'?"),
     ({"vocabulary": {"target_size": 500}}, "the vocabulary is that of init.model"),
-    ({"init": {"model": "nowhere"}}, "init.model: no model folder nowhere"),
+    ({"init": {"model": "nowhere"}}, "init.model: no model 'nowhere'"),
     ({"init": {"fingerprint": "abc"}}, "init: fingerprint is given, but no model that it belongs to"),
     ({"init": {}}, "give a model to start from (--init MODEL, or init.model), a transformer for its parts"),
 ])  # fmt: skip
@@ -169,7 +169,7 @@ def test_the_saved_recipe_is_whole_without_the_model(tmp_path, model, target):
     assert load_recipe(tmp_path / "recipe.toml") == settings, "also as a recipe of its own"
     shutil.rmtree(gone)
     assert load_recipe(tmp_path / "recipe.toml", resolved=True) == settings
-    with pytest.raises(InputError, match=r"init.model: no model folder"):
+    with pytest.raises(InputError, match=r"init.model: no model '"):
         load_recipe(tmp_path / "recipe.toml")
 
 

@@ -12,8 +12,8 @@ from safetensors.numpy import load_file
 
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
+from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
-from rejoinder.models.persistence import load
 from rejoinder.training import loop, negatives
 from rejoinder.training.batches import WHOLE, MixedOrder, make_step
 from rejoinder.training.display import Display

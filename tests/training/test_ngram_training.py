@@ -10,7 +10,7 @@ import pytest
 from safetensors import safe_open
 
 import rejoinder
-from rejoinder.models.export import export_quantized
+from rejoinder.encoders.export import export_quantized
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics

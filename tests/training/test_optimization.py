@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
-from rejoinder.models.families import build_module
 from rejoinder.training import compute
 from rejoinder.training.compute import choose_device, choose_precision, without_denormals
 from rejoinder.training.losses import annealed_scale

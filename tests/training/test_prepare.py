@@ -22,7 +22,7 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import pieces_of, write_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.errors import InputError
-from rejoinder.models.dialogue import Dialogue, HistoryText
+from rejoinder.text.dialogue import Dialogue, HistoryText
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import prepare as prepare_module
@@ -30,7 +30,7 @@ from rejoinder.training.display import Display
 from rejoinder.training.loop import train
 from rejoinder.training.prepare import prepare, word_vectors
 from rejoinder.training.tokens import Encode, build_store, open_store, token_hashes
-from tests.models.tiny_transformer import SHAPE
+from tests.encoders.tiny_transformer import SHAPE
 from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, recipe, stage
 
 WORDS = Subwords([MARK, MARK + "yes", MARK + "no", "ing", MARK + "the"], buckets=3)
@@ -241,9 +241,9 @@ def test_a_run_starts_from_them_and_computes_them_once(tmp_path, data, monkeypat
 
     def opened(name):
         calls.append(name)
-        return SimpleNamespace(encode_responses=lambda texts, **_: encode(texts))
+        return SimpleNamespace(encode=lambda texts, **_: encode(texts))
 
-    monkeypatch.setattr(prepare_module, "open_encoder", opened)
+    monkeypatch.setattr(prepare_module, "open_texts", opened)
     settings = {"init": {"words": "some encoder"}, "model": {**MODEL, "embedding_size": 6}}
     wanted = recipe(data, **settings)
     first, again = prepare(wanted, tmp_path / "tokens"), prepare(wanted, tmp_path / "tokens")

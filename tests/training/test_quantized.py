@@ -6,15 +6,15 @@ import torch
 
 import rejoinder
 from rejoinder.corpora.examples import read_examples
+from rejoinder.encoders import persistence
+from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.families import build_module
+from rejoinder.encoders.persistence import load_module
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
-from rejoinder.models import persistence
-from rejoinder.models.convert import Convert
-from rejoinder.models.export import export_quantized
-from rejoinder.models.families import build_module
-from rejoinder.models.packing import pack
-from rejoinder.models.persistence import load_module
-from rejoinder.models.quantization import QuantizedTraining
+from rejoinder.networks.convert import Convert
+from rejoinder.networks.packing import pack
+from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.compute import Machine, choose_half, loss_scaler
 from rejoinder.training.loop import train

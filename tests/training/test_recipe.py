@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.baselines.encoders import is_encoder
 from rejoinder.cli.evaluate import load_table
+from rejoinder.encoders import persistence
+from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.open import is_library
 from rejoinder.errors import InputError
-from rejoinder.models import persistence
-from rejoinder.models.export import export_quantized
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.optimization import learning_rate, stage_budget
@@ -212,7 +212,7 @@ def resolved(path, starts):
     given = base.get("init", {}).get("transformer") or of.resolve().parent.name == "poly"
     kind = "bi" if "anchor" in base.get("init", {}) else "transformer" if given else "convert"
     start = [] if "vocabulary" in base else starts[kind]
-    if not is_encoder(base.get("distillation", {}).get("encoder", "minilm")):
+    if not is_library(base.get("distillation", {}).get("encoder", "minilm")):
         start = [*start, "distillation.encoder=convert-small"]  # for one of another package
     if "row" in file:
         yield from ((row.name, row.recipe) for row in load_plan(path, start).rows)

@@ -8,13 +8,13 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
+from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
-from rejoinder.models.families import build_module
 from rejoinder.training import run as runs
 from rejoinder.training.optimization import build_optimizer, prepare_stage
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run import RunState, find_recipe, load_checkpoint, open_run, resolve_recipe, save_checkpoint
-from tests.models.small import small_model
+from tests.encoders.small import small_model
 from tests.training.tiny import MODEL, recipe, stage
 
 

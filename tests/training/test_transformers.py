@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from rejoinder.encoders.checkpoints import load_checkpoint, load_tokenizer, save_checkpoint
+from rejoinder.encoders.export import export_transformer
+from rejoinder.encoders.families import build_module
+from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
-from rejoinder.models.checkpoints import load_checkpoint, load_tokenizer, save_checkpoint
-from rejoinder.models.export import export_transformer
-from rejoinder.models.families import build_module
-from rejoinder.models.masked_lm import MaskedBatch
-from rejoinder.models.packing import pack
-from rejoinder.models.persistence import load
-from rejoinder.models.poly import MultiContextBiEncoder
-from rejoinder.models.transformer import TransformerShape
+from rejoinder.networks.masked_lm import MaskedBatch
+from rejoinder.networks.packing import pack
+from rejoinder.networks.poly import MultiContextBiEncoder
+from rejoinder.networks.transformer import TransformerShape
 from rejoinder.training.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
@@ -29,7 +29,7 @@ from rejoinder.training.negatives import RandomNegatives
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe
 from rejoinder.training.validation import Validator
-from tests.models.tiny_transformer import SHAPE, tokenizer
+from tests.encoders.tiny_transformer import SHAPE, tokenizer
 from tests.training.test_loop import interrupt_at, same_weights
 from tests.training.tiny import recipe, stage
 from tests.training.transformers import transformer_recipe, write_checkpoint

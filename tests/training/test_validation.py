@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rejoinder.models.packing import TokenBatch
+from rejoinder.networks.packing import TokenBatch
 from rejoinder.training.recipe import Validation
 from rejoinder.training.validation import Validator
 from tests.training.test_batches import store as store_of

@@ -5,10 +5,10 @@ import string
 
 import torch
 
-from rejoinder.models import persistence
-from rejoinder.models.checkpoints import load_tokenizer, read_shape, save_checkpoint
-from rejoinder.models.families import build_module
-from rejoinder.models.transformer import Transformer, TransformerShape
+from rejoinder.encoders import persistence
+from rejoinder.encoders.checkpoints import load_tokenizer, read_shape, save_checkpoint
+from rejoinder.encoders.families import build_module
+from rejoinder.networks.transformer import Transformer, TransformerShape
 from rejoinder.text.pretrained import BERT, Pretrained
 from tests.training.tiny import recipe, stage
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rejoinder.cli.options import Json, Seed, Split
-from rejoinder.cli.rankers import open_index, say_cuts
+from rejoinder.cli.rankers import open_index, report_truncated
 from rejoinder.cli.retrieval import Earlier, IndexFolder, Model
 from rejoinder.cli.shell import emit
 from rejoinder.progress import track
@@ -55,7 +55,7 @@ def calibrate(
         examples = sample(read_examples(data, part), limit, seed, progress=advance)
     with track("Searching", total=len(examples), unit="examples") as advance:
         fit = confidence.calibrate(opened, examples, history=context, seed=seed, progress=advance)
-    say_cuts(opened.encoder, "messages")
+    report_truncated(opened.encoder, "messages")
     fit.calibration.save(index)
     given = (fit.probabilities, fit.right)
     if picture is not None:

@@ -97,7 +97,7 @@ def _look(corpus: Corpus, files: Sequence[Input], settings: Any, reading: Readin
     import rejoinder
     from rejoinder.corpora.lines import BadLineError
     from rejoinder.corpora.survey import survey
-    from rejoinder.models.bundled import BUNDLED
+    from rejoinder.encoders.bundled import BUNDLED
 
     name = next(iter(BUNDLED))
     model = rejoinder.load(name)
@@ -185,8 +185,8 @@ def _account_text(account: Mapping[str, Any]) -> str:
 
 def _roles_text(account: Mapping[str, Any]) -> str:
     """Say of each role how many messages it has, and what became of them."""
+    from rejoinder.conversations import NO_TURNS
     from rejoinder.corpora.formats import ChatSettings
-    from rejoinder.ranker import NO_TURNS
 
     responds = ChatSettings(**account["settings"]).responds
     counts = account["roles"]

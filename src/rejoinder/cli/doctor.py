@@ -28,7 +28,7 @@ def examine() -> dict[str, Any]:
     import torch
 
     from rejoinder import processor
-    from rejoinder.models import bundled
+    from rejoinder.encoders import bundled
 
     build = "CUDA" if torch.version.cuda else "ROCm" if torch.version.hip else "CPU"
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

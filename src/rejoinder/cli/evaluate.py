@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.options import Json, Limit, Seed, Settings, Split, number_or_all
-from rejoinder.cli.rankers import BASELINES, ENCODER_BLOCK, Rankers, fit_ranker, open_index, read_training, say_cuts
+from rejoinder.cli.rankers import ENCODER_BLOCK, Rankers, fit_ranker, open_index, read_training, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
+    from rejoinder.arrays import FloatArray
+    from rejoinder.conversations import Context
     from rejoinder.corpora.example import Example
+    from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.contexts import ContextReading
     from rejoinder.evaluation.table import Table
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.evaluation.tasks import Copies, RankingTask
-    from rejoinder.ranker import Context, FloatArray, Ranker
     from rejoinder.retrieval.searching import Searcher
 
 _OF_INDEXES = {"arguments", "data", "index", "limit", "split", "context", "seed", "hybrid", "as_json"}  # with --index
@@ -124,7 +126,7 @@ def evaluate(
             with track(f"Ranking with {model}", total=len(task)) as advance:
                 result = ranking.evaluate_task(ranker, task, seed=seed, block_size=block, progress=advance)
             rows.append(report.Row(model, name, result, str(reading)))
-    opener.say_cuts()
+    opener.report_truncated()
     if folder is not None:
         _save(table_of_rows(rows, "Recall at 1"), folder)
     found = {"results": report.to_json(rows, above), "learned": learned}
@@ -175,7 +177,7 @@ def _evaluate_indexes(
             with track(f"Searching {folder}", total=len(examples)) as advance:
                 result = ranking.evaluate_search(search, replies, examples, seed=seed, progress=advance)
             rows.append(report.Row(str(folder), f"{place} ({part})" if part else place, result, str(reading)))
-            say_cuts(opened.encoder, "messages")
+            report_truncated(opened.encoder, "messages")
     note(f"a reply that is not among the first {ranking.RETRIEVED_AT[-1]} counts as the last of all")
     emit({"results": report.to_json(rows)}, given.params["as_json"], lambda _: report.plain(rows, _width()).rstrip())
 
@@ -219,14 +221,16 @@ def _compare_readings(
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:
     """Tell models from data: the parser hands only the first word after --data to the option."""
+    from rejoinder.encoders.open import KEYWORDS
+
     if not data:
         if len(arguments) != 2:
             raise InputError("name the data with --data, or give exactly one model and one data set")
         return [arguments[0]], [arguments[1]]
-    more = [n for n in arguments if n not in BASELINES and (Path(n).is_file() or any(Path(n).glob("*.parquet")))]
+    more = [n for n in arguments if n not in KEYWORDS and (Path(n).is_file() or any(Path(n).glob("*.parquet")))]
     models = [name for name in arguments if name not in more]
     if not models:
-        raise InputError(f"{', '.join(more)}: data, not a model; name a model folder or {', '.join(BASELINES)} too")
+        raise InputError(f"{', '.join(more)}: data, not a model; name a model folder or {', '.join(KEYWORDS)} too")
     return models, [*data, *more]
 
 
@@ -387,8 +391,8 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> 
     """Encode texts, each as a conversation of one message: (n, d)."""
     import numpy as np
 
+    from rejoinder.encoders.protocol import ContextVectors, DualEncoder
     from rejoinder.evaluation.tasks import training_examples
-    from rejoinder.ranker import DualEncoder
 
     def training() -> Sequence[Example]:
         if fit_on is None:
@@ -403,6 +407,9 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> 
         for start in range(0, len(texts), _ENCODED_AT_ONCE):
             piece = texts[start : start + _ENCODED_AT_ONCE]
             contexts = [[text] for text in piece]  # of one that is fitted, responses: MAP changes these alone
-            pieces.append(ranker.encode_contexts(contexts) if learned is None else ranker.encode_responses(piece))
+            vectors = ranker.encode_contexts(contexts) if learned is None else ranker.encode_responses(piece)
+            if isinstance(vectors, ContextVectors):
+                raise InputError(f"{spec} gives a conversation several vectors; name a model that gives one")
+            pieces.append(vectors)
             advance(len(piece))
     return np.concatenate(pieces)

@@ -58,7 +58,7 @@ def _write(
     form: str, model: str, output: Path, side: Side, linear_bits: Literal[8, 16], overwrite: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the model, and return facts of the result and the lines that people read."""
-    from rejoinder.models import export, sentence_module
+    from rejoinder.encoders import export, sentence_module
 
     if form == "--sentence-transformers":
         result = sentence_module.export_sentence_transformers(model, output, side, overwrite=overwrite)
@@ -104,7 +104,7 @@ def models(
 
     Example: rejoinder models runs --sizes --price-per-hour 4.65 --steps 966000
     """
-    from rejoinder.models.persistence import describe, sizes
+    from rejoinder.encoders.persistence import describe, sizes
     from rejoinder.training.metrics import run_cost
 
     with_sizes = with_sizes or price is not None or steps is not None
@@ -120,8 +120,8 @@ def models(
 
 def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
     """Return folders to list, with the name and the data's licence of a bundled model."""
-    from rejoinder.models import bundled
-    from rejoinder.models.persistence import find, model_folders
+    from rejoinder.encoders import bundled
+    from rejoinder.encoders.persistence import find, model_folders
 
     def is_there(name: str) -> bool:  # in a clone without weights it is not, an error only where the name is given
         folder = bundled.weights(name).folder

@@ -12,7 +12,7 @@ import typer
 
 from rejoinder.cli.approximate import Approximate, Data, Method, Recall, change_search, check_search, describe_search
 from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_engine, wants_ray
-from rejoinder.cli.rankers import counting, open_index, say_cuts
+from rejoinder.cli.rankers import open_index, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import track
@@ -158,12 +158,13 @@ class _Source(NamedTuple):
 def _build(
     model: str, source: _Source, output: Path, store: str | None, overwrite: bool, engine: Engine | None
 ) -> dict[str, Any]:
+    from rejoinder.encoders.conversation import track_truncation
+    from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval.index import Index, check_target
-    from rejoinder.retrieval.segments import open_model
     from rejoinder.retrieval.stores import Store
 
     check_target(output, overwrite=overwrite)
-    encoder = counting(open_model(model))
+    encoder = track_truncation(open_encoder(model))
     total = source.total()
     options: dict[str, Any] = {"overwrite": overwrite, "engine": engine}
     with track("Encoding", total=total, unit="replies") as advance:
@@ -173,7 +174,7 @@ def _build(
             built = Store.build(encoder, source.read(), output, store, **options)
         else:
             built = Index.build(encoder, source.read(), output, **options)
-    say_cuts(encoder, "replies")
+    report_truncated(encoder, "replies")
     return _describe(built, added=total)
 
 
@@ -182,19 +183,20 @@ def _append(model: str, source: _Source, output: Path, engine: Engine | None) ->
     known = [candidate.text for _, candidate in found] if source.deduplicate else []
     with track("Encoding", total=source.total(known), unit="replies") as advance:
         added = found.add(source.read(known), progress=advance, engine=engine)
-    say_cuts(found.encoder, "replies")
+    report_truncated(found.encoder, "replies")
     return _describe(found, added=len(added))
 
 
 def _reencode(model: str, old: Path, output: Path, overwrite: bool, engine: Engine | None) -> dict[str, Any]:
+    from rejoinder.encoders.conversation import track_truncation
+    from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval.index import Index, check_target
-    from rejoinder.retrieval.segments import open_model
 
     check_target(output, overwrite=overwrite)
-    found, encoder = Index.open(old), counting(open_model(model))
+    found, encoder = Index.open(old), track_truncation(open_encoder(model))
     with track("Encoding", total=len(found), unit="replies") as advance:
         made = found.reencode(encoder, output, overwrite=overwrite, progress=advance, engine=engine)
-    say_cuts(encoder, "replies")
+    report_truncated(encoder, "replies")
     return _describe(made, added=len(made))
 
 

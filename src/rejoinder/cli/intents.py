@@ -79,13 +79,14 @@ def train(
 
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
-    from rejoinder.intents import classifier, data, encoders, folder, heads
+    from rejoinder.encoders.open import open_all
+    from rejoinder.intents import classifier, data, folder, heads
 
     check_replaceable(output, folder.FOLDER, overwrite=overwrite)
     chosen = heads.parse_settings(preset, settings or ())
     cut = separator if multi_label else None
     given = data.read_training(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
-    encoder = encoders.open_encoders([model, *(also or ())], vectors, precision)
+    encoder = open_all([model, *(also or ())], vectors, precision)
     made = classifier.train_classifier(
         encoder, given, chosen, multi_label=multi_label, reject=reject, seed=seed, track=track
     )
@@ -186,13 +187,14 @@ def grid(
 
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
-    from rejoinder.intents import classifier, data, encoders, folder, heads
+    from rejoinder.encoders.open import open_all
+    from rejoinder.intents import classifier, data, folder, heads
     from rejoinder.intents import grid as grids
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
     given = data.read_training(texts, valid, out_of_scope=oos)
-    encoder, names = encoders.open_encoders([model, *(also or ())], vectors), given.train.names
+    encoder, names = open_all([model, *(also or ())], vectors), given.train.names
     with track("Encoding", len(given.train), "texts") as advance:
         learned = classifier.encode_data(encoder, given.train, names, advance=advance)
     if given.valid is None:
@@ -227,14 +229,15 @@ def few_shot(
 
     Example: rejoinder intents few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots all
     """
+    from rejoinder.encoders.open import open_all
     from rejoinder.evaluation.report import percent
-    from rejoinder.intents import classifier, data, encoders, evaluation, heads, report
+    from rejoinder.intents import classifier, data, evaluation, heads, report
 
     sizes: list[int | None] = [*(shots or (5, 10, 30, None))]
     chosen = heads.parse_settings(preset, settings or ())
     inside, _ = data.read_scoped(texts, "train", out_of_scope=oos)
     others, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
-    encoder, names = encoders.open_encoders([model, *(also or ())], vectors), inside.names
+    encoder, names = open_all([model, *(also or ())], vectors), inside.names
     with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
         learned, tested = (classifier.encode_data(encoder, d, names, advance=advance) for d in (inside, others))
     with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:

@@ -16,7 +16,7 @@ from rejoinder.files import check_replaceable
 from rejoinder.progress import track
 
 if TYPE_CHECKING:
-    from rejoinder.models.joined import JoinedEncoder
+    from rejoinder.encoders.joined import JoinedEncoder
 
 SHARES = tuple(twentieth / 20 for twentieth in range(21))
 CANDIDATES = 100
@@ -48,17 +48,18 @@ def join(
 
     Example: rejoinder join bi-base support/run/model --data data/support -o support/joined
     """
-    from rejoinder.cli.rankers import counting, say_cuts
-    from rejoinder.models.joined import JoinedEncoder
-    from rejoinder.models.persistence import FOLDER, load, save_joined
+    from rejoinder.cli.rankers import report_truncated
+    from rejoinder.encoders.conversation import track_truncation
+    from rejoinder.encoders.joined import JoinedEncoder
+    from rejoinder.encoders.persistence import FOLDER, load, save_joined
 
     if (share is None) == (not data):
         raise InputError("give the second model's share (--share 0.3), or conversations to choose it on (--data)")
     check_replaceable(output, FOLDER, overwrite=overwrite)  # before the work
     joined, tried = JoinedEncoder(load(first), load(second), opening_share=opening_share), list[dict[str, float]]()
     if data:
-        tried = _try(counting(joined), data, split, limit, seed)
-        say_cuts(joined, "messages")
+        tried = _try(track_truncation(joined), data, split, limit, seed)
+        report_truncated(joined, "messages")
         share = max(tried, key=lambda row: row["mrr"])["share"]
     assert share is not None
     save_joined(output, joined.with_share(share), overwrite=overwrite)
@@ -81,7 +82,7 @@ def _try(
             examples = sample(read_examples(place, part), limit, seed, progress=advance)
             most = min(CANDIDATES, len(examples))
             tasks.append(ranking_task(examples, candidates=most, copies="right", seed=seed))
-    known, rows = joined.remembering(), []
+    known, rows = joined.with_cache(), []
     shares = SHARES if joined.config.opening_share is None else SHARES[1:-1]
     with track("Ranking", total=len(shares) * sum(map(len, tasks)), unit="examples") as advance:
         for share in shares:

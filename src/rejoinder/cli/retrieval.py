@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeAlias
 import typer
 
 from rejoinder.cli.options import Json
-from rejoinder.cli.rankers import open_index, say_cuts
+from rejoinder.cli.rankers import open_index, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.corpora.example import text_key
 from rejoinder.errors import InputError
 from rejoinder.progress import note, printable, track
 
 if TYPE_CHECKING:
-    from rejoinder.ranker import Conversation
+    from rejoinder.conversations import Conversation
     from rejoinder.retrieval.cascade import Cascade
     from rejoinder.retrieval.confidence import Answer
     from rejoinder.retrieval.index import Index
@@ -119,7 +119,7 @@ def reply(
         result = {**given, "context": said, **_to_json(answer)}
         emit(result, as_json or file is not None, lambda it: _show(it, threshold, min_confidence, where))
     first: Any = getattr(searcher, "first", searcher)
-    say_cuts(first.encoder, "messages")
+    report_truncated(first.encoder, "messages")
     if passing and fewest < k:
         note(f"{first.count(passing):,} of {len(first):,} replies pass --where")
 
@@ -210,7 +210,7 @@ class _Talk:
 
     def append(self, turn: dict[str, Any]) -> None:
         """Add a turn."""
-        from rejoinder.ranker import is_persona
+        from rejoinder.conversations import is_persona
 
         self.turns.append(turn)
         for old in self._newest_old():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
-    from rejoinder.ranker import Ranker
+    from rejoinder.encoders.protocol import Ranker
     from rejoinder.serving.computing import Compute
 
 GRACE = 30  # seconds for accepted requests to be answered after the signal to end

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from rejoinder.conversations import NO_TURNS, is_call, join_turns
 from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
 from rejoinder.corpora.example import Example, content_thread
 from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, open_lines, strip_compression
 from rejoinder.corpora.personal import redact_example
 from rejoinder.errors import InputError
-from rejoinder.ranker import NO_TURNS, is_call, join_turns
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -48,7 +48,7 @@ def parse_records(
         reading.lines += 1
         try:
             made: Any = parse(number, record)
-            found: Iterable[T] = made if isinstance(made, Dialogue) else list(made)
+            found: Any = made if isinstance(made, Dialogue) else list(made)
         except BadRecordError as error:
             reading.bad_line(path, number, str(error))
         else:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import Context, ContextPart
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import Comparison, RankingResult, compare, evaluate_task
 from rejoinder.evaluation.report import Row, describe, percent, plain_table, render
 from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.progress import Advance, silent
-from rejoinder.ranker import Context, ContextPart, FloatArray, Ranker
 
 if TYPE_CHECKING:
-    from rejoinder.models.encoder import Encoder
+    pass
 
 MOST_MESSAGES = 10  # earlier ones, as far as the paper's table goes
 
@@ -68,9 +70,9 @@ def parse_reading(text: str) -> ContextReading:
     return ContextReading(int(count), part)
 
 
-def with_parts(ranker: Any, name: str) -> Encoder:
+def with_parts(ranker: Any, name: str) -> Any:
     """Return the ranker if it is an encoder that reads input and history; an InputError calls any other one `name`."""
-    if getattr(ranker, "reads_history", False):
+    if isinstance(ranker, DualEncoder) and ranker.reads_history:
         return ranker
     raise InputError(f"{name} has no parts for input and history: only multi-context models have them")
 
@@ -151,7 +153,7 @@ def context_table(
     progress: Advance = silent,
 ) -> ContextTable:
     """Rank by the full context and by parts of it (CONVERT, section 4.2); see `evaluate_task`."""
-    known = with_parts(ranker, model).remembering()
+    known = with_parts(ranker, model).with_cache()
     rows: list[ContextRow] = []
     for reading in table_readings():
         less = restrict(known, reading)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from rejoinder.arrays import unit_rows
+from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.ranker import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

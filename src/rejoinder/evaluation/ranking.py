@@ -17,12 +17,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import Context, check_count, read_texts
 from rejoinder.corpora.example import Example, text_key
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, estimates
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
 from rejoinder.progress import Advance, silent
-from rejoinder.ranker import Context, FloatArray, Ranker, check_count, read_texts
 from rejoinder.views import Described
 
 RECALL_AT = (1, 2, 3, 5, 10, 50)  # the k of recall@k that the papers' tables use

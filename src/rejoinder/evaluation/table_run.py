@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, 
 
 from pydantic import Field
 
-from rejoinder.baselines.fitting import FIT_EXAMPLES
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation.ranking import RankingResult, evaluate_task
 from rejoinder.evaluation.table import Cell, Table
 from rejoinder.evaluation.tasks import (
+    FIT_EXAMPLES,
     Copies,
     RankingTask,
     all_responses,
@@ -28,7 +29,6 @@ from rejoinder.evaluation.tasks import (
 )
 from rejoinder.files import atomic_file, file_digest, parse_json
 from rejoinder.progress import Advance, Track, silent
-from rejoinder.ranker import Ranker
 from rejoinder.settings import Count, Natural, section
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.baselines.fitting import FIT_EXAMPLES
+from rejoinder.conversations import Context, check_count
+from rejoinder.encoders.protocol import candidate_lists
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
-from rejoinder.ranker import Context, candidate_lists, check_count
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example, Split
@@ -26,6 +26,7 @@ Copies: TypeAlias = Literal["right", "wrong"]
 """What a candidate of the right one's very text counts as. Wrong, the papers' protocol: it stands before the right one,
 as a tie does. Right is for data in which few replies answer many contexts."""
 
+FIT_EXAMPLES = 10_000  # training examples that a baseline learns from (DATA19, section 5)
 OTHER_DATA = "--fit-on, in a table train"
 SHARED_CELLS = 1 << 25  # scores computed at once, in some 300 MB, where all contexts share one list of candidates
 

@@ -10,23 +10,24 @@ from pathlib import Path
 
 import numpy as np
 
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import Conversation, read_contexts
+from rejoinder.encoders.open import load, open_encoder
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError
-from rejoinder.models.persistence import load
-from rejoinder.ranker import Conversation, FloatArray, Ranker, read_contexts
 from rejoinder.retrieval.cascade import score_lists
-from rejoinder.retrieval.segments import ResponseEncoder, open_model
 
 
-def open_encoder(model: str | Path | ResponseEncoder) -> ResponseEncoder:
+def open_embedder(model: str | Path | DualEncoder) -> DualEncoder:
     """Return the encoder of a name or folder, or the one given; one that embeds no single text is an InputError."""
-    found: object = open_model(str(model)) if isinstance(model, str | Path) else model
-    if not isinstance(found, ResponseEncoder):
+    encoder: object = open_encoder(model) if isinstance(model, str | Path) else model
+    if not isinstance(encoder, DualEncoder):
         raise InputError(f"an embedding needs a model that encodes, as rejoinder.load opens; given: {model!r}")
-    embed(found, ["?"])
-    return found
+    embed(encoder, ["?"])
+    return encoder
 
 
-def embed(encoder: ResponseEncoder, context: Conversation) -> FloatArray:
+def embed(encoder: DualEncoder, context: Conversation) -> FloatArray:
     """Return the vector of a conversation, (d,)."""
     found = encoder.encode_contexts(read_contexts([context]))
     if not isinstance(found, np.ndarray) or found.ndim != 2:

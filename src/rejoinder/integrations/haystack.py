@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import MissingExtraError
-from rejoinder.integrations import embed, open_encoder, open_ranker, rank
-from rejoinder.ranker import Ranker
-from rejoinder.retrieval.segments import ResponseEncoder
+from rejoinder.integrations import embed, open_embedder, open_ranker, rank
 
 try:
     from haystack import Document, component
@@ -24,15 +23,15 @@ class _Embedder:
 
     def __init__(self, model: str = "convert-small") -> None:
         self.model = model
-        self._encoder: ResponseEncoder | None = None
+        self._encoder: DualEncoder | None = None
 
     def warm_up(self) -> None:
         """Open the model."""
         self._opened()
 
-    def _opened(self) -> ResponseEncoder:
+    def _opened(self) -> DualEncoder:
         if self._encoder is None:
-            self._encoder = open_encoder(self.model)
+            self._encoder = open_embedder(self.model)
         return self._encoder
 
 

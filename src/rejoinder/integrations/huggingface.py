@@ -11,8 +11,8 @@ from pathlib import Path
 from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
+from rejoinder.encoders.persistence import CARD, FOLDER, find, whole_config
 from rejoinder.errors import InputError
-from rejoinder.models.persistence import CARD, FOLDER, find, whole_config
 
 METADATA = ModelCardData(library_name="rejoinder", pipeline_tag="text-ranking", tags=["response-selection"])
 

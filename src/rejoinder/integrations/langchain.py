@@ -12,12 +12,11 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator
 
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import MissingExtraError
-from rejoinder.integrations import embed, open_encoder, open_ranker, rank
-from rejoinder.ranker import Ranker
+from rejoinder.integrations import embed, open_embedder, open_ranker, rank
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.segments import ResponseEncoder
 
 try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun, Callbacks
@@ -31,8 +30,8 @@ except ImportError as error:
 class RejoinderEmbeddings(Embeddings):
     """Vectors of a model, given by its name or opened: a query is what was said to us, a document what we may reply."""
 
-    def __init__(self, model: str | Path | ResponseEncoder = "convert-small") -> None:
-        self.encoder = open_encoder(model)
+    def __init__(self, model: str | Path | DualEncoder = "convert-small") -> None:
+        self.encoder = open_embedder(model)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return the vectors of replies."""

@@ -14,13 +14,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from rejoinder.arrays import unit_rows
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.conversations import read_contexts
+from rejoinder.encoders.open import open_all
+from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.intents.classifier import IntentClassifier, train_classifier
 from rejoinder.intents.data import OUT_OF_SCOPE, IntentData, TrainingTexts
-from rejoinder.intents.encoders import SentenceEncoder, open_encoders
 from rejoinder.intents.heads import Logistic
-from rejoinder.ranker import FloatArray, read_contexts
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
@@ -48,7 +49,7 @@ class _OfTexts(BaseEstimator):
         """Return the encoder that the arguments name, opened once."""
         wanted = (self.model, self.vectors, tuple(self.also))
         if vars(self).get("_encoder", [None])[0] != wanted:
-            self._encoder = wanted, open_encoders([self.model, *self.also], self.vectors)
+            self._encoder = wanted, open_all([self.model, *self.also], self.vectors)
         opened: SentenceEncoder = self._encoder[1]
         return opened
 
@@ -63,7 +64,7 @@ class _OfTexts(BaseEstimator):
 class RejoinderEncoder(TransformerMixin, _OfTexts):
     """Encodes texts; learns nothing.
 
-    `model`, the further encoders `also`, and `vectors` are as for `intents.encoders.open_encoder`; `normalize` brings
+    `model`, the further encoders `also`, and `vectors` are as for `encoders.open.open_texts`; `normalize` brings
     every row to unit length. With `vectors="h"` of a Rejoinder model an item may be a conversation, too, oldest message
     first. By `fingerprint_`, which `fit` sets, an unpickled transformer refuses another encoder.
     """

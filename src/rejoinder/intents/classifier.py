@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rejoinder.arrays import unit_rows
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
 from rejoinder.intents.data import IntentData, TrainingTexts
-from rejoinder.intents.encoders import SentenceEncoder
 from rejoinder.intents.heads import (
     FOLDS,
     Centroids,
@@ -27,7 +27,6 @@ from rejoinder.intents.heads import (
 from rejoinder.intents.prediction import Prediction, check_texts, decide
 from rejoinder.intents.refusal import Rejection, choose_rejection
 from rejoinder.progress import Advance, Track, no_track, silent
-from rejoinder.ranker import FloatArray
 from rejoinder.views import Described
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError
 from rejoinder.evaluation.bootstrap import RESAMPLES, Estimate, estimates
 from rejoinder.intents.classifier import IntentClassifier, encode_data
@@ -17,7 +18,6 @@ from rejoinder.intents.heads import Encoded, Settings, fit, held_out, sklearn
 from rejoinder.intents.prediction import MIN_PROBABILITY, probabilities
 from rejoinder.intents.refusal import SCORES, BoolArray, HeldOut, Rejection, ScoreName
 from rejoinder.progress import Advance, silent
-from rejoinder.ranker import FloatArray
 from rejoinder.views import Described
 
 MAX_PAIRS = 10

@@ -17,13 +17,13 @@ import torch
 from pydantic import Field
 from torch import nn
 
+from rejoinder.encoders import persistence
+from rejoinder.encoders.families import check_texts
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import check_replaceable
 from rejoinder.intents.data import IntArray, IntentData
-from rejoinder.models import persistence
-from rejoinder.models.convert import Convert, set_dropout
-from rejoinder.models.families import check_texts
-from rejoinder.models.packing import pack
+from rejoinder.networks.convert import Convert, set_dropout
+from rejoinder.networks.packing import pack
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import Count, Decay, Positive, section
 from rejoinder.text.tokenizer import encode_messages

@@ -15,17 +15,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rejoinder import __version__
+from rejoinder.encoders.export import onnx_folder, write_program
+from rejoinder.encoders.onnx import INTENTS
+from rejoinder.encoders.open import Vectors, open_texts
+from rejoinder.encoders.persistence import folder_bytes
+from rejoinder.encoders.sentence import SentenceEncoder, concatenate
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.intents.classifier import IntentClassifier
-from rejoinder.intents.encoders import SentenceEncoder, join_encoders, open_encoder
 from rejoinder.intents.heads import SETTINGS, Centroids, head_from
-from rejoinder.intents.prediction import Vectors
 from rejoinder.intents.refusal import Rejection
-from rejoinder.models.export import onnx_folder, write_program
-from rejoinder.models.onnx import INTENTS
-from rejoinder.models.persistence import folder_bytes
-from rejoinder.models.quantization import check_header
+from rejoinder.networks.quantization import check_header
 from rejoinder.retrieval.manifest import ModelRecord, model_record
 from rejoinder.settings import validate
 
@@ -174,13 +174,13 @@ def _open_encoders(folder: Path, records: Sequence[EncoderRecord], models: Seque
     opened = []
     for number, record in enumerate(records):
         place = models[number] if models else record.locate(folder)
-        encoder = open_encoder(place, record.vectors or "r", record.precision or "auto")
+        encoder = open_texts(place, record.vectors or "r", record.precision or "auto")
         if encoder.fingerprint != record.fingerprint:
             prints = f"(its fingerprint is {record.fingerprint[:12]}, not {encoder.fingerprint[:12]})"
             fault = f"{folder} was trained on another encoder than {place} {prints}"
             raise InputError(f"{fault}; name the right one with --model, or train again")
         opened.append(encoder)
-    return join_encoders(opened)
+    return concatenate(opened)
 
 
 def _card(classifier: IntentClassifier) -> str:

@@ -15,12 +15,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from rejoinder.arrays import unit_rows
+from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.intents.data import IntArray, shuffled_ranks
 from rejoinder.intents.refusal import SCORES, HeldOut, scores
 from rejoinder.progress import Advance, silent
-from rejoinder.ranker import FloatArray
 from rejoinder.settings import Count, Decay, Natural, Positive, parse_setting, section, validate
 
 Kind = TypeVar("Kind")

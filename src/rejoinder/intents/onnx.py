@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rejoinder.arrays import unit_rows
+from rejoinder.conversations import read_texts
+from rejoinder.encoders.onnx import INTENTS, OnnxEncoder, open_program
+from rejoinder.encoders.open import text_vectors
 from rejoinder.errors import InputError
-from rejoinder.intents.prediction import Prediction, check_texts, decide, text_vectors
+from rejoinder.intents.prediction import Prediction, check_texts, decide
 from rejoinder.intents.refusal import Rejection
-from rejoinder.models.onnx import INTENTS, OnnxEncoder, open_program
-from rejoinder.ranker import read_texts
 from rejoinder.views import Described
 
 

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from rejoinder.arrays import unit_rows
+from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError
 from rejoinder.intents.refusal import Rejection
-from rejoinder.models.texts import TextEncoder
-from rejoinder.progress import Advance
-from rejoinder.ranker import FloatArray
-
-if TYPE_CHECKING:
-    from rejoinder.models.joined import JoinedEncoder
 
 MIN_PROBABILITY = 0.5  # of an intent that a multi-label classifier assigns
-# Of a Rejoinder model: r, the reduction's output (CONVERT 3.1); h, the encoding of a context; r and then h.
-Vectors: TypeAlias = Literal["r", "h", "both"]
 
 
 @dataclass(frozen=True)
@@ -37,19 +28,6 @@ def check_texts(texts: Sequence[str]) -> None:
     for number, text in enumerate(texts, 1):
         if not text.strip():
             raise InputError(f"text {number} is blank; leave it out")
-
-
-def text_vectors(
-    model: TextEncoder | JoinedEncoder, texts: Sequence[Any], vectors: Vectors, advance: Advance | None = None
-) -> FloatArray:
-    """Return the vectors of texts that a classifier reads, each text the newest message of a conversation.
-
-    For `h`, conversations are allowed among them, as lists of texts.
-    """
-    if vectors == "r":
-        return model.transfer(texts, advance)
-    h = model.encode_contexts([[text] if isinstance(text, str) else text for text in texts], advance)
-    return h if vectors == "h" else np.hstack([unit_rows(model.transfer(texts)), h])
 
 
 def decide(

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.ranker import FloatArray
+from rejoinder.arrays import FloatArray
 
 ScoreName: TypeAlias = Literal["probability", "energy", "distance"]
 SCORES: tuple[ScoreName, ...] = get_args(ScoreName)

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import Conversation, check_number
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Track, no_track
-from rejoinder.ranker import Conversation, FloatArray, check_number
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import ApproximateRecord, Method
 from rejoinder.retrieval.nomination import (

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import Context, Conversation, check_count, check_minimum, is_whole
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError
-from rejoinder.ranker import Context, Conversation, FloatArray, Ranker, check_count, check_minimum, is_whole
 from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.searching import Searcher, Where
 

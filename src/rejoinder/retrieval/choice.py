@@ -8,9 +8,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rejoinder.arrays import unit_rows
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.conversations import (
+    Context,
+    Conversation,
+    check_count,
+    is_persona,
+    read_contexts,
+    spoken,
+)
 from rejoinder.corpora.example import text_key
-from rejoinder.ranker import Context, Conversation, FloatArray, check_count, is_persona, read_contexts, spoken
 
 T = TypeVar("T")
 NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
@@ -52,7 +59,7 @@ def on_subject(encoder: Any, contexts: Sequence[Context]) -> list[Context]:
 
     Its cosine with them is below the encoder's `subject_threshold` then, if it has one. Personas stay.
     """
-    read, lowest = list(contexts), getattr(encoder, "subject_threshold", 0.0)
+    read, lowest = list(contexts), encoder.subject_threshold
     spoken = [[text for text in context if text.strip() and not is_persona(text)] for context in contexts]
     rows = [row for row, texts in enumerate(spoken) if len(texts) > 1 and lowest]
     if rows:
@@ -66,7 +73,7 @@ def on_subject(encoder: Any, contexts: Sequence[Context]) -> list[Context]:
 
 def remembering(encoder: Any) -> Any:
     """Return the same encoder, for one search: where it can, it encodes no text twice."""
-    return encoder.remembering() if hasattr(encoder, "remembering") else encoder
+    return encoder.with_cache()
 
 
 def said_before(conversation: Conversation) -> frozenset[str]:

@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.conversations import Conversation, check_count, check_minimum, check_number
 from rejoinder.corpora.example import Example, text_key
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, is_altered, parse_json, signed
 from rejoinder.progress import Advance, silent
-from rejoinder.ranker import Conversation, check_count, check_minimum, check_number
 from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import CALIBRATION
 from rejoinder.retrieval.searching import Searcher

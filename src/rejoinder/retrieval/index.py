@@ -23,12 +23,14 @@ from typing import Self
 
 import numpy as np
 
-from rejoinder.baselines.keywords import WordIndex
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import check_count
 from rejoinder.corpora.engine import Engine
+from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
 from rejoinder.progress import Advance
-from rejoinder.ranker import FloatArray, check_count
 from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.manifest import (
     KIND,
@@ -46,7 +48,7 @@ from rejoinder.retrieval.opening import check_encoder, read, stamp_of
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Flags, Found, Rows, search
 from rejoinder.retrieval.searching import Searcher, Where
-from rejoinder.retrieval.segments import FILES, ResponseEncoder, Segment, texts_of
+from rejoinder.retrieval.segments import FILES, Segment, texts_of
 from rejoinder.retrieval.writing import extend, rewrite, sweep
 
 CALIBRATION = "calibration.json"
@@ -99,7 +101,7 @@ class Index(Searcher):
     """
 
     def __init__(
-        self, folder: Path, manifest: Manifest, segments: list[Segment], encoder: ResponseEncoder | None
+        self, folder: Path, manifest: Manifest, segments: list[Segment], encoder: DualEncoder | None
     ) -> None:
         self.folder, self.encoder = folder, encoder
         self._nominator: Nominator | None = None
@@ -110,7 +112,7 @@ class Index(Searcher):
     @classmethod
     def build(
         cls,
-        encoder: ResponseEncoder,
+        encoder: DualEncoder,
         replies: Iterable[str | Candidate],
         folder: str | Path,
         *,
@@ -132,7 +134,7 @@ class Index(Searcher):
         return cls.open(folder, encoder, verify=False)
 
     @classmethod
-    def open(cls, folder: str | Path, encoder: ResponseEncoder | None = None, *, verify: bool | None = None) -> Self:
+    def open(cls, folder: str | Path, encoder: DualEncoder | None = None, *, verify: bool | None = None) -> Self:
         """Open an index. Without an `encoder` it opens the model it was built with when that is needed.
 
         `verify` compares the content of files with their digests, not their sizes alone; None: of small indexes.
@@ -245,7 +247,7 @@ class Index(Searcher):
 
     def reencode(
         self,
-        encoder: ResponseEncoder,
+        encoder: DualEncoder,
         folder: str | Path,
         *,
         batch: int = 1024,
@@ -376,7 +378,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
 
 
 @contextlib.contextmanager
-def _written(encoder: ResponseEncoder, place: str | Path, *, overwrite: bool) -> Iterator[tuple[Manifest, Path]]:
+def _written(encoder: DualEncoder, place: str | Path, *, overwrite: bool) -> Iterator[tuple[Manifest, Path]]:
     """Yield the manifest of an empty index and the folder that becomes the index, whole or not at all."""
     folder = Path(place)
     check_encoder(encoder)

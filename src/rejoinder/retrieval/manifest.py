@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import ranges
+from rejoinder.encoders import bundled
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, is_plain, parse_json
-from rejoinder.models import bundled
 
 Method: TypeAlias = Literal["hnsw", "ivf", "scan"]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -56,19 +56,19 @@ class ModelRecord:
 
 def _is_local(name: str) -> bool:
     """Return whether a model is on this machine: whoever made an index does not decide what is fetched."""
-    from rejoinder.baselines.encoders import NAMED
+    from rejoinder.encoders.open import LIBRARY_NAMES
 
     owner, _, part = name.partition("/")
     named = bundled.is_name(name) or (part in bundled.PARTS and bundled.is_name(owner))
     folder = name.removeprefix("st:")
-    return named or name in NAMED or (folder != "" and Path(folder).is_dir())
+    return named or name in LIBRARY_NAMES or (folder != "" and Path(folder).is_dir())
 
 
 def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
     """Describe a model for the index that will stand at `index`."""
-    from rejoinder.baselines.encoders import is_encoder
+    from rejoinder.encoders.open import is_library_name
 
-    if not name or is_encoder(name) or not Path(name).is_dir():  # there may be a folder of an encoder's name
+    if not name or is_library_name(name) or not Path(name).is_dir():  # there may be a folder of an encoder's name
         return ModelRecord(fingerprint, name)
     path = Path(name).resolve()
     try:

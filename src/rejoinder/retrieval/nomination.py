@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import file_digest, is_within
-from rejoinder.ranker import FloatArray
 from rejoinder.retrieval.manifest import ApproximateRecord, Method
 from rejoinder.retrieval.search import Found, Rows, rescore, search
 

@@ -6,17 +6,18 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import beside
 from rejoinder.retrieval.manifest import MANIFEST, Manifest, ModelRecord, read_manifest
 from rejoinder.retrieval.nomination import SMALL, Nominator
-from rejoinder.retrieval.segments import ResponseEncoder, Segment
+from rejoinder.retrieval.segments import Segment
 
 _TRIES, _PAUSE = 50, 0.02  # how often an index that somebody is changing is tried, and seconds in between
 
 
 def read(
-    folder: Path, encoder: ResponseEncoder | None, verify: bool | None, known: Mapping[str, Segment] | None = None
+    folder: Path, encoder: DualEncoder | None, verify: bool | None, known: Mapping[str, Segment] | None = None
 ) -> tuple[Manifest, list[Segment]]:
     """Read the manifest and open the segments, except those that are `known` by their names and still the same."""
     for _ in range(_TRIES):
@@ -57,11 +58,11 @@ def stamp_of(folder: Path) -> tuple[int, int, int] | None:
 
 def check_encoder(encoder: object) -> None:
     """Refuse what is no model that encodes replies."""
-    if not isinstance(encoder, ResponseEncoder):
+    if not isinstance(encoder, DualEncoder):
         raise InputError(f"an index needs a model that encodes replies, as rejoinder.load opens; given: {encoder!r}")
 
 
-def check_model(folder: Path, record: ModelRecord, encoder: ResponseEncoder) -> None:
+def check_model(folder: Path, record: ModelRecord, encoder: DualEncoder) -> None:
     """Refuse a model that an index was not built with."""
     if record.fingerprint != encoder.fingerprint:
         built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"

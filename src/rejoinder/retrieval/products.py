@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.ranker import FloatArray
+from rejoinder.arrays import FloatArray
 
 Array = npt.NDArray[Any]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rejoinder.conversations import Conversation, spoken
 from rejoinder.corpora.example import Split
 from rejoinder.corpora.formats import BadRecordError, earlier_context
 from rejoinder.corpora.lines import MAX_LINE_BYTES, open_lines, strip_compression
 from rejoinder.errors import InputError
-from rejoinder.ranker import Conversation, spoken
 
 TEXT_FIELDS = ("text", "response", "reply", "answer")  # of an object or a table: the first that is there
 CONVERSATION_FIELDS = ("messages", "turns", "context")

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.ranker import FloatArray, attended
+from rejoinder.arrays import FloatArray
+from rejoinder.encoders.protocol import attended
 from rejoinder.retrieval.products import greatest_products, products, scores_of
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -12,27 +12,19 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from rejoinder.arrays import unit_rows
-from rejoinder.baselines.keywords import WordIndex
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.conversations import Context, Conversation, check_count, check_minimum, check_number
+from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import ContextVectors, DualEncoder, check_vectors, encode_queries
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import beside, locked
-from rejoinder.ranker import (
-    Context,
-    ContextVectors,
-    Conversation,
-    FloatArray,
-    check_count,
-    check_minimum,
-    check_number,
-    check_vectors,
-    encode_queries,
-)
 from rejoinder.retrieval.choice import Reply, diverse, newest, on_subject, remembering, said_before, without_copies
 from rejoinder.retrieval.manifest import Manifest, Positions, read_manifest
 from rejoinder.retrieval.opening import check_model
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Flags, Found, Scores, exact_scores
-from rejoinder.retrieval.segments import ResponseEncoder, check_rows, has_unit_vectors, open_model
+from rejoinder.retrieval.segments import check_rows, has_unit_vectors
 from rejoinder.views import Described
 
 Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
@@ -75,7 +67,7 @@ class Searcher(Described):
     """What can be searched for replies."""
 
     folder: Path
-    encoder: ResponseEncoder | None
+    encoder: DualEncoder | None
     manifest: Manifest
 
     @abstractmethod
@@ -238,9 +230,9 @@ class Searcher(Described):
                 raise InputError(f"the model's vectors of context {number} are not finite: did its training diverge?")
         return contexts
 
-    def _model(self) -> ResponseEncoder:
+    def _model(self) -> DualEncoder:
         if self.encoder is None:
-            encoder = open_model(self.manifest.model.locate(self.folder))
+            encoder = open_encoder(self.manifest.model.locate(self.folder))
             check_model(self.folder, self.manifest.model, encoder)
             self.encoder = encoder
         return self.encoder

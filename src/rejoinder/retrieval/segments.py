@@ -6,17 +6,17 @@ import functools
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from rejoinder.arrays import FloatArray
+from rejoinder.encoders.protocol import DualEncoder, check_vectors
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, is_within, parse_json
-from rejoinder.ranker import Context, ContextVectors, FloatArray, check_vectors
 from rejoinder.retrieval.manifest import Manifest, Positions, runs_of
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Array, Flags
@@ -28,28 +28,9 @@ IN_MEMORY = 1 << 20  # bytes of a file that is read when it is opened; a larger 
 _LONGEST_UNIT = 1.01  # a model that normalises in 16 bits may miss 1 by a little
 
 
-@runtime_checkable
-class ResponseEncoder(Protocol):
-    """What an index needs of a model; see `ranker.DualEncoder` for `unit_length`."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Digest of weights, configuration and vocabulary."""
-
-    @property
-    def name(self) -> str:
-        """Where the model was loaded from."""
-
-    def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray | ContextVectors:
-        """Encode conversations: (n, d), or m vectors each."""
-
-    def encode_responses(self, responses: Sequence[str]) -> FloatArray:
-        """Encode responses: (n, d)."""
-
-
-def has_unit_vectors(encoder: ResponseEncoder | None) -> bool:
+def has_unit_vectors(encoder: DualEncoder | None) -> bool:
     """Return whether vectors of another length than 1 are a sign of a diverged training."""
-    return bool(getattr(encoder, "unit_length", True))
+    return encoder is None or encoder.unit_length
 
 
 def check_rows(
@@ -76,38 +57,6 @@ def check_rows(
             f"{reason}; use another model"
         )
     return rows
-
-
-def open_model(name: str, *, light: bool = False) -> ResponseEncoder:
-    """Open a model by its folder or name, its ONNX folder, or a sentence encoder.
-
-    One without vectors of responses is an InputError. `light` prefers the programs of a folder that has both, where
-    onnxruntime is there: they start without PyTorch, whose import takes seconds, and answer one question sooner.
-    """
-    from rejoinder.baselines.encoders import ENCODERS, is_encoder
-    from rejoinder.models import bundled
-    from rejoinder.models.onnx import MANIFEST, OnnxEncoder, locate
-
-    if is_encoder(name):
-        from rejoinder.baselines.vectors import SentenceVectors
-
-        return SentenceVectors(name)
-    folder = locate(name)
-    light = (light or find_spec("torch") is None) and find_spec("onnxruntime") is not None
-    if (folder / MANIFEST).is_file() and (light or not (folder / "config.json").is_file()):
-        return OnnxEncoder(name)
-    if "/" not in name and not Path(name).exists() and not bundled.is_name(name):
-        own = f"a model folder (RUN/model of a training run), {', '.join(bundled.names())}"
-        raise InputError(f"no model {name!r} that encodes replies: give {own}, {ENCODERS}")
-    from rejoinder.models import persistence
-
-    encoder = persistence.load(name)
-    if not isinstance(encoder, ResponseEncoder):
-        raise InputError(
-            f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
-            "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
-        )
-    return encoder
 
 
 class Line(msgspec.Struct):

@@ -24,12 +24,14 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from rejoinder.baselines.keywords import WordIndex
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import check_count
 from rejoinder.corpora.engine import Engine
+from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
 from rejoinder.files import atomic_folder
 from rejoinder.progress import Advance
-from rejoinder.ranker import FloatArray, check_count
 from rejoinder.retrieval.approximate import CARE
 from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import DATABASE, FOLDER, Index, check_target
@@ -47,7 +49,7 @@ from rejoinder.retrieval.opening import check_encoder, check_model
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Flags, Found, exact_scores
 from rejoinder.retrieval.searching import Searcher, Where
-from rejoinder.retrieval.segments import Line, ResponseEncoder, check_rows, has_unit_vectors, texts_of, value_texts
+from rejoinder.retrieval.segments import Line, check_rows, has_unit_vectors, texts_of, value_texts
 from rejoinder.retrieval.writing import encoded_batches
 
 EMBEDDED = "milvus"
@@ -60,7 +62,7 @@ _decode = msgspec.json.Decoder(Line).decode
 
 
 def open_index(
-    folder: str | Path, encoder: ResponseEncoder | None = None, *, verify: bool | None = None
+    folder: str | Path, encoder: DualEncoder | None = None, *, verify: bool | None = None
 ) -> Index | Store:
     """Open an index, wherever its replies are; see `Index.open`."""
     if read_manifest(folder).store is None:
@@ -71,7 +73,7 @@ def open_index(
 class Store(Searcher):
     """Encoded replies in Milvus, searched, added and deleted as those of `Index` are."""
 
-    def __init__(self, folder: Path, manifest: Manifest, encoder: ResponseEncoder | None) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, encoder: DualEncoder | None) -> None:
         assert manifest.store is not None
         self.folder, self.manifest, self.encoder = folder, manifest, encoder
         self.record: StoreRecord = manifest.store
@@ -80,7 +82,7 @@ class Store(Searcher):
     @classmethod
     def build(
         cls,
-        encoder: ResponseEncoder,
+        encoder: DualEncoder,
         replies: Iterable[str | Candidate],
         folder: str | Path,
         address: str = EMBEDDED,
@@ -119,7 +121,7 @@ class Store(Searcher):
         return cls.open(folder, encoder)
 
     @classmethod
-    def open(cls, folder: str | Path, encoder: ResponseEncoder | None = None) -> Self:
+    def open(cls, folder: str | Path, encoder: DualEncoder | None = None) -> Self:
         """Open an index whose replies are in Milvus.
 
         Raises:

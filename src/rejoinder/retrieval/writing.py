@@ -15,25 +15,19 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import check_count
 from rejoinder.corpora.engine import Engine
+from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
 from rejoinder.progress import Advance
-from rejoinder.ranker import FloatArray, check_count
 from rejoinder.retrieval.manifest import Manifest, SegmentRecord, join_runs, read_runs
 from rejoinder.retrieval.nomination import FILE
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Array
-from rejoinder.retrieval.segments import (
-    OFFSETS,
-    REPLIES,
-    VECTORS,
-    ResponseEncoder,
-    Segment,
-    check_rows,
-    has_unit_vectors,
-    open_model,
-)
+from rejoinder.retrieval.segments import OFFSETS, REPLIES, VECTORS, Segment, check_rows, has_unit_vectors
 
 Texts: TypeAlias = Iterator[tuple[list[bytes], list[str]]]
 """Of each batch of replies what is stored, and the texts."""
@@ -46,7 +40,7 @@ _to_json = msgspec.json.Encoder().encode
 def extend(
     manifest: Manifest,
     folder: Path,
-    encoder: ResponseEncoder,
+    encoder: DualEncoder,
     replies: Iterable[str | Candidate],
     batch: int,
     progress: Advance | None,
@@ -90,7 +84,7 @@ def _counted(batches: Batches, progress: Advance | None) -> Batches:
 
 
 def encoded_batches(
-    replies: Iterable[str | Candidate], first: int, encoder: ResponseEncoder, batch: int, engine: Engine | None
+    replies: Iterable[str | Candidate], first: int, encoder: DualEncoder, batch: int, engine: Engine | None
 ) -> Batches:
     """Yield replies, at positions from `first` on, `batch` at once, checked before they are encoded."""
     check_count("batch", batch)
@@ -104,7 +98,7 @@ def rewrite(
     folder: Path,
     segments: Sequence[Segment],
     old: Manifest,
-    encoder: ResponseEncoder | None,
+    encoder: DualEncoder | None,
     batch: int,
     progress: Advance | None,
     engine: Engine | None = None,
@@ -148,8 +142,8 @@ def encode_with(model: str, fingerprint: str, texts: Sequence[str]) -> FloatArra
 
 
 @functools.lru_cache(1)
-def _worker_model(model: str, fingerprint: str) -> ResponseEncoder:
-    encoder = open_model(model)
+def _worker_model(model: str, fingerprint: str) -> DualEncoder:
+    encoder = open_encoder(model)
     if encoder.fingerprint != fingerprint:
         raise InputError(f"{model} is another model on a worker's machine; all machines must see the same one")
     return encoder
@@ -233,7 +227,7 @@ def _to_line(candidate: Candidate, position: int) -> bytes:
         raise InputError(f"reply {position} cannot be stored as JSON in UTF-8: {error}") from None
 
 
-def _encoded(batches: Texts, encoder: ResponseEncoder, engine: Engine | None) -> Batches:
+def _encoded(batches: Texts, encoder: DualEncoder, engine: Engine | None) -> Batches:
     if engine is None:
         yield from ((lines, encoder.encode_responses(texts)) for lines, texts in batches)
         return

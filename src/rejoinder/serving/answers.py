@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from rejoinder.arrays import FloatArray
+from rejoinder.encoders.conversation import TruncationCounter
+from rejoinder.encoders.onnx import MANIFEST as ONNX
+from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import ContextVectors, DualEncoder, Ranker, encode_queries
 from rejoinder.errors import BusyError, InputError
-from rejoinder.models.onnx import MANIFEST as ONNX
-from rejoinder.models.texts import NotesCuts
-from rejoinder.ranker import ContextVectors, FloatArray, Ranker, encode_queries
 from rejoinder.retrieval.cascade import Cascade, score_lists
 from rejoinder.retrieval.choice import Reply, newest, on_subject, remembering, said_before
 from rejoinder.retrieval.confidence import Confident
@@ -24,7 +26,6 @@ from rejoinder.retrieval.manifest import MANIFEST, read_manifest
 from rejoinder.retrieval.opening import read
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import all_scores
-from rejoinder.retrieval.segments import ResponseEncoder, open_model
 from rejoinder.serving.batching import Job, UnavailableError
 from rejoinder.serving.guard import logger, places
 from rejoinder.text.tokenizer import encode_messages
@@ -54,7 +55,7 @@ class Sources:
 
     def open(self) -> Answers:
         """Open all of it, and compute once: what is slow the first time is over then."""
-        encoder = open_model(self.model or read_manifest(self.index).model.locate(self.index), light=True)
+        encoder = open_encoder(self.model or read_manifest(self.index).model.locate(self.index), light=True)
         classifier = None if self.intents is None else _open_classifier(self.intents)
         ranker = None if self.reranker is None else self.reranker()
         answers = Answers(self, Index.open(self.index, encoder), encoder, ranker, classifier)
@@ -102,7 +103,7 @@ class Answers:
 
     sources: Sources
     index: Index
-    encoder: ResponseEncoder
+    encoder: DualEncoder
     ranker: Ranker | None = None
     classifier: IntentClassifier | OnnxIntents | None = None
     second: Answers | None = None  # of the index beside this one
@@ -286,7 +287,7 @@ class Answers:
     def _counted(self, vectors: FloatArray, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
         """Cut vectors into those of each request, with the tokens read; 0 of a model that is not Rejoinder's own."""
         counts = np.zeros(len(vectors), dtype=np.int64)
-        if isinstance(self.encoder, NotesCuts):
+        if isinstance(self.encoder, TruncationCounter):
             flat = [text for part in texts for text in part]
             counts += encode_messages(self.encoder.tokenizer, flat, self.encoder.message_length)[1]
         parts = zip(_split(vectors, texts), _split(counts, texts), strict=True)

@@ -13,13 +13,13 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, PositiveFloat
 
+from rejoinder.encoders import persistence
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.bootstrap import Estimate
 from rejoinder.evaluation.ranking import RankingResult, compare, evaluate_task
 from rejoinder.evaluation.report import describe, markdown_table, percent
 from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.files import atomic_file
-from rejoinder.models import persistence
 from rejoinder.settings import read_toml, section, validate
 from rejoinder.training.display import Display
 from rejoinder.training.distributed import Processes, is_first, joined, launch_place

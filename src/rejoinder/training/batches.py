@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rejoinder.encoders.families import Packing
 from rejoinder.errors import InputError
-from rejoinder.models.dialogue import join as join_texts
-from rejoinder.models.families import Packing
-from rejoinder.models.masked_lm import MaskedBatch
-from rejoinder.models.packing import (
+from rejoinder.networks.masked_lm import MaskedBatch
+from rejoinder.networks.packing import (
     TRANSFORMER_SEGMENT_COST,
     AnchoredBatch,
     SidesBatch,
@@ -22,6 +21,7 @@ from rejoinder.models.packing import (
     VectorBatch,
     pack,
 )
+from rejoinder.text.dialogue import join as join_texts
 from rejoinder.training.losses import EVERYTHING, Present
 from rejoinder.training.recipe import History
 from rejoinder.training.tokens import Ids, Rows, TokenStore

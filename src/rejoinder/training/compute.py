@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from rejoinder.errors import InputError
-from rejoinder.models.layers import Encodings
-from rejoinder.models.quantization import Half
+from rejoinder.networks.layers import Encodings
+from rejoinder.networks.quantization import Half
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.distributed import launch_place
 from rejoinder.training.losses import Loss

@@ -22,16 +22,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.arrays import unit_rows
-from rejoinder.baselines.encoders import is_encoder, open_encoder
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.encoders.open import is_library, load
+from rejoinder.encoders.persistence import TRAINING_PREFIX
+from rejoinder.encoders.torch import CrossRanker, PolyDialogueEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.models import persistence
-from rejoinder.models.encoder import CrossRanker, DialogueEncoder, PolyDialogueEncoder
-from rejoinder.models.layers import Encodings
-from rejoinder.models.persistence import TRAINING_PREFIX
-from rejoinder.models.reductions import own_scores
-from rejoinder.ranker import FloatArray
+from rejoinder.networks.layers import Encodings
+from rejoinder.networks.reductions import own_scores
 from rejoinder.training.batches import StepBatch
 from rejoinder.training.display import Display
 from rejoinder.training.losses import Loss
@@ -78,7 +76,7 @@ class TeacherDistiller(Distiller):
     def __init__(self, config: Distillation, store: TokenStore) -> None:
         assert store.texts is not None  # `prepare` keeps them for a teacher
         self.share, self._candidates = config.share, config.candidates or CANDIDATES
-        self._texts, self._teacher = store.texts, persistence.load(config.teacher)
+        self._texts, self._teacher = store.texts, load(config.teacher)
         if self._teacher.fingerprint != config.fingerprint:
             raise InputError(f"distillation.teacher: {config.teacher} was replaced since the recipe was read")
 
@@ -189,7 +187,7 @@ def open_distiller(
 
 def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillation, display: Display) -> TextVectors:
     """Let an encoder read the examples `read` into a file, nothing twice; go on where an earlier call stopped."""
-    whole = not is_encoder(config.encoder)
+    whole = not is_library(config.encoder)
     numbers: dict[Side, int] = {}
     sides = np.full((len(texts.offsets) - 1, 3 if whole else 2), -1, dtype=np.int64)
     for start in range(0, len(read), CHUNK):
@@ -212,14 +210,14 @@ def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillatio
 
 
 def _open_encoder(config: Distillation) -> Any:
-    if is_encoder(config.encoder):
-        return open_encoder(config.encoder).forgetting()
-    model = persistence.load(config.encoder)
+    model = load(config.encoder)
+    if is_library(config.encoder):
+        return model
     if isinstance(model, CrossRanker | PolyDialogueEncoder):
         raise InputError(f"distillation.encoder: {config.encoder} gives no vector of a context; name it as the teacher")
     if model.fingerprint != config.fingerprint:
         raise InputError(f"distillation.encoder: {config.encoder} was replaced since the recipe was read")
-    return model if isinstance(model, DialogueEncoder) else model.remembering()
+    return model.with_cache()
 
 
 def vectors_once(

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import torch
 
 from rejoinder.errors import InputError
-from rejoinder.models.inference import pack_linears
-from rejoinder.models.packing import TRANSFORMER_SEGMENT_COST, VectorBatch, pack
+from rejoinder.networks.inference import pack_linears
+from rejoinder.networks.packing import TRANSFORMER_SEGMENT_COST, VectorBatch, pack
 from rejoinder.training.compute import Machine
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import vectors_once

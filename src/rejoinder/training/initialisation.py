@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from rejoinder.baselines.encoders import ENCODERS, is_encoder
+from rejoinder.encoders import checkpoints, joined, persistence
+from rejoinder.encoders.families import FAMILIES, family
+from rejoinder.encoders.open import is_library
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
-from rejoinder.models import checkpoints, joined, persistence
-from rejoinder.models.families import FAMILIES, family
-from rejoinder.models.transformer import TransformerShape
+from rejoinder.networks.transformer import TransformerShape
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.recipe import NO_START, Init
 
@@ -41,9 +41,8 @@ def take_over(document: dict[str, Any], resolve: Callable[[dict[str, Any], str],
     init: Any = document.get("init")
     model = document.get("model", {})
     for key in ("teacher", "encoder"):
-        if _named(document.get("distillation"), key) and not is_encoder(document["distillation"][key]):
-            allowed = f"; or {ENCODERS}" if key == "encoder" else ""
-            _pin(document["distillation"], key, "distillation", allowed)
+        if _named(document.get("distillation"), key) and not is_library(document["distillation"][key]):
+            _pin(document["distillation"], key, "distillation")
     start = next((key for key in ("transformer", "model") if _named(init, key)), None)
     if start is None:
         if document and "vocabulary" not in document and isinstance(model, dict) and "kind" not in model:
@@ -72,12 +71,12 @@ def _named(section: Any, key: str) -> bool:
     return isinstance(section, dict) and isinstance(section.get(key), str) and bool(section[key])
 
 
-def _pin(section: dict[str, Any], key: str, above: str, allowed: str = "") -> dict[str, Any]:
+def _pin(section: dict[str, Any], key: str, above: str) -> dict[str, Any]:
     """Read the configuration of the model that a section names, and fill in its fingerprint."""
     try:
         _, config = persistence.read_config(section[key])
     except InputError as error:
-        raise InputError(f"{above}.{key}: {error}{allowed}") from None
+        raise InputError(f"{above}.{key}: {error}") from None
     _compare(section, persistence.fingerprint(config), above, section[key])
     return config
 

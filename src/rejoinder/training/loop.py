@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rejoinder.encoders import persistence
+from rejoinder.encoders.families import build_module, family_of
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.models import persistence
-from rejoinder.models.families import build_module, family_of
-from rejoinder.models.layers import Encodings
-from rejoinder.models.packing import TokenBatch
-from rejoinder.models.quantization import QuantizedTraining
+from rejoinder.networks.layers import Encodings
+from rejoinder.networks.packing import TokenBatch
+from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.settings import given
 from rejoinder.training import optimization
 from rejoinder.training import run as runs

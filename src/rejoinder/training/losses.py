@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rejoinder.models.layers import Encodings
-from rejoinder.models.persistence import TRAINING_PREFIX
-from rejoinder.models.reductions import attended_scores
+from rejoinder.encoders.persistence import TRAINING_PREFIX
+from rejoinder.networks.layers import Encodings
+from rejoinder.networks.reductions import attended_scores
 from rejoinder.training.recipe import Scale
 
 MASKED = float("-inf")

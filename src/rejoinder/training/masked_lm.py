@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from rejoinder.errors import InputError
-from rejoinder.models.dialogue import join
-from rejoinder.models.masked_lm import MaskedBatch
-from rejoinder.models.packing import pack
+from rejoinder.networks.masked_lm import MaskedBatch
+from rejoinder.networks.packing import pack
+from rejoinder.text.dialogue import join
 from rejoinder.text.pretrained import Pretrained
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.batches import WHOLE, PairBatch, Portion, StepBatch

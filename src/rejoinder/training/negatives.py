@@ -22,7 +22,7 @@ from torch import Tensor
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.models.packing import TokenBatch, pack
+from rejoinder.networks.packing import TokenBatch, pack
 from rejoinder.progress import Advance
 from rejoinder.training.batches import Further, MixedOrder, make_batch
 from rejoinder.training.display import Display

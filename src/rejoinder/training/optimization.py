@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rejoinder.encoders.persistence import TRAINING_PREFIX
 from rejoinder.errors import InputError
-from rejoinder.models.persistence import TRAINING_PREFIX
 from rejoinder.training.recipe import Cosine, InverseSqrt, Plateau, Schedule, Stage, Step
 
 WARM_UP_SHARE = 0.1

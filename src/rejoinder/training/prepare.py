@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from rejoinder.baselines.encoders import EncodeTexts, open_encoder
+from rejoinder.arrays import FloatArray
 from rejoinder.corpora.engine import Engine
 from rejoinder.corpora.examples import SUMMARY, kept_messages, limits_of_history
+from rejoinder.encoders.families import family, family_of, parse_config
+from rejoinder.encoders.open import open_texts
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, locked, remove_leftovers
-from rejoinder.models.families import family, family_of, parse_config
 from rejoinder.progress import Advance
-from rejoinder.ranker import FloatArray
 from rejoinder.text.ngrams import build_ngrams
 from rejoinder.text.pretrained import build_bpe
 from rejoinder.text.subwords import MARK, Subwords
@@ -189,7 +189,7 @@ class _Preparation:
 
         def make() -> None:
             with self.display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:
-                encode = functools.partial(open_encoder(name).encode_responses, advance=advance)
+                encode = functools.partial(open_texts(name).encode, advance=advance)
                 table = word_vectors(encode, tokenizer, count_ids(train, tokenizer.rows, seed), size, seed)
             with atomic_file(path) as part, part.open("wb") as file:
                 np.save(file, table)
@@ -296,7 +296,9 @@ def _utterances(sets: Sequence[Path], config: Vocabulary, seed: int, advance: Ad
             advance(len(texts))
 
 
-def word_vectors(encode: EncodeTexts, tokenizer: Subwords, counts: Rows, size: int, seed: int = 0) -> FloatArray:
+def word_vectors(
+    encode: Callable[[Sequence[str]], FloatArray], tokenizer: Subwords, counts: Rows, size: int, seed: int = 0
+) -> FloatArray:
     """Return an embedding to start from: what a sentence encoder makes of each subword by itself, (rows, size).
 
     A text's vector is then about the mean of its words' vectors, which ranks replies like BM25 before anything is

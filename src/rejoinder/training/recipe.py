@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from rejoinder.baselines.encoders import is_encoder
+from rejoinder.encoders.open import is_library
 from rejoinder.settings import (
     Count,
     Decay,
@@ -202,7 +202,7 @@ class Distillation:
         exactly_one(self, "teacher", "encoder")
         if self.encoder and given(self, "candidates"):
             raise ValueError("candidates belongs to a teacher; an encoder compares the whole batch")
-        if is_encoder(self.encoder) and self.fingerprint:
+        if is_library(self.encoder) and self.fingerprint:
             raise ValueError(f"fingerprint belongs to a model of Rejoinder; {self.encoder} has none")
         if self.teacher and given(self, "sharpness", "sample", "vectors"):
             raise ValueError("sharpness, sample and vectors belong to an encoder; a teacher scores batches as it does")
@@ -257,7 +257,7 @@ class Compute:
 
 @section
 class Quantization:
-    """[quantization]: training for 8-bit embeddings and 16 bits for everything else (see `models/quantization.py`)."""
+    """[quantization]: training for 8-bit embeddings and 16 bits for everything else (`networks/quantization.py`)."""
 
     enabled: bool = False  # compute with rounded copies of the parameters, for export in few bits
     half: Literal["auto", "bfloat16", "float16"] = "auto"
@@ -439,7 +439,7 @@ class Recipe(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return what differs from the defaults, by dotted key."""
-        from rejoinder.models.families import family
+        from rejoinder.encoders.families import family
 
         defaults = {field.name: field.default for field in dataclasses.fields(family(self.model["kind"]).config)}
         model = {f"model.{key}": value for key, value in self.model.items() if (key, value) not in defaults.items()}

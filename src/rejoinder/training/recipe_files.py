@@ -9,11 +9,11 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from rejoinder.encoders.families import FAMILIES, build_module, family
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.models.families import FAMILIES, build_module, family
-from rejoinder.models.quantization import skeleton
-from rejoinder.models.transformer import TransformerShape
+from rejoinder.networks.quantization import skeleton
+from rejoinder.networks.transformer import TransformerShape
 from rejoinder.settings import holds_tables, override, read_toml, to_toml, toml_value, validate
 from rejoinder.training.distillation import attach_map
 from rejoinder.training.distributed import Processes, check_division

@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
 from rejoinder.files import (
     DIGEST,
@@ -31,7 +32,6 @@ from rejoinder.files import (
     parse_json,
     remove_leftovers,
 )
-from rejoinder.models import persistence
 from rejoinder.settings import find_recipe, toml_value
 from rejoinder.training.recipe import Checkpoint, Recipe, Validation
 from rejoinder.training.recipe_files import first_difference, load_recipe, parse_recipe, recipe_document, save_recipe

@@ -21,9 +21,9 @@ from rejoinder.corpora.engine import Engine
 from rejoinder.corpora.examples import Piece, pieces_of, read_columns, read_piece
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder, file_digest, parse_json
-from rejoinder.models.dialogue import Dialogue, HistoryText
-from rejoinder.models.packing import VectorBatch
+from rejoinder.networks.packing import VectorBatch
 from rejoinder.progress import Advance
+from rejoinder.text.dialogue import Dialogue, HistoryText
 from rejoinder.text.ngrams import mix
 from rejoinder.text.tokenizer import Tokenizer, encode_messages
 

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rejoinder.encoders.families import Packing
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import ranks
-from rejoinder.models.families import Packing
-from rejoinder.models.reductions import scores_of
+from rejoinder.networks.reductions import scores_of
 from rejoinder.training.batches import PairBatch, make_batch
 from rejoinder.training.distributed import Processes
 from rejoinder.training.recipe import Validation

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.conversations import PERSONA
 from rejoinder.corpora.example import words_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.pretraining import messages
@@ -15,7 +16,6 @@ from rejoinder.corpora.pretraining.build import build_corpus
 from rejoinder.corpora.pretraining.messages import FEWEST, MOST, RULES, clean, fault_of, persona_of, statements
 from rejoinder.corpora.pretraining.plan import Filters, Source, load_corpus_plan
 from rejoinder.errors import InputError
-from rejoinder.ranker import PERSONA
 from tests.corpora.pretraining.test_build import recipe, write
 
 OPEN = Path(__file__).parents[3] / "recipes" / "corpus" / "open.toml"

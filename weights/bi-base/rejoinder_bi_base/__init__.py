@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rejoinder.models.bundled import Weights
+from rejoinder.encoders.bundled import Weights
 
 WEIGHTS = Weights(
     fingerprint="0180bfe3050b340d3eb7b2d220d0e391d26547903f787c716f4ba7f71d1ec447",

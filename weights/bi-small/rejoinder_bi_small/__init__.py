@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rejoinder.models.bundled import Weights
+from rejoinder.encoders.bundled import Weights
 
 WEIGHTS = Weights(
     fingerprint="b86b18e0779e54df1e6678c4c3bc1b3ee9eb5e701f791eafa4f008f7ea359a73",

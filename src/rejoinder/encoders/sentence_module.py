@@ -1,0 +1,186 @@
+"""A trained model in the library sentence-transformers: the folder that it opens, and the module that it finds there.
+
+The library finds this class by the `type` in the folder's modules.json. No code is taken from the folder, but it asks
+for `trust_remote_code` for every class that is not its own.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rejoinder.conversations import read_contexts
+from rejoinder.encoders import persistence
+from rejoinder.encoders.families import family_of
+from rejoinder.errors import InputError
+from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
+from rejoinder.networks.layers import SharedTrunk
+from rejoinder.networks.packing import rectangle
+from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages
+
+PlainSide: TypeAlias = Literal["context", "response"]  # what a text is encoded as where nothing says it
+SETTINGS = "sentence_module.json"
+TASKS: Mapping[str, PlainSide] = {"query": "context", "document": "response"}
+"""The sides by what sentence-transformers calls them: `encode_query` and `encode_document`."""
+
+
+def check_side(side: Any) -> PlainSide:
+    """Return the side; an unknown one is an InputError."""
+    if side not in get_args(PlainSide):
+        raise InputError(f"side {side!r} is unknown; allowed are {', '.join(get_args(PlainSide))}")
+    return side
+
+
+class SentenceModule(nn.Module):
+    """The only module of such a `SentenceTransformer`.
+
+    `encode_query` encodes contexts, `encode_document` responses, `encode` what `side` says. A context is a text, or a
+    list of messages, oldest first, each {"role": ..., "content": ...}. `network` can be moved, trained and saved.
+    """
+
+    save_in_root = True
+    forward_kwargs = frozenset({"task"})
+    modalities = ("text", "message")
+
+    def __init__(
+        self, network: SharedTrunk, tokenizer: Tokenizer, max_seq_length: int, side: PlainSide = "context"
+    ) -> None:
+        super().__init__()
+        self.network: Any = network
+        self.tokenizer = tokenizer
+        self.max_seq_length = max_seq_length
+        self.side: PlainSide = check_side(side)
+
+    def get_embedding_dimension(self) -> int:
+        """Size d of the vectors."""
+        return self.network.output_size
+
+    def preprocess(
+        self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, max_length: int | None = None
+    ) -> dict[str, Any]:
+        """Turn n texts or conversations, with the prompt before each newest message, into token ids for a task.
+
+        Returns:
+            `input_ids` and `attention_mask`, int64 (n, L); of contexts of a multi-context model also `history_ids` and
+            `history_mask` (n, M); and the task, if one was given.
+        """
+        side = self._side_of(task)
+        contexts = read_contexts([[given] if isinstance(given, str | Mapping) else given for given in inputs])
+        if side == "response" and any(len(context) > 1 for context in contexts):
+            raise InputError("a response is one text, not a conversation of several messages")
+        longest = max_length or self.max_seq_length
+        texts = [(prompt or "") + context[-1] for context in contexts]
+        features = self._ids(*encode_messages(self.tokenizer, texts, longest), "input_ids", "attention_mask")
+        history = self.network.history
+        if side == "context" and history is not None:
+            histories = self.tokenizer.encode_ragged([history.join(context) for context in contexts], longest)
+            features |= self._ids(*histories, "history_ids", "history_mask")
+        return features if task is None else {**features, "task": task}
+
+    def forward(self, features: dict[str, Any], task: str | None = None) -> dict[str, Any]:
+        """Add `sentence_embedding`, float32 (n, d), rows of unit length, to what `preprocess` made."""
+        texts = rectangle(features["input_ids"], features["attention_mask"].bool())
+        side = self._side_of(task or features.get("task"))
+        if side == "context" and self.network.history is not None:
+            there = features["history_mask"].bool()
+            histories = rectangle(features["history_ids"], there)
+            vectors = self.network.encode_conversations(texts, histories, there.any(dim=1))
+        else:
+            vectors = self.network.encode(texts, side)
+        return {**features, "sentence_embedding": vectors}
+
+    def save(self, output_path: str, safe_serialization: bool = True) -> None:
+        """Write network, vocabulary and settings into a folder: it is a model folder of ours as well."""
+        if not safe_serialization:
+            raise InputError("weights are written as safetensors only; leave safe_serialization at True")
+        folder = Path(output_path)
+        persistence.write_files(folder, self.network, self.tokenizer, max_length=self.max_seq_length)
+        follow_umask(folder / persistence.WEIGHTS)
+        _write_json(folder / SETTINGS, {"side": self.side})
+
+    @classmethod
+    def load(cls, input_path: str) -> SentenceModule:
+        """Open what `save` or `rejoinder export --sentence-transformers` wrote."""
+        folder = Path(input_path)
+        network, tokenizer, config = persistence.load_as_validated(folder)
+        return cls(network.eval(), tokenizer, config["max_length"], _read_side(folder))
+
+    def _ids(self, ids: Ids, lengths: Ids, ids_name: str, mask_name: str) -> dict[str, Tensor]:
+        mask = np.arange(max(1, int(lengths.max(initial=0)))) < lengths[:, None]
+        padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
+        padded[mask] = ids
+        return {ids_name: torch.from_numpy(padded), mask_name: torch.from_numpy(mask).long()}
+
+    def _side_of(self, task: str | None) -> PlainSide:
+        if task is None:
+            return self.side
+        if task not in TASKS:
+            raise InputError(f"task {task!r} is unknown; allowed are {' (contexts), '.join(TASKS)} (responses)")
+        return TASKS[task]
+
+
+def _read_side(folder: Path) -> PlainSide:
+    try:
+        return check_side(parse_json((folder / SETTINGS).read_text(encoding="utf-8"))["side"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder / SETTINGS} is missing or damaged ({error}); export the model again") from error
+
+
+MODULES, OPTIONS = "modules.json", "config_sentence_transformers.json"
+MODULE = f"{SentenceModule.__module__}.{SentenceModule.__name__}"
+FOLDER = Kind(
+    "a sentence-transformers folder that we wrote",
+    MODULES,
+    lambda modules: modules[0]["type"] == MODULE,
+    (*persistence.FOLDER.files, MODULES, OPTIONS, SETTINGS),
+)
+
+
+def export_sentence_transformers(
+    model: str | Path, output: str | Path, side: PlainSide = "context", *, overwrite: bool = False
+) -> dict[str, Any]:
+    """Write a folder for `SentenceTransformer(folder, trust_remote_code=True)` and describe it.
+
+    Both sides are in it; `side` is what the library's plain `encode` takes texts as. Weights, vocabulary and
+    configuration are copied, so the fingerprint stays and `rejoinder.load` opens the folder too.
+    """
+    side = check_side(side)
+    check_replaceable(output, FOLDER, overwrite=overwrite)
+    folder = persistence.find(model)
+    module, _, config = persistence.load_module(folder)  # refuses what is damaged
+    if family_of(module.config).dialogue is not None or (module.history is not None and module.history.apart):
+        reads = "does not read a conversation as newest message and one history; write the transformer inside with"
+        raise InputError(f"{folder} is of kind '{config['model']['kind']}', which {reads} `export --transformers`")
+    with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
+        for name in (persistence.CONFIG, persistence.WEIGHTS, persistence.VOCABULARY):
+            shutil.copyfile(folder / name, part / name)
+        _write_json(part / SETTINGS, {"side": side})
+        _write_json(part / MODULES, [{"idx": 0, "name": "0", "path": "", "type": MODULE}])
+        options = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "default_prompt_name": None}
+        _write_json(part / OPTIONS, {**options, "prompts": {"query": "", "document": ""}})
+        card = persistence.read_card(folder) + _card(side, module.history is not None)
+        (part / persistence.CARD).write_text(card, encoding="utf-8")
+    return persistence.describe(Path(output)) | {"side": side}
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _card(side: PlainSide, reads_history: bool) -> str:
+    history = '\n\nA context may be a list of messages, oldest first, each `{"role": ..., "content": ...}`.'
+    return (
+        "\n\n## sentence-transformers\n\nWith `rejoinder` and `sentence-transformers` installed:\n```python\n"
+        'model = SentenceTransformer("this folder", trust_remote_code=True)\n'
+        "contexts, responses = model.encode_query([...]), model.encode_document([...])\n```\n"
+        f"`encode` takes texts as {side}s. The class of the model is imported from the package `rejoinder`; the "
+        "library asks for `trust_remote_code` for every class that is not its own."
+        f"{history if reads_history else ''}\n"
+    )

@@ -1,0 +1,268 @@
+"""Trained models as their users meet them: texts in, vectors or scores out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rejoinder.arrays import FloatArray, by_length, take
+from rejoinder.conversations import Conversation, read_texts
+from rejoinder.encoders.conversation import CHUNK_TOKENS, Side, TextEncoder, TruncationCounter
+from rejoinder.encoders.protocol import ContextVectors, DualEncoder, candidate_lists
+from rejoinder.errors import InputError
+from rejoinder.networks.inference import SingleTexts
+from rejoinder.networks.packing import (
+    SEGMENT_COST,
+    TRANSFORMER_SEGMENT_COST,
+    IntArray,
+    TokenBatch,
+    chunks,
+    pack,
+)
+from rejoinder.networks.reductions import own_scores
+from rejoinder.networks.transformer import TransformerShape
+from rejoinder.progress import Advance
+from rejoinder.text.dialogue import Dialogue, HistoryText, join
+from rejoinder.text.tokenizer import Tokenizer
+
+CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at once: 64 MB
+
+
+class _Model(TruncationCounter):
+    """A network, ready for encoding (see `persistence.load`), with its tokenizer and where it was loaded from.
+
+    Texts, or responses, are cut at `max_length` tokens. Models of one `fingerprint` give the same vectors. Pickled is
+    not the network but `reopen`, which opens it in another process.
+    """
+
+    name: str = ""
+    fingerprint: str = ""
+
+    def __init__(
+        self,
+        module: Any,
+        tokenizer: Tokenizer,
+        *,
+        max_length: int,
+        fingerprint: str,
+        name: str = "",
+        device: str = "cpu",
+        reopen: Callable[[], Any] | None = None,
+    ) -> None:
+        self.module = module.eval()
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.fingerprint = fingerprint
+        self.name = name
+        self.device = device
+        self.reopen = reopen
+        self._single_texts = SingleTexts(module)
+        self._segment_cost = SEGMENT_COST
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.reopen is None:
+            raise InputError("only a model that `rejoinder.load` opened can be pickled; save this one and load it")
+        return _reopened, (self.reopen, self.fingerprint, self._state())
+
+    def _state(self) -> Mapping[str, object]:
+        """Return the attributes that the reopened model gets."""
+        return {}
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the model is shown by."""
+        return {
+            "name": self.name,
+            "kind": self.module.config.kind,
+            "size": self.size,
+            "max_length": self.max_length,
+            **self._history_facts(),
+            "device": self.device,
+        }
+
+    def _history_facts(self) -> Mapping[str, object]:
+        return {}
+
+    @property
+    def size(self) -> int:
+        """Size d of the vectors."""
+        size: int = self.module.output_size
+        return size
+
+    @property
+    def reduction_size(self) -> int:
+        """Size of what `transfer` returns."""
+        size: int = self.module.reduction_size
+        return size
+
+    def _encode_ids(self, ids: IntArray, lengths: IntArray, side: Side, advance: Advance | None) -> FloatArray:
+        pieces, places = [], []
+        with torch.inference_mode():
+            for chosen, batch in chunks(ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS, self._segment_cost):
+                found = self._single_texts(batch, side)
+                if found is None:
+                    found = self.module.encode(self._moved(batch), side)
+                pieces.append(found.float().cpu().numpy())
+                places.append(chosen)
+                if advance is not None:
+                    advance(len(chosen))
+        if not pieces:
+            width = self.module.reduction_size if side == "reduction" else self.size
+            return np.zeros((0, width), dtype=np.float32)
+        vectors = np.empty((len(lengths), *pieces[0].shape[1:]), dtype=np.float32)
+        for chosen, piece in zip(places, pieces, strict=True):
+            vectors[chosen] = piece
+        return vectors
+
+    def _moved(self, batch: TokenBatch) -> TokenBatch:
+        return batch if self.device == "cpu" else batch.to(self.device)
+
+
+def _reopened(reopen: Callable[[], _Model], fingerprint: str, state: Mapping[str, object]) -> _Model:
+    model = reopen()
+    if model.fingerprint != fingerprint:
+        raise InputError(f"{model.name} is another model than the one that was pickled")
+    vars(model).update(state)
+    return model
+
+
+class Encoder(_Model, TextEncoder):
+    """Encodes contexts and responses, and scores responses by the cosine."""
+
+    def __init__(self, module: Any, tokenizer: Tokenizer, **options: Any) -> None:
+        super().__init__(module, tokenizer, **options)
+        self.subject_threshold = module.subject_threshold
+        self.opening_weight = module.opening_weight
+
+    def _history_facts(self) -> Mapping[str, object]:
+        return {} if self.history is None else {"history": self.history.messages}
+
+    def _state(self) -> Mapping[str, object]:
+        return {"_part": self._part}
+
+    @property
+    def history(self) -> HistoryText | None:
+        """How earlier messages are read; None: the newest one alone."""
+        history: HistoryText | None = self.module.history
+        return history
+
+    def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
+        if self._cache is None or self.history is None or not self.history.apart or side == "reduction":
+            return super()._encode(texts, side, advance)
+        # Each message is read apart, and once: what it is to a conversation, its heads say.
+        r = torch.from_numpy(super()._encode(texts, "reduction", advance))
+        r = r.to(self.device, next(self.module.parameters()).dtype)
+        with torch.inference_mode():
+            h: FloatArray = self.module.head(side)(r).float().cpu().numpy()
+        return h
+
+    def _pool_history(self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]) -> FloatArray:
+        if not self.module.history.apart:
+            return super()._pool_history(x, texts, histories)
+        with torch.inference_mode():
+            parts = (torch.from_numpy(each).to(self.device) for each in (x, texts, histories))
+            pooled: FloatArray = self.module.pool_history(*parts).cpu().numpy()
+        return pooled
+
+    def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
+        with torch.inference_mode():
+            parts = (torch.from_numpy(vectors).to(self.device) for vectors in (x, z))
+            combined: FloatArray = self.module.combine(*parts).cpu().numpy()
+        return combined
+
+
+class _DialogueModel(_Model):
+    """A model that reads all messages of a conversation as one text."""
+
+    def __init__(self, module: Any, tokenizer: Tokenizer, **given: Any) -> None:
+        super().__init__(module, tokenizer, **given)
+        self.dialogue: Dialogue = module.config.dialogue(tokenizer, self.max_length)
+        self._single_texts = SingleTexts(None)
+        if isinstance(module.config, TransformerShape):
+            self._segment_cost = TRANSFORMER_SEGMENT_COST
+
+    @property
+    def message_length(self) -> int:
+        """Tokens of a response that are read at most; a context loses its oldest messages."""
+        return self.dialogue.response_length - self.dialogue.marks
+
+    def _responses(self, responses: Sequence[str]) -> tuple[IntArray, IntArray]:
+        ids, lengths = self.dialogue.responses(responses)
+        self._count_truncated(responses, lengths - self.dialogue.marks)
+        return ids, lengths
+
+
+class DialogueEncoder(_DialogueModel, DualEncoder):
+    """Encodes conversations and responses, and scores responses."""
+
+    @property
+    def unit_length(self) -> bool:
+        """Whether rows are of unit length, so that scores are cosines."""
+        return getattr(self.module.config, "similarity", "dot") == "cosine"
+
+    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
+        """Encode conversations: (n, d)."""
+        return self._encode_ids(*self.dialogue.contexts(contexts), "context", advance)
+
+    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
+        """Encode responses: (n, d)."""
+        return self._encode_ids(*self._responses(read_texts(responses)), "response", advance)
+
+    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
+        """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`."""
+        lists = candidate_lists(contexts, candidates)
+        scores = np.zeros(lists.shape, dtype=np.float32)
+        if not scores.size:
+            return scores
+        rows = lists.rows
+        responses = torch.from_numpy(self.encode_responses(lists.texts))
+        size = max(1, CHUNK_NUMBERS // (rows.shape[1] * self.size))
+        for start in range(0, len(contexts), size):
+            part = slice(start, start + size)
+            encoded = torch.from_numpy(DialogueEncoder.encode_contexts(self, contexts[part]))
+            with torch.inference_mode():
+                scores[part] = own_scores(encoded, responses[torch.from_numpy(rows[part]).long()]).numpy()
+        return scores
+
+
+class PolyDialogueEncoder(DialogueEncoder):
+    """Encodes a conversation as several vectors (POLY, section 4.4); see `DialogueEncoder`."""
+
+    def encode_contexts(  # type: ignore[override]  # several vectors are another protocol
+        self, contexts: Sequence[Conversation], advance: Advance | None = None
+    ) -> ContextVectors:
+        """Encode conversations: m vectors each, fewer where a conversation has fewer tokens."""
+        vectors = super().encode_contexts(contexts, advance)
+        if vectors.ndim == 2:  # no conversation at all
+            vectors = vectors[:, None]
+        present = (vectors != 0).any(axis=2)
+        return ContextVectors(vectors, None if present.all() else present)
+
+
+class CrossRanker(_DialogueModel):
+    """Scores responses by reading each together with its context (fulfils `protocol.Ranker`)."""
+
+    real_tokens, computed_tokens = 0, 0  # read so far, without and with padding
+
+    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
+        """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`."""
+        lists = candidate_lists(contexts, candidates)
+        scores = np.zeros(lists.shape, dtype=np.float32)
+        if not scores.size:
+            return scores
+        before, behind = self.dialogue.contexts(contexts), self._responses(lists.texts)
+        context_rows = np.repeat(np.arange(len(contexts), dtype=np.int32), lists.shape[1])
+        response_rows = lists.rows.reshape(-1)
+        flat, start = scores.reshape(-1), len(self.dialogue.start)
+        with torch.inference_mode():
+            for chosen in by_length(before[1][context_rows] + behind[1][response_rows], CHUNK_TOKENS):
+                context, response = take(*before, context_rows[chosen]), take(*behind, response_rows[chosen])
+                ids, lengths, types = join(context, response, start)
+                batch = pack(ids, lengths, self.tokenizer.padding_id, self._segment_cost, types)
+                self.real_tokens += batch.real_tokens
+                self.computed_tokens += batch.computed_tokens
+                flat[chosen] = self.module.score(self._moved(batch)).cpu().numpy()
+        return scores

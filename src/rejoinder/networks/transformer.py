@@ -1,0 +1,220 @@
+"""The transformer of BERT (Devlin et al. 2019) on packed tokens: from token ids to one vector for each token.
+
+Shapes: T tokens of a batch (see `packing`), d the hidden size, n the texts of a segment, L their length.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import PositiveFloat
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from rejoinder.networks.layers import Dropout, DropoutShare, check, norm_parameters, switch_blocks
+from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.settings import Count, Natural
+from rejoinder.text.dialogue import HistoryText
+
+
+@dataclass(frozen=True)
+class TransformerShape:
+    """Every structural choice of the transformer. The defaults are BERT-base's (POLY, section 4.1)."""
+
+    hidden_size: Count = 768  # d: size of the embeddings and of everything between the blocks
+    blocks: Count = 12  # number of blocks
+    heads: Count = 12  # attention heads of a block; each has hidden_size / heads numbers
+    feed_forward_size: Count = 3072  # hidden size of a block's feed-forward part
+    positions: Count = 512  # rows of the position table: tokens of the longest text
+    segments: Natural = 2  # rows of the segment table; 0: no such table (DistilBERT)
+    activation: Literal["gelu", "relu"] = "gelu"  # activation of the feed-forward part; gelu is the exact one
+    norm_epsilon: PositiveFloat = 1e-12  # added to the variance in layer norms
+    dropout: DropoutShare = 0.1  # after the embeddings, after attention and feed-forward part, and on attention weights
+    output_scale: PositiveFloat = 1.0  # of the token vectors: own weights shall deviate as BERT's (POLY's code: 0.06)
+
+    def __post_init__(self) -> None:
+        check(self.hidden_size % self.heads == 0, "heads", self.heads, f"a divisor of hidden_size {self.hidden_size}")
+
+
+class GeluLinear(nn.Linear):
+    """A linear layer and the activation of what it gives; `inference` computes both in one pass."""
+
+    def __init__(self, in_features: int, out_features: int, activation: str) -> None:
+        super().__init__(in_features, out_features)
+        self.activation = activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (n, in) -> (n, out)."""
+        y = super().forward(x)
+        return F.gelu(y) if self.activation == "gelu" else F.relu(y)
+
+
+class Embeddings(nn.Module):
+    """Token, place and segment, summed and normalised."""
+
+    def __init__(self, shape: TransformerShape, rows: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(rows, shape.hidden_size)
+        self.positions = nn.Embedding(shape.positions, shape.hidden_size)
+        self.segments = nn.Embedding(shape.segments, shape.hidden_size) if shape.segments else None
+        self.norm = nn.LayerNorm(shape.hidden_size, shape.norm_epsilon)
+        self.dropout = Dropout(shape.dropout)
+
+    def forward(self, batch: TokenBatch) -> Tensor:
+        """Embed all tokens: (T, d)."""
+        x = self.tokens(batch.ids) + self.positions(batch.positions)
+        if self.segments is not None:
+            types = torch.zeros_like(batch.ids) if batch.types is None else batch.types
+            x = x + self.segments(types)
+        return self.dropout(self.norm(x))
+
+
+class Attention(nn.Module):
+    """Multi-headed attention inside each text; padding keys are masked."""
+
+    def __init__(self, shape: TransformerShape) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.qkv = nn.Linear(shape.hidden_size, 3 * shape.hidden_size)
+        self.output = nn.Linear(shape.hidden_size, shape.hidden_size)
+        self.weights_dropout = nn.Dropout(shape.dropout)  # its share is handed to the attention's own dropout
+        self.dropout = Dropout(shape.dropout)
+
+    def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
+        """x (T, d) -> (T, d), or what each text's `first` token attends to, (n, d) in the batch's packed order."""
+        parts = [self._attend(part, segment, first) for part, segment in batch.parts(self.qkv(x))]
+        return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
+
+    def _attend(self, part: Tensor, segment: Segment, first: bool) -> Tensor:
+        n, length = segment.count, segment.length
+        q, k, v = part.view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
+        q = q[:, :, :1] if first else q
+        mask = None if segment.real is None else segment.real[:, None, None, :]
+        share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
+        if part.requires_grad and part.dtype == torch.bfloat16 and part.device.type == "cpu":
+            # There PyTorch's fused attention takes up to six times as long, forward and back (docs/pretraining-log.md).
+            # Without gradients oneDNN's programs, one for each shape, take longer to compile than they save.
+            scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
+            scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+            attended = F.dropout(torch.softmax(scores, dim=-1, dtype=part.dtype), share) @ v
+        else:
+            attended = F.scaled_dot_product_attention(q, k, v, mask, share)
+        return attended.transpose(1, 2).reshape(n * q.shape[2], -1)
+
+
+class Block(nn.Module):
+    """Attention and feed-forward part, each with a residual connection and layer norm after it."""
+
+    def __init__(self, shape: TransformerShape) -> None:
+        super().__init__()
+        d, epsilon = shape.hidden_size, shape.norm_epsilon
+        self.attention = Attention(shape)
+        self.attention_norm = nn.LayerNorm(d, epsilon)
+        self.expand = GeluLinear(d, shape.feed_forward_size, shape.activation)
+        self.contract = nn.Linear(shape.feed_forward_size, d)
+        self.feed_forward_norm = nn.LayerNorm(d, epsilon)
+        self.dropout = Dropout(shape.dropout)
+
+    def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
+        """x (T, d) -> (T, d), or each text's `first` token alone, (n, d) in the caller's order."""
+        attended = self.attention(x, batch, first)
+        if first:
+            x, attended = x[batch.places()[0]], attended[batch.restore]
+        x = self.attention_norm(x + attended)
+        return self.feed_forward_norm(x + self.dropout(self.contract(self.expand(x))))
+
+
+class Transformer(nn.Module):
+    """Token ids to token vectors."""
+
+    def __init__(self, shape: TransformerShape, rows: int) -> None:
+        super().__init__()
+        self.embeddings = Embeddings(shape, rows)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.blocks))
+        self.active_blocks = shape.blocks
+        self.output_scale = shape.output_scale
+        self.apply(_initialise)
+
+    def forward(self, batch: TokenBatch) -> Tensor:
+        """Return the vectors of all tokens, (T, d), in the batch's packed order."""
+        x = self.embeddings(batch)
+        for block in self.blocks[: self.active_blocks]:
+            x = block(x, batch)
+        return x * self.output_scale
+
+    def first(self, batch: TokenBatch) -> Tensor:
+        """Return the vector of each text's first token, (n, d): the last block computes no other token."""
+        x = self.embeddings(batch)
+        blocks = self.blocks[: self.active_blocks]
+        if not blocks:
+            return x[batch.places()[0]] * self.output_scale
+        for block in blocks[:-1]:
+            x = block(x, batch)
+        return blocks[-1](x, batch, first=True) * self.output_scale
+
+    def set_active_blocks(self, count: int) -> None:
+        """Compute only the first `count` blocks; the others cost nothing and get no gradient."""
+        self.active_blocks = switch_blocks(self.blocks, count)
+
+
+def _initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+
+
+class OfTransformers(nn.Module):
+    """What training asks of a model whose parts are one or, for two sides, two transformers, and heads on them."""
+
+    padding_id = 0  # any id would do: padding has no part in anything
+    history: HistoryText | None = None
+    group: ClassVar[str] = "head"  # what recipes call the parameters that are not the transformers'
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+
+    @property
+    def transformers(self) -> list[Transformer]:
+        """All transformers; pretrained weights go into each."""
+        return [child for child in self.children() if isinstance(child, Transformer)]
+
+    @property
+    def embedding(self) -> nn.ModuleList:
+        """The token tables."""
+        return nn.ModuleList(each.embeddings.tokens for each in self.transformers)
+
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """The blocks of all transformers, by their depth."""
+        layers = zip(*(each.blocks for each in self.transformers), strict=True)
+        return nn.ModuleList(nn.ModuleList(layer) for layer in layers)
+
+    @property
+    def active_blocks(self) -> int:
+        """Blocks that are computed."""
+        return self.transformers[0].active_blocks
+
+    def set_active_blocks(self, count: int) -> None:
+        """Compute and train only the first `count` blocks."""
+        for transformer in self.transformers:
+            transformer.set_active_blocks(count)
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        all_of_them = self.transformers
+        theirs = {parameter for each in all_of_them for parameter in each.parameters()}
+        return {
+            "embedding": [p for each in all_of_them for p in each.embeddings.parameters()],
+            "blocks": [p for each in all_of_them for p in each.blocks.parameters()],
+            self.group: [p for p in self.parameters() if p not in theirs],
+        }
+
+    def no_decay_parameters(self) -> set[nn.Parameter]:
+        """Return what weight decay leaves out: layer norms and biases, as is usual for BERT."""
+        biases = {parameter for name, parameter in self.named_parameters() if name.endswith("bias")}
+        return set(norm_parameters(self)) | biases

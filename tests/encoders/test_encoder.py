@@ -1,0 +1,215 @@
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import rejoinder
+from rejoinder.encoders import conversation as texts_module
+from rejoinder.encoders import torch as encoder_module
+from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.protocol import DualEncoder, Ranker
+from rejoinder.encoders.torch import Encoder
+from rejoinder.errors import InputError
+from rejoinder.networks.inference import pack_linears
+from rejoinder.networks.packing import TokenBatch
+from tests.encoders.conftest import SUBWORDS, convert, saved
+
+TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are you?", "日本語 😀"]
+CONTEXTS = [
+    ["how are you?"],
+    ["hello there", "how are you?"],
+    ["bye!", "hello there", "how are you?"],
+    [*(f"number {i}" for i in range(12)), "x"],
+    ["the " * 100, "see the cat", "fine, thanks"],
+    ["  ", "how are you?"],
+    ["hello there", "bye!"],
+]
+
+
+def encoder_of(module):
+    return Encoder(module, SUBWORDS, max_length=60, fingerprint="f", name="m")
+
+
+@pytest.fixture(scope="module")
+def multi():
+    """The encoder of a multi-context model."""
+    return encoder_of(convert(history=10))
+
+
+@pytest.mark.parametrize("part", ["all", "input", "history", "response"])
+def test_a_text_alone_and_among_others_has_the_same_vector(multi, monkeypatch, part):
+    """Mistake 1, through the encoder: alone, in one batch, and over many chunks."""
+    encode, texts = multi.encode_responses, TEXTS
+    if part != "response":
+        encode, texts = multi.by(part).encode_contexts, CONTEXTS
+    alone = np.concatenate([encode([text]) for text in texts])
+    for tokens, contexts in ((4096, 1024), (7, 1024), (4096, 2), (1, 1)):
+        monkeypatch.setattr(encoder_module, "CHUNK_TOKENS", tokens)
+        monkeypatch.setattr(texts_module, "CHUNK_CONTEXTS", contexts)
+        done = []
+        assert np.abs(encode(texts, done.append) - alone).max() < 1e-5
+        assert sum(done) == len(texts)
+
+
+def test_the_reduction_transfers_with_its_own_size_and_nothing_gives_nothing(multi):
+    assert isinstance(multi, Ranker)
+    assert isinstance(multi, DualEncoder)
+    assert multi.encode_responses([]).shape == multi.encode_contexts([]).shape == (0, 24)
+    assert multi.by("history").encode_contexts([]).shape == (0, 24)
+    assert multi.score([], []).shape == (0, 0)
+    assert multi.transfer(["how are you?", "bye!"]).shape == (2, 64)
+    assert multi.transfer([]).shape == (0, 64)
+
+
+def test_the_parts_of_a_context(multi):
+    x, z = multi.by("input").encode_contexts(CONTEXTS), multi.by("history").encode_contexts(CONTEXTS)
+    assert np.allclose(x, multi.by("input").encode_contexts([c[-1:] for c in CONTEXTS]), atol=1e-6)
+    has_history = [1, 2, 3, 4, 6]
+    assert np.allclose(np.linalg.norm(z[has_history], axis=1), 1, atol=1e-5)
+    assert not z[[0, 5]].any(), "zero without history"
+    assert np.allclose(z[1], z[6], atol=1e-5), "the input is no part of it"
+    with torch.no_grad():
+        expected = multi.module.combine(torch.from_numpy(x), torch.from_numpy(z)).numpy()
+    assert np.allclose(multi.encode_contexts(CONTEXTS), expected, atol=1e-5)
+    assert np.allclose(multi.by("input").by("all").encode_contexts(CONTEXTS), expected, atol=1e-5)
+    y = multi.encode_responses(["fine, thanks", "x"])
+    for part, vectors in (("all", expected), ("input", x), ("history", z)):
+        scores = multi.by(part).score(CONTEXTS, [["fine, thanks", "x"]] * len(CONTEXTS))
+        assert np.allclose(scores, vectors @ y.T, atol=1e-5)
+
+
+def test_wrong_parts_are_explained(multi):
+    with pytest.raises(InputError, match="'newest' is no part of a context; allowed are all, input, history"):
+        multi.by("newest")
+    plain = encoder_of(convert())
+    assert plain.by("all") is not plain
+    with pytest.raises(InputError, match="m reads the newest message alone, so it has no part 'history'"):
+        plain.by("history")
+
+
+def test_a_remembering_encoder_gives_the_same_and_computes_no_text_twice(multi, monkeypatch):
+    parts = ("all", "input", "history", "all")
+    expected = [multi.by(part).encode_contexts(CONTEXTS) for part in parts]
+    computed = []
+    compute = Encoder._compute
+
+    def counting(self, texts, side, advance):
+        computed.extend((side, text) for text in texts)
+        return compute(self, texts, side, advance)
+
+    monkeypatch.setattr(Encoder, "_compute", counting)
+    known = multi.with_cache()
+    for part, vectors in zip(parts, expected, strict=True):
+        done = []
+        assert np.abs(known.by(part).encode_contexts(CONTEXTS, done.append) - vectors).max() < 1e-5
+        assert sum(done) == len(CONTEXTS)
+    assert len(computed) == len(set(computed)) > 0
+    assert known.encode_responses([]).shape == (0, 24)
+    assert multi._cache is None
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_quantised_folder_encodes_conversations(tmp_path, multi, precision):
+    export_quantized(saved(tmp_path / "m", history=10), tmp_path / "q")
+    few_bits = rejoinder.load(tmp_path / "q", precision=precision)
+    for part in ("all", "input"):
+        cosines = few_bits.by(part).encode_contexts(CONTEXTS) * multi.by(part).encode_contexts(CONTEXTS)
+        assert cosines.sum(axis=1).min() > 0.99
+
+
+def test_one_conversation_at_a_time_is_encoded_by_recordings_to_the_same_vector():
+    network = pack_linears(convert(history=10), "int8")
+    multi, ordinary = encoder_of(network), encoder_of(network)
+    ordinary._single_texts = lambda *_: None
+    for context in CONTEXTS * 2:
+        found, expected = (each.encode_contexts([context]) for each in (multi, ordinary))
+        assert np.abs(found - expected).max() < 1e-5
+    assert set(multi._single_texts._recordings) == {"context", "history"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("model") / "model", history=10)
+
+
+@pytest.mark.parametrize(("call", "reason"), [
+    (lambda model: model.encode_responses("hello"), "a list of texts, .*given: 'hello'"),
+    (lambda model: model.encode_responses([b"hello"]), "a list of texts"),
+    (lambda model: model.transfer("hello"), "a list of texts"),
+    (lambda model: model.encode_contexts("hello"), "a list of conversations"),
+    (lambda model: model.encode_contexts(["hello"]), "a conversation is a list of messages"),
+    (lambda model: model.encode_contexts([{"role": "user", "content": "hello"}]), "a conversation is a list"),
+    (lambda model: model.encode_contexts([[]]), "no message"),
+    (lambda model: model.encode_contexts([[{"role": "system", "content": "hello"}]]), "no message"),
+    (lambda model: model.encode_contexts([[{"role": "user"}]]), "a message is a text, .*given: {'role'"),
+    (lambda model: model.encode_contexts([[None]]), "a message is a text"),
+    (lambda model: model.score([["hello"]], ["hello"]), "a list of candidates"),
+    (lambda model: model.encode_contexts([[{"role": ["user"], "content": "hello"}]]), "a message is a text, .*given"),
+    (lambda model: model.encode_contexts(None), "a list of conversations, .*given: None"),
+    (lambda model: model.encode_contexts(each for each in [["hello"]]), "a list of conversations, .*generator"),
+    (lambda model: model.encode_responses(text for text in ["hello"]), "a list of texts, .*generator"),
+    (lambda model: model.encode_responses({"text": "hello"}), "a list of texts, .*given: {'text'"),
+    (lambda model: model.encode_responses(3), "a list of texts, .*given: 3"),
+    (lambda model: model.score([["hello"]], [[1]]), "a list of texts"),
+    (lambda model: model.score("hello", [["x"]]), "a list of conversations, .*given: 'hello'"),
+    (lambda model: model.score(None, [["x"]]), "a list of conversations, .*given: None"),
+    (lambda model: model.score([["hello"]], None), "a list of candidates; given: None"),
+    (lambda model: model.score([["hello"]], [{"text": "x"}]), "a list of candidates; given: {'text'"),
+])  # fmt: skip
+def test_a_wrong_call_is_explained(multi, call, reason):
+    with pytest.raises(InputError, match=reason):
+        call(multi)
+
+
+def test_messages_of_a_chat_are_read(multi):
+    chat = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hello"}, {"content": "bye!"}]
+    assert np.array_equal(multi.encode_contexts([chat, ["x"]]), multi.encode_contexts([["hello", "bye!"], ["x"]]))
+
+
+def test_a_model_comes_out_of_a_pickle_as_it_went_in_if_it_has_a_folder(folder, multi, monkeypatch):
+    model = rejoinder.load(folder).by("history")
+    stored = pickle.dumps(model)
+    assert len(stored) < 1000
+    monkeypatch.chdir("/")
+    again = pickle.loads(stored)
+    assert np.array_equal(again.encode_contexts(CONTEXTS), model.encode_contexts(CONTEXTS))
+    model.fingerprint = "another"
+    with pytest.raises(InputError, match="another model"):
+        pickle.loads(pickle.dumps(model))
+
+    with pytest.raises(InputError, match="save this one"):
+        pickle.dumps(multi)
+
+
+@pytest.mark.parametrize(("name", "settings", "reason"), [
+    (None, {}, "a folder or a name, .*given: None"),
+    ("nowhere", {}, "no model 'nowhere'"),
+    (None, {"device": "nowhere"}, "device 'nowhere' cannot be used: .*'cuda:1'"),
+    (None, {"device": None}, "device None cannot be used"),
+    (None, {"device": "cuda", "precision": "int8"}, "'int8' is for processors"),
+    (None, {"precision": "int4"}, "precision 'int4' is unknown; allowed are auto"),
+    (None, {"threads": 0}, "threads is 0; give a whole number, 1 or more"),
+])  # fmt: skip
+def test_what_cannot_be_loaded_is_explained(folder, name, settings, reason):
+    with pytest.raises(InputError, match=reason):
+        rejoinder.load(folder if settings else name, **settings)
+
+
+def test_a_device_may_be_pytorchs_own(folder):
+    assert rejoinder.load(folder, device=torch.device("cpu")).device == "cpu"
+
+
+def test_elsewhere_than_on_the_cpu_texts_are_moved_there(folder, monkeypatch):
+    """A second name of the CPU stands for another device."""
+    here, there = rejoinder.load(folder, precision="fp32"), rejoinder.load(folder, device="cpu:0")
+    moved = []
+    monkeypatch.setattr(TokenBatch, "to", lambda batch, device: moved.append(device) or batch)
+    assert there.encode_contexts(CONTEXTS) == pytest.approx(here.encode_contexts(CONTEXTS), abs=1e-5)
+    assert set(moved) == {"cpu:0"}
+
+
+def test_a_model_is_shown_by_its_facts(folder):
+    model = rejoinder.load(folder)
+    assert repr(model) == f"Encoder(name='{folder}', kind='convert', size=24, max_length=60, history=10, device='cpu')"
+    assert "<th>size</th><td>24</td>" in model._repr_html_()
