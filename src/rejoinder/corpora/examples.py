@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,7 +39,7 @@ FORMAT = "rejoinder examples 1"
 FOLDER = Kind(
     "a folder of examples",
     SUMMARY,
-    lambda account: account["format"].startswith("rejoinder examples"),
+    lambda content: content["format"].startswith("rejoinder examples"),
     (SUMMARY, *(f"{split}-*.parquet" for split in SPLITS)),
 )
 
@@ -345,66 +345,89 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 @dataclass
 class SplitCounts:
-    """What became of the examples of one split; read = kept + dropped."""
+    """Numbers of the examples of one split; read = kept + dropped."""
 
     read: int = 0
     kept: int = 0
-    dropped: dict[str, int] = field(default_factory=dict)  # by reason; `duplicate`: all its texts came before
+    dropped: dict[str, int] = field(default_factory=dict)  # by reason; `duplicate`: seen before
 
-    def add(self, read: int, copies: int) -> None:
-        """Enter examples, of which some are copies."""
+    def add(self, read: int, duplicates: int) -> None:
+        """Count examples, of which some are duplicates."""
         self.read += read
-        self.kept += read - copies
-        if copies:
-            self.dropped["duplicate"] = self.dropped.get("duplicate", 0) + copies
+        self.kept += read - duplicates
+        if duplicates:
+            self.dropped["duplicate"] = self.dropped.get("duplicate", 0) + duplicates
 
 
 @dataclass
-class Account(Counts):
-    """What was read, kept and dropped; `dropped` is what the corpus' rules left out before anything was split."""
+class BuildSummary(Counts):
+    """What was read, kept and dropped; `dropped` counts before anything is split."""
 
     source: str
-    inputs: list[str]  # as they were given, such as `test=FILE`
+    inputs: list[str]  # as the user wrote them, such as `test=FILE`
     settings: dict[str, Any]  # of the corpus, every default written out
     history: int | None  # messages kept before the newest one of a context; None: all
     limit: int | None
-    splits: dict[Split, SplitCounts] = field(default_factory=lambda: {split: SplitCounts() for split in SPLITS})
+    splits: dict[Split, SplitCounts] = field(
+        default_factory=lambda: {split: SplitCounts() for split in SPLITS}
+    )
+
+    def count(
+        self,
+        counts: Counts,
+        rows: Iterable[Mapping[Split, int]],
+        duplicates: Mapping[tuple[int, Split], int],
+    ) -> None:
+        """Set the counts of a reading; add the rows of its chunks and their duplicates."""
+        for item in fields(Counts):
+            setattr(self, item.name, getattr(counts, item.name))
+        for number, by_split in enumerate(rows):
+            for split, count in by_split.items():
+                self.splits[split].add(count, duplicates.get((number, split), 0))
 
     def to_json(self) -> dict[str, Any]:
-        """Return what data.json holds."""
-        facts = asdict(self)
-        order = ["source", "inputs", "settings", "history", "limit", *self.counts(), "splits"]
-        return {"format": FORMAT, **{name: facts[name] for name in order}}
+        """Return the content of data.json."""
+        values = asdict(self)
+        counts = [item.name for item in fields(Counts)]
+        order = ["source", "inputs", "settings", "history", "limit", *counts, "splits"]
+        return {"format": FORMAT, **{name: values[name] for name in order}}
 
-    def why_nothing_kept(self) -> str:
+    def explain_empty(self) -> str:
         """Explain in one line why a job gave no example."""
-        where = ", ".join(self.inputs[:3]) or self.source
+        files = ", ".join(self.inputs[:3]) or self.source
         if self.bad_lines:
-            return f"{where}: no example, {self.bad_lines} of {self.lines} lines are bad, the first: {self.faults[0]}"
-        why = "a dialogue needs a message and a response to it"
+            return (
+                f"{files}: no example, {self.bad_lines} of {self.lines} lines are bad, "
+                f"the first: {self.faults[0]}"
+            )
+        reason = "a dialogue needs a message and a response to it"
         if self.dropped:
-            why = f"left out: {', '.join(f'{count:,} {reason}' for reason, count in self.dropped.items())}"
+            dropped = [f"{count:,} {name}" for name, count in self.dropped.items()]
+            reason = f"left out: {', '.join(dropped)}"
         if self.roles:
-            why = no_response(self.roles, self.settings["respond"])
-        return f"{where}: no example in {self.lines} lines; {why}"
+            reason = no_response(self.roles, self.settings["respond"])
+        return f"{files}: no example in {self.lines} lines; {reason}"
 
 
 def no_response(roles: Mapping[str, int], respond: str) -> str:
-    """Say whose messages chats have where none answers another one."""
-    found = ", ".join(f"{role} ({count:,})" for role, count in roles.items())
-    return f"no message of {respond} answers another; there are those of {found}: `rejoinder data jsonl --respond ROLE`"
+    """Explain that no message of the role `respond` answers another one."""
+    present = ", ".join(f"{role} ({count:,})" for role, count in roles.items())
+    return (
+        f"no message of {respond} answers another; there are those of {present}: "
+        "`rejoinder data jsonl --respond ROLE`"
+    )
 
 
-def limits_of_history(account: Mapping[str, Any]) -> str:
-    """Return the options that cut contexts, with their values: "--history 10"."""
-    history = account["history"]
+def limits_of_history(summary: Mapping[str, Any]) -> str:
+    """Return the options that truncate contexts, with their values: "--history 10"."""
+    history = summary["history"]
     limits = [f"--history {'all' if history is None else history}"]
-    if "depth" in account["settings"]:  # Reddit's: messages of a context, the newest included
-        limits.append(f"--set depth={account['settings']['depth']}")
+    if "depth" in summary["settings"]:  # Reddit's: messages of a context, the newest included
+        limits.append(f"--set depth={summary['settings']['depth']}")
     return ", ".join(limits)
 
 
-def kept_messages(account: Mapping[str, Any]) -> float:
+def kept_messages(summary: Mapping[str, Any]) -> float:
     """Return how many messages a context has at most before its newest one; infinity where all are kept."""
-    limits = [account["history"], account["settings"].get("depth", math.inf) - 1]
+    limits = [summary["history"], summary["settings"].get("depth", math.inf) - 1]
     return min(limit for limit in limits if limit is not None)

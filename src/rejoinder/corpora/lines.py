@@ -11,7 +11,7 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
@@ -59,9 +59,9 @@ class Counts:
     redacted: int = 0  # examples in which personal data was replaced
     dropped: dict[str, int] = field(default_factory=dict)  # what the rules of a corpus left out, by reason
 
-    def counts(self) -> dict[str, Any]:
-        """Return what happened, as JSON can hold it."""
-        return {each.name: getattr(self, each.name) for each in fields(Counts)}
+    def counts(self) -> Counts:
+        """Return a copy of the counts alone."""
+        return Counts(**{item.name: getattr(self, item.name) for item in fields(Counts)})
 
 
 @dataclass(slots=True)
@@ -90,16 +90,19 @@ class Reading(Counts):
         """Count a bad line, or raise BadLineError unless such lines are skipped; InputError if there are too many."""
         self._add_faults([f"{path}:{number}: {reason}"], 1)
 
-    def add(self, counts: Mapping[str, Any]) -> None:
-        """Add the `counts` of another reading, and report its bad lines as `bad_line` does."""
-        for name in ("lines", "blank_messages", "without_reply", "cut_contexts", "redacted"):
-            setattr(self, name, getattr(self, name) + counts[name])
-        for reason, count in counts["dropped"].items():
+    def add(self, counts: Counts) -> None:
+        """Add the counts of another reading, and report its bad lines as `bad_line` does."""
+        self.lines += counts.lines
+        self.blank_messages += counts.blank_messages
+        self.without_reply += counts.without_reply
+        self.cut_contexts += counts.cut_contexts
+        self.redacted += counts.redacted
+        for reason, count in counts.dropped.items():
             self.drop(reason, count)
-        for role, count in counts["roles"].items():
+        for role, count in counts.roles.items():
             self.roles[role] = self.roles.get(role, 0) + count
-        self.notes += counts["notes"]
-        self._add_faults(counts["faults"], counts["bad_lines"])
+        self.notes += counts.notes
+        self._add_faults(counts.faults, counts.bad_lines)
 
     def _add_faults(self, faults: Sequence[str], bad_lines: int) -> None:
         if bad_lines and not self.skip_bad:
@@ -177,13 +180,6 @@ def open_blocks(path: str | Path, on_bytes: Advance | None = None, size: int | N
             number += data.count(b"\n") + (not data.endswith(b"\n"))
     if number == 1:
         raise InputError(f"{path} is empty; {_NO_LINE}")
-
-
-def block_lines(block: Block, reading: Reading) -> Iterator[tuple[int, str]]:
-    """Give the lines of a block: number in the file and text, as `open_lines` does."""
-    for number, line in enumerate(io.BytesIO(block.data), block.number):
-        if (text := _decode(line, block.path, number, reading)) is not None:
-            yield number, text
 
 
 def _skip_line(stream: IO[bytes], start: bytes) -> None:

@@ -24,7 +24,7 @@ from typing import Self
 import numpy as np
 
 from rejoinder.baselines.keywords import WordIndex
-from rejoinder.corpora.engine import Engine
+from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
 from rejoinder.progress import Advance

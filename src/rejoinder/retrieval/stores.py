@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from rejoinder.baselines.keywords import WordIndex
-from rejoinder.corpora.engine import Engine
+from rejoinder.engine import Engine
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
 from rejoinder.files import atomic_folder
 from rejoinder.progress import Advance

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
-from rejoinder.corpora.engine import Engine
+from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
 from rejoinder.progress import Advance

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from rejoinder.corpora.engine import LocalEngine, WorkerDiedError, attempt, local_engine
 from rejoinder.corpora.lines import BadLineError
+from rejoinder.engine import LocalEngine, WorkerDiedError, attempt, local_engine
 from rejoinder.errors import InputError, MissingExtraError
 
 
