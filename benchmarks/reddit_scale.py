@@ -24,6 +24,7 @@ from rejoinder.corpora.reddit import COLUMNS, CORPUS, RedditSettings, scatter
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""
 SIZES = Sizes()
+RUN_BYTES = SIZES.partition * LARGEST
 CORES = (2, 16, 64)
 RUNS = 16
 """Runs out of which a partition is read to measure that."""
@@ -67,7 +68,7 @@ def all_of_reddit(comments: int, cpu_seconds: float, disk_bytes: int, steps: dic
     partitions = math.ceil(shuffled / SIZES.partition / LARGEST)
     blocks = math.ceil(ALL_COMMENTS * steps["bytes_per_comment"] / SIZES.block)
     cut, scatter_ = (ALL_COMMENTS / steps[name] / 3600 for name in _STEPS)
-    runs = math.ceil(shuffled / SIZES.run)
+    runs = math.ceil(shuffled / RUN_BYTES)
     read = partition_seconds(partitions, steps["record_bytes_per_comment"])
     reading = runs * partitions * read / 3600
     total = times * cpu_seconds / 3600 + reading
@@ -97,7 +98,7 @@ def partition_seconds(partitions: int, record_bytes: float) -> float:
     """
     generator = np.random.default_rng(0)
     text = "x" * max(0, round(record_bytes) - 40)
-    count = round(SIZES.run / record_bytes)
+    count = round(RUN_BYTES / record_bytes)
     threads = [f"{number:06x}" for number in generator.integers(0, 1 << 24, count)]
     columns = [threads, [0] * count, ["dqxyz12"] * count, ["dqxyz11"] * count, [text] * count]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, COLUMNS, strict=True)]

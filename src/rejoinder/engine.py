@@ -51,7 +51,7 @@ class Engine(Protocol):
         tasks: Iterable[T],
         on_wait: Callable[[], object] | None = None,
     ) -> Generator[R]:
-        """Run `work`, a module's function or a partial of one, on each task; yield results in order.
+        """Run `work`, a function of a module or a partial, on each task; yield results in order.
 
         Tasks may be lazy and large: only a few are taken ahead. `on_wait` is called twice a second
         while all results are awaited from other processes. An exception of a task is raised here.
@@ -141,7 +141,7 @@ def in_order(
 
     `submit` starts `attempt` on a task; `workers()` is the number of workers at the moment.
     """
-    rest = iter(tasks)
+    remaining = iter(tasks)
     due: deque[Future[Answer]] = deque()
     running: set[Future[Answer]] = set()
     while True:
@@ -149,7 +149,7 @@ def in_order(
             _AT_ONCE * workers() - len(running),
             _MAX_WAITING * workers() - len(due),
         )
-        for task in itertools.islice(rest, max(0, room)):
+        for task in itertools.islice(remaining, max(0, room)):
             due.append(submit(task))
             running.add(due[-1])
         if not due:

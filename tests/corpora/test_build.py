@@ -253,7 +253,7 @@ MEMORY = """
 
     if __name__ == "__main__":
         source = TOY if sys.argv[1] == "scattered" else "jsonl"
-        sizes = Sizes(block=50_000, run=100_000, partition=100_000, chunk=2_000, bucket=2_000)
+        sizes = Sizes(block=50_000, partition=100_000, chunk=2_000, bucket=2_000)
         build_data(source, [sys.argv[2]], Path(sys.argv[2] + ".out"), sizes=sizes)
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

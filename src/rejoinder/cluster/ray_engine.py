@@ -67,7 +67,9 @@ def check_node(required: NodeRequirements) -> str:
     """
     version = installed_version()
     if version != required.version:
-        return f"has rejoinder {version}, and {required.version} is needed; install that on all nodes"
+        return (
+            f"has rejoinder {version}, and {required.version} is needed; install that on all nodes"
+        )
     try:
         os.chdir(required.current)
     except OSError as error:
@@ -221,7 +223,7 @@ def check_nodes(ray: Any, required: NodeRequirements) -> None:
 
 
 def _run(common: tuple[bytes, NodeRequirements], task: bytes) -> Answer:
-    """Run a task in a worker. Work and task are pickled, so that Ray need not know their classes."""
+    """Run a task in a worker. Ray gets work and task pickled: it need not know their classes."""
     work, required = common
     fault = _check_once(required)  # of a node that joined later
     if fault:
@@ -253,9 +255,9 @@ def _connect(ray: Any, address: str | None) -> None:
 
 
 def _no_cluster(address: str | None, error: BaseException) -> InputError:
-    where = f"at {address}" if address else "of RAY_ADDRESS or on this machine"
+    target = f"at {address}" if address else "of RAY_ADDRESS or on this machine"
     return InputError(
-        f"no Ray cluster answers {where} ({last_line(error)}); "
+        f"no Ray cluster answers {target} ({last_line(error)}); "
         "`ray start --head` starts one; --address is auto, HOST:PORT or ray://HOST:PORT"
     )
 

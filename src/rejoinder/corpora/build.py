@@ -38,10 +38,10 @@ from rejoinder.corpora.chunks import (
 )
 from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.example import Split
-from rejoinder.corpora.examples import FOLDER, FORMAT, SUMMARY, BuildSummary
 from rejoinder.corpora.gather import Scattered, ScatterTask
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import find_corpus, find_inputs
+from rejoinder.corpora.summary import FOLDER, FORMAT, SUMMARY, BuildSummary
 from rejoinder.corpora.work import DONE, NothingKeptError, open_work
 from rejoinder.engine import Engine, LocalEngine
 from rejoinder.files import atomic_file, atomic_folder, check_replaceable, parse_json
@@ -117,20 +117,11 @@ def build_data(
         history=reading.history,
         limit=limit,
     )
-    replace = overwrite or _is_result(Path(folder), summary)
-    check_replaceable(folder, FOLDER, overwrite=replace)
+    overwrite = overwrite or _is_result(Path(folder), summary)
+    check_replaceable(folder, FOLDER, overwrite=overwrite)
     temporary = (_RUNNING, gather.BLOCKS)
     with open_work(folder, _identity(summary, files, sizes), temporary) as work:
-        job = Job(
-            corpus=corpus,
-            settings=settings,
-            folder=work,
-            history=reading.history,
-            skip_bad=reading.skip_bad,
-            max_bad=reading.max_bad,
-            limit=limit,
-            sizes=sizes,
-        )
+        job = Job(corpus, settings, work, limit=limit, sizes=sizes).following(reading)
         stages = _Stages(job, files, reading, engine or LocalEngine(), progress)
         chunks = stages.read_files() if corpus.read is not None else stages.gather_threads()
         buckets, duplicates = stages.find_duplicates(chunks)
@@ -141,9 +132,7 @@ def build_data(
     return summary
 
 
-def _identity(
-    summary: BuildSummary, files: Sequence[Input], sizes: Sizes
-) -> dict[str, Any]:
+def _identity(summary: BuildSummary, files: Sequence[Input], sizes: Sizes) -> dict[str, Any]:
     """Return what two jobs have in common if one can use the finished tasks of the other."""
     values = [value for value in summary.settings.values() if isinstance(value, str)]
     return {
@@ -252,8 +241,8 @@ class _Stages:
         work = functools.partial(find_duplicates, chunks=chunks, buckets=buckets)
         numbers: DuplicateCounts = Counter()
         for result in self._run_stage(_DUPLICATES, Duplicates, work, tasks):
-            for found in result.counts:
-                numbers[found.chunk, found.split] += found.count
+            for item in result.counts:
+                numbers[item.chunk, item.split] += item.count
         return buckets, numbers
 
     def write(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,7 @@ class Sizes:
 
     files: int = 32 * 1024 * 1024  # bytes: smaller files are read together, by one task
     block: int = BLOCK_BYTES  # bytes of lines that are scattered at once
-    run: int = 64 * 1024 * 1024  # bytes of scattered records that are sorted at once
-    partition: int = 16 * 1024 * 1024  # bytes of records that are assembled at once
+    partition: int = 16 * 1024 * 1024  # bytes of records that are sorted or assembled at once
     chunk: int = 1 << 17  # a chunk ends when it has this many examples
     chunk_bytes: int = 1 << 28  # ... or this many bytes
     bucket: int = 1 << 19  # digests that are compared at once, about
@@ -70,6 +69,15 @@ class Job:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "on_bytes": None}
+
+    def following(self, reading: Reading) -> Job:
+        """Return this job with the rules of a reading."""
+        return replace(
+            self,
+            history=reading.history,
+            skip_bad=reading.skip_bad,
+            max_bad=reading.max_bad,
+        )
 
     def reading(self, part: Split | None = None) -> Reading:
         """Return the reading of one task."""
@@ -133,9 +141,7 @@ def read_files(job: Job, task: ReadTask) -> ReadResult:
     return ReadResult(chunks, reading.counts(), sum(file.size for file in task.inputs))
 
 
-def _read_batches(
-    job: Job, inputs: Sequence[Input], reading: Reading
-) -> Iterator[pa.RecordBatch]:
+def _read_batches(job: Job, inputs: Sequence[Input], reading: Reading) -> Iterator[pa.RecordBatch]:
     """Yield the examples of files with their splits; a batch has candidates in all rows or none."""
     assert job.corpus.read is not None
     # With a limit nothing is read beyond it.
@@ -157,7 +163,7 @@ def _read_batches(
 
 
 def with_splits(job: Job, batch: pa.RecordBatch, part: Split | None) -> pa.RecordBatch:
-    """Add the column `split`: `part`, or by the rule of the corpus, or by the hash of the thread."""
+    """Add the column `split`: `part`, or by the corpus' rule, or by the hash of the thread."""
     if part is not None:
         splits = np.full(batch.num_rows, SPLITS.index(part), np.uint8)
     else:
@@ -173,16 +179,16 @@ def with_splits(job: Job, batch: pa.RecordBatch, part: Split | None) -> pa.Recor
 def write_chunks(job: Job, batches: Iterable[pa.RecordBatch], name: str) -> list[Chunk]:
     """Write the examples of a task, up to the job's limit, as chunks."""
     chunks: list[Chunk] = []
-    rest = (batch for batch in _until_limit(job, batches) if batch.num_rows)
-    batch = next(rest, None)
+    remaining = (batch for batch in _until_limit(job, batches) if batch.num_rows)
+    batch = next(remaining, None)
     while batch is not None:
-        chunk, batch = _write_chunk(job, f"{name}.{len(chunks)}", batch, rest)
+        chunk, batch = _write_chunk(job, f"{name}.{len(chunks)}", batch, remaining)
         chunks.append(chunk)
     return chunks
 
 
 def _write_chunk(
-    job: Job, name: str, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
+    job: Job, name: str, first: pa.RecordBatch, remaining: Iterator[pa.RecordBatch]
 ) -> tuple[Chunk, pa.RecordBatch | None]:
     """Write batches of one schema as a chunk; return it and the first batch of the next one."""
     digests: list[bytes] = []
@@ -201,7 +207,7 @@ def _write_chunk(
             digests += example_digests(batch)
             splits.append(batch["split"].to_numpy())
             size += batch.nbytes
-            batch = next(rest, None)
+            batch = next(remaining, None)
     column = np.concatenate(splits)
     _save_digests(job, name, digests, column)
     counts = np.bincount(column, minlength=len(SPLITS)).tolist()
@@ -212,7 +218,7 @@ def _write_chunk(
 def _save_digests(
     job: Job, name: str, digests: Sequence[bytes], splits: npt.NDArray[np.uint8]
 ) -> None:
-    """Save an array of three rows, sorted by the first: both halves of the digests; row and split."""
+    """Save three rows, sorted by the first: both halves of the digests; row and split."""
     high, low = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2).T
     places = np.arange(len(splits), dtype=np.uint64) << np.uint64(_SPLIT_BITS) | splits
     order = np.argsort(high, kind="stable")
@@ -244,9 +250,7 @@ def example_digests(batch: pa.RecordBatch) -> list[bytes]:
     context, *candidates = [pc.binary_join(batch[name].cast(_BINARIES), between) for name in names]
     columns = [context, batch["response"].cast(pa.large_binary()), *candidates]
     texts = pc.binary_join_element_wise(*columns, pa.scalar(b"\xfe", pa.large_binary()))
-    return [
-        hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest() for text in texts.to_pylist()
-    ]
+    return [hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest() for text in texts.to_pylist()]
 
 
 @dataclass(frozen=True)
@@ -271,9 +275,7 @@ class Duplicates(msgspec.Struct, frozen=True):
     counts: list[DuplicateCount]
 
 
-def find_duplicates(
-    job: Job, task: Bucket, *, chunks: Sequence[Chunk], buckets: int
-) -> Duplicates:
+def find_duplicates(job: Job, task: Bucket, *, chunks: Sequence[Chunk], buckets: int) -> Duplicates:
     """Save which examples, of those whose digests fall into a bucket, are duplicates."""
     bounds = [task.number * 2**64 // buckets, (task.number + 1) * 2**64 // buckets - 1]
     lowest, highest = np.array(bounds, np.uint64)
@@ -288,9 +290,7 @@ def find_duplicates(
     numbers = np.repeat(np.arange(len(pieces), dtype=np.uint64), sizes)
     # Equal digests get one code; codes are numbered as they first appear.
     data = pa.py_buffer(np.stack([high, low], axis=1).tobytes())
-    both = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(_DIGEST_BYTES), len(high), [None, data]
-    )
+    both = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_DIGEST_BYTES), len(high), [None, data])
     codes: npt.NDArray[np.int32] = both.dictionary_encode().indices.to_numpy()
     repeated = np.flatnonzero(codes <= np.maximum.accumulate(np.append(-1, codes))[:-1])
     repeated = repeated[np.lexsort((rows[repeated], numbers[repeated]))]
@@ -298,10 +298,7 @@ def find_duplicates(
     splits = rows[repeated] & np.uint64((1 << _SPLIT_BITS) - 1)
     counts = Counter(zip(numbers[repeated].tolist(), splits.tolist(), strict=True))
     return Duplicates(
-        [
-            DuplicateCount(chunk, SPLITS[split], count)
-            for (chunk, split), count in counts.items()
-        ]
+        [DuplicateCount(chunk, SPLITS[split], count) for (chunk, split), count in counts.items()]
     )
 
 
@@ -352,8 +349,8 @@ def plan_shards(
             rows += kept
             size += chunk.bytes * kept / chunk.total
         shards += [
-            Shard(f"{split}-{place:05}.parquet", split, tuple(group))
-            for place, group in enumerate(groups)
+            Shard(f"{split}-{count:05}.parquet", split, tuple(group))
+            for count, group in enumerate(groups)
         ]
     return shards
 

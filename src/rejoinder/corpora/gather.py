@@ -1,4 +1,4 @@
-"""Corpora whose threads are scattered over their files: threads are brought together, then assembled.
+"""Corpora whose threads are scattered over their files: bring threads together, assemble them.
 
 A record stands for a line. The partition of a record is the hash of its thread's name. Files are
 cut into blocks of lines, blocks become records, and runs of records are sorted by partition. A
@@ -37,7 +37,7 @@ Runs: TypeAlias = Mapping[Split | None, Sequence[str]]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 BLOCKS = "blocks"  # folder of records that are not in a run yet
-LARGEST = 4  # more than `_MANY` partitions grow instead, up to this many times
+LARGEST = 4  # more than `_MANY` partitions grow instead, up to this many times; so do runs
 _MANY = 256  # a pipe, whose size is unknown, has this many
 _SAMPLED_FILES = 3  # whose first records predict how many there will be in all
 _SAMPLE_BYTES = 8 * 1024 * 1024  # of each
@@ -114,6 +114,11 @@ def count_partitions(job: Job, inputs: Sequence[Input]) -> int:
     return max(1, min(partitions, _MANY), math.ceil(partitions / LARGEST))
 
 
+def run_bytes(job: Job, partitions: int) -> int:
+    """Return the size at which a run ends: every partition is read out of every run."""
+    return job.sizes.partition * (LARGEST if partitions >= _MANY else 1)
+
+
 def scatter_tasks(inputs: Sequence[Input]) -> list[ScatterTask]:
     """Return a task for each file."""
     return [ScatterTask(f"file-{number:06}", file) for number, file in enumerate(inputs)]
@@ -129,9 +134,7 @@ def files_for_workers(inputs: Sequence[Input], processes: int | None) -> list[in
     if processes is None or processes == 1:
         return list(range(len(inputs)))
     numbers = [
-        number
-        for number, file in enumerate(inputs)
-        if window_size(file.path) <= _LARGEST_WINDOW
+        number for number, file in enumerate(inputs) if window_size(file.path) <= _LARGEST_WINDOW
     ]
     return numbers[: len(numbers) - len(numbers) % processes]
 
@@ -154,7 +157,7 @@ def scatter_file(job: Job, task: ScatterTask, *, partitions: int) -> Scattered:
     blocks = open_blocks(task.input.path, job.on_bytes, job.sizes.block)
     records = (_records(job, block, reading) for block in blocks)
     runs: list[str] = []
-    for group in _groups(records, lambda batch: batch.nbytes, job.sizes.run):
+    for group in _groups(records, lambda batch: batch.nbytes, run_bytes(job, partitions)):
         runs.append(_run_name(task, len(runs)))
         write_run(job, runs[-1], group, partitions)
     return Scattered(runs, reading.counts(), task.input.size)
@@ -172,7 +175,7 @@ def scatter_shared_file(
         for result in results:
             reading.add(result.counts)
             scattered.append(result)
-    groups = _groups(scattered, lambda block: block.bytes, job.sizes.run)
+    groups = _groups(scattered, lambda block: block.bytes, run_bytes(job, partitions))
     tasks = [
         SortTask(_run_name(task, number), tuple(block.name for block in group))
         for number, group in enumerate(groups)
@@ -220,9 +223,7 @@ def _groups(items: Iterable[T], size_of: Callable[[T], int], limit: int) -> Iter
         yield group
 
 
-def write_run(
-    job: Job, name: str, batches: list[pa.RecordBatch], partitions: int
-) -> None:
+def write_run(job: Job, name: str, batches: list[pa.RecordBatch], partitions: int) -> None:
     """Write records sorted by partition, within one in their order; `batches` is emptied."""
     records = pa.concat_batches(batches)
     batches.clear()  # their memory is needed

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.baselines.encoders import EncodeTexts, open_encoder
-from rejoinder.corpora.examples import SUMMARY, kept_messages, limits_of_history
+from rejoinder.corpora.summary import SUMMARY, kept_messages, limits_of_history
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, locked, remove_leftovers
