@@ -36,6 +36,7 @@ _FILES = (
     "Files; also .zst, .gz, .bz2 or .xz. "
     "train=, valid= or test= before one puts it into that split."
 )
+Source: TypeAlias = Annotated[str | None, typer.Argument(help="A corpus; --about lists them.")]
 Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...", help=_FILES)]
 Output: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder of the examples.")
@@ -71,9 +72,7 @@ MaxExamples: TypeAlias = Annotated[
 
 
 def data(
-    source: Annotated[
-        str | None, typer.Argument(help="A corpus; --about lists them.")
-    ] = None,
+    source: Source = None,
     inputs: Inputs = None,
     output: Output = None,
     settings: Settings = None,
@@ -99,8 +98,9 @@ def data(
 
     To see what the file holds, before that: rejoinder data jsonl chats.jsonl.zst --dry-run
     """
-    from rejoinder.corpora import lines, sources
     from rejoinder.corpora.build import build_data
+    from rejoinder.corpora.lines import Reading
+    from rejoinder.corpora.sources import find_corpus, find_inputs
     from rejoinder.engine import local_engine
 
     if about:
@@ -109,29 +109,23 @@ def data(
     if source is None or (output is None and not dry_run):
         raise InputError("give a SOURCE and -o DIR, or --about for a list of the corpora")
     on_ray = wants_ray(where, address, processes)
-    corpus = sources.find_corpus(source)
-    assignments = list(settings or [])
-    if respond is not None:
-        assignments.append(f"respond={json.dumps(respond)}")
-    if redact:
-        assignments.append("redact=true")
-    values = sources.read_settings(corpus, assignments)
-    files = sources.find_inputs(corpus, inputs or [])
-    reading = lines.Reading(
+    corpus = find_corpus(source)
+    values = _corpus_settings(corpus, settings, respond, redact)
+    files = find_inputs(corpus, inputs or [])
+    reading = Reading(
         skip_bad=skip_bad,
         history=history,
         max_bad=max_bad,
         on_fault=lambda fault: note(f"skipped: {fault}"),
     )
-    if dry_run:
+    if output is None or dry_run:
         if on_ray:
             raise InputError("--dry-run reads on this machine; leave --engine out")
         emit(_survey(corpus, files, values, reading, limit), as_json, _survey_text)
         return
-    assert output is not None
+    cluster = ray_engine(address, output, (file.path for file in files)) if on_ray else None
     size = sum(file.size for file in files)
     total = size if all(file.path.is_file() for file in files) else None
-    cluster = ray_engine(address, output, (file.path for file in files)) if on_ray else None
     with (
         cluster or local_engine(processes, size) as engine,
         track(f"reading {source}", total, "bytes") as advance,
@@ -149,6 +143,19 @@ def data(
             overwrite=overwrite,
         )
     emit({"output": str(output), **summary.to_json()}, as_json, _summary_text)
+
+
+def _corpus_settings(
+    corpus: Corpus, settings: Sequence[str] | None, respond: str | None, redact: bool
+) -> Any:
+    from rejoinder.corpora.sources import read_settings
+
+    assignments = list(settings or [])
+    if respond is not None:
+        assignments.append(f"respond={json.dumps(respond)}")
+    if redact:
+        assignments.append("redact=true")
+    return read_settings(corpus, assignments)
 
 
 @contextlib.contextmanager
