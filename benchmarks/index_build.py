@@ -25,7 +25,7 @@ import torch
 import rejoinder
 from common import write_result
 from encoding import chat
-from rejoinder.memory import keep_memory
+from rejoinder.memory import keep_few_programs, keep_memory
 from rejoinder.retrieval.segments import open_model
 
 BATCH = 1024
@@ -60,6 +60,7 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> None:
     """Print the rate of one of the two, and the memory that this process took."""
     torch.set_num_threads(options.threads)
+    keep_few_programs()  # as the command does
     keep_memory()
     lines = Path(options.replies).read_text(encoding="utf-8").splitlines() if options.replies else chat()[0]
     texts = list(itertools.islice(itertools.cycle(lines), options.count))

@@ -40,7 +40,7 @@ from rejoinder.intents.data import IntentData, TrainingTexts, draw, read_intents
 from rejoinder.intents.encoders import SentenceEncoder, open_encoder
 from rejoinder.intents.evaluation import FewShot, crossed_interval, evaluate, few_shot, to_json
 from rejoinder.intents.fine_tuning import FineTuning, fine_tune
-from rejoinder.intents.fitting import Encoded, Logistic, change_settings, parse_settings
+from rejoinder.intents.heads import Encoded, Logistic, change_settings, parse_settings
 from rejoinder.intents.prediction import Vectors
 from rejoinder.intents.report import table
 from rejoinder.progress import track
@@ -215,10 +215,10 @@ def _out_of_scope(run: Run) -> str:
     """CLINC150 with all training texts; score and threshold chosen on its validation texts."""
     place = run.data / SETS["CLINC150"]
     texts = read_training(place)
-    inside, outside = read_scoped(place, "test")
+    inside, oos_texts = read_scoped(place, "test")
     lines, rows = [], []
     for name in (run.model, *(peer for peer in ("minilm", "use") if peer in run.encoders and peer != run.model)):
-        found = evaluate(train_classifier(run.encoders[name], texts, track=track), inside, outside).out_of_scope
+        found = evaluate(train_classifier(run.encoders[name], texts, track=track), inside, oos_texts).out_of_scope
         assert found is not None
         rows.append({"encoder": name, **to_json(found)})
         shares = (found.in_scope_accuracy_unrefused, found.in_scope_accuracy, found.recall, found.auroc)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import zstandard
 
+from rejoinder.corpora.example import thread_share
 from tests.corpora.readers import test_amazon_qa as amazon
 from tests.corpora.readers import test_semeval as semeval
 from tests.corpora.readers import test_ubuntu as ubuntu
@@ -96,7 +97,8 @@ def articles(count: int) -> str:
     def text(number: int) -> str:
         return "\n\n".join(" ".join(f"Here {said(number, 9 * a + b)}." for b in range(4)) for a in range(3))
 
-    pages = (wikipedia.page(n, f"Title {n}", text(n)) for n in range(count))
+    held_out = [n for n in range(9_000) if thread_share(str(n)) > 0.996]  # some articles, however small the shares
+    pages = (wikipedia.page(n, f"Title {n}", text(n)) for n in dict.fromkeys([*range(count), *held_out]))
     return "".join((wikipedia.HEAD, *pages, "</mediawiki>\n"))
 
 
@@ -132,6 +134,7 @@ FILES: dict[str, Callable[[], str | bytes]] = {
     "SemEval2016-Task3-CQA-QL-train-part2.xml": lambda: semeval_2016(0, 90),
     "SemEval2016-Task3-CQA-QL-dev.xml": lambda: semeval_2016(200, 20),
     "CQA-QL-train.xml": lambda: semeval.OLD,
+    "CQA-QL-devel.xml": lambda: semeval.OLD.replace("Courier", "Visas"),
     "test_task3_English.xml": lambda: semeval.OLD.replace('"Good"', '"?"').replace("Courier", "Banks"),
     "CQA-QL-test-gold.txt": lambda: "Q1_C1\tGood\nQ1_C2\tBad\nQ1_C3\tGood\n",
     "RC_2018-01.zst": lambda: reddit(200),

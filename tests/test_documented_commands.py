@@ -338,6 +338,7 @@ def test_every_figure_of_the_papers_tables_has_its_row():
     papers = {name: count for name, count in rows.items() if name.startswith("poly-table") and "small" not in name}
     assert papers == {f"poly-table{name}": count for name, count in POLY.items()}
     assert rows["poly-wikipedia"] == 4
+    assert (rows["poly-first"], rows["poly-first-own"]) == (6, 6)
 
 
 def built(words: tuple[str, ...], folder: Path, run: Run) -> None:

@@ -66,3 +66,35 @@ def test_layers_of_many_sizes_take_little_memory():
         for mode in ("few", "all")
     )
     assert few < all_ - 20_000
+
+
+INDEXES = """
+import random, re, sys, tempfile
+from pathlib import Path
+import torch
+from rejoinder.memory import keep_few_programs
+if sys.argv[1] == "few":
+    keep_few_programs()
+from rejoinder import Index, load
+torch.set_num_threads(1)
+words, model = "hello there how are you today fine thanks and what about the cats".split(), load("convert-small")
+random.seed(0)
+for count in (2000, 8000):
+    replies = (" ".join(random.choices(words, k=random.randint(1, 50))) for _ in range(count))
+    with tempfile.TemporaryDirectory() as folder:
+        Index.build(model, replies, Path(folder) / "index")
+    print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.system() != "Linux" or not processor.has_onednn(), reason="no packed layers, or no /proc")
+def test_an_index_of_four_times_as_many_replies_takes_no_more_memory():
+    here = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
+    grown = {}
+    for mode in ("few", "all"):
+        command = [sys.executable, "-c", INDEXES, mode]
+        small, large = map(int, subprocess.run(command, env=here, capture_output=True, check=True).stdout.split())
+        grown[mode] = large - small
+    assert grown["few"] < 80_000
+    assert grown["all"] > grown["few"] + 80_000  # so the bound would show growth with the number of replies

@@ -1,7 +1,9 @@
 """Progress goes to standard error, as a bar or as lines, and never changes the result."""
 
 import io
+import json
 import sys
+import unicodedata
 from types import SimpleNamespace
 
 import pytest
@@ -89,3 +91,15 @@ def test_a_training_draws_its_bar_there_too(monkeypatch, drawn):
         'first <progress value="0.0000">', 'first <progress value="1.0000">'
     ]  # fmt: skip
     assert drawn[-1].endswith("step 7, loss 1.500, accuracy 25.0%, 100 examples/s, 3 s left")
+
+
+def test_what_controls_a_terminal_or_its_direction_is_not_shown():
+    bad = [*map(chr, [0x1B, 0x9B, 0x7F, 0x202E, 0x202A, 0x2066, 0x2069, 0x200E, 0x200F, 0x61C, 0x200B, 0xFEFF, 0x2028]),
+           "\U000e0041"]  # fmt: skip
+    kept = "a\n\tb \u200c\u200d \u05d0\u0627 \U0001f468\u200d\U0001f469 \u00e9\u4e2d"
+    assert progress.printable("".join(bad) + kept) == "\ufffd" * len(bad) + kept
+    written = progress.escaped(json.dumps({"text": "".join(bad) + kept}, ensure_ascii=False))
+    assert json.loads(written) == {"text": "".join(bad) + kept}
+    assert not set(bad) & set(written)
+    kinds = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")]
+    assert {c for c in kinds if progress.printable(c) == c} == set("\n\t\u200c\u200d")

@@ -15,7 +15,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, signed
-from rejoinder.intents.prediction import Rejection, decide
+from rejoinder.intents.prediction import decide
+from rejoinder.intents.refusal import Rejection
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.encoder import Encoder
 from rejoinder.models.onnx import FORMAT, KIND
@@ -122,7 +123,7 @@ def folder(network, head, tmp_path):
         "subject_threshold": 0.25,
         "history": {"messages": 2, "numbered": False, "persona_first": True},
         "files": {path.name: file_digest(path) for path in place.iterdir()},
-        "intents": {"labels": ["a", "b", "c"], "several": False, "rejection": rejection, "vectors": "r"},
+        "intents": {"labels": ["a", "b", "c"], "multi_label": False, "rejection": rejection, "vectors": "r"},
     }  # fmt: skip
     (place / "onnx.json").write_text(json.dumps(signed(manifest)))
     return place
@@ -160,7 +161,8 @@ def test_it_encodes_and_classifies_where_torch_cannot_be_imported(folder, expect
     ):
         np.testing.assert_allclose(given, wanted, atol=1e-5)
     vectors = F.normalize(torch.from_numpy(expected.transfer(["x", "hi"]))).numpy()
-    answers = decide(vectors @ head, vectors.max(axis=1), "abc", several=False, rejection=Rejection("distance", 0.6))
+    rejection = Rejection("distance", 0.6)
+    answers = decide(vectors @ head, vectors.max(axis=1), "abc", multi_label=False, rejection=rejection)
     for (labels, refused, ranking), answer in zip(found, answers, strict=True):
         assert (tuple(labels), refused) == (answer.labels, answer.out_of_scope)
         assert [name for name, _ in ranking] == [name for name, _ in answer.ranking]

@@ -51,7 +51,6 @@ def test_every_tutorial_is_run():
 
 @pytest.mark.parametrize("name", NEEDS)
 def test_a_tutorial_runs_as_written(name, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     for module in NEEDS[name]:
         pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)

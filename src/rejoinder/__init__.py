@@ -15,6 +15,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from rejoinder.privacy import switch_telemetry_off
+
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
     from rejoinder.corpora.examples import read_examples
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from rejoinder.models.persistence import load
     from rejoinder.retrieval.index import Index
     from rejoinder.training.loop import train
+
+# Here since every module of the package and every process of ours imports this one first.
+switch_telemetry_off()
 
 __version__ = "0.1.0"
 __all__ = ["Encoder", "Example", "Index", "Model", "__version__", "evaluate", "load", "read_examples", "train"]

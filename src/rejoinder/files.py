@@ -12,6 +12,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -230,6 +231,16 @@ def full_disk_named(path: str | Path) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
             error.filename = str(path)
         raise
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a name that a stranger may have written is one of something in a folder, not elsewhere."""
+    return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name) is not None
+
+
+def is_within(path: Path, folder: Path) -> bool:
+    """Return whether a path leads, through whatever links, to something in a folder."""
+    return _real(path).is_relative_to(_real(folder))
 
 
 def parse_json(text: str | bytes) -> Any:

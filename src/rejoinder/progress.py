@@ -6,10 +6,11 @@ In a notebook the bar is an output of the cell.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
+import re
 import sys
 import time
-import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from html import escape
@@ -26,6 +27,14 @@ CELL_INTERVAL = 0.2
 """Seconds between two drawings of a notebook's bar."""
 
 
+CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f"
+    "\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Characters of Unicode's kinds Cc, Cf, Zl and Zp, but for line break, tab, and the two joiners that scripts need."""
+
+
 def silent(_done: int) -> None:
     """Report nothing."""
 
@@ -36,14 +45,20 @@ def no_track(_description: str, _total: int | None = None, _unit: str = "") -> A
 
 
 def printable(text: str) -> str:
-    """Replace control characters, which could write over the terminal; line breaks and tabs stay."""
-    return "".join("\ufffd" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
+    """Replace characters that could write over the terminal or turn its text around; line breaks and tabs stay."""
+    return CONTROLS.sub("\ufffd", text)
+
+
+def escaped(text: str) -> str:
+    """Return JSON with the codes of such characters in their place."""
+    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def note(text: str) -> None:
     """Print a line on standard error, without control characters."""
-    sys.stderr.write(f"{printable(text)}\n")
-    sys.stderr.flush()
+    with contextlib.suppress(BrokenPipeError):  # nobody reads it any more; what was to be done still is
+        sys.stderr.write(f"{printable(text)}\n")
+        sys.stderr.flush()
 
 
 @contextlib.contextmanager

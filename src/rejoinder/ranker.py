@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -149,13 +150,13 @@ def is_call(message: object) -> bool:
 
 def join_turns(messages: Iterable[tuple[str | None, str]]) -> list[tuple[str | None, str]]:
     """Join what one role says in several messages, one after the other, by a space; those without a role stay apart."""
-    turns: list[tuple[str | None, str]] = []
+    turns: list[tuple[str | None, list[str]]] = []
     for role, text in messages:
         if turns and role is not None and turns[-1][0] == role:
-            turns[-1] = role, f"{turns[-1][1]} {text}"
+            turns[-1][1].append(text)
         else:
-            turns.append((role, text))
-    return turns
+            turns.append((role, [text]))
+    return [(role, " ".join(texts)) for role, texts in turns]
 
 
 def is_persona(message: str) -> bool:
@@ -179,10 +180,28 @@ def check_list(values: object, need: str) -> None:
         raise InputError(f"{need}; given: {_shown(values)}")
 
 
+def is_whole(value: object) -> bool:
+    """Return whether a value is a whole number; True is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Raise InputError for what is no whole number, or one below `least`."""
-    if not isinstance(value, Integral) or value < least:
+    if not is_whole(value) or value < least:  # type: ignore[operator]
         raise InputError(f"{name} is {_shown(value)}; give a whole number, {least} or more")
+
+
+def check_number(name: str, value: object, need: str, least: float = -math.inf, most: float = math.inf) -> None:
+    """Raise InputError, which says what is needed, for what is no finite number from `least` to `most`."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]
+        raise InputError(f"{name} is {_shown(value)}; {need}")
+
+
+def check_minimum(value: object) -> None:
+    """Raise InputError for what is no lowest score of a search."""
+    if value is not None:
+        check_number("minimum_score", value, "give a number, or None for no minimum")
 
 
 def _shown(value: object) -> str:
@@ -242,7 +261,7 @@ def cosine_scores(
     scores = np.zeros(lists.shape, dtype=np.float32)
     if not scores.size:
         return scores
-    responses = encoder.encode_responses(lists.texts)
+    responses = check_vectors(encoder.encode_responses(lists.texts), "response", len(lists.texts))
     vectors = encode_queries(encoder, read_contexts(contexts))
     for rows, columns in lists.groups:
         own = responses[columns]
@@ -257,8 +276,26 @@ def cosine_scores(
 
 def encode_queries(encoder: Any, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
     """Encode conversations as what responses are scored by: by its `encode_queries`, else `encode_contexts`."""
-    vectors: FloatArray | ContextVectors = getattr(encoder, "encode_queries", encoder.encode_contexts)(contexts)
+    vectors: object = getattr(encoder, "encode_queries", encoder.encode_contexts)(contexts)
+    if not isinstance(vectors, ContextVectors):
+        return check_vectors(vectors, "context", len(contexts))
+    check_vectors(vectors.vectors, "context", len(contexts))
     return vectors
+
+
+def check_vectors(vectors: object, what: str, count: int | None = None) -> FloatArray:
+    """Return a model's vectors of `count` texts or conversations in float32; anything else is an InputError."""
+    try:
+        numbers = np.asarray(vectors)
+    except ValueError as error:  # rows of different lengths
+        wrong = f"the model gives encodings that are no array ({error})"
+        raise InputError(f"{wrong}; one vector per {what} is needed") from None
+    if numbers.dtype.kind not in "fiu" or not numbers.ndim:
+        kind = f"{type(vectors).__name__} of {numbers.dtype}"
+        raise InputError(f"the model gives encodings as {kind}; numbers are needed, one vector per {what}")
+    if count is not None and len(numbers) != count:
+        raise InputError(f"the model gives {len(numbers):,} vectors where {count:,} are needed, one per {what}")
+    return np.ascontiguousarray(numbers, dtype=np.float32)
 
 
 def attended(products: npt.NDArray[Any], sharpness: float = 1.0) -> npt.NDArray[Any]:

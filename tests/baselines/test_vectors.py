@@ -273,3 +273,13 @@ def test_real_encoders_tell_meanings_apart(name, package, size, capfd):
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=0.02)
     cosine = vectors @ vectors.T
     assert cosine[0, 1] > cosine[0, 2] + 0.3
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_a_cache_keeps_nothing_of_a_model_that_gives_another_number_of_rows(rows):
+    given = [rows]
+    encoder = TextVectors(lambda texts: np.ones((given[0], 4), np.float32) * len(texts))
+    with pytest.raises(InputError, match=f"the model gives {rows} vectors where 3 are needed, one per text"):
+        encoder.encode_responses(["a", "bb", "ccc"])
+    given[0] = 3
+    assert (encoder.encode_responses(["a", "bb", "ccc"]) == 3).all()

@@ -2,11 +2,13 @@
 
 import json
 import signal
+import statistics
 from pathlib import Path
 
 import pytest
 
 from rejoinder.corpora.examples import read_examples, write_examples
+from rejoinder.errors import RejoinderError
 from rejoinder.models import persistence
 from rejoinder.settings import to_toml
 from rejoinder.training import display, loop
@@ -119,11 +121,81 @@ def test_a_row_that_diverges_fails_alone(command, data, tmp_path):
     assert "failed" in (tmp_path / "out" / "table.md").read_text()
 
 
+def test_rows_of_several_seeds_have_mean_and_sample_deviation(command, file, data, tmp_path, trained):
+    """One seed first, in today's form; then three in the same folder, which train only what is missing."""
+    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--row", "heads-2")
+    one = command(*words, "--json").json
+    for values in (one, *one["rows"]):
+        assert not {"seeds", "over_seeds"} & set(values)
+    head = (tmp_path / "out" / "table.md").read_text().split("| row")[1].splitlines()[0]
+    assert "seeds" not in head
+    three = command(*words, "--seeds", 3, "--json").json
+    assert three["seeds"] == 3
+    assert trained == ["base", "heads-2", *(f"{row}.seed-{seed}" for row in ("base", "heads-2") for seed in (1, 2))]
+    figures = {}
+    for before, row in zip(one["rows"], three["rows"], strict=True):
+        figures[row["row"]] = [each["result"]["recall"]["1"]["value"] for each in row["seeds"]]
+        mrr = [each["result"]["mrr"]["value"] for each in row["seeds"]]
+        assert [each["seed"] for each in row["seeds"]] == [0, 1, 2]
+        assert len(set(mrr)) == 3, "each seed trains another model"
+        over = row["over_seeds"]
+        for found, expected in ((over["recall"]["1"], figures[row["row"]]), (over["mrr"], mrr)):
+            assert found["mean"] == pytest.approx(statistics.fmean(expected))
+            assert found["deviation"] == pytest.approx(statistics.stdev(expected))
+            assert found["runs"] == 3
+        same = ("minus_base", "model", "steps", "settings", "published")
+        assert {key: row[key] for key in same} == {key: before[key] for key in same}, "of the recipe's own seed"
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "mean ± sample standard deviation" in text
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    place = [cell.strip() for cell in lines[0].split("|")].index("R@1, 3 seeds")
+    for line, values in zip(lines[2:], figures.values(), strict=True):
+        shown = f"{100 * statistics.fmean(values):.1f} ± {100 * statistics.stdev(values):.1f}"
+        assert [cell.strip() for cell in line.split("|")][place] == shown
+    assert command(*words, "--seeds", 3).out.startswith(text)
+    assert len(trained) == 6, "all are finished"
+    assert command(*words, "--json").json["rows"][0].keys() == one["rows"][0].keys()
+
+
+def test_ctrl_c_keeps_the_seed_that_is_being_trained(command, file, data, tmp_path, monkeypatch, trained):
+    def show(self, standing):  # noqa: ARG001
+        if trained[-1] == "base.seed-1" and standing.step == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--row", "base", "--seeds", 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(display.TerminalDisplay, "show", show)
+        assert command(*words).code == 130
+    again = command(*words)
+    assert "at step 3" in again.err
+    assert trained == ["base", "base.seed-1", "base.seed-1"]
+
+
+def test_a_seed_that_diverges_is_named_and_left_out_of_the_mean(command, file, data, tmp_path, monkeypatch):
+    run = loop.Trainer.run
+
+    def diverge(self):
+        if self.folder.path.name == "no-skip.seed-1":
+            raise RejoinderError("loss is no longer finite")
+        return run(self)
+
+    monkeypatch.setattr(loop.Trainer, "run", diverge)
+    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20)
+    code, out, err = command(*words, "--row", "no-skip", "--seeds", 2, "--json")
+    assert code == 1
+    assert "1 of 2 rows failed, the others are done: no-skip: seed 1: loss is no longer finite" in err
+    row = json.loads(out)["rows"][1]
+    assert row["over_seeds"]["mrr"] == {"mean": row["result"]["mrr"]["value"], "deviation": None, "runs": 1}
+    assert "| failed" not in (tmp_path / "out" / "table.md").read_text()
+    assert " (1 run) |" in (tmp_path / "out" / "table.md").read_text()
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (["--row", "head-2"], "has no row 'head-2'; did you mean 'heads-2'? its rows: base, heads-2, no-skip"),
     (["--row", "no-skip", "--row", "nothing"], "has no row 'nothing'; its rows: base"),
     (["--set", "stage.0.step=3"], "unknown key 'stage.0.step'; did you mean 'steps'?"),
     (["--split", "tset"], "'tset' is not one of 'train', 'valid', 'test'"),
+    (["--seeds", "0"], "--seeds': Input should be greater than or equal to 1"),
     (["--candidates", "1000"], "80 examples cannot fill a group of 1000"),
 ])  # fmt: skip
 def test_bad_input_is_refused_before_anything_is_trained(refused, file, data, tmp_path, words, said):

@@ -163,3 +163,16 @@ def test_control_characters_of_the_input_are_not_shown(refused, command, tmp_pat
         shown = out + err
         assert "\ufffd[31m" in shown
         assert shown.replace("\n", "").isprintable(), shown
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+@pytest.mark.parametrize("words", [
+    ["reply", "index", "Hi!", "--threshold"], ["reply", "index", "Hi!", "--min-confidence"],
+    ["reply", "index", "Hi!", "--diversity"], ["reply", "index", "Hi!", "--hybrid"], ["chat", "index", "--threshold"],
+    ["index", "-o", "index", "--approximate", "--recall"], ["evaluate", "convert-small", "--data", "x", "--hybrid"],
+    ["join", "a", "b", "-o", "c", "--share"], ["plot", "x", "--data", "x", "-o", "a.png", "--perplexity"],
+    ["models", "x", "--price-per-hour"],
+    ["intents", "train", "convert-small", "x", "-o", "y", "--reject"],
+])  # fmt: skip
+def test_no_option_is_a_number_without_end_or_none(refused, words, value):
+    assert words[-1].strip("-") in refused(*words[:-1], f"{words[-1]}={value}")

@@ -18,6 +18,8 @@ def test_this_machine_is_described(command):
     text = command().out
     assert torch.__version__ in text
     assert all(line in text for line in found["advice"])
+    assert found["telemetry"]["ORT_DISABLE_TELEMETRY"] == "1"
+    assert "ORT_DISABLE_TELEMETRY=1" in text
 
 
 def test_what_is_slow_has_a_reason():

@@ -4,9 +4,9 @@ import csv
 
 import pytest
 
-from rejoinder.intents import fitting
+from rejoinder.intents import grid, heads
 from rejoinder.intents.data import IntentData
-from tests.intents.toy import several_data, toy_data
+from tests.intents.toy import multi_label_data, toy_data
 from tests.models.small import small_model
 
 VERB = ["intents"]
@@ -30,7 +30,7 @@ def place(tmp_path_factory):
     for name, seed in (("train", 0), ("test", 1)):
         data = toy_data(10, seed=seed)
         write(IntentData(data.texts + outside, data.labels + (("oos",),) * 2), folder / f"{name}-oos.csv")
-    write(several_data(), folder / "several.csv")
+    write(multi_label_data(), folder / "multi-label.csv")
     return folder
 
 
@@ -68,8 +68,8 @@ def test_few_shot(command, place):
 
 
 def test_the_grid(command, place, tmp_path, monkeypatch):
-    small = [fitting.FeedForward(epochs=2, hidden_size=8), fitting.FeedForward(epochs=2, hidden_layers=0)]
-    monkeypatch.setattr(fitting, "paper_grid", lambda: iter(small))
+    small = [heads.FeedForward(epochs=2, hidden_size=8), heads.FeedForward(epochs=2, hidden_layers=0)]
+    monkeypatch.setattr(grid, "paper_grid", lambda: iter(small))
     found = command("grid", place / "model", place / "train.csv", "-o", tmp_path / "grid", "--json").json
     assert len(found["rows"]) == 2
     assert {path.name for path in (tmp_path / "grid").iterdir()} == {"grid.jsonl", "grid.md", "classifier"}

@@ -71,19 +71,29 @@ def test_a_request_in_flight_is_answered_before_the_end(index):
         assert process.wait(60) in (0, -signal.SIGTERM)
 
 
+def started_by(process):
+    """Return the processes that one has started, and those that these have."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [*children, *(each for child in children for each in started_by(child))]
+
+
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("killed", ["server", "computing"])
-def test_a_server_and_its_computing_process_end_together(index, killed):
-    with serving(index) as (process, port):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_a_server_started_ends_with_it(index, workers):
+    with serving(index, "--workers", str(workers)) as (process, port):
         assert ask(port, "GET", "/ready")[0] == 200
-        started = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        [computing] = [each for each in started if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
-        os.kill(process.pid if killed == "server" else int(computing), signal.SIGKILL)
-        assert process.wait(30) == (-signal.SIGKILL if killed == "server" else 1)
-        end = time.monotonic() + 30
-        while Path(f"/proc/{computing}").exists():  # whoever adopts it takes a moment
+        end = time.monotonic() + 60
+        while len(started := started_by(process.pid)) < (2 if workers == 1 else 5):  # all workers, and what they start
             assert time.monotonic() < end
             time.sleep(0.05)
+        process.kill()
+        process.wait(30)
+        end = time.monotonic() + 30
+        while any(Path(f"/proc/{each}").exists() for each in started):  # whoever adopts them takes a moment
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        with pytest.raises(ConnectionRefusedError):
+            ask(port, "GET", "/health")
 
 
 @pytest.mark.slow

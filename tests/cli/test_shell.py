@@ -193,3 +193,26 @@ def test_a_terminal_of_few_letters_gets_codes_instead_of_an_error():
     """
     out, err = run(code, PYTHONIOENCODING="latin-1", PYTHONUTF8="0").communicate(timeout=20)
     assert (out, err) == ("café \\U0001f44b\n".encode("latin-1"), b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="shells of Unix close streams so")
+@pytest.mark.parametrize("closed", ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">&- 2>&-"])
+def test_a_stream_that_the_shell_closed_is_no_failure(closed):
+    command = f'"{sys.executable}" -m rejoinder recipes {closed}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) == (">&-" not in closed.split())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of Unix")
+@pytest.mark.parametrize("broken", ["stdout", "stderr"])
+def test_a_reader_that_has_gone_is_no_traceback(broken, tmp_path):
+    words = ["recipes"] if broken == "stdout" else ["reply", str(tmp_path / "none"), "Hi!"]
+    command = [sys.executable, "-m", "rejoinder", *words]
+    reader, writer = os.pipe()
+    os.close(reader)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, broken: writer}
+    done = subprocess.run(command, **streams, text=True, timeout=60, check=False)
+    os.close(writer)
+    assert done.returncode in (1, 2) if broken == "stdout" else 2
+    assert not (done.stdout or "") + (done.stderr or "")

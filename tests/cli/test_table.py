@@ -78,6 +78,22 @@ def test_a_table_is_measured_once_and_again_when_its_model_changes(command, plac
     assert "Numbers: " in command("table", "table.toml", "-o", "out", "--set", "column.n.limit=40")[2]
 
 
+def test_the_command_of_a_note_has_what_the_column_sets(command, place):
+    (place / "table.toml").write_text(TABLE.replace(
+        'make = "rejoinder train R -o {column}"\n',
+        'make = "rejoinder train R -o {column}"\nsettings = { gone = ["model.dropout=0.5", "a=[1, 2]"] }\n',
+    ))  # fmt: skip
+    plan = load_table(place / "table.toml")
+    assert plan.row["ours"].command_for("n", "numbers") == "rejoinder train R -o n"
+    with_settings = "rejoinder train R -o gone --set model.dropout=0.5 --set 'a=[1, 2]'"
+    assert plan.row["ours"].command_for("gone", "gone") == with_settings
+    write_examples(numbered_examples(60, turns_per_thread=5), place / "gone" / "test-0.parquet")
+    found = command("table", "table.toml", "-o", "out", "--set", "column.gone.candidates=20", "--json").json
+    missing = {(cell["system"], cell["data"]): cell["missing"] for cell in found["cells"]}
+    assert missing["Ours", "Gone"] == f"no runs/model; `{with_settings}`"
+    assert missing["Ours", "Numbers"] == "no runs/model; `rejoinder train R -o n`"
+
+
 def test_strict_refuses_what_is_missing_before_anything_is_measured(command, refused, place):
     words = ("table", "table.toml", "-o", "out", "--strict", "--column", "n")
     refused(*words, said="no runs/model; `rejoinder train R -o n`")
@@ -99,6 +115,8 @@ def test_a_wrong_file_says_which_key_and_what_is_allowed(place):
         (("candidates = 20", "candidates = 20\ndraw = 19"), "column.n: candidates and draw are both given"),
         (('ranker = "bm25"', ""), "'row.bm25.ranker' is missing"),
         (('ranker = "bm25"', 'ranker = { m = "bm25" }'), "row.bm25 names the column 'm'; the columns are n, gone"),
+        (('ranker = "runs/model"', 'ranker = "runs/model"\nsettings = { m = [] }'), "row.ours names the column 'm'"),
+        (('ranker = "bm25"', 'ranker = "bm25"\nsettings = { n = ["a=1"] }'), "row.bm25 has settings, but no command"),
     ):
         assert change[0] in TABLE
         (place / "table.toml").write_text(TABLE.replace(*change))
@@ -161,6 +179,8 @@ def test_the_banking_faq_ranks_all_77_answers_for_a_tenth_of_the_questions(comma
 
 def test_the_main_table_names_the_papers_systems():
     table, given = load_table(MAIN), {"convai2", "dstc7", "ubuntu"}
+    trained = {key for key in table.row if key.endswith(("-target-only", "-ft-direct", "-ft-mixed"))}
+    assert {key for key, row in table.row.items() if row.left_on == "general"} == trained, "as in ACL19's Table 3"
     others = {"general", "amazon", "semeval", "ubuntu-pairs", "opensubtitles", "wikipedia", "faq"}
     assert set(table.column) == given | others
     assert {table.column[key].candidates for key in given} == {"given"}

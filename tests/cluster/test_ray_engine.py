@@ -28,7 +28,6 @@ def two_nodes():
     """A cluster on this machine, loopback only: a head of one CPU and a node of two; nothing is connected to it yet."""
     pytest.importorskip("ray")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_MODE", "disabled")
         # Otherwise Ray takes 127.0.0.1 in an address for the machine's outer one, where nobody listens.
         patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)

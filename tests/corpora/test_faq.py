@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from rejoinder.corpora.corpus import split_by_shares
 from rejoinder.corpora.example import content_thread, split_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.faq import CORPUS, FaqSettings, read_faq, split_faq
+from rejoinder.corpora.readers.faq import CORPUS, FaqSettings, read_faq
 from rejoinder.corpora.sources import read_settings
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate, evaluate_task
@@ -61,12 +62,12 @@ def test_every_question_is_an_example_and_what_stays_together(read, name):
 
 
 def parts(**options):
-    return Counter(split_faq(str(number), FaqSettings(**options)) for number in range(4096))
+    return Counter(split_by_shares(str(number), FaqSettings(**options)) for number in range(4096))
 
 
 def test_the_shares_of_the_parts():
     threads = [str(number) for number in range(5000)]
-    assert [split_faq(each, FaqSettings()) for each in threads] == [split_of(each) for each in threads]
+    assert [split_by_shares(each, FaqSettings()) for each in threads] == [split_of(each) for each in threads]
     bank = parts(valid_share=0.1, test_share=0.2)
     assert bank["train"] == pytest.approx(0.7 * 4096, abs=100)
     assert bank["valid"] == pytest.approx(0.1 * 4096, abs=60)

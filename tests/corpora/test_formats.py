@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import json
+import tracemalloc
 
 import pytest
 import zstandard
@@ -347,3 +348,15 @@ def test_the_test_part_is_that_of_the_published_rule(thread):
 def test_the_content_thread_is_documented_precisely():
     by_hand = hashlib.md5(b"Hello there\nhow are you?").hexdigest()
     assert content_thread([" Hello \t there", "\n", "", "how are you?\n"]) == by_hand
+
+
+def test_the_memory_of_a_long_conversation_does_not_grow_with_its_square(tmp_path):
+    path, peaks = tmp_path / "long.jsonl", []
+    for count in (1000, 4000):
+        path.write_text(json.dumps({"turns": ["a"] * count}) + "\n")
+        tracemalloc.start()
+        read = sum(len(example.context) for example in read_jsonl(path, Reading(history=None)))
+        assert read == count * (count - 1) / 2
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 8 * peaks[0]

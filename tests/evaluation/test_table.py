@@ -9,6 +9,7 @@ import pytest
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
+from rejoinder.evaluation import report
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.report import Row
 from rejoinder.evaluation.table import table_of_rows
@@ -135,6 +136,63 @@ def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_p
     with pytest.raises(InputError, match="no gone; `make n of"):
         measure(file, shelf, tmp_path / "cells2", strict=True)
     assert not shelf.opened
+
+
+def fine_tuned(tmp_path, general="general", **row):
+    """Return a table of two targets and the general data, on whose models' `left_on` the rest depends."""
+    columns = {}
+    for key, size in (("a", 100), ("b", 60), ("general", 80)):
+        path = tmp_path / key
+        if key != general:
+            write_examples(numbered_examples(size), path / "test-0.parquet")
+            write_examples(numbered_examples(30), path / "train-0.parquet")
+        columns[key] = DataColumn(name=key.title(), path=str(path), candidates=20, make=f"make {key}")
+    rows = {"tuned": SystemRow(**{"name": "Tuned", "ranker": "half", "skip": ("general",), "left_on": "general"} | row)}
+    rows["direct"] = SystemRow(name="Direct", ranker="good")
+    return TablePlan(name="T", row=rows, column=columns)
+
+
+def test_a_fine_tuned_model_is_ranked_on_the_general_data_too(tmp_path):
+    shelf, plan = Shelf(), fine_tuned(tmp_path, general=None)
+    table = measure(plan, shelf, tmp_path / "cells")
+    expected = evaluate(Rule(knows_even_ones), numbered_examples(80), candidates=20, copies="wrong")
+    for column in ("A", "B"):
+        cell = table.cell("Tuned", column)
+        assert cell.left.result == expected != cell.result
+        assert table.cell("Direct", column).left is None
+    text = table.markdown()
+    shown = report.percent(expected.recall[1])
+    assert f"left {shown} | " in text
+    assert "left: R@1 of the same model on General" in text
+    assert "| Tuned, of A | General | " in text
+    plain = {(cell["system"], cell["data"]): cell["left"] for cell in table.to_json()["cells"]}
+    assert plain["Tuned", "A"] == {
+        "data": "General", "ranker": "half", "missing": None, "result": expected.to_json() | {
+            "seconds": plain["Tuned", "A"]["result"]["seconds"]}
+    }  # fmt: skip
+    assert plain["Direct", "A"] is None
+    opened = list(shelf.opened)
+    again = Measurement(shelf, tmp_path / "cells", no_track).table(plan, columns=["b"])
+    assert again.cell("Tuned", "B").left.result == expected, "also where the general column is not chosen"
+    assert shelf.opened == opened, "a finished cell is kept"
+
+
+def test_a_score_on_general_data_that_cannot_be_had_says_why(tmp_path):
+    plan = fine_tuned(tmp_path)
+    table = measure(plan, Shelf(), tmp_path / "cells")
+    reason = f"no {tmp_path / 'general'}; `make general`"
+    assert table.cell("Tuned", "A").left.missing == reason
+    assert "left - (1) | " in table.markdown()
+    assert "(for Tuned of A on General, Tuned of B on General, Direct on General)" in table.markdown()
+    shelf = Shelf()
+    with pytest.raises(InputError, match=r"no .*general; `make general`"):
+        Measurement(shelf, tmp_path / "cells2", no_track, strict=True).table(plan, ["tuned"], ["a"])
+    assert not shelf.opened
+    table = measure(fine_tuned(tmp_path, ranker="learns", general=None), Shelf(), tmp_path / "cells")
+    assert "learns from the data of each column" in table.cell("Tuned", "A").left.missing
+    assert table.cell("Tuned", "A").result
+    with pytest.raises(ValueError, match=r"row\.tuned names the column 'x'; the columns are a, b, general"):
+        fine_tuned(tmp_path, left_on="x")
 
 
 def test_a_row_may_have_a_ranker_for_each_column_and_none_for_some(data, tmp_path):

@@ -1,13 +1,10 @@
 """Components in pipelines of Haystack's own, which are written down and read again."""
 
-import os
-
 import numpy as np
 import pytest
 
 from rejoinder.models.persistence import load
 
-os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read when it is imported
 pytest.importorskip("haystack")
 from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever

@@ -57,7 +57,7 @@ def component(monkeypatch):
 def test_messages_get_their_intents(component, tmp_path):
     encoder = HashEncoder()
     Index.build(encoder, ["a reply"], tmp_path / "index")
-    classifier = train_classifier(WordVectors(), TrainingTexts(toy_data(20), outside=outside_texts(16)))
+    classifier = train_classifier(WordVectors(), TrainingTexts(toy_data(20), oos_texts=outside_texts(16)))
     sources = Sources(index=tmp_path / "index")
     answers = Answers(sources, Index.open(sources.index, encoder), encoder)
     answers.classifier = classifier

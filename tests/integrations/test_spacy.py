@@ -23,7 +23,7 @@ TEXTS = [*toy_data(3, seed=1).texts, *outside_texts(3, seed=1)]
 
 @pytest.mark.parametrize("outside", [(), outside_texts(16)])
 def test_intents_become_categories(outside, model, tmp_path):
-    classifier = train_classifier(open_encoder(model), TrainingTexts(toy_data(10), outside=outside))
+    classifier = train_classifier(open_encoder(model), TrainingTexts(toy_data(10), oos_texts=outside))
     save_classifier(classifier, tmp_path / "intents")
     nlp = spacy.blank("en")
     nlp.add_pipe("rejoinder_intents", config={"classifier": str(tmp_path / "intents")})

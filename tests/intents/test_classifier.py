@@ -13,20 +13,14 @@ from hypothesis import strategies as st
 from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
 from rejoinder.files import signed
-from rejoinder.intents.classifier import (
-    HeldOut,
-    best_threshold,
-    centroids_of,
-    choose_rejection,
-    train_classifier,
-)
+from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.encoders import join_encoders, open_encoder
 from rejoinder.intents.evaluation import evaluate
-from rejoinder.intents.fitting import Encoded
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
-from rejoinder.intents.prediction import Rejection, scores
-from tests.intents.toy import WordVectors, outside_texts, several_data, toy_data
+from rejoinder.intents.heads import Centroids, Encoded
+from rejoinder.intents.refusal import HeldOut, Rejection, best_threshold, choose_rejection, scores
+from tests.intents.toy import WordVectors, multi_label_data, outside_texts, toy_data
 
 NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 
@@ -58,14 +52,14 @@ def test_a_prediction_ranks_all_intents(classifier):
 
 def test_a_classifier_shows_itself_in_a_line_and_a_table(classifier):
     shown = replace(classifier, rejection=Rejection("energy", -1.0))
-    facts = "intents=4, encoder='.*', size=[0-9]+, head='Logistic', several=False, refuses='energy above -1'"
+    facts = "intents=4, encoder='.*', size=[0-9]+, head='Logistic', multi_label=False, refuses='energy above -1'"
     assert re.fullmatch(rf"IntentClassifier\({facts}\)", repr(shown))
     assert "<th>intents</th><td>4</td>" in shown._repr_html_()
 
 
 def test_several_intents_per_text():
-    found = train(WordVectors(64), several_data(), several=True)
-    new = several_data(80, seed=1)
+    found = train(WordVectors(64), multi_label_data(), multi_label=True)
+    new = multi_label_data(80, seed=1)
     score = evaluate(found, new)
     assert score.accuracy.value > 0.6
     assert score.micro_f1 > 0.85
@@ -202,7 +196,7 @@ def test_scores_by_hand():
     logits = np.array([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0], [800.0, 0.0, -800.0]], dtype=np.float32)
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dtype=np.float32)
     four = Encoded(np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], np.float32), np.eye(4, dtype=np.float32))
-    probability, energy, distance = scores(logits, centroids_of(four).distances(vectors)).T
+    probability, energy, distance = scores(logits, Centroids.of(four).distances(vectors)).T
     top = np.exp(2) / (np.exp(2) + 2)
     np.testing.assert_allclose(probability, [1 - top, 2 / 3, 0], atol=1e-9)
     np.testing.assert_allclose(energy, [-np.log(np.exp(2) + 2), -np.log(3), -800])
@@ -213,14 +207,14 @@ def test_centroids_do_not_depend_on_how_often_an_intent_occurs():
     generator = np.random.default_rng(0)
     vectors = unit_rows(generator.standard_normal((6, 4)).astype(np.float32))
     targets = np.eye(2, dtype=np.float32)[[0, 0, 0, 0, 1, 1]]
-    found = centroids_of(Encoded(vectors, targets))
+    found = Centroids.of(Encoded(vectors, targets))
     means = np.stack([vectors[:4].mean(axis=0), vectors[4:].mean(axis=0)]) - vectors.mean(axis=0)
     np.testing.assert_allclose(found.directions, unit_rows(means), atol=1e-5)
 
 
 def test_the_better_score_is_chosen():
-    right = np.array([True, True, False])
     inside = np.array([[0.1, 1.0, 5.0], [0.2, 5.0, 5.0], [0.3, 2.0, 5.0]])
     outside = np.array([[0.6, 0.0, 5.0], [0.25, 3.0, 5.0]])
-    rejection = choose_rejection(HeldOut(np.zeros((3, 2), np.float32), inside, outside), right)
+    logits, classes = np.eye(2, dtype=np.float32)[[0, 1, 0]], np.array([0, 1, 1])  # the third is taken for another
+    rejection = choose_rejection(HeldOut(logits, inside, outside), classes)
     assert rejection == Rejection("probability", pytest.approx(0.225))

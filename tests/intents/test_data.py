@@ -73,7 +73,7 @@ def test_several_labels(tmp_path):
     (tmp_path / "b.jsonl").write_text('{"text": "book", "labels": ["book", "pay"]}\n{"text": "-", "labels": []}\n')
     assert read_intents(tmp_path / "a.csv", separator="|").labels == (("book", "pay"), (), ("pay",))
     assert read_intents(tmp_path / "b.jsonl", separator="|").labels == (("book", "pay"), ())
-    with pytest.raises(InputError, match=r"b.jsonl:1: 2 labels; one is read"):
+    with pytest.raises(InputError, match=r"b.jsonl:1: 2 labels; give one, or allow several with --multi-label"):
         read_intents(tmp_path / "b.jsonl")
 
 

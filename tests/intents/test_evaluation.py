@@ -1,4 +1,4 @@
-"""Figures, draws, cross-validation, doubts about labels, learning curves, reports."""
+"""Figures, draws, cross-validation, suspect labels, learning curves, reports."""
 
 import dataclasses
 import json
@@ -11,30 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.intents.classifier import (
-    FOLDS,
-    Centroids,
-    IntentClassifier,
-    cross_validate,
-    encode_data,
-    folds_of,
-    train_classifier,
-)
+from rejoinder.intents.classifier import IntentClassifier, encode_data, train_classifier
 from rejoinder.intents.data import IntentData, TrainingTexts, draw
 from rejoinder.intents.encoders import SentenceEncoder
-from rejoinder.intents.evaluation import (
-    FewShot,
-    crossed_interval,
-    evaluate,
-    extrapolate,
-    few_shot,
-    label_doubts,
-    predict_errors,
-)
-from rejoinder.intents.fitting import Logistic, head_from
-from rejoinder.intents.prediction import Rejection
+from rejoinder.intents.evaluation import crossed_interval, evaluate, few_shot, suspect_labels
+from rejoinder.intents.heads import FOLDS, Centroids, Logistic, cross_validate, folds_of, head_from
+from rejoinder.intents.refusal import Rejection
 from rejoinder.intents.report import build_report, write_report
-from tests.intents.toy import WordVectors, several_data, toy_data
+from tests.intents.toy import WordVectors, multi_label_data, toy_data
 
 ENCODER = WordVectors(64)
 
@@ -66,7 +50,8 @@ def test_more_shots_are_better_and_intervals_hold_the_mean():
     for row in (few, many, everything):
         assert row.accuracy.low <= row.accuracy.value <= row.accuracy.high
         assert row.accuracy.value == pytest.approx(np.mean(row.each))
-    for part, seeds, said in ((train, (), "no seeds"), (dataclasses.replace(train, several=True), (0,), "one intent")):
+    multi_label = dataclasses.replace(train, multi_label=True)
+    for part, seeds, said in ((train, (), "no seeds"), (multi_label, (0,), "one intent")):
         with pytest.raises(InputError, match=said):
             few_shot(Logistic(), part, test, shots=1, seeds=seeds)
 
@@ -80,12 +65,12 @@ def test_the_interval_covers_trainings_as_well_as_texts():
     assert wide.high - wide.low > 0.5
 
 
-def fixed(logits, several=False, **options):
+def fixed(logits, multi_label=False, **options):
     """A classifier that gives these logits for the texts "0", "1", ..."""
     count, labels = logits.shape
     head = head_from({"layers.0.weight": torch.from_numpy(logits.T.copy()), "layers.0.bias": torch.zeros(labels)})
     centroids = Centroids(np.zeros(count, np.float32), np.eye(count, dtype=np.float32))
-    return IntentClassifier(one_hot(count), tuple("abcd"[:labels]), head, centroids, Logistic(), several, **options)
+    return IntentClassifier(one_hot(count), tuple("abcd"[:labels]), head, centroids, Logistic(), multi_label, **options)
 
 
 def one_hot(size):
@@ -111,7 +96,7 @@ def test_figures_of_one_intent_per_text_by_hand():
 def test_figures_of_several_intents_per_text_by_hand():
     logits = np.array([[5, 5, -5], [5, -5, -5], [-5, -5, -5], [5, 5, -5]], dtype=np.float32)
     data = IntentData(tuple("0123"), (("a", "b"), ("a", "b"), (), ("b",)))
-    found = evaluate(fixed(logits, several=True), data)
+    found = evaluate(fixed(logits, multi_label=True), data)
     assert found.accuracy.value == 0.5
     assert found.micro_f1 == pytest.approx(2 * 4 / (5 + 5))
     assert found.macro_f1 == pytest.approx((4 / 5 + 4 / 5) / 2)
@@ -144,41 +129,11 @@ def test_wrong_labels_are_found():
     labels = tuple((wrong.get(i, names[0]),) for i, names in enumerate(data.labels))
     spoilt = IntentData(data.texts, labels)
     part = encoded(spoilt)
-    found = label_doubts(spoilt, part, cross_validate(Logistic(strength=1.0), part))
-    assert {data.texts[i] for i in wrong} <= {doubt.text for doubt in found[:5]}
-    assert all(-1 <= doubt.margin < 0 and doubt.label != doubt.suggested for doubt in found)
-    by_text = {doubt.text: doubt for doubt in found}
+    found = suspect_labels(spoilt, part, cross_validate(Logistic(strength=1.0), part))
+    assert {data.texts[i] for i in wrong} <= {suspect.text for suspect in found[:5]}
+    assert all(-1 <= suspect.margin < 0 and suspect.label != suspect.suggested for suspect in found)
+    by_text = {suspect.text: suspect for suspect in found}
     assert by_text[data.texts[5]].suggested == data.labels[5][0]
-
-
-def points(floor, a, b, texts=4000):
-    """Measurements that lie on a curve, but for a rounding."""
-    made = []
-    for n in (50, 100, 200, 400, 800):
-        right = np.zeros((2, texts), dtype=bool)
-        right[:, : round(texts * (1 - floor - a * n**-b))] = True
-        made.append(FewShot(None, crossed_interval(right[:, :10]), 2, n, 0.0, (), right))
-    return made
-
-
-@pytest.mark.parametrize(("floor", "a", "b"), [(0.0, 2.0, 0.5), (0.05, 3.0, 0.7)])
-def test_a_curve_that_is_a_power_is_followed(floor, a, b):
-    n = np.array([50.0, 100, 200, 400, 800])
-    wanted = np.array([1600.0, 3200.0])
-    expected = floor + a * wanted**-b
-    np.testing.assert_allclose(predict_errors(n, floor + a * n**-b, wanted), expected, atol=0.006)
-    for estimate, error in zip(extrapolate(points(floor, a, b), list(wanted)), expected, strict=True):
-        assert estimate.value == pytest.approx(1 - error, abs=0.008)
-        assert estimate.low <= estimate.value <= estimate.high
-
-
-def test_a_flat_curve_stays_flat_and_a_rising_error_is_not_believed():
-    n = np.array([10.0, 20, 40, 80])
-    for errors in ([0.2, 0.2, 0.2, 0.2], [0.1, 0.12, 0.14, 0.16]):
-        found = predict_errors(n, np.array(errors), np.array([160.0, 1e6]))
-        assert found[0] == pytest.approx(found[1])
-        assert min(errors) <= found[0] <= max(errors)
-    assert predict_errors(n, np.zeros(4), np.array([160.0]))[0] == pytest.approx(0, abs=1e-5)
 
 
 def test_a_report_is_written_whole(tmp_path, monkeypatch):
@@ -190,12 +145,14 @@ def test_a_report_is_written_whole(tmp_path, monkeypatch):
     for folder, drawn in ((tmp_path / "drawn", pictures), (tmp_path / "plain", set())):
         write_report(report, classifier.labels, folder, pictures=bool(drawn))
         text = (folder / "report.md").read_text()
-        for heading in ("# Intents", "The weakest intents", "Labels to look at", "What more texts would bring"):
+        for heading in ("# Intents", "The weakest intents", "Labels to look at", "Accuracy by the number of texts"):
             assert heading in text
         assert "| weather | card_lost | 1 of 10 | a \\| lost card |" in text
         figures = json.loads((folder / "report.json").read_text())
         assert figures["evaluation"]["texts"] == 40
-        assert len(figures["curve"]["predicted"]) == 2
+        texts = [point["texts"] for point in figures["curve"]]
+        assert texts == sorted(texts)
+        assert texts[-1] == 40
         assert {path.name for path in folder.iterdir()} == {"report.md", "report.json", *drawn}
         assert {name for name in pictures if f"({name})" in text} == drawn
     assert all((tmp_path / "drawn" / name).read_bytes().startswith(b"\x89PNG") for name in pictures)
@@ -206,11 +163,11 @@ def test_a_report_is_written_whole(tmp_path, monkeypatch):
 
 
 def test_a_report_of_several_labels_or_without_training_texts(tmp_path):
-    data = several_data()
-    classifier = train(data, several=True)
+    data = multi_label_data()
+    classifier = train(data, multi_label=True)
     report = build_report(classifier, data, (), data)
     write_report(report, classifier.labels, tmp_path / "report")
-    assert (report.curve, report.doubts, report.evaluation.matrix) == (None, None, None)
+    assert (report.curve, report.suspects, report.evaluation.matrix) == (None, None, None)
     one = train(toy_data())
     assert build_report(one, toy_data(seed=1)).curve is None
     with pytest.raises(InputError, match="not those that the classifier was trained on"):

@@ -12,7 +12,7 @@ from rejoinder.errors import InputError
 from rejoinder.intents.data import IntentData
 from rejoinder.intents.encoders import open_encoder
 from rejoinder.intents.fine_tuning import FineTuning, draw_pairs, fine_tune
-from rejoinder.intents.fitting import change_settings
+from rejoinder.intents.heads import change_settings
 from tests.intents.toy import toy_data
 
 

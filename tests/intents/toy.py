@@ -59,7 +59,7 @@ def outside_texts(count: int = 16, seed: int = 0) -> tuple[str, ...]:
     return tuple(" ".join([*generator.sample(others, 2), *generator.sample(FILLERS, 3)]) for _ in range(count))
 
 
-def several_data(count: int = 120, seed: int = 0) -> IntentData:
+def multi_label_data(count: int = 120, seed: int = 0) -> IntentData:
     """Texts with none, one or two topics."""
     generator = random.Random(seed)
     texts, labels = [], []

@@ -13,7 +13,7 @@ from rejoinder.models.families import build_module
 from rejoinder.models.layers import MessageGates
 from rejoinder.models.packing import pack
 from rejoinder.models.persistence import load, save
-from rejoinder.models.reductions import attended_scores, own_scores, segment_means
+from rejoinder.models.reductions import attended_scores, first, own_scores, segment_means
 from rejoinder.models.sentence_module import export_sentence_transformers
 from rejoinder.ranker import DualEncoder, Ranker
 from rejoinder.text.pretrained import MarkedPretrained
@@ -45,13 +45,27 @@ def test_a_context_shorter_than_m_has_fewer_vectors(name, rows):
 
 
 def test_what_the_first_and_the_last_vectors_are():
-    first, last, both = (network(name) for name in ("poly first", "poly last", "poly last and first"))
+    leading, last, both = (network(name) for name in ("poly first", "poly last", "poly last and first"))
     batch = packed([texts()[-1]])
     with torch.inference_mode():
-        x = first.context(batch)
-        torch.testing.assert_close(first.encode(batch, "context")[0], x[:9])
+        x = leading.context(batch)
+        torch.testing.assert_close(leading.encode(batch, "context")[0], x[:9])
         torch.testing.assert_close(last.encode(batch, "context")[0], x[-9:])
         torch.testing.assert_close(both.encode(batch, "context")[0], torch.cat([x[-9:], x[:1]]))
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2])
+@pytest.mark.parametrize("segment_cost", [0, 1000])
+def test_the_last_block_computes_no_token_but_the_first_where_no_other_counts(segment_cost, blocks):
+    module, batch, rows = network("cross-encoder"), packed(texts(), segment_cost), []
+    transformer = module.transformer
+    transformer.set_active_blocks(blocks)
+    transformer.blocks[1].expand.register_forward_hook(lambda _layer, x, _y: rows.append(len(x[0])))
+    with torch.inference_mode():
+        torch.testing.assert_close(transformer.first(batch), first(transformer(batch), batch))
+        rows.clear()
+        module.score(batch)
+    assert rows == ([len(LENGTHS)] if blocks == 2 else [])
 
 
 @pytest.mark.parametrize("at_once", [1 << 20, 31])

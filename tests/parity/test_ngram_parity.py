@@ -84,13 +84,14 @@ def test_the_vocabulary_is_that_of_plain_counting():
     assert [tuple(tokenizer.unigrams[i] for i in pair) for pair in tokenizer.bigrams.tolist()] == best
 
 
-def encode(w, ids, side, *, layers, bigrams=True, attention=True, act):
+def encode(w, ids, side, *, layers, bigrams=True, attention=True, positions=True, act):
     """h of one text of given ids, in numpy."""
     kinds = [ids[0::2], ids[1::2]][: 2 if bigrams else 1]
     sums = []
     for kind, own in enumerate(kinds):
-        table, positions = w["embedding.weight"], w[f"positions.{kind}.weight"]
-        x = [table[number] + positions[place % 16] for place, number in enumerate(own)]
+        x = [w["embedding.weight"][number] for number in own]
+        if positions:
+            x = [each + w[f"positions.{kind}.weight"][place % 16] for place, each in enumerate(x)]
         total = np.zeros(w["embedding.weight"].shape[1])
         if attention and own:
             query, key = np.split(w[f"reductions.{kind}.query_key.weight"], 2)
@@ -110,13 +111,14 @@ def encode(w, ids, side, *, layers, bigrams=True, attention=True, act):
 @pytest.mark.parametrize(("changes", "how"), [
     ({}, {}),
     ({"self_attention": False}, {"attention": False}),
+    ({"self_attention": False, "positions": 0}, {"attention": False, "positions": False}),
     ({"bigrams": False}, {"bigrams": False}),
     ({"activation": "tanh", "hidden_layers": 1}, {"layers": 1, "act": np.tanh}),
-], ids=["paper", "no attention", "no bigrams", "tanh, one layer"])  # fmt: skip
+], ids=["paper", "no attention", "no attention, no positions", "no bigrams", "tanh, one layer"])  # fmt: skip
 def test_encodings(tokenizer, changes, how):
     torch.manual_seed(0)
     sizes = {"embedding_size": 12, "positions": 16, "head_size": 4, "hidden_size": 10, "output_size": 8}
-    network = NGramDual(NGramConfig(**sizes, **changes), tokenizer.rows).eval()
+    network = NGramDual(NGramConfig(**sizes | changes), tokenizer.rows).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_(std=0.4)

@@ -15,7 +15,7 @@ from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.intents.encoders import join_encoders, open_encoder
 from rejoinder.intents.folder import export_classifier, load_classifier, save_classifier
-from rejoinder.intents.prediction import Rejection
+from rejoinder.intents.refusal import Rejection
 from rejoinder.models import persistence
 from rejoinder.models.export import export_onnx, export_quantized
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
@@ -106,17 +106,17 @@ def test_other_programs_may_pad_as_they_like(folders, count, more):
             assert_same(sessions[side].run(None, {"reduction": r})[0], wanted)
 
 
-@pytest.mark.parametrize(("vectors", "several"), [("r", False), ("both", True)])
-def test_a_classifier_answers_as_it_does_in_pytorch(folders, tmp_path, vectors, several):
+@pytest.mark.parametrize(("vectors", "multi_label"), [("r", False), ("both", True)])
+def test_a_classifier_answers_as_it_does_in_pytorch(folders, tmp_path, vectors, multi_label):
     model = str(folders["multi"] / "model")
     texts = TrainingTexts(toy_data())
-    trained = train_classifier(open_encoder(model, vectors, "fp32"), texts, several=several)
-    rejection = None if several else Rejection("distance", 0.4)
+    trained = train_classifier(open_encoder(model, vectors, "fp32"), texts, multi_label=multi_label)
+    rejection = None if multi_label else Rejection("distance", 0.4)
     save_classifier(replace(trained, rejection=rejection), tmp_path / "made")
     export_classifier(tmp_path / "made", tmp_path / "onnx")
     asked = toy_data(seed=3).texts
     found, wanted = OnnxIntents(tmp_path / "onnx").predict(asked), load_classifier(tmp_path / "made").predict(asked)
-    assert {each.out_of_scope for each in wanted} == ({None} if several else {False, True})
+    assert {each.out_of_scope for each in wanted} == ({None} if multi_label else {False, True})
     for one, other in zip(found, wanted, strict=True):
         assert (one.labels, one.out_of_scope) == (other.labels, other.out_of_scope)
         assert dict(one.ranking) == pytest.approx(dict(other.ranking), abs=1e-5)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.ranker import ContextVectors
+from rejoinder.retrieval import products as products_module
 from rejoinder.retrieval import search as module
 from rejoinder.retrieval.search import Rows, all_scores, exact_scores, search
 from rejoinder.retrieval.writing import longest_of
@@ -80,11 +81,14 @@ def collections(draw):
 @settings(max_examples=200)
 @given(
     collections(), st.integers(1, 70), st.sampled_from([-np.inf, 0.0, 0.5, 0.99, 20.0]),
-    st.sampled_from([1, 7, 1 << 13]), st.sampled_from([0, 20, 1 << 20]),
+    st.sampled_from([1, 7, 1 << 13]), st.sampled_from([0, 20, 1 << 20]), st.booleans(),
 )  # fmt: skip
-def test_search_equals_brute_force(collection, k, minimum, block, pending):
+def test_search_equals_brute_force(collection, k, minimum, block, pending, with_torch):
     rows, alive, contexts, cuts = collection
+    rows.flags.writeable = False  # as those of a segment
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products_module, "_torch_loaded", lambda: with_torch)
+        patch.setattr(products_module, "ROWS_OF_A_PROGRAM", 4)
         patch.setattr(module, "ROWS_AT_ONCE", block)
         patch.setattr(module, "ROWS_AT_LEAST", 1)
         patch.setattr(module, "PENDING_AT_MOST", pending)
@@ -116,6 +120,15 @@ def test_the_best_of_many_are_those_of_the_attended_vector():
             assert best == pytest.approx(np.sort(scores)[::-1][:10], rel=1e-9)
 
 
+@pytest.mark.filterwarnings("error")
+def test_rows_that_are_mapped_read_only_are_multiplied_without_a_warning(tmp_path):
+    rng = np.random.default_rng(0)
+    rows, context = (rng.standard_normal((n, 24)).astype(np.float32) for n in (300, 6))
+    rows.tofile(tmp_path / "rows")
+    mapped = np.memmap(tmp_path / "rows", np.float32, "r").reshape(300, 24)
+    assert (all_scores(mapped, [context]) == all_scores(rows, [context])).all()
+
+
 def test_the_score_of_a_pair_does_not_depend_on_what_is_scored_beside_it():
     rng = np.random.default_rng(0)
     for size, width in itertools.product((1, 7, 128, 513), (1, 3, 16)):
@@ -129,9 +142,9 @@ def test_the_score_of_a_pair_does_not_depend_on_what_is_scored_beside_it():
 @given(
     seed=st.integers(0, 2**32), count=st.integers(1, 30), size=st.sampled_from([1, 2, 3, 17, 64]),
     width=st.integers(1, 9), scale=st.sampled_from([0.1, 1.0, 8.0]), block=st.sampled_from([1, 5, 1 << 13]),
-    together=st.sampled_from([1, 10, 2048]),
+    together=st.sampled_from([1, 10, 2048]), with_torch=st.booleans(),
 )  # fmt: skip
-def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, scale, block, together):
+def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, scale, block, together, with_torch):
     rng = np.random.default_rng(seed)
     rows = (scale * rng.standard_normal((count, size))).astype(np.float32)
     rows[rng.random(count) < 0.1] = 0
@@ -140,6 +153,8 @@ def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, sca
     present[:, rng.integers(width)] = True
     spoilt = np.where(present[..., None], contexts, np.float32(np.nan))  # what is missing does not count
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products_module, "_torch_loaded", lambda: with_torch)
+        patch.setattr(products_module, "ROWS_OF_A_PROGRAM", 4)
         patch.setattr(module, "ROWS_AT_ONCE", block)
         patch.setattr(module, "ROWS_AT_LEAST", 1)
         patch.setattr(module, "VECTORS_AT_ONCE", together)

@@ -19,6 +19,7 @@ from rejoinder.retrieval.stores import Store, open_index
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 from tests.retrieval.test_changes import CONTEXTS, A, B, CrashError, crash
+from tests.retrieval.test_counts import Faulty, one_less, one_more, other_size
 from tests.retrieval.test_where import CHATS, PAYLOADS, VALUES
 
 pytest.importorskip("pymilvus")
@@ -210,3 +211,16 @@ def test_one_process_has_the_file(make):
     moved = Store.open(store.folder.with_name("moved"), HashEncoder())
     assert len(answers(moved)[0]) == 9
     moved.close()
+
+
+@pytest.mark.parametrize("wrong", [one_less, one_more, other_size])
+def test_an_addition_of_a_faulty_model_leaves_the_store_as_it_was(make, wrong):
+    store = make()
+    before, found = store.fingerprint, answers(store)
+    store.encoder = Faulty()
+    store.encoder.wrong = lambda rows: wrong(rows) if len(rows) == 2 else rows
+    with pytest.raises(InputError, match=r"the model gives|vectors of size"):
+        store.add(B, batch=3)
+    store.encoder = HashEncoder()
+    assert (store.fingerprint, answers(store)) == (before, found)
+    assert store.add(B) == range(9, 14)

@@ -20,7 +20,7 @@ TEXTS = [f"reply number {i}" for i in range(20)]
 def sources(tmp_path):
     candidates = [Candidate(text, {"team": ["sales", "billing"][i % 2], "id": i}) for i, text in enumerate(TEXTS)]
     Index.build(HashEncoder(), candidates, tmp_path / "index")
-    return Sources(index=tmp_path / "index")
+    return Sources(index=tmp_path / "index", model="hash-model")
 
 
 @pytest.fixture

@@ -208,7 +208,7 @@ def test_what_others_change_is_seen_and_a_new_model_after_a_reload(client, sourc
     assert server.post("/admin/reload").json() == {"status": "reloaded"}
     assert texts(server.post("/v1/replies", json={"messages": ["from outside"], "k": 1})) == ["other"]
     shutil.rmtree(sources.index)
-    assert server.post("/admin/reload").status_code == 400
+    assert server.post("/admin/reload").status_code == 503
     assert texts(server.post("/v1/replies", json={"messages": ["x"], "k": 1})) == ["other"], "what is open goes on"
 
 
@@ -251,7 +251,7 @@ def test_models_are_named_tellingly(answers, name, shown):
     assert answers.model == shown
 
 
-@pytest.mark.parametrize("body", [b'{"messages": ["\xff\xfe"]}', b"", b"[" * 100_000, b'{"messages": [' + b"9" * 9999])
+@pytest.mark.parametrize("body", [b'{"messages": ["\xff\xfe"]}', b"", b"[" * 40_000, b'{"messages": [' + b"9" * 9999])
 def test_what_is_no_json_is_refused(client, body):
     answer = client().post("/v1/replies", content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["error"]["message"][:19]) == (422, "the body is no JSON")

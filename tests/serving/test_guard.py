@@ -19,7 +19,7 @@ ASK, NEW = {"messages": ["secret words"]}, {"candidates": ["secret reply"]}
 @pytest.mark.parametrize(
     ("key", "expected"),
     [(None, (401, 401, 401, 200)), ("wrong", (401, 401, 401, 200)), (READ, (200, 403, 403, 200)),
-     (WRITE, (200, 201, 400, 200))],
+     (WRITE, (200, 201, 503, 200))],
 )  # fmt: skip
 def test_read_and_write_keys(client, key, expected):
     server = client(keys=Keys(READ.encode(), WRITE.encode()))
@@ -40,6 +40,35 @@ def test_keys_are_compared_in_constant_time(monkeypatch):
         assert compared == [WRITE.encode(), READ.encode()]
 
 
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [("Bearer KEY", 200), ("bearer KEY", 200), ("BEARER  KEY", 200), ("KEY", 401), ("Basic KEY", 401),
+     ("BearerKEY", 401), ("Bearer", 401), ("Bearer KEY KEY", 401)],
+)  # fmt: skip
+def test_a_key_comes_with_its_scheme(client, header, status):
+    server = client(keys=Keys(READ.encode()))
+    headers = {"authorization": header.replace("KEY", READ)}
+    assert server.post("/v1/replies", json=ASK, headers=headers).status_code == status
+
+
+def test_pages_of_other_sites_reload_nothing(client, monkeypatch):
+    """As a form sends it, without asking first."""
+    server, opened = client(), []
+    monkeypatch.setattr("rejoinder.serving.computing.Computing.open", lambda *_: opened.append(1) or [])
+    headers = {"origin": "https://evil.example", "content-type": "text/plain"}
+    assert server.post("/admin/reload", headers=headers).status_code == 403
+    assert not opened
+    assert server.post("/admin/reload").status_code == 200
+    assert opened
+
+
+def test_redirects_name_no_other_host(client):
+    server = client(keys=Keys(READ.encode()), local=False)
+    headers = {"host": "evil.example", "authorization": f"Bearer {READ}"}
+    answer = server.get("/v1/candidates/", headers=headers, follow_redirects=False)
+    assert (answer.status_code, answer.headers.get("location")) == (404, None)
+
+
 def test_keys_come_from_the_environment():
     assert not Keys.from_environment({})
     assert Keys.from_environment({"REJOINDER_READ_KEY": READ}) == Keys(READ.encode(), None)
@@ -58,6 +87,11 @@ def test_keys_come_from_the_environment():
         ({"host": "localhost.evil.example:80"}, 421),
         ({"content-type": "text/plain"}, 415),  # what a form of another page can send
         ({"content-length": "99999999999"}, 413),
+        ({"content-length": "65537"}, 413),  # of a conversation
+        ({"origin": "http://localhost"}, 200),
+        ({"origin": "http://localhost:3000"}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
         ({"content-length": "-1"}, 413),
     ],
 )

@@ -27,7 +27,7 @@ def client(tmp_path, monkeypatch):
     import ray
     from ray import serve
 
-    for name, value in [("RAY_USAGE_STATS_ENABLED", "0"), ("RAY_AUTH_MODE", "disabled"), ("REJOINDER_WRITE_KEY", KEY)]:
+    for name, value in [("RAY_AUTH_MODE", "disabled"), ("REJOINDER_WRITE_KEY", KEY)]:
         monkeypatch.setenv(name, value)
     texts = [f"Reply number {i}." for i in range(20)]
     Index.build(open_model("convert-small"), [Candidate(text) for text in texts], tmp_path / "index")

@@ -81,6 +81,43 @@ def test_decoding_unknown_characters_padding_and_impossible_ids():
             tiny("a").decode([0, number])
 
 
+@settings(max_examples=300)
+@given(TEXT)
+def test_spans_cover_the_text_but_for_the_spaces_between_words(subwords, text):
+    ids = subwords.encode(text)
+    spans = subwords.spans(text)
+    assert len(spans) == len(ids)
+    position = 0
+    for number, (start, end) in zip(ids, spans, strict=True):
+        between = text[position:start]
+        assert between == "" or (between == " " and position > 0), "a single space between two words"
+        if number < subwords.size:
+            subword = subwords.subwords[number]
+            assert lower(text[start:end]) in (subword, subword.removeprefix(MARK))
+        else:
+            assert end - start == 1
+        position = end
+    assert position == len(text)
+
+
+@settings(max_examples=300)
+@given(st.text("aB .\ufe4f\u0130", max_size=12))
+def test_spans_keep_a_mark_of_the_text_apart_from_a_start_mark(text):
+    for vocabulary in (tiny("a", " ", "."), tiny("a", " ", ".", MARK * 2, MARK + "a", "." + MARK, MARK * 2 + ".")):
+        spans = vocabulary.spans(text)
+        assert len(spans) == len(vocabulary.encode(text))
+        covered = "".join(text[start:end] for start, end in spans)
+        assert covered == "".join(tokens(text))
+
+
+def test_spans_point_into_the_text_as_it_was_written():
+    vocabulary = tiny("h", "i", MARK + "hi", "y", "ou")
+    assert vocabulary.spans("Hi  YOU") == [(0, 2), (2, 2), (2, 3), (3, 4), (4, 4), (4, 5), (5, 7)]
+    assert vocabulary.spans("Hi HI") == [(0, 2), (3, 5)]
+    assert vocabulary.spans("\u0130 hi") == [(0, 0), (0, 1), (2, 4)], "U+0130 would be two characters in lower case"
+    assert vocabulary.spans("") == []
+
+
 def ragged(vocabulary, texts, max_length=None):
     ids, lengths = vocabulary.encode_ragged(texts, max_length)
     assert ids.flags.writeable, "torch.from_numpy asks for it"

@@ -9,7 +9,7 @@ import torch
 from rejoinder.errors import InputError
 from rejoinder.models.families import build_module
 from rejoinder.settings import to_toml
-from rejoinder.training.ablations import BASE, load_plan
+from rejoinder.training.ablations import BASE, load_plan, markdown
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import recipe
 
@@ -60,6 +60,24 @@ def test_the_papers_table_is_complete_with_its_figures():
     assert all(row.recipe.quantization.enabled for row in plan.rows), "the paper trains for 8 and 16 bits"
     single = [row for row in plan.rows[1:] if not row.name.startswith("last-")]
     assert all(len(row.settings) == 1 for row in single), "each is one setting"
+
+
+def test_the_papers_steps_a_second_and_costs_stand_beside_ours():
+    plan = shipped(SHIPPED[0])
+    costs = {row.name: (row.published_cost.steps_per_second, row.published_cost.usd)
+             for row in plan.rows if row.published_cost}  # fmt: skip
+    assert costs == {
+        BASE: (14.7, 85), "heads-8": (12.2, 102), "one-bucket": (14.8, 84), "one-reduction-head": (15.0, 83),
+    }  # fmt: skip
+    lines = [{"title": "a", "published": 68.2, "published_cost": {"steps_per_second": 14.7, "usd": 85.0}}]
+    lines.append({"title": "b", "published": 67.8, "published_cost": None})
+    table = {"name": "T", "data": "d", "ranked": "", "rows": lines}
+    head, _, *shown = [line.split(" | ") for line in markdown(table).splitlines() if line.startswith("|")]
+    columns = head.index("published steps/s"), head.index("published USD")
+    assert columns[0] == head.index("steps/s") + 1
+    assert [[cells[column].strip() for column in columns] for cells in shown] == [["14.7", "85"], ["", ""]]
+    lines[0]["published_cost"] = None
+    assert "USD" not in markdown(table)
 
 
 def test_rows_change_the_recipe_and_nothing_else(write):

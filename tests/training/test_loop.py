@@ -219,6 +219,16 @@ def test_the_model_is_the_best_by_validation_not_the_last(tmp_path, data, monkey
     assert not torch.equal(best, checkpoint_of(tmp_path).tensors[f"weights/{name}"])
 
 
+@pytest.mark.parametrize(("every", "steps"), [
+    ({"every_steps": 7, "every_epochs": 0.5}, [5, 7, 10, 14, 15, 20]), ({"every_steps": 7}, [7, 14, 20]),
+    ({"every_epochs": 0.5}, [5, 10, 15, 20]),
+])  # fmt: skip
+def test_validation_is_due_after_so_many_steps_or_epochs_whichever_comes_first(tmp_path, data, every, steps):
+    stages = [stage(batch_size=32, steps=20)]  # 320 pairs: 10 batches of 32
+    train(recipe(data, stage=stages, validation={**every, "examples": 40, "candidates": 20}), tmp_path)
+    assert [line["step"] for line in read_metrics(tmp_path / "metrics.jsonl") if "valid_mrr" in line] == steps
+
+
 class Notes(Display):
     def __init__(self):
         self.notes, self.standings = [], []

@@ -151,6 +151,46 @@ def test_a_sample_counts_about_as_many_utterances(tmp_path, data, monkeypatch):
     assert 60 < counted[1] < 140
 
 
+@pytest.mark.parametrize(("kind", "together"), [("ngrams", True), ("subwords", False)])
+def test_a_sample_of_n_grams_is_of_whole_pairs_one_of_subwords_of_texts(tmp_path, monkeypatch, kind, together):
+    pairs = [Example((f"question {number}",), f"answer {number}", thread=str(number)) for number in range(400)]
+    write_examples(pairs, tmp_path / "data" / "train-0.parquet")
+    counted, build = [], prepare_module.build_vocabulary
+
+    def counting(config, texts):
+        counted.extend(texts)
+        return build(config, counted)
+
+    monkeypatch.setattr(prepare_module, "build_vocabulary", counting)
+    least = {"bigrams": 9} if together else {}
+    sections = {"vocabulary": {"kind": kind, "minimum_count": 1, "sample": 400, **least}, "validation": {"examples": 0}}
+    made(tmp_path / "data", tmp_path / "a", model=NGRAM if together else MODEL, **sections)
+    numbers = [{text.split()[1] for text in counted if text.startswith(side)} for side in ("question", "answer")]
+    assert 150 < len(numbers[0]) < 250
+    assert (numbers[0] == numbers[1]) == together
+
+
+def test_two_pretrainings_may_share_the_vocabulary_of_a_third_set(tmp_path):
+    """POLY 4.1: the byte pairs are learned once, from other texts than those of either pretraining."""
+    folders = {}
+    for name, word in (("talk", "zebra"), ("books", "quokka"), ("words", "axolotl")):
+        folders[name] = tmp_path / name
+        write_examples([Example((f"{word} {n}",), word) for n in range(50)], folders[name] / "train-0.parquet")
+    plain = {"model": {"kind": "masked-lm", **SHAPE}, "validation": {"examples": 0}}
+    shared = {"kind": "bpe", "merges": 9, "data": [str(folders["words"])]}
+    talk, books = (
+        made(folders[name], tmp_path / "tokens", vocabulary=shared, **plain).tokenizer for name in ("talk", "books")
+    )
+    assert talk.fingerprint == books.fingerprint
+    _, (known, unknown) = talk.encode_ragged(["axolotl", "quokkas"])
+    assert known < unknown, "equally long words"
+    alone = made(folders["talk"], tmp_path / "tokens", vocabulary={"kind": "bpe", "merges": 9}, **plain).tokenizer
+    assert alone.fingerprint != talk.fingerprint
+    absent = {**shared, "data": [str(tmp_path / "nowhere")]}
+    with pytest.raises(InputError, match=r"vocabulary\.data: .*nowhere: no such file or folder; .* vocabulary\.data="):
+        made(folders["talk"], tmp_path / "tokens", vocabulary=absent, **plain)
+
+
 def test_missing_data_is_refused(tmp_path, data):
     with pytest.raises(InputError, match="give --data DIR"):
         made(Path(), tmp_path, data={})

@@ -1,6 +1,5 @@
 """Recipes: strict, with errors that name the key; those that we ship are valid, and train from any model of ours."""
 
-import functools
 import itertools
 import shlex
 import tomllib
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.baselines.encoders import is_encoder
+from rejoinder.cli.evaluate import load_table
 from rejoinder.errors import InputError
 from rejoinder.models import persistence
 from rejoinder.models.export import export_quantized
@@ -22,46 +22,11 @@ from tests.training.tiny import MODEL, document, recipe, stage
 from tests.training.transformers import OF_RECIPES, write_bi_encoder, write_checkpoint
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-COSINE = {
-    "stage.0.optimizer": {"kind": "adadelta", "rho": 0.9, "weight_decay": 1e-5}, "stage.0.schedule.kind": "cosine",
-    "stage.0.learning_rate": 1.0, "stage.0.schedule.final_learning_rate": 0.001,
-}  # fmt: skip
-TARGET = COSINE | {"stage.0.batch_size": 256, "stage.0.steps": 60_000, "model.dropout": 0.2, "data.mix": []}
-TUNING = TARGET | {"stage.0.learning_rate": 0.1, "stage.0.schedule.final_learning_rate": 0.0001}
 TRAINING = sorted(path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml"))
 TABLES = sorted((RECIPES / "tables").glob("*.toml"))
 REDDIT = 654_000_000  # pairs to train on (DATA19)
 OF_TRANSFORMERS = [RECIPES / f"fine-tune-{what}.toml" for what in ("heads", "layers")]  # for models on them alone
 FROM_A_MODEL = sorted(path for path in RECIPES.glob("fine-tune-*.toml") if path not in OF_TRANSFORMERS)
-PAPERS = {
-    "convert": COSINE | {
-        "loss.smoothing": 0.2, "quantization.enabled": True, "scale.first": 1.0, "scale.last": "sqrt(d)",
-        "scale.steps": 10_000, "stage.0.batch_size": 512, "stage.0.clip_embedding_norm": 1.0, "text.max_length": 60,
-        "model.embedding_size": 512, "model.norm_placement": "after",
-    },
-    "target-only": TARGET,
-    "fine-tune-direct": TUNING,
-    "fine-tune-mixed": TUNING | {"data.mix": [{"train": "", "share": 0.75}]},
-    "ngram": {
-        "stage.0.batch_size": 500, "stage.0.learning_rate": 0.03, "stage.0.rates": {"embedding": "batch_size"},
-        "stage.0.schedule.factor": 0.3, "stage.0.schedule.at": [3_500_000 / 4_000_000], "stage.0.steps": 4_000_000,
-        "vocabulary.minimum_count": 10, "vocabulary.bigrams": 200_000, "vocabulary.buckets": 50_000,
-        "vocabulary.sample": 2_000_000, "scale.learned": True, "loss.smoothing": 0.2,
-    },
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", PAPERS)
-def test_the_papers_recipes_have_the_papers_values(name, starts):
-    [(_, settings)] = resolved(RECIPES / f"{name}.toml", starts)
-    whole = recipe_document(settings)
-
-    def below(table, part):
-        return table[int(part) if part.isdecimal() else part]
-
-    assert {key: functools.reduce(below, key.split("."), whole) for key in PAPERS[name]} == PAPERS[name]
-    assert ("vocabulary" in whole) == (not name.startswith("fine-tune"))
-    assert name in ("convert", "ngram") or whole["validation"]["patience"] > 0
 
 
 def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path):
@@ -259,14 +224,15 @@ def resolved(path, starts):
 
 def resolved_commands(path, starts):
     """What the commands of a table train, by command."""
-    for row in read_toml(path)["row"].values():
-        words = shlex.split(row.get("make", ""))
-        if words[:2] != ["rejoinder", "train"]:
+    plan = load_table(path)
+    for row, name in itertools.product(plan.row.values(), plan.column):
+        words = shlex.split(command := row.command_for(name, plan.column[name].path))
+        if name in row.skip or words[:2] != ["rejoinder", "train"]:
             continue
-        start = starts["ngram" if "ngram" in row["ranker"] else "convert"] if "--init" in words else []
+        start = starts["ngram" if "ngram" in str(row.ranker) else "convert"] if "--init" in words else []
         start = starts["transformer"] if words[2].startswith("recipes/poly/") else start
         settings = [value for option, value in itertools.pairwise(words) if option == "--set"]
-        yield row["make"], load_recipe(RECIPES.parent / words[2], [*settings, *start])
+        yield command, load_recipe(RECIPES.parent / words[2], [*settings, *start])
 
 
 @pytest.mark.parametrize("path", [*TRAINING, *TABLES], ids=lambda path: "/".join(path.parts[-2:]))

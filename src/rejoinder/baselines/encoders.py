@@ -18,7 +18,7 @@ from rejoinder.baselines.fitting import import_extra
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance
-from rejoinder.ranker import Context, FloatArray
+from rejoinder.ranker import Context, FloatArray, check_vectors
 
 EncodeTexts: TypeAlias = Callable[[Sequence[str]], FloatArray]  # texts to vectors, (n, d)
 CHUNK = 512  # texts that are sorted by length together, and between two steps of a progress bar
@@ -87,7 +87,7 @@ def encode_by_length(encode: Callable[[list[str]], Any], texts: Sequence[str], a
     parts = []
     for start in range(0, len(order), CHUNK):
         chunk = [texts[i] for i in order[start : start + CHUNK]]
-        parts.append(np.asarray(encode(chunk), dtype=np.float32))
+        parts.append(check_vectors(encode(chunk), "text", len(chunk)))
         if advance is not None:
             advance(len(chunk))
     return np.concatenate(parts)[np.argsort(order)] if parts else np.zeros((0, 0), dtype=np.float32)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 
 def main() -> None:
     """Run the `rejoinder` command on the process's arguments and exit with its code (see `cli.shell`)."""
+    _open_closed()
     from rejoinder.cli.shell import guarded
 
     guarded(_run)()
+
+
+def _open_closed() -> None:
+    """Let a standard stream that the shell closed be the null device, before another file gets its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            mode = "w" if number else "r"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def _run() -> None:

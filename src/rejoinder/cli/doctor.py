@@ -12,6 +12,7 @@ from typing import Any
 import rejoinder
 from rejoinder.cli.options import Json
 from rejoinder.cli.shell import emit
+from rejoinder.privacy import TELEMETRY_OFF
 
 
 def doctor(as_json: Json = False) -> None:
@@ -46,6 +47,7 @@ def examine() -> dict[str, Any]:
         },
         "models": bundled.names(),
         "extras": extras(),
+        "telemetry": {name: os.environ[name] for name in TELEMETRY_OFF},
     }
     return found | {"advice": advice(found)}
 
@@ -108,6 +110,7 @@ def _text(found: Mapping[str, Any]) -> str:
         f"{processor['name']}, {processor['cores']} cores; bfloat16 {yes[processor['bfloat16']]}, "
         f"exact 8-bit products {yes[processor['exact_int8']]}, packed linear layers {yes[processor['packed_linears']]}",
         f"models: {', '.join(found['models'])}",
+        f"telemetry of libraries: {', '.join(f'{name}={value}' for name, value in found['telemetry'].items())}",
         "",
     ]
     for extra, libraries in found["extras"].items():

@@ -29,14 +29,14 @@ Also = Annotated[
 ]
 Preset = Annotated[Literal["logistic", "paper", "original"], typer.Option(help="paper: the feed-forward net.")]
 Valid = Annotated[Path | None, typer.Option(metavar="PATH", help="Validation texts, where TRAIN has no part valid.")]
-Separator = Annotated[str, typer.Option(metavar="TEXT", help="With --several: separates labels.")]
+Separator = Annotated[str, typer.Option(metavar="TEXT", help="With --multi-label: separator of the labels. Default: |")]
 OutOfScope = Annotated[str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")]
 Shots = Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")]
 Sizes = Annotated[
     list[int] | None,
     typer.Option(parser=number_or_all(1), metavar="N|all", help="Texts of each intent; repeatable. 5, 10, 30, all."),
 ]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Of everything random.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 Where = Annotated[list[str] | None, typer.Option("--model", metavar="MODEL", help="Where each encoder is now.")]
 Classifier = Annotated[Path, typer.Argument(help="What `rejoinder intents train` wrote.")]
 
@@ -58,7 +58,9 @@ def train(
     preset: Preset = "logistic",
     settings: Settings = None,
     valid: Valid = None,
-    several: Annotated[bool, typer.Option("--several", help="A text may have several intents, or none.")] = False,
+    multi_label: Annotated[
+        bool, typer.Option("--multi-label", help="A text may have several intents, or none.")
+    ] = False,
     separator: Separator = "|",
     oos: OutOfScope = "oos",
     precision: Annotated[str, typer.Option(metavar="NAME", help="auto, fp32, bf16 or int8.")] = "auto",
@@ -77,14 +79,16 @@ def train(
 
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
-    from rejoinder.intents import classifier, data, encoders, fitting, folder
+    from rejoinder.intents import classifier, data, encoders, folder, heads
 
     check_replaceable(output, folder.FOLDER, overwrite=overwrite)
-    chosen = fitting.parse_settings(preset, settings or ())
-    cut = separator if several else None
+    chosen = heads.parse_settings(preset, settings or ())
+    cut = separator if multi_label else None
     given = data.read_training(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
     encoder = encoders.open_encoders([model, *(also or ())], vectors, precision)
-    made = classifier.train_classifier(encoder, given, chosen, several=several, reject=reject, seed=seed, track=track)
+    made = classifier.train_classifier(
+        encoder, given, chosen, multi_label=multi_label, reject=reject, seed=seed, track=track
+    )
     folder.save_classifier(made, output, overwrite=overwrite)
     rejection = None if made.rejection is None else asdict(made.rejection)
     result = {"classifier": str(output), "intents": len(made.labels), "encoder": encoder.name, "rejection": rejection}
@@ -116,11 +120,11 @@ def evaluate(
         check_replaceable(to, report.FOLDER, overwrite=overwrite)
         if not no_pictures:
             report.check_plots()
-    cut = separator if folder.read_classifier(classifier)["several"] else None
-    inside, outside = data.read_scoped(test, "test", separator=cut, out_of_scope=oos)
+    cut = separator if folder.read_classifier(classifier)["multi_label"] else None
+    inside, oos_texts = data.read_scoped(test, "test", separator=cut, out_of_scope=oos)
     learned = None if training is None else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     opened = folder.load_classifier(classifier, model or ())
-    found = report.build_report(opened, inside, outside, learned, track=track)
+    found = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
         report.write_report(found, opened.labels, to, pictures=not no_pictures, overwrite=overwrite)
     result = {"classifier": str(classifier), "test": str(test), **evaluation.to_json(found)}
@@ -182,7 +186,8 @@ def grid(
 
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
-    from rejoinder.intents import classifier, data, encoders, fitting, folder, report
+    from rejoinder.intents import classifier, data, encoders, folder, heads
+    from rejoinder.intents import grid as grids
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
@@ -191,13 +196,12 @@ def grid(
     with track("Encoding", len(given.train), "texts") as advance:
         learned = classifier.encode_data(encoder, given.train, names, advance=advance)
     if given.valid is None:
-        kept, held = fitting.hold_out(learned, fitting.FeedForward().held_out, seed)
-        learned, checked = learned.rows(kept), learned.rows(held)
+        learned, checked = heads.split_validation(learned, heads.FeedForward().held_out, seed)
     else:
         checked = classifier.encode_data(encoder, given.valid, names)
-    with track("Grid", len(settings := list(fitting.paper_grid())), "settings") as advance:
-        rows = fitting.run_grid(settings, learned, checked, output / "grid.jsonl", seed=seed, advance=advance)
-    text = report.grid_table(rows)
+    with track("Grid", len(settings := list(grids.paper_grid())), "settings") as advance:
+        rows = grids.run_grid(settings, learned, checked, output / "grid.jsonl", seed=seed, advance=advance)
+    text = grids.grid_table(rows)
     with atomic_file(output / "grid.md") as part:
         part.write_text(text, encoding="utf-8")
     best = classifier.train_head(encoder, names, learned, rows[0].settings, checked, seed)
@@ -224,10 +228,10 @@ def few_shot(
     Example: rejoinder intents few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots all
     """
     from rejoinder.evaluation.report import percent
-    from rejoinder.intents import classifier, data, encoders, evaluation, fitting, report
+    from rejoinder.intents import classifier, data, encoders, evaluation, heads, report
 
     sizes: list[int | None] = [*(shots or (5, 10, 30, None))]
-    chosen = fitting.parse_settings(preset, settings or ())
+    chosen = heads.parse_settings(preset, settings or ())
     inside, _ = data.read_scoped(texts, "train", out_of_scope=oos)
     others, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
     encoder, names = encoders.open_encoders([model, *(also or ())], vectors), inside.names
@@ -256,9 +260,9 @@ def fine_tune(
 
     Example: rejoinder intents fine-tune runs/chats/model intents.csv -o runs/tuned
     """
-    from rejoinder.intents import data, fine_tuning, fitting
+    from rejoinder.intents import data, fine_tuning, heads
 
-    chosen = fitting.change_settings(fine_tuning.FineTuning(), settings or ())
+    chosen = heads.change_settings(fine_tuning.FineTuning(), settings or ())
     learned = data.read_training(texts, out_of_scope=oos, shots=shots, seed=seed).train
     with track("Fine-tuning", chosen.steps, "steps") as advance:
         result = fine_tuning.fine_tune(model, learned, output, chosen, seed, advance, overwrite)

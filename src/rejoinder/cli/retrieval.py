@@ -6,6 +6,7 @@ import contextlib
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ import typer
 from rejoinder.cli.options import Json
 from rejoinder.cli.rankers import open_index, say_cuts
 from rejoinder.cli.shell import emit
+from rejoinder.corpora.example import text_key
 from rejoinder.errors import InputError
 from rejoinder.progress import note, printable, track
 
@@ -39,6 +41,7 @@ MinConfidence: TypeAlias = Annotated[
 ]
 
 Finder: TypeAlias = "Callable[[Sequence[Conversation]], list[Answer]]"
+RECENT = 256  # turns of a chat that are searched with: no model reads so many
 _AT_ONCE = 256  # conversations of --input that are searched together
 
 HELP = """/back   take back the last message and its answer
@@ -171,44 +174,95 @@ def chat(
     show = partial(_show, threshold=threshold, min_confidence=min_confidence, where=where)
     say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
-    turns: list[dict[str, Any]] = []
+    talk = _Talk(RECENT if context is None else max(RECENT, context))
     for line in _typed("" if as_json else "> ") if typed else read_messages(sys.stdin.buffer):
         if not typed:
             say(f"> {line}")  # so that what comes out reads as a conversation
         if line == "/quit":
             break
-        say(_command(line, turns) if line.startswith("/") else _answer(find, turns, line, show))
+        say(_command(line, talk) if line.startswith("/") else _answer(find, talk, line, show))
     if as_json:
-        emit({"turns": turns}, as_json, lambda _: "")
+        emit({"turns": talk.turns}, as_json, lambda _: "")
 
 
-def _command(line: str, turns: list[dict[str, Any]]) -> str:
+class _Talk:
+    """A conversation as it grows: turns, each `message` and `replies`, of which the `recent` ones are searched with.
+
+    Of older ones the keys of what was said are kept, and the turns that state a persona.
+    """
+
+    def __init__(self, recent: int) -> None:
+        self.turns: list[dict[str, Any]] = []
+        self._recent = recent
+        self._keys: Counter[str] = Counter()
+        self._stating: list[dict[str, Any]] = []
+
+    def asked(self, line: str) -> Conversation:
+        """Return the conversation whose newest message is `line`."""
+        from rejoinder.retrieval.choice import Newest
+
+        messages = Newest()
+        for turn in [*self._stating, *self.turns[-self._recent :]]:
+            messages += [{"role": role, "content": text} for role, text in _spoken(turn)]
+        messages.append({"role": "user", "content": line})
+        messages.earlier = frozenset(self._keys)
+        return messages
+
+    def append(self, turn: dict[str, Any]) -> None:
+        """Add a turn."""
+        from rejoinder.ranker import is_persona
+
+        self.turns.append(turn)
+        for old in self._newest_old():
+            self._keys.update(_keys(old))
+            self._stating += [old] if is_persona(old["message"]) else []
+
+    def pop(self) -> dict[str, Any]:
+        """Take the newest turn back."""
+        for old in self._newest_old():
+            self._keys -= Counter(_keys(old))
+            self._stating = [turn for turn in self._stating if turn is not old]
+        return self.turns.pop()
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.turns.clear()
+        self._keys.clear()
+        self._stating.clear()
+
+    def _newest_old(self) -> list[dict[str, Any]]:
+        return self.turns[-self._recent - 1 : -self._recent]
+
+
+def _spoken(turn: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [("user", turn["message"]), *(("assistant", best["text"]) for best in turn["replies"][:1])]
+
+
+def _keys(turn: Mapping[str, Any]) -> list[str]:
+    return [text_key(text) for _, text in _spoken(turn)]
+
+
+def _command(line: str, talk: _Talk) -> str:
     if line == "/help":
         return HELP
     if line == "/reset":
-        turns.clear()
+        talk.clear()
         return "(a new conversation)"
     if line == "/back":
-        return f"(took back: {turns.pop()['message']})" if turns else "(nothing to take back)"
+        return f"(took back: {talk.pop()['message']})" if talk.turns else "(nothing to take back)"
     return f"(no command {line}; /help shows them)"
 
 
-def _answer(
-    find: Finder, turns: list[dict[str, Any]], line: str, show: Callable[[Mapping[str, Any]], str]
-) -> str:
+def _answer(find: Finder, talk: _Talk, line: str, show: Callable[[Mapping[str, Any]], str]) -> str:
     """Add a turn, `message` and `replies`, and return what to show of it, `none` if there is no reply."""
     try:
         _check([line])
     except InputError as error:
         return str(error)
-    talk = []
-    for turn in turns:
-        talk.append({"role": "user", "content": turn["message"]})
-        talk += [{"role": "assistant", "content": best["text"]} for best in turn["replies"][:1]]
-    [answer] = find([[*talk, {"role": "user", "content": line}]])
-    turns.append({"message": line, **_to_json(answer)})
-    shown = show(turns[-1])
-    return shown if turns[-1]["replies"] else f"({shown})"
+    [answer] = find([talk.asked(line)])
+    talk.append(turn := {"message": line, **_to_json(answer)})
+    shown = show(turn)
+    return shown if turn["replies"] else f"({shown})"
 
 
 def _typed(prompt: str) -> Iterator[str]:

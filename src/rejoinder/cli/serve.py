@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import ipaddress
+import multiprocessing
 import os
+import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,6 +25,8 @@ from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
     import uvicorn
     from fastapi import FastAPI
 
@@ -102,21 +107,31 @@ def _config(application: Any, workers: int = 1) -> uvicorn.Config:
     import uvicorn
 
     from rejoinder.serving.guard import LOGGING
+    from rejoinder.serving.protocol import protocol
 
+    http: Any = protocol
     return uvicorn.Config(
         application, factory=workers > 1, workers=workers, log_config=LOGGING, access_log=False, server_header=False,
-        proxy_headers=False, ws="none", timeout_graceful_shutdown=GRACE, timeout_worker_healthcheck=START,
+        proxy_headers=False, http=http, ws="none", timeout_graceful_shutdown=GRACE, timeout_worker_healthcheck=START,
     )  # fmt: skip
 
 
 def _worker(settings: Mapping[str, Any], opened: Compute | None = None) -> FastAPI:
-    """Make the application, as the only one of its process."""
+    """Make the application, as the only one of its process, which ends with the one that started it."""
     from rejoinder.memory import keep_memory
     from rejoinder.serving.app import Settings, make_app
 
+    if (parent := multiprocessing.parent_process()) is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
     keep_memory()
     gc.freeze()
     return make_app(Settings(**settings), opened)
+
+
+def _end_after(parent: BaseProcess) -> None:
+    """End this process, as it ends at a signal, once its parent has ended, if only by a kill."""
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def open_ranker(name: str) -> Ranker:

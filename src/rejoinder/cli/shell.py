@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import functools
 import json
+import math
 import os
 import re
 import sys
@@ -20,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 from typer.core import TyperCommand
 
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.progress import note, printable
+from rejoinder.progress import escaped, note, printable
 
 
 class Command(TyperCommand):
@@ -33,6 +34,14 @@ class Command(TyperCommand):
                 each: Any = parameter
                 each.metavar = each.metavar or each.name.upper()
                 each.display_type_rich = lambda ctx: None  # noqa: ARG005
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb, unless an option is a number without end or none at all."""
+        for parameter in self.params:
+            value = ctx.params.get(parameter.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(f"{parameter.opts[-1]} is {value}; give a finite number")
+        return super().invoke(ctx)
 
 
 P = ParamSpec("P")
@@ -102,6 +111,7 @@ def emit(result: Mapping[str, Any], as_json: bool, human: Callable[[Mapping[str,
     if as_json:
         ascii_only = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") != "utf8"
         text = json.dumps(result, ensure_ascii=ascii_only, default=_plain)
+        text = escaped(text)
     else:
         text = printable(human(result))
     print(text, flush=True)

@@ -107,6 +107,9 @@ def ablate(
     limit: Limit = None,
     split: Annotated[Split, typer.Option(help="What is ranked; valid if you choose by the table.")] = "test",
     seed: Seed = 0,
+    seeds: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Trainings of each row, with the recipe's seed and those after it.")
+    ] = 1,
     as_json: Json = False,
 ) -> None:
     """Train each row of FILE with the same budget and compare them on the same examples: DIR/table.md, .json.
@@ -126,7 +129,7 @@ def ablate(
     plan.chosen(names)  # a wrong name is refused before the data is read
     name, task = read_task(data, split, candidates, limit, seed)
     with _first_process_shows() as display:
-        table = ablations.ablate(plan, folder, task, data=name, names=names, seed=seed, display=display)
+        table = ablations.ablate(plan, folder, task, data=name, names=names, seed=seed, seeds=seeds, display=display)
     if not distributed.is_first():
         return
     emit({**table, "folder": folder}, as_json, lambda _: f"{ablations.markdown(table)}\nfolder: {folder}")

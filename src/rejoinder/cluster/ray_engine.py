@@ -244,9 +244,7 @@ def check_address(address: str | None) -> None:
 
 def _connect(ray: Any, address: str | None) -> None:
     check_address(address)
-    # A cluster that is started here sends no usage reports, and no warnings about results that
-    # nobody fetches since another task failed.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # No warnings about results that nobody fetches since another task failed.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)

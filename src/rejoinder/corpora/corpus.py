@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rejoinder.corpora.example import Example, Split
+from rejoinder.corpora.example import Example, Split, thread_share
 from rejoinder.corpora.lines import Block, Reading
+from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +33,32 @@ class Input:
 @dataclass(frozen=True)
 class NoSettings:
     """Settings of a corpus that has none."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Settings of a corpus whose parts may have other shares than those of `split_of`."""
+
+    valid_share: float = 0.02
+    """Share of the threads that are for validation."""
+    test_share: float = 0.1
+    """Share of the threads that are for testing."""
+
+    def __post_init__(self) -> None:
+        negative = self.valid_share < 0 or self.test_share < 0
+        if negative or not self.valid_share + self.test_share < 1:
+            raise InputError(
+                "valid_share and test_share must be 0 or more and leave something for training, "
+                f"not {self.valid_share} and {self.test_share}"
+            )
+
+
+def split_by_shares(thread: str, settings: Shares) -> Split:
+    """Return the part of a thread: as `split_of`, with the shares of the settings."""
+    left = 1 - thread_share(thread)
+    if left < settings.test_share:
+        return "test"
+    return "valid" if left < settings.test_share + settings.valid_share else "train"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import itertools
 import json
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,12 +45,13 @@ def parse_records(
 ) -> Generator[T]:
     """Yield the results of `parse` for each numbered record, all or none of them.
 
-    BadRecordError makes a record a bad line.
+    BadRecordError makes a record a bad line. A `Dialogue` is complete: it is not listed before.
     """
     for number, record in records:
         reading.lines += 1
         try:
-            results = list(parse(number, record))
+            parsed: Any = parse(number, record)
+            results: Iterable[Any] = parsed if isinstance(parsed, Dialogue) else list(parsed)
         except BadRecordError as error:
             reading.bad_line(path, number, str(error))
         else:
@@ -79,6 +80,26 @@ def parse_object(line: str) -> dict[str, Any]:
     return record
 
 
+@dataclass(frozen=True, slots=True)
+class Dialogue(Sequence[Example]):
+    """The examples of a dialogue, made on access: their contexts grow with its length squared."""
+
+    spoken: Sequence[str]
+    responses: Sequence[tuple[int, int]]  # index among `spoken`, and in the example's id
+    name: str
+    thread: str
+    source: str
+    reading: Reading
+
+    def __len__(self) -> int:
+        return len(self.responses)
+
+    def __getitem__(self, number: Any) -> Any:
+        index, name = self.responses[number]
+        context = self.reading.newest(self.spoken[:index])
+        return Example(context, self.spoken[index], f"{self.name}:{name}", self.thread, self.source)
+
+
 def dialogue_examples(
     turns: Sequence[str],
     *,
@@ -88,18 +109,19 @@ def dialogue_examples(
     reading: Reading,
     first: int = 1,
     responses: Container[int] | None = None,
-) -> Iterator[Example]:
-    """Yield an example for each turn from index `first` on, with the turns before it as context.
+) -> Dialogue:
+    """Return an example for each turn from index `first` on, with the turns before it as context.
 
     With `responses`, only for turns whose index is in it. Blank turns are left out. The id of an
     example is `name:index of its response among the turns`.
     """
     indices = [index for index, turn in enumerate(turns) if turn.strip()]
-    spoken = [turns[index] for index in indices]
-    for count, index in enumerate(indices):
-        if count > 0 and index >= first and (responses is None or index in responses):
-            context = reading.newest(spoken[:count])
-            yield Example(context, turns[index], f"{name}:{index}", thread, source)
+    chosen = [
+        (count, index)
+        for count, index in enumerate(indices)
+        if count > 0 and index >= first and (responses is None or index in responses)
+    ]
+    return Dialogue([turns[index] for index in indices], chosen, name, thread, source, reading)
 
 
 class Threads:
@@ -193,7 +215,7 @@ def read_jsonl(
     source = strip_compression(path).stem
     threads = Threads()
 
-    def parse(number: int, line: str) -> Iterator[Example]:
+    def parse(number: int, line: str) -> Sequence[Example]:
         record = parse_object(line)
         name = f"{source}:{number}"
         return record_examples(record, name, source, reading, threads, settings.responds)
@@ -208,8 +230,8 @@ def record_examples(
     reading: Reading,
     threads: Threads,
     responds: Callable[[str], bool] = ChatSettings().responds,
-) -> Iterator[Example]:
-    """Yield the examples of a record in any form but that of a FAQ, or raise BadRecordError."""
+) -> Sequence[Example]:
+    """Return the examples of a record in any form but that of a FAQ, or raise BadRecordError."""
     name = text_of(record.get("id") or name, "id")
     source = text_of(record.get("source") or source, "source")
     if "turns" not in record and "messages" not in record:
@@ -217,8 +239,7 @@ def record_examples(
             raise BadRecordError(
                 f"no context and response, turns, or messages; {describe_fields(record)}"
             )
-        yield _pair(record, name, source, reading)
-        return
+        return [_pair(record, name, source, reading)]
     responses = None
     if "turns" in record:
         turns = _texts(record["turns"], "turns")
@@ -239,9 +260,8 @@ def record_examples(
         first=first,
         responses=responses,
     )
-    examples = list(dialogue)
-    reading.without_reply += not examples
-    yield from examples
+    reading.without_reply += not dialogue
+    return dialogue
 
 
 def spoken_turns(record: Mapping[str, Any]) -> tuple[list[str], int]:

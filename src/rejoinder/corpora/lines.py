@@ -36,6 +36,9 @@ COMPRESSIONS: dict[str, Callable[[], Any]] = {  # by suffix: makes the decoder o
 _BUFFER = 1 << 18
 _PIECE = 1 << 15
 _SMALL_PIECE = 64
+# A file that decompresses to more than so many times its size, and to so many bytes, is refused.
+MOST_TIMES = 200
+FREE_BYTES = 1 << 24
 _LARGE_CONTENT = 1 << 20  # a piece that decompresses to more than this is followed by a small one
 _MAX_FAULTS = 10  # that are kept
 _AGAIN = "copy or download it again"
@@ -321,6 +324,7 @@ class _Decompressed(io.RawIOBase):
         """Decompress one stream after the other; yield no empty piece."""
         make_decoder = COMPRESSIONS[self._path.suffix.lower()]
         position = 0  # in the file, up to which it is decompressed
+        total = 0  # bytes of content
         data = self._source.read(_PIECE)
         while data:
             start = position
@@ -339,6 +343,12 @@ class _Decompressed(io.RawIOBase):
                 content = self._decode(decoder, piece, start, position)
                 large = len(content) > _LARGE_CONTENT
                 size = _SMALL_PIECE if large else min(_PIECE, 2 * size)
+                total += len(content)
+                if total > max(FREE_BYTES, MOST_TIMES * position):
+                    raise InputError(
+                        f"{self._path} decompresses to more than {MOST_TIMES} times its size; "
+                        "if it is meant to, decompress it first"
+                    )
                 if content:
                     yield content
             data = decoder.unused_data + data

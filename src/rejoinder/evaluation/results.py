@@ -289,6 +289,11 @@ def _serving(figures: Json) -> Rows:
               for name, row in loads.items())]  # fmt: skip
 
 
+def _hostile(row: Json) -> list[str]:
+    counts = (number(row[name]) for name in ("answers", "wrong"))
+    return [*counts, *(number(row[name], 1) for name in ("p50_ms", "p99_ms", "grown_mb"))]
+
+
 def _milvus(figures: Json) -> Rows:
     disk, lite = "index on disk", "milvus-lite"
     seconds, taken = figures["building_seconds"], figures["ms"]
@@ -394,6 +399,11 @@ SECTIONS = {
         _named("encoding", ["texts/s"], lambda value: [number(value)]),
     ),
     "serving": Section("Serving", "A load generator with up to 64 connections on the same machine.", _serving),
+    "hostile": Section(
+        "Honest clients beside hostile ones",
+        "Two honest clients, and two hostile ones of a kind, on the same machine.",
+        _named("rows", ["answers", "wrong ones", "median, ms", "99 %, ms", "MB more at the peak"], _hostile),
+    ),
     "tokenizer": Section("Tokenizer", "10,000 chat messages beside WordPiece of the library tokenizers.", _tokenizer),
     "reddit": Section("Building examples", "Invented comments of 1 KB, beside the same rules in Apache Beam.", _reddit),
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ class Cell:
     missing: str = ""
     ranker: str = ""  # what was measured: a folder, a baseline's name
     learned: Mapping[str, Any] | None = None  # what a ranker learned that was fitted for this column, as JSON values
+    left: Cell | None = None  # the same ranker on the general data, where the table shows what is left there
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Table:
     columns: dict[str, str]  # data sets, each with what the results do not say of it
     cells: dict[tuple[str, str], Cell]
     description: str = ""  # Markdown that stands above it
+    left_on: dict[str, str] = field(default_factory=dict)  # of a system, the data set of its cells' `left`
 
     def cell(self, system: str, column: str) -> Cell:
         """Return a cell, an empty one where the table has no such system."""
@@ -54,13 +56,22 @@ class Table:
         """Return the reasons for which cells could not be measured, and these cells."""
         reasons: dict[str, list[str]] = {}
         for system, column in self._places():
-            if reason := self.cell(system, column).missing:
-                reasons.setdefault(reason, []).append(f"{system} on {column}")
+            cell = self.cell(system, column)
+            if cell.missing:
+                reasons.setdefault(cell.missing, []).append(f"{system} on {column}")
+            if cell.left and cell.left.missing:
+                where = f"{system} of {column} on {self.left_on[system]}"
+                reasons.setdefault(cell.left.missing, []).append(where)
         return reasons
 
     def rows(self) -> list[Row]:
-        """Return the results, column by column, each from top to bottom."""
-        return [Row(*place, result) for place in self._places() if (result := self.cell(*place).result)]
+        """Return the results, column by column, each from top to bottom; then what is left on the general data."""
+        rows = [Row(*place, result) for place in self._places() if (result := self.cell(*place).result)]
+        for system, column in self._places():
+            left = self.cell(system, column).left
+            if left and left.result:
+                rows.append(Row(f"{system}, of {column}", self.left_on[system], left.result))
+        return rows
 
     def results(self, column: str) -> list[RankingResult]:
         """Return the results of a column."""
@@ -76,6 +87,9 @@ class Table:
         if self.description.strip():
             parts.append(f"{self.description.strip()}\n")
         parts.append("R@1 in %, with 95 % intervals; the best of each column in bold.\n")
+        if self.left_on:
+            names = " or ".join(dict.fromkeys(self.left_on.values()))
+            parts.append(f"left: R@1 of the same model on {names}, after it was trained for the column.\n")
         parts += [self.recall_markdown(), self._about_columns()]
         if missing := self.missing():
             notes = enumerate(missing.items(), 1)
@@ -90,12 +104,16 @@ class Table:
         numbers = {reason: number for number, reason in enumerate(self.missing(), 1)}
         best = {name: max((each.recall[1].value for each in self.results(name)), default=None) for name in self.columns}
 
-        def shown(system: str, column: str) -> str:
-            cell = self.cell(system, column)
+        def figure(cell: Cell, form: str) -> str:
             if cell.result is None:
                 return f"- ({numbers[cell.missing]})" if cell.missing else ""
-            estimate = cell.result.recall[1]
-            return report.percent(estimate, "**{}** [{}, {}]" if estimate.value == best[column] else "{} [{}, {}]")
+            return report.percent(cell.result.recall[1], form)
+
+        def shown(system: str, column: str) -> str:
+            cell = self.cell(system, column)
+            is_best = cell.result is not None and cell.result.recall[1].value == best[column]
+            text = figure(cell, "**{}** [{}, {}]" if is_best else "{} [{}, {}]")
+            return f"{text}; left {figure(cell.left, '{} [{}, {}]')}" if cell.left else text
 
         rows = ([system, *(shown(system, column) for column in self.columns)] for system in self.systems)
         return report.markdown_table([["", *self.columns], *rows])
@@ -131,9 +149,8 @@ class Table:
 
     def _plain(self, system: str, column: str) -> dict[str, Any]:
         cell = self.cell(system, column)
-        names = {"system": system, "data": column, "ranker": cell.ranker}
-        result = cell.result and cell.result.to_json()
-        return {**names, "missing": cell.missing or None, "result": result, "learned": cell.learned}
+        left = cell.left and {"data": self.left_on[system], **_measured(cell.left)}
+        return {"system": system, "data": column, **_measured(cell), "learned": cell.learned, "left": left}
 
     def _about_columns(self) -> str:
         lines = []
@@ -142,6 +159,11 @@ class Table:
             if said := [*said, *filter(None, [about])]:
                 lines.append(f"- **{column}**: {'. '.join(said)}\n")
         return "".join(lines)
+
+
+def _measured(cell: Cell) -> dict[str, Any]:
+    result = cell.result and cell.result.to_json()
+    return {"ranker": cell.ranker, "missing": cell.missing or None, "result": result}
 
 
 def table_of_rows(rows: Sequence[Row], name: str) -> Table:

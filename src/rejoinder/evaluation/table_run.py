@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,13 +53,21 @@ class SystemRow:
         Name | dict[str, str]
     )  # as for `rejoinder evaluate`, or one for each column that has it, by the column's key
     make: str = ""  # the command that makes the ranker, for the table's notes
+    settings: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """What that command sets besides, as `--set` takes it, by the key of a column."""
     skip: tuple[str, ...] = ()  # keys of columns that have no such system
     group: str = ""  # systems of one group have one colour in the chart
+    left_on: str = ""  # key of the column whose data the models of the other columns are ranked on too (ACL19, Table 3)
 
     def ranker_for(self, column: str, data: str) -> str | None:
         """Return what ranks a column; None if that has no such system."""
         chosen = self.ranker if isinstance(self.ranker, str) else self.ranker.get(column)
         return None if chosen is None or column in self.skip else _filled(chosen, column, data)
+
+    def command_for(self, column: str, data: str) -> str:
+        """Return what makes the ranker of a column; empty if the plan does not say."""
+        options = (f" --set {shlex.quote(setting)}" for setting in self.settings.get(column, ()))
+        return _filled(self.make, column, data) + "".join(options)
 
 
 @section
@@ -110,7 +120,10 @@ class TablePlan:
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise ValueError(f"two rows or columns are called {twice!r}; give each its own name")
         for key, row in self.row.items():
-            named = [*row.skip, *(row.ranker if isinstance(row.ranker, dict) else ())]
+            if row.settings and not row.make:
+                raise ValueError(f"row.{key} has settings, but no command that they belong to; give make")
+            own = row.ranker if isinstance(row.ranker, dict) else ()
+            named = [*row.skip, *row.settings, *own, *filter(None, [row.left_on])]
             if wrong := [column for column in named if column not in self.column]:
                 raise ValueError(f"row.{key} names the column '{wrong[0]}'; the columns are {', '.join(self.column)}")
 
@@ -215,35 +228,62 @@ class Measurement:
     def table(self, plan: TablePlan, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Table:
         """Measure the rows and columns of these keys (none: all) as far as there is no finished cell."""
         systems, data = _chosen("row", plan.row, rows), _chosen("column", plan.column, columns)
+        general = {row.left_on: plan.column[row.left_on] for row in systems.values() if row.left_on}
         if self.strict:  # before anything is measured
-            for key, column in data.items():
-                if absent := _absent(column):
-                    raise InputError(absent)
-                for row in systems.values():
-                    if name := row.ranker_for(key, column.path):
-                        self._identity(name, row, key, column)
+            self._refuse_absent(systems, data, general)
         table = Table(plan.name, {row.name: row.group for row in systems.values()}, {}, {}, plan.description)
+        table.left_on.update({row.name: general[row.left_on].name for row in systems.values() if row.left_on})
+        read = functools.cache(lambda key: self._read(general[key]))  # read once, for all columns
         for key, column in data.items():
             names = [(row, name) for row in systems.values() if (name := row.ranker_for(key, column.path))]
             if absent := _absent(column):
                 table.columns[column.name] = ""
                 table.cells.update({(row.name, column.name): Cell(missing=absent, ranker=name) for row, name in names})
-            else:
-                self._fill(table, key, column, names)
+                continue
+            task, repeated = read(key) if key in general else self._read(column)
+            table.columns[column.name] = _about(column, repeated)
+            for row, name in names:
+                cell = self._measured(name, row, key, column, task)
+                if cell.result and row.left_on not in ("", key):
+                    reading = functools.partial(read, row.left_on)
+                    cell = replace(cell, left=self._left(cell, general[row.left_on], reading))
+                table.cells[row.name, column.name] = cell
         return table
 
-    def _fill(self, table: Table, key: str, column: DataColumn, names: Sequence[tuple[SystemRow, str]]) -> None:
+    def _refuse_absent(
+        self, systems: Mapping[str, SystemRow], data: Mapping[str, DataColumn], general: Mapping[str, DataColumn]
+    ) -> None:
+        for key, column in (*data.items(), *general.items()):
+            if absent := _absent(column):
+                raise InputError(absent)
+            for row in systems.values():
+                name = row.ranker_for(key, column.path)
+                if name and key in data:
+                    self._identity(name, row, key, column)
+
+    def _read(self, column: DataColumn) -> tuple[RankingTask, int]:
         with self.show(f"Reading {column.path}", None, "examples") as advance:
-            task, repeated = read_column(column, advance)
-        table.columns[column.name] = _about(column, repeated)
-        for row, name in names:
-            try:
-                cell = self._cell(name, self._identity(name, row, key, column), column, task)
-            except InputError as error:
-                if self.strict:
-                    raise
-                cell = Cell(missing=str(error), ranker=name)
-            table.cells[row.name, column.name] = cell
+            return read_column(column, advance)
+
+    def _measured(self, name: str, row: SystemRow, key: str, column: DataColumn, task: RankingTask) -> Cell:
+        try:
+            return self._cell(name, self._identity(name, row, key, column), column, task)
+        except InputError as error:
+            if self.strict:
+                raise
+            return Cell(missing=str(error), ranker=name)
+
+    def _left(self, cell: Cell, general: DataColumn, reading: Callable[[], tuple[RankingTask, int]]) -> Cell:
+        """Return what the ranker of a cell reaches on the general data, or why that cannot be measured."""
+        reason = _absent(general)
+        if cell.learned is not None:
+            reason = f"{cell.ranker} learns from the data of each column; left_on is for models that are trained"
+        if reason and self.strict:
+            raise InputError(reason)
+        if reason:
+            return Cell(missing=reason, ranker=cell.ranker)
+        task, _ = reading()
+        return self._cell(cell.ranker, self.rankers.identity(cell.ranker), general, task)
 
     def _identity(self, name: str, row: SystemRow, key: str, column: DataColumn) -> str:
         """Return the ranker's identity; if there is no such ranker, the error tells what makes it."""
@@ -254,7 +294,7 @@ class Measurement:
             # One that is there may be damaged, or of another kind; making it anew may not help.
             if Path(place).exists() or not row.make or isinstance(error, MissingExtraError):
                 raise
-            raise InputError(f"no {name}; `{_filled(row.make, key, column.path)}`") from error
+            raise InputError(f"no {name}; `{row.command_for(key, column.path)}`") from error
 
     def _cell(self, name: str, identity: str, column: DataColumn, task: RankingTask) -> Cell:
         key = hashlib.sha256(json.dumps([FORMAT, identity, task.fingerprint, column.seed]).encode()).hexdigest()

@@ -19,7 +19,7 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.intents.classifier import IntentClassifier, train_classifier
 from rejoinder.intents.data import OUT_OF_SCOPE, IntentData, TrainingTexts
 from rejoinder.intents.encoders import SentenceEncoder, open_encoders
-from rejoinder.intents.fitting import Logistic
+from rejoinder.intents.heads import Logistic
 from rejoinder.ranker import FloatArray, read_contexts
 
 try:
@@ -122,12 +122,12 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
         labels = [str(label) for label in y]
         data = IntentData(tuple(texts), tuple((label,) for label in labels))
         inside = data.rows([row for row, label in enumerate(labels) if label != OUT_OF_SCOPE])
-        outside = tuple(text for text, label in zip(texts, labels, strict=True) if label == OUT_OF_SCOPE)
+        oos_texts = tuple(text for text, label in zip(texts, labels, strict=True) if label == OUT_OF_SCOPE)
         if len(inside.names) < 2:
             named = ", ".join(inside.names) or OUT_OF_SCOPE
             raise ValueError(f"texts of one class ({named}) teach nothing; give texts of two intents at least")
         settings = Logistic(strength=self.strength)
-        self.classifier_ = train_classifier(encoder, TrainingTexts(inside, outside=outside), settings)
+        self.classifier_ = train_classifier(encoder, TrainingTexts(inside, oos_texts=oos_texts), settings)
         self.classes_, self.fingerprint_ = np.unique(np.asarray(y)), encoder.fingerprint
         return self
 

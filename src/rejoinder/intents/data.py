@@ -67,8 +67,8 @@ class TrainingTexts:
 
     train: IntentData
     valid: IntentData | None = None
-    outside: tuple[str, ...] = ()
-    valid_outside: tuple[str, ...] = ()
+    oos_texts: tuple[str, ...] = ()
+    valid_oos_texts: tuple[str, ...] = ()
 
 
 def read_training(
@@ -83,16 +83,16 @@ def read_training(
     """Read training texts, or a draw of `shots` of each intent, and validation texts: of `valid`, else of `train`."""
     if shots is not None and separator is not None:
         raise InputError("--shots draws texts of each intent, so a text must have one intent")
-    inside, outside = read_scoped(train, "train", separator=separator, out_of_scope=out_of_scope)
+    inside, oos_texts = read_scoped(train, "train", separator=separator, out_of_scope=out_of_scope)
     if len(inside.names) < 2:
         raise InputError(f"{train}: {len(inside.names)} intents; two at least are needed")
     if shots is not None:
         inside = inside.rows(draw(inside.classes, shots, seed))
-    place = train if valid is None and has_part(train, "valid") else valid
-    if place is None:
-        return TrainingTexts(inside, None, outside)
-    checked, checked_outside = read_scoped(place, "valid", separator=separator, out_of_scope=out_of_scope)
-    return TrainingTexts(inside, checked, outside, checked_outside)
+    source = train if valid is None and has_part(train, "valid") else valid
+    if source is None:
+        return TrainingTexts(inside, None, oos_texts)
+    valid_inside, valid_oos_texts = read_scoped(source, "valid", separator=separator, out_of_scope=out_of_scope)
+    return TrainingTexts(inside, valid_inside, oos_texts, valid_oos_texts)
 
 
 def read_scoped(
@@ -103,11 +103,11 @@ def read_scoped(
     if separator is not None:  # where texts may have several intents, all are in scope, and that label counts as none
         labels = tuple(tuple(name for name in names if name != out_of_scope) for names in data.labels)
         return IntentData(data.texts, labels), ()
-    outside = tuple(text for text, names in zip(data.texts, data.labels, strict=True) if out_of_scope in names)
+    oos_texts = tuple(text for text, names in zip(data.texts, data.labels, strict=True) if out_of_scope in names)
     inside = data.rows([place for place, names in enumerate(data.labels) if out_of_scope not in names])
     if not len(inside):
         raise InputError(f"{path} holds no text in scope; all have the label {out_of_scope}")
-    return inside, outside
+    return inside, oos_texts
 
 
 def read_intents(path: str | Path, part: str | None = None, *, separator: str | None = None) -> IntentData:
@@ -128,7 +128,7 @@ def read_intents(path: str | Path, part: str | None = None, *, separator: str | 
         if not all(name.strip() for name in names):
             raise InputError(f"{where}: a label is blank; name the intent of {text[:40]!r}")
         if separator is None and len(names) != 1:
-            raise InputError(f"{where}: {len(names)} labels; one is read, unless several are allowed (--several)")
+            raise InputError(f"{where}: {len(names)} labels; give one, or allow several with --multi-label")
         texts.append(text)
         labels.append(tuple(dict.fromkeys(name.strip() for name in names)))
     if not texts:

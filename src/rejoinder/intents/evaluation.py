@@ -1,4 +1,4 @@
-"""How good a classifier is, what is wrong with its training texts, and what more of them would bring."""
+"""Accuracy of a classifier, its mistakes, suspect labels of its training texts, and its learning curve."""
 
 from __future__ import annotations
 
@@ -8,26 +8,24 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rejoinder.errors import InputError
 from rejoinder.evaluation.bootstrap import RESAMPLES, Estimate, estimates
-from rejoinder.intents.classifier import HeldOut, IntentClassifier, encode_data, held_out
+from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntArray, IntentData, draw
-from rejoinder.intents.fitting import Encoded, Settings, fit, sklearn
-from rejoinder.intents.prediction import CERTAIN, SCORES, Rejection, ScoreName, probabilities
+from rejoinder.intents.heads import Encoded, Settings, fit, held_out, sklearn
+from rejoinder.intents.prediction import MIN_PROBABILITY, probabilities
+from rejoinder.intents.refusal import SCORES, BoolArray, HeldOut, Rejection, ScoreName
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray
 from rejoinder.views import Described
 
-BoolArray = npt.NDArray[np.bool_]
-Array = npt.NDArray[np.float64]
-
-WORST_PAIRS, EXAMPLES, DOUBTS = 10, 3, 20
+MAX_PAIRS = 10
+EXAMPLES = 3  # texts shown of a pair
+MAX_SUSPECTS = 20
 SHOTS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
-CURVE_POINTS, LEAST_POINTS = 6, 3
-FACTORS = (2.0, 4.0)  # times the training texts for which accuracy is predicted
-FLOORS, CURVE_RESAMPLES = 25, 300
+CURVE_POINTS = 6
+MIN_CURVE_POINTS = 3
 
 
 @dataclass(frozen=True)
@@ -78,13 +76,13 @@ class Evaluation(Described):
     intents: tuple[IntentScore, ...]
     out_of_scope: OutOfScopeResult | None  # None without such texts, or where nothing is refused
     pairs: tuple[Pair, ...]
-    matrix: IntArray | None  # confusions (K, K), rows true; None where texts may have several intents
+    matrix: IntArray | None  # confusions (K, K), rows true; None of a multi-label classifier
 
     def facts(self) -> Mapping[str, object]:
         """Return what the result is shown by."""
         found = {"accuracy": str(self.accuracy), "macro F1": f"{self.macro_f1:.1%}", "texts": self.texts}
-        outside = self.out_of_scope
-        return found if outside is None else found | {"recall of texts out of scope": f"{outside.recall:.1%}"}
+        refused = self.out_of_scope
+        return found if refused is None else found | {"recall of texts out of scope": f"{refused.recall:.1%}"}
 
 
 @dataclass(frozen=True)
@@ -101,25 +99,7 @@ class FewShot:
 
 
 @dataclass(frozen=True)
-class Extrapolation:
-    """The accuracy predicted for `factor` times the training texts."""
-
-    factor: float
-    texts: int
-    accuracy: Estimate
-
-
-@dataclass(frozen=True)
-class LearningCurve:
-    """Accuracy at several sizes, from small to large, and what follows."""
-
-    points: tuple[FewShot, ...]
-    predicted: tuple[Extrapolation, ...]
-    check: Extrapolation | None  # the largest size, predicted from the smaller ones; None where these are too few
-
-
-@dataclass(frozen=True)
-class LabelDoubt:
+class SuspectLabel:
     """A training text whose label looks wrong."""
 
     text: str
@@ -134,27 +114,36 @@ def to_json(result: Any) -> dict[str, Any]:
 
 
 def evaluate(
-    classifier: IntentClassifier, test: IntentData, outside: Sequence[str] = (), *, encoded: Encoded | None = None
+    classifier: IntentClassifier,
+    test: IntentData,
+    oos_texts: Sequence[str] = (),
+    *,
+    encoded: Encoded | None = None,
 ) -> Evaluation:
-    """Evaluate a classifier on texts in scope (as vectors too, where these are at hand) and texts out of scope."""
-    labels, metrics = classifier.labels, sklearn("metrics")
-    encoded = encoded or encode_data(classifier.encoder, test, labels, classifier.several)
-    logits, classes = classifier.head.logits(encoded.vectors), encoded.classes
-    chances, guessed = probabilities(logits, classifier.several), logits.argmax(axis=1)
-    true, predicted = encoded.targets > 0, np.eye(len(labels), dtype=bool)[guessed]
+    """Evaluate a classifier on texts in scope (`encoded`, if they are already) and texts out of scope."""
+    labels = classifier.labels
+    metrics = sklearn("metrics")
+    encoded = encoded or encode_data(classifier.encoder, test, labels, classifier.multi_label)
+    logits = classifier.head.logits(encoded.vectors)
+    chances = probabilities(logits, classifier.multi_label)
+    true = encoded.targets > 0
     pairs: tuple[Pair, ...] = ()
     matrix, refused = None, None
-    if classifier.several:
-        predicted = chances >= CERTAIN
+    if classifier.multi_label:
+        predicted = chances >= MIN_PROBABILITY
     else:
-        matrix = metrics.confusion_matrix(classes, guessed, labels=range(len(labels)))
+        classes = encoded.classes
+        best = logits.argmax(axis=1)
+        predicted = np.eye(len(labels), dtype=bool)[best]
+        matrix = metrics.confusion_matrix(classes, best, labels=range(len(labels)))
         pairs = worst_pairs(test.texts, chances, classes, labels)
-        if classifier.rejection is not None and outside:
-            found = held_out(classifier.head, classifier.centroids, encoded.vectors, classifier.vectors(outside))
-            refused = judge_rejection(classifier.rejection, found, guessed == classes)
+        if classifier.rejection is not None and oos_texts:
+            oos_vectors = classifier.vectors(oos_texts)
+            scored = held_out(classifier.head, classifier.centroids, encoded.vectors, oos_vectors)
+            refused = judge_rejection(classifier.rejection, scored, best == classes)
     right = (predicted == true).all(axis=1)[:, None].astype(np.float64)
     precision, recall, f1, texts = metrics.precision_recall_fscore_support(true, predicted, zero_division=0.0)
-    columns = (each.tolist() for each in (texts, precision, recall, f1))
+    columns = (column.tolist() for column in (texts, precision, recall, f1))
     return Evaluation(
         accuracy=estimates(right, np.arange(len(right)))[0],
         macro_f1=float(f1[texts > 0].mean()) if texts.any() else 0.0,
@@ -167,11 +156,14 @@ def evaluate(
     )
 
 
-def judge_rejection(rejection: Rejection, found: HeldOut, right: BoolArray) -> OutOfScopeResult:
+def judge_rejection(rejection: Rejection, scored: HeldOut, right: BoolArray) -> OutOfScopeResult:
     """Judge a rejection on test texts; `right` tells which of those in scope get their intent."""
-    inside, outside = (array[:, SCORES.index(rejection.score)] for array in (found.inside, found.outside))
-    is_outside, every = np.repeat([False, True], [len(inside), len(outside)]), np.concatenate([inside, outside])
-    refused = every > rejection.threshold
+    column = SCORES.index(rejection.score)
+    inside = scored.scores[:, column]
+    outside = scored.oos_scores[:, column]
+    is_outside = np.repeat([False, True], [len(inside), len(outside)])
+    values = np.concatenate([inside, outside])
+    refused = values > rejection.threshold
     return OutOfScopeResult(
         score=rejection.score,
         threshold=rejection.threshold,
@@ -179,7 +171,7 @@ def judge_rejection(rejection: Rejection, found: HeldOut, right: BoolArray) -> O
         in_scope_accuracy_unrefused=float(right.mean()),
         recall=float(refused[is_outside].mean()),
         precision=float(is_outside[refused].mean()) if refused.any() else None,
-        auroc=float(sklearn("metrics").roc_auc_score(is_outside, every)),
+        auroc=float(sklearn("metrics").roc_auc_score(is_outside, values)),
         in_scope=len(inside),
         out_of_scope=len(outside),
     )
@@ -192,7 +184,7 @@ def worst_pairs(
     guessed = chances.argmax(axis=1)
     places, counts = np.unique((classes * len(labels) + guessed)[classes != guessed], return_counts=True)
     pairs = []
-    for worst in np.argsort(-counts, kind="stable")[:WORST_PAIRS]:
+    for worst in np.argsort(-counts, kind="stable")[:MAX_PAIRS]:
         i, j = divmod(int(places[worst]), len(labels))
         rows = np.flatnonzero((classes == i) & (guessed == j))
         surest = rows[np.argsort(-chances[rows, j], kind="stable")][:EXAMPLES]
@@ -218,7 +210,7 @@ def few_shot(
     how: Settings, train: Encoded, test: Encoded, shots: int | None, seeds: Sequence[int], advance: Advance = silent
 ) -> FewShot:
     """Train once for each seed on a draw of the training texts, and test all on the same texts."""
-    if train.several:
+    if train.multi_label:
         raise InputError("the few-shot protocol draws texts of each intent, so a text must have one intent")
     if not seeds:
         raise InputError("no seeds; give one at least")
@@ -237,17 +229,19 @@ def few_shot(
     return FewShot(shots, crossed_interval(found), len(seeds), texts, seconds / len(seeds), each, found)
 
 
-def label_doubts(data: IntentData, encoded: Encoded, found: HeldOut) -> tuple[LabelDoubt, ...]:
+def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple[SuspectLabel, ...]:
     """Return texts that classifiers trained without them are surest to be of another intent, the surest first."""
     # By the cross-validated margin (Northcutt et al. 2021, "Confident Learning", who normalise it).
-    chances = probabilities(found.logits, encoded.several)
-    rows, classes, names = np.arange(len(encoded)), encoded.classes, data.names
+    chances = probabilities(scored.logits, encoded.multi_label)
+    rows = np.arange(len(encoded))
+    classes = encoded.classes
+    names = data.names
     own = chances[rows, classes].copy()
     chances[rows, classes] = -1.0
     others = chances.argmax(axis=1)
     margin = own - chances[rows, others]
-    worst = [i for i in np.argsort(margin, kind="stable")[:DOUBTS] if margin[i] < 0]
-    return tuple(LabelDoubt(data.texts[i], names[classes[i]], names[others[i]], float(margin[i])) for i in worst)
+    worst = [i for i in np.argsort(margin, kind="stable")[:MAX_SUSPECTS] if margin[i] < 0]
+    return tuple(SuspectLabel(data.texts[i], names[classes[i]], names[others[i]], float(margin[i])) for i in worst)
 
 
 def curve_shots(train: Encoded) -> list[int | None]:
@@ -259,54 +253,15 @@ def curve_shots(train: Encoded) -> list[int | None]:
 
 
 def learning_curve(
-    settings: Settings, train: Encoded, test: Encoded, *, seeds: Sequence[int], advance: Advance = silent
-) -> LearningCurve:
-    """Train at several sizes and extrapolate.
-
-    The error on new texts mostly falls as a power of the number of training texts n, towards a floor: floor + a·n^(-b)
-    with b > 0 (Hestness et al. 2017, "Deep Learning Scaling is Predictable, Empirically"). The curve is fitted again
-    for every resample of trainings and test texts, which gives intervals. They cover chance, not a wrong form of the
-    curve: so the largest size is also predicted from the others.
-    """
+    settings: Settings,
+    train: Encoded,
+    test: Encoded,
+    *,
+    seeds: Sequence[int],
+    advance: Advance = silent,
+) -> tuple[FewShot, ...]:
+    """Train at several sizes, from small to large, and test all on the same texts."""
     sizes = curve_shots(train)
-    if len(sizes) < LEAST_POINTS:
+    if len(sizes) < MIN_CURVE_POINTS:
         raise InputError(f"{len(train)} texts are too few for a learning curve; four of most intents are needed")
-    points = tuple(few_shot(settings, train, test, shots=s, seeds=seeds, advance=advance) for s in sizes)
-    wanted = [factor * len(train) for factor in FACTORS]
-    predicted = map(Extrapolation, FACTORS, map(round, wanted), extrapolate(points, wanted))
-    check = None
-    if len(points) > LEAST_POINTS:
-        check = Extrapolation(1.0, points[-1].texts, extrapolate(points[:-1], [points[-1].texts])[0])
-    return LearningCurve(points, tuple(predicted), check)
-
-
-def extrapolate(points: Sequence[FewShot], sizes: Sequence[float], seed: int = 0) -> list[Estimate]:
-    """Return the accuracy at other sizes, with 95 % intervals over trainings and test texts."""
-    n = np.array([point.texts for point in points], dtype=np.float64)
-    wanted, generator = np.array(sizes, dtype=np.float64), np.random.default_rng(seed)
-    central = 1.0 - predict_errors(n, np.array([1.0 - point.right.mean() for point in points]), wanted)
-    draws = np.empty((CURVE_RESAMPLES, len(wanted)))
-    for row in draws:  # the same test texts for all sizes, other trainings for each
-        texts = generator.integers(points[0].right.shape[1], size=points[0].right.shape[1])
-        trainings = [generator.integers(len(point.right), size=len(point.right)) for point in points]
-        errors = [1.0 - p.right[np.ix_(rows, texts)].mean() for p, rows in zip(points, trainings, strict=True)]
-        row[:] = 1.0 - predict_errors(n, np.array(errors), wanted)
-    low, high = np.quantile(draws, (0.025, 0.975), axis=0)
-    return [Estimate(float(v), float(min(a, v)), float(max(b, v))) for v, a, b in zip(central, low, high, strict=True)]
-
-
-def predict_errors(n: Array, errors: Array, wanted: Array) -> Array:
-    """Fit floor + a·n^(-b) to the errors at sizes n, (s,), by least squares and return its errors at others, (t,)."""
-    # For each of some floors the line log(error - floor) = log a - b log n is fitted, weighted as an error of that size
-    # allows; the floor whose curve is nearest to the measured errors is taken.
-    errors = np.maximum(errors, 1e-6)
-    floors = np.linspace(0.0, 0.95, FLOORS)[:, None] * errors.min()
-    x, y, weights = np.log(n), np.log(errors - floors), (errors - floors) ** 2
-    weights /= weights.sum(axis=1, keepdims=True)
-    centred = x - (weights @ x)[:, None]
-    slope = (weights * centred * y).sum(axis=1) / (weights * centred**2).sum(axis=1)
-    slope = np.minimum(slope, 0.0)[:, None]  # more texts never hurt, as far as this curve knows
-    offset = (weights * (y - slope * x)).sum(axis=1, keepdims=True)
-    measured, predicted = (floors + np.exp(offset + slope * np.log(sizes)) for sizes in (n, wanted))
-    best = np.square(measured - errors).sum(axis=1).argmin()
-    return np.minimum(predicted[best], 1.0)
+    return tuple(few_shot(settings, train, test, shots, seeds, advance) for shots in sizes)

@@ -17,17 +17,19 @@ from torch import Tensor, nn
 from rejoinder import __version__
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed
-from rejoinder.intents.classifier import Centroids, IntentClassifier
+from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.encoders import SentenceEncoder, join_encoders, open_encoder
-from rejoinder.intents.fitting import SETTINGS, head_from
-from rejoinder.intents.prediction import Rejection, Vectors
+from rejoinder.intents.heads import SETTINGS, Centroids, head_from
+from rejoinder.intents.prediction import Vectors
+from rejoinder.intents.refusal import Rejection
 from rejoinder.models.export import onnx_folder, write_program
 from rejoinder.models.onnx import INTENTS
 from rejoinder.models.persistence import folder_bytes
+from rejoinder.models.quantization import check_header
 from rejoinder.retrieval.manifest import ModelRecord, model_record
 from rejoinder.settings import validate
 
-FORMAT = 1
+FORMAT = 2
 KIND = "rejoinder intents"
 CONFIG, WEIGHTS, CARD = "config.json", "classifier.safetensors", "README.md"
 FOLDER = Kind("a classifier", CONFIG, lambda config: config["kind"] == KIND, (CONFIG, WEIGHTS, CARD))
@@ -58,7 +60,7 @@ def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwri
         "kind": KIND,
         "format": FORMAT,
         "labels": list(classifier.labels),
-        "several": classifier.several,
+        "multi_label": classifier.multi_label,
         "settings": dataclasses.asdict(classifier.settings),
         "rejection": None if classifier.rejection is None else dataclasses.asdict(classifier.rejection),
         "encoders": [_record(encoder, Path(folder)) for encoder in classifier.encoder.parts or (classifier.encoder,)],
@@ -81,19 +83,20 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
     try:
         if config["files"][WEIGHTS] != file_digest(weights):
             raise InputError(f"{folder}: {WEIGHTS} was altered or cut short after it was saved; copy it again")
+        check_header(weights)
         tensors = load_file(weights)
         centroids = Centroids(tensors.pop("centroids.mean").numpy(), tensors.pop("centroids.directions").numpy())
         head = head_from(tensors)
         records = msgspec.convert(config["encoders"], list[EncoderRecord])
         rejection = msgspec.convert(config["rejection"], Rejection | None)
-        labels, several = tuple(map(str, config["labels"])), bool(config["several"])
+        labels, multi_label = tuple(map(str, config["labels"])), bool(config["multi_label"])
         settings, trained = validate(SETTINGS, config["settings"], str(folder / CONFIG)), dict(config["trained"])
     except (OSError, LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
         raise _damaged(folder, error) from None
     if (head.sizes[0], head.sizes[-1]) != (sum(record.size for record in records), len(labels)):
         raise InputError(f"{folder}: {WEIGHTS} does not fit {CONFIG}; copy the classifier's folder again")
     encoder = _open_encoders(folder, records, models)
-    return IntentClassifier(encoder, labels, head, centroids, settings, several, rejection, trained)
+    return IntentClassifier(encoder, labels, head, centroids, settings, multi_label, rejection, trained)
 
 
 def export_classifier(
@@ -112,7 +115,7 @@ def export_classifier(
         write_program(_HeadAndDistance(classifier), example, ["logits", "distances"], part / INTENTS)
         manifest["intents"] = {
             "labels": list(classifier.labels),
-            "several": classifier.several,
+            "multi_label": classifier.multi_label,
             "rejection": None if rejection is None else dataclasses.asdict(rejection),
             "vectors": encoder.vectors,
         }
@@ -149,7 +152,8 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
     if kind != KIND:
         raise InputError(f"{folder} is no classifier (a model?); `rejoinder intents train MODEL DATA -o DIR` makes one")
     if form != FORMAT:
-        raise InputError(f"{path} has format {form}; this version reads format {FORMAT}: update rejoinder")
+        remedy = "train it again" if form == 1 else "update rejoinder"
+        raise InputError(f"{path} has format {form}; this version reads format {FORMAT}: {remedy}")
     if is_altered(config):
         raise InputError(f"{path} was altered after it was saved; copy the classifier's folder again")
     return dict(config)
@@ -188,7 +192,7 @@ def _card(classifier: IntentClassifier) -> str:
     labels = ", ".join(f"`{label}`" for label in classifier.labels)
     return (
         f"# Intent classifier\n\n{len(classifier.labels)} intents, "
-        f"{'several or none' if classifier.several else 'one'} per text. Out of scope: {refused}.\n\n"
+        f"{'several or none' if classifier.multi_label else 'one'} per text. Out of scope: {refused}.\n\n"
         f"## Encoders (not in this folder)\n{encoders}\n\n## Settings\n{settings}\n\n## Training\n{facts}\n\n"
         f'## Use\n```\nrejoinder intents predict FOLDER "a text"\n```\n\n## Intents\n{labels}\n'
     )

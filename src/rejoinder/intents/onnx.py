@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError
-from rejoinder.intents.prediction import Prediction, Rejection, check_texts, decide, text_vectors
+from rejoinder.intents.prediction import Prediction, check_texts, decide, text_vectors
+from rejoinder.intents.refusal import Rejection
 from rejoinder.models.onnx import INTENTS, OnnxEncoder, open_program
 from rejoinder.ranker import read_texts
 from rejoinder.views import Described
@@ -28,8 +29,10 @@ class OnnxIntents(Described):
         self.encoder = OnnxEncoder(folder, threads)
         if (known := self.encoder.manifest.get("intents")) is None:
             raise InputError(f"{folder} is a model without intents; `rejoinder intents export CLASSIFIER` writes both")
+        if "multi_label" not in known:
+            raise InputError(f"{folder} was written by an earlier version of Rejoinder; export the classifier again")
         self.labels: tuple[str, ...] = tuple(known["labels"])
-        self.several: bool = known["several"]  # a text may have any number of intents
+        self.multi_label: bool = known["multi_label"]  # a text may have any number of intents
         self.rejection = None if known["rejection"] is None else Rejection(**known["rejection"])
         self._vectors = known["vectors"]
         self._program = open_program(self.encoder.folder / INTENTS, threads)
@@ -39,11 +42,11 @@ class OnnxIntents(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return what the classifier is shown by."""
-        return {"folder": self.encoder.name, "intents": len(self.labels), "several": self.several}
+        return {"folder": self.encoder.name, "intents": len(self.labels), "multi_label": self.multi_label}
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
         """Return the intents of texts; a blank one is an InputError."""
         check_texts(read_texts(texts))
         vectors = unit_rows(text_vectors(self.encoder, texts, self._vectors))
         logits, distances = self._program(vectors=vectors)
-        return decide(logits, distances, self.labels, self.several, self.rejection)
+        return decide(logits, distances, self.labels, self.multi_label, self.rejection)

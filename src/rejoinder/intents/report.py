@@ -1,4 +1,4 @@
-"""The report that people read: what is confused with what, which labels look wrong, what more texts would bring."""
+"""The report on a classifier: confusions, suspect labels, the learning curve; Markdown, JSON and pictures."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation import plots
 from rejoinder.evaluation.report import markdown_table, percent
 from rejoinder.files import Kind, atomic_folder
-from rejoinder.intents.classifier import FOLDS, IntentClassifier, cross_validate, encode_data
+from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntArray, IntentData
 from rejoinder.intents.evaluation import (
     Evaluation,
-    LabelDoubt,
-    LearningCurve,
+    FewShot,
     OutOfScopeResult,
+    SuspectLabel,
     curve_shots,
     evaluate,
-    label_doubts,
     learning_curve,
+    suspect_labels,
     to_json,
 )
-from rejoinder.intents.fitting import FeedForward, GridRow, sklearn
+from rejoinder.intents.heads import FOLDS, cross_validate, sklearn
 from rejoinder.progress import Track, no_track
 
 REPORT, FIGURES, CONFUSIONS, CURVE = "report.md", "report.json", "confusions.png", "curve.png"
@@ -42,8 +42,8 @@ class Report:
     """A classifier on test texts, and its training texts where they are given."""
 
     evaluation: Evaluation
-    doubts: tuple[LabelDoubt, ...] | None
-    curve: LearningCurve | None
+    suspects: tuple[SuspectLabel, ...] | None
+    curve: tuple[FewShot, ...] | None
 
     def markdown(self, pictures: Sequence[str] = ()) -> str:
         """Return the report as Markdown, with links to the pictures beside it."""
@@ -65,10 +65,10 @@ class Report:
         weak = [(each.label, each.texts, *(f"{100 * n:.0f}" for n in (each.precision, each.recall, each.f1)))
                 for each in weakest]  # fmt: skip
         parts.append(f"## The weakest intents\n\n{table(head, weak)}")
-        if self.doubts is not None:
-            parts.append(f"## Labels to look at\n\n{_doubts(self.doubts)}")
+        if self.suspects is not None:
+            parts.append(f"## Labels to look at\n\n{_suspects(self.suspects)}")
         if self.curve is not None:
-            parts.append(f"## What more texts would bring\n\n{_curve(self.curve)}")
+            parts.append(f"## Accuracy by the number of texts\n\n{_curve(self.curve)}")
         if CURVE in pictures:
             parts.append(f"![curve]({CURVE})\n")
         return "\n".join(parts)
@@ -77,28 +77,29 @@ class Report:
 def build_report(
     classifier: IntentClassifier,
     test: IntentData,
-    outside: Sequence[str] = (),
+    oos_texts: Sequence[str] = (),
     train: IntentData | None = None,
     *,
     seeds: Sequence[int] = (0, 1, 2),
     track: Track = no_track,
 ) -> Report:
-    """Evaluate, and look at the training texts where they are given (by classifiers trained in the same way)."""
-    sklearn("metrics")  # or all encoding would be in vain
-    labels, several, settings = classifier.labels, classifier.several, classifier.settings
-    if train is not None and not several and train.names != labels:
+    """Evaluate, and look at the training texts if they are given (by classifiers trained in the same way)."""
+    sklearn("metrics")  # fail before the (slow) encoding
+    labels, settings, encoder = classifier.labels, classifier.settings, classifier.encoder
+    multi_label = classifier.multi_label
+    if train is not None and not multi_label and train.names != labels:
         raise InputError("the intents of the training texts are not those that the classifier was trained on")
     with track("Encoding", len(test) + len(train or ()), "texts") as advance:
-        encoded = encode_data(classifier.encoder, test, labels, several, advance)
-        if train is None or several:
-            return Report(evaluate(classifier, test, outside, encoded=encoded), None, None)
-        learned = encode_data(classifier.encoder, train, labels, advance=advance)
+        encoded_test = encode_data(encoder, test, labels, multi_label, advance)
+        if train is None or multi_label:
+            return Report(evaluate(classifier, test, oos_texts, encoded=encoded_test), None, None)
+        encoded_train = encode_data(encoder, train, labels, advance=advance)
     with track("Cross-validating", FOLDS, "folds") as advance:
-        found = cross_validate(settings, learned, advance=advance)
-    with track("Learning curve", len(curve_shots(learned)) * len(seeds), "trainings") as advance:
-        curve = learning_curve(settings, learned, encoded, seeds=seeds, advance=advance)
-    evaluation = evaluate(classifier, test, outside, encoded=encoded)
-    return Report(evaluation, label_doubts(train, learned, found), curve)
+        scored = cross_validate(settings, encoded_train, advance=advance)
+    with track("Learning curve", len(curve_shots(encoded_train)) * len(seeds), "trainings") as advance:
+        curve = learning_curve(settings, encoded_train, encoded_test, seeds=seeds, advance=advance)
+    evaluation = evaluate(classifier, test, oos_texts, encoded=encoded_test)
+    return Report(evaluation, suspect_labels(train, encoded_train, scored), curve)
 
 
 def check_plots() -> None:
@@ -131,18 +132,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return markdown_table(lines, left=range(len(head)))
 
 
-def grid_table(rows: Iterable[GridRow]) -> str:
-    """Return the rows of a grid as a Markdown table."""
-    lines = []
-    for row in rows:
-        kind, dropout, optimizer = f"{row.settings.kind}", "", "L-BFGS"
-        if isinstance(net := row.settings, FeedForward):
-            kind = f"{net.hidden_layers} x {net.hidden_size}" if net.hidden_layers else "linear"
-            dropout, optimizer = f"{net.input_dropout:g}", f"{net.optimizer} {net.learning_rate:g}"
-        lines.append((kind, dropout, optimizer, f"{100 * row.accuracy:.1f}", row.epochs, f"{row.seconds:.1f}"))
-    return table(("classifier", "dropout", "optimiser", "held-out accuracy", "epochs", "seconds"), lines)
-
-
 def _outside(found: OutOfScopeResult) -> str:
     rows = {
         "in scope: accepted and right": found.in_scope_accuracy,
@@ -156,25 +145,17 @@ def _outside(found: OutOfScopeResult) -> str:
     return f"## Out of scope\n\nBy {found.score} above {found.threshold:.4g}; {counts}.\n\n{table(('', '%'), shares)}"
 
 
-def _doubts(doubts: Sequence[LabelDoubt]) -> str:
-    if not doubts:
+def _suspects(suspects: Sequence[SuspectLabel]) -> str:
+    if not suspects:
         return "None: every training text is nearest to its own intent.\n"
-    rows = [(each.text, each.label, each.suggested, f"{each.margin:.2f}") for each in doubts]
+    rows = [(row.text, row.label, row.suggested, f"{row.margin:.2f}") for row in suspects]
     text = "Training texts that classifiers trained without them would give another intent, the surest first."
     return f"{text}\n\n{table(('text', 'label', 'suggested', 'margin'), rows)}"
 
 
-def _curve(curve: LearningCurve) -> str:
-    rows = [(point.shots or "all", f"{point.texts:,}", percent(point.accuracy)) for point in curve.points]
-    text = f"{table(('texts per intent', 'texts', 'accuracy, %'), rows)}\n"
-    for each in curve.predicted:
-        text += f"- {each.factor:g} times the texts ({each.texts:,}): {percent(each.accuracy)} %, predicted\n"
-    if curve.check is not None:
-        text += (
-            f"- how far to trust it: from the smaller sizes alone, {percent(curve.check.accuracy)} % is "
-            f"predicted for all {curve.check.texts:,} texts; measured: {rows[-1][2]} %\n"
-        )
-    return text
+def _curve(curve: Sequence[FewShot]) -> str:
+    rows = [(point.shots or "all", f"{point.texts:,}", percent(point.accuracy)) for point in curve]
+    return f"{table(('texts per intent', 'texts', 'accuracy, %'), rows)}\n"
 
 
 def shown_intents(matrix: IntArray, most: int = MOST_INTENTS) -> IntArray:
@@ -209,16 +190,13 @@ def draw_confusions(matrix: IntArray, labels: Sequence[str], path: Path) -> None
     plots.save_figure(figure, path, "png")
 
 
-def draw_curve(curve: LearningCurve, path: Path) -> None:
-    """Draw the learning curve: measured, and beyond that predicted."""
+def draw_curve(curve: Sequence[FewShot], path: Path) -> None:
+    """Draw the learning curve with its intervals."""
     figure, (axes,) = plots.new_grid(1, 6.0, 4.0)
-    measured = [(point.texts, point.accuracy) for point in curve.points]
-    predicted = [(each.texts, each.accuracy) for each in curve.predicted]
-    for rows, name, style in ((measured, "measured", "o-"), (measured[-1:] + predicted, "predicted", "s--")):
-        sizes = np.array([size for size, _ in rows])
-        values = np.array([(e.value, e.value - e.low, e.high - e.value) for _, e in rows]) * 100
-        axes.errorbar(sizes, values[:, 0], yerr=np.maximum(values[:, 1:].T, 0), fmt=style, capsize=3, label=name)
+    sizes = np.array([point.texts for point in curve])
+    values = np.array([(p.accuracy.value, p.accuracy.low, p.accuracy.high) for p in curve]) * 100
+    spread = np.abs(values[:, 1:] - values[:, :1]).T
+    axes.errorbar(sizes, values[:, 0], yerr=spread, fmt="o-", capsize=3)
     axes.set(xscale="log", xlabel="training texts", ylabel="accuracy, %")
     axes.grid(alpha=0.3)
-    axes.legend()
     plots.save_figure(figure, path, "png")

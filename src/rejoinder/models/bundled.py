@@ -14,6 +14,7 @@ from pathlib import Path
 from rejoinder.errors import InputError
 
 GROUP = "rejoinder.weights"  # entry points of other packages
+PARTS = ("first", "second")  # of a joined model: their folders in its own, and names, as NAME/first
 FOLDER = Path(__file__).parents[1] / "weights"  # where the folders of `BUNDLED` are
 
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import Kind, atomic_folder, file_digest, parse_json
 from rejoinder.models.bundled import fetch
+from rejoinder.models.quantization import check_header
 from rejoinder.models.transformer import Transformer, TransformerShape
 from rejoinder.settings import validate
 from rejoinder.text.pretrained import BERT, Pretrained, Special
@@ -154,6 +155,7 @@ def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
     if not path.is_file():
         raise InputError(f"{folder} has no {WEIGHTS}; save the model with transformers' save_pretrained to get one")
     try:
+        check_header(path)
         stored = load_file(path)
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); copy it again") from None

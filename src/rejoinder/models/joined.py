@@ -15,15 +15,23 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 
 from rejoinder.errors import InputError
+from rejoinder.models.bundled import PARTS as PARTS
 from rejoinder.models.encoder import Encoder
 from rejoinder.progress import Advance
-from rejoinder.ranker import ContextPart, ContextVectors, Conversation, FloatArray, cosine_scores, read_contexts
+from rejoinder.ranker import (
+    ContextPart,
+    ContextVectors,
+    Conversation,
+    FloatArray,
+    check_number,
+    cosine_scores,
+    read_contexts,
+)
 from rejoinder.settings import Share
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.views import Described
 
 KIND = "joined"
-PARTS = ("first", "second")  # the folders of the parts in that of the joined model
 CARD = """\
 # {first} and {second}
 
@@ -65,6 +73,9 @@ class JoinedEncoder(Described):
         for part in (first, second):
             if not isinstance(part, Encoder):
                 raise InputError(f"{part!r} cannot be joined; only models that read each message apart can")
+        for called, value in (("share", share), ("opening_share", opening_share)):
+            if value is not None:
+                check_number(called, value, "a share goes from 0 to 1", 0, 1)
         if opening_share is not None and not 0 < share < 1:
             raise InputError(
                 f"share {share:g} leaves responses one part; openings have another share only above 0 and below 1"

@@ -7,6 +7,7 @@ the two sums is r, which hidden layers of each side turn into h, of unit length.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -28,7 +29,7 @@ class NGramConfig:
 
     kind: Literal["ngram"] = "ngram"
     embedding_size: Count = 320  # size of the embeddings of unigrams, bigrams and positions
-    positions: Count = 128  # rows of each of the two position tables; place i has row i mod this
+    positions: Natural = 128  # Rows of each of the two position tables; place i has row i mod this. Table 2: 0, none.
     self_attention: bool = True  # Whether self-attention weighs the embeddings before they are summed. Table 2: false.
     head_size: Count = 64  # size of its queries and keys
     bigrams: bool = True  # Whether bigrams are read, not unigrams alone. Table 2: false.
@@ -126,7 +127,8 @@ class NGramDual(SharedTrunk):
         d, kinds = config.embedding_size, 2 if config.bigrams else 1
         self.embedding = nn.Embedding(rows, d, sparse=True)
         nn.init.normal_(self.embedding.weight, std=config.initial_embedding)
-        self.positions = nn.ModuleList(nn.Embedding(config.positions, d) for _ in range(kinds))
+        tables = kinds if config.positions else 0
+        self.positions = nn.ModuleList(nn.Embedding(config.positions, d) for _ in range(tables))
         for table in self.positions:
             nn.init.normal_(cast("nn.Embedding", table).weight, std=config.initial_embedding / 10)
         self.reductions = nn.ModuleList(
@@ -140,16 +142,21 @@ class NGramDual(SharedTrunk):
     def reduce(self, batch: TokenBatch) -> Tensor:
         """Return r of each text, (n, d), in the caller's order: the mean of its unigrams' and its bigrams' sums."""
         # Unigrams and bigrams stand in turn (see `text.ngrams`). All are looked up at once: one sparse gradient.
-        kinds = [every_other(batch, first) for first in range(len(self.positions))]
+        kinds = [every_other(batch, first) for first in range(len(self.reductions))]
         ids = torch.cat([kind.ids for kind in kinds])
         embedded = torch.split(self.embedding(ids), [kind.computed_tokens for kind in kinds])
-        parts = zip(embedded, kinds, self.positions, self.norms, self.reductions, strict=True)
-        sums = [
-            reduction(self.dropout(norm(x + position(kind.positions % self.config.positions))), kind)
-            for x, kind, position, norm, reduction in parts
-        ]
+        parts = zip(self._placed(embedded, kinds), kinds, self.norms, self.reductions, strict=True)
+        sums = [reduction(self.dropout(norm(x)), kind) for x, kind, norm, reduction in parts]
         r = sums[0] if len(sums) == 1 else (sums[0] + sums[1]) / 2
         return r if r.shape[0] == 1 else r[batch.restore]
+
+    def _placed(self, embedded: Sequence[Tensor], kinds: Sequence[TokenBatch]) -> Sequence[Tensor]:
+        """Add the positions, if the model has any."""
+        if not self.positions:
+            return embedded
+        rows = self.config.positions
+        parts = zip(embedded, kinds, self.positions, strict=True)
+        return [x + table(kind.positions % rows) for x, kind, table in parts]
 
     def set_active_blocks(self, count: int) -> None:
         """There are no blocks; this is what training asks of every model."""

@@ -7,8 +7,10 @@ file of weights, beside them.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import numpy as np
 
 from rejoinder.arrays import by_length, take
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import Kind, file_digest, is_altered, parse_json
+from rejoinder.files import Kind, file_digest, is_altered, is_plain, parse_json
 from rejoinder.models import bundled
 from rejoinder.models.dialogue import HistoryText
 from rejoinder.models.texts import Side, TextEncoder
@@ -35,6 +37,7 @@ ONNX_FOLDER = Kind(
     lambda manifest: manifest.get("kind", KIND) == KIND and manifest["files"] and manifest["model"],
     (MANIFEST, "*.onnx", "model.safetensors", "config.json", VOCABULARY, CARD),
 )
+LARGEST = 1 << 20  # size of a vector, or length of a text, that an export may name
 CHUNK_TOKENS = 1024  # tokens computed at once: texts of about one length, so that little of it is padding
 
 
@@ -57,10 +60,29 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path} has format {written}, and this version reads {FORMAT}: export the model again")
     if is_altered(manifest):
         raise InputError(f"{path} was altered after it was written; copy the folder again")
-    for name, digest in manifest["files"].items():
+    try:
+        _check(manifest)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error}); copy the folder again") from None
+    for name, digest in dict(manifest["files"]).items():
         if not (folder / name).is_file() or file_digest(folder / name) != digest:
             raise InputError(f"{folder / name} is missing, or not what was written; copy the folder again")
     return dict(manifest)
+
+
+def _check(manifest: Mapping[str, Any]) -> None:
+    """Raise an error of Python's for what no export writes."""
+    for name in ("size", "reduction_size", "max_length"):
+        if type(manifest[name]) is not int or not 1 <= manifest[name] <= LARGEST:
+            raise ValueError(f"{name} is {manifest[name]!r}")
+    if not -1 <= manifest.get("subject_threshold", 0.0) <= 1:
+        raise ValueError("subject_threshold is no cosine")
+    if not isinstance(manifest["model"], str) or not all(map(is_plain, dict(manifest["files"]))):
+        raise ValueError("model is no fingerprint, or files are in another folder")
+    if (history := manifest["history"]) is not None:
+        for name, value in asdict(HistoryText()).items():
+            if type(asdict(HistoryText(**history))[name]) not in (type(value), int):
+                raise ValueError(f"history.{name} is {history[name]!r}")
 
 
 def open_program(path: Path, threads: int | None = None) -> Callable[..., list[Any]]:
@@ -74,8 +96,26 @@ def open_program(path: Path, threads: int | None = None) -> Callable[..., list[A
     options.intra_op_num_threads = threads or (int(given) if given.isdigit() else 0)
     # The threads of one file's session would otherwise keep a core busy while another one's compute.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda **given: session.run(None, given)
+    with _known(path):
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def run(**given: Any) -> list[Any]:
+        with _known(path):
+            return list(session.run(None, given))
+
+    return run
+
+
+@contextlib.contextmanager
+def _known(path: Path) -> Iterator[None]:
+    """Turn what onnxruntime says of a file that it cannot compute into an InputError; its classes have no base."""
+    try:
+        yield
+    except Exception as error:
+        if "onnxruntime" not in type(error).__module__ and not isinstance(error, ValueError):
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise InputError(f"{path} cannot be computed ({reason}); copy the folder again") from error
 
 
 class OnnxEncoder(TextEncoder):
@@ -127,14 +167,24 @@ class OnnxEncoder(TextEncoder):
             mask = np.arange(max(1, counts.max())) < counts[:, None]  # (n, L), True where a token is
             padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
             padded[mask] = chosen
-            [found] = self._programs[TRUNK](ids=padded, mask=mask)
+            found = self._run(TRUNK, len(rows), self.manifest["reduction_size"], ids=padded, mask=mask)
             if side != "reduction":
-                [found] = self._programs[f"{side}.onnx"](reduction=found)
+                found = self._run(f"{side}.onnx", len(rows), size, reduction=found)
             vectors[rows] = found
             if advance is not None:
                 advance(len(rows))
         return vectors
 
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
-        [combined] = self._programs[COMBINED](context=x, history=z)
-        return combined
+        return self._run(COMBINED, len(x), self.size, context=x, history=z)
+
+    def _run(self, name: str, rows: int, size: int, **given: Any) -> FloatArray:
+        """Compute a file; one that is not there, or gives something else, is an InputError."""
+        path = self.folder / name
+        if name not in self._programs:
+            raise InputError(f"{path} is not in {MANIFEST}; export the model again")
+        found = self._programs[name](**given)
+        if len(found) != 1 or np.shape(found[0]) != (rows, size):
+            shapes = ", ".join(str(np.shape(each)) for each in found)
+            raise InputError(f"{path} gives {shapes} where {(rows, size)} is needed; copy the folder again")
+        return np.asarray(found[0], dtype=np.float32)

@@ -10,8 +10,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, astuple, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ import torch
 from safetensors.torch import save_file
 
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, is_ours, parse_json, signed
+from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, is_ours, is_plain, parse_json, signed
 from rejoinder.models import bundled, joined, onnx, quantization
 from rejoinder.models.families import Model, build_module, family, parse_config
 from rejoinder.models.inference import choose_precision, pack_linears
@@ -200,7 +199,9 @@ def load_module(folder: Path, encode_in: torch.dtype | None = None) -> tuple[Any
     config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
     scheme = read_scheme(config) if is_quantized(config) else None
-    with quantization.skeleton() if scheme is not None and encode_in is not None else nullcontext():
+    module = _skeleton(folder, config, tokenizer.rows)
+    quantization.check_fit(module, folder / WEIGHTS, scheme)
+    if scheme is None or encode_in is None:
         module = build_module(config["model"], tokenizer.rows)
     if scheme is not None and encode_in is not None:
         quantization.fill_skeleton(module, folder / WEIGHTS, scheme, encode_in)
@@ -208,6 +209,35 @@ def load_module(folder: Path, encode_in: torch.dtype | None = None) -> tuple[Any
         quantization.fill(module, folder / WEIGHTS, scheme)
     module.set_active_blocks(config["active_blocks"])
     return module, tokenizer, config
+
+
+def _skeleton(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
+    """Return the network of a configuration without numbers; one that no file of weights could fill is an InputError.
+
+    Layers take time and memory even so, and each has a tensor of its own.
+    """
+    tensors = len(quantization.parameter_shapes(folder / WEIGHTS))
+    wrong = f"{folder / CONFIG} does not fit {WEIGHTS}"
+    for name, depth in _depths(config["model"]):
+        if depth > tensors:
+            too_few = f"whose {tensors:,} tensors are not of {name} = {depth:,}"
+            raise InputError(f"{wrong}, {too_few}; copy the model folder again")
+    try:
+        with quantization.skeleton():
+            module = build_module(config["model"], rows)
+            module.set_active_blocks(config["active_blocks"])
+    except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{wrong}: {reason}; copy the model folder again") from None
+    return module
+
+
+def _depths(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _depths(value)
+        elif isinstance(value, int) and name.endswith(("blocks", "layers")):
+            yield name, value
 
 
 def load_tokenizer(folder: Path, config: Mapping[str, Any]) -> Any:
@@ -303,14 +333,26 @@ def _read_config(folder: Path) -> dict[str, Any]:
         parse_config(config["model"])
     except (InputError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the model folder again") from None
+    least = 0 if config["model"].get("kind") == joined.KIND else 1
+    if not wrong:
+        wrong += [key for key in ("max_length", "active_blocks") if not 0 <= config[key] < 2**31]
+        wrong += ["max_length"] if config["max_length"] < least else []
+        wrong += ["files"] if not _are_files(config["files"], least) else []
     if wrong:
-        raise InputError(f"{path}: {wrong[0]} has the wrong type; copy the model folder again")
+        value = str(config.get(wrong[0]))[:60]
+        raise InputError(f"{path}: {wrong[0]} is {value}, which is not allowed; copy the model folder again")
     if config["format"] != FORMAT:
         raise InputError(f"{path} has format {config['format']}; this version reads format {FORMAT}: update rejoinder")
     # Folders of earlier versions have neither a kind nor a digest.
     if config.keys() & {"kind", DIGEST} and (config.get("kind") != KIND or is_altered(config)):
         raise InputError(f"{path} was altered after it was saved; copy the model folder again")
     return config
+
+
+def _are_files(digests: Mapping[str, Any], whole: int) -> bool:
+    """Return whether digests are of files in the folder, and of those that a `whole` model needs."""
+    named = all(is_plain(part) for name in digests for part in name.split("/"))
+    return named and (not whole or {WEIGHTS, VOCABULARY} <= digests.keys())
 
 
 def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
@@ -358,8 +400,8 @@ def sizes(folder: Path) -> Sizes:
         return Sizes(
             *(sum(parts) for parts in zip(*(astuple(sizes(folder / part)) for part in joined.PARTS), strict=True))
         )
-    with quantization.skeleton():  # which parameters are tables does not depend on their rows
-        tables = quantization.table_names(build_module(_read_config(folder)["model"], rows=2))
+    # Which parameters are tables does not depend on their rows.
+    tables = quantization.table_names(_skeleton(folder, _read_config(folder), rows=2))
     numbers = {name: math.prod(shape) for name, shape in quantization.parameter_shapes(folder / WEIGHTS).items()}
     embedding = sum(numbers[name] for name in tables)
     network = sum(numbers.values()) - embedding

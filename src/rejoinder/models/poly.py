@@ -77,25 +77,26 @@ class BiEncoder(OfTransformers):
         self.response = Transformer(config, rows)
         self.response.load_state_dict(self.context.state_dict())
 
-    def reduce(self, x: Tensor, batch: TokenBatch) -> Tensor:
-        """Return one vector of each text: (T, d) -> (n, d)."""
+    def reduce(self, transformer: Transformer, batch: TokenBatch) -> Tensor:
+        """Return one vector of each text: (n, d)."""
         config = self.config
         if config.reduction == "first":
-            return reductions.first(x, batch)
+            return transformer.first(batch)
+        x = transformer(batch)
         if config.reduction == "mean":
             return reductions.mean(x, batch, with_first=config.mean_with_first)
         return reductions.mean_of_first_m(x, batch, config.reduced_tokens)
 
-    def reduce_context(self, x: Tensor, batch: TokenBatch) -> Tensor:
-        """Return what a context becomes: (T, d) -> (n, d), or (n, m, d) of a poly-encoder."""
-        return self.reduce(x, batch)
+    def reduce_context(self, batch: TokenBatch) -> Tensor:
+        """Return what a context becomes: (n, d), or (n, m, d) of a poly-encoder."""
+        return self.reduce(self.context, batch)
 
     def encode(self, batch: TokenBatch, side: str) -> Tensor:
         """Return the vectors of the texts of a batch as "context" or "response", float32."""
         if side == "response":
-            vectors = self.reduce(self.response(batch), batch).float()
+            vectors = self.reduce(self.response, batch).float()
         else:
-            vectors = self.reduce_context(self.context(batch), batch).float()
+            vectors = self.reduce_context(batch).float()
         cosine = getattr(self.config, "similarity", "dot") == "cosine"
         return F.normalize(vectors, dim=-1) if cosine else vectors
 
@@ -126,8 +127,9 @@ class PolyEncoder(BiEncoder):
         learnt = config.codes == "learnt"
         self.codes = reductions.Codes(config.m, config.hidden_size, config.code_range) if learnt else None
 
-    def reduce_context(self, x: Tensor, batch: TokenBatch) -> Tensor:
-        """(T, d) -> (n, m, d), zero rows where a context has fewer vectors."""
+    def reduce_context(self, batch: TokenBatch) -> Tensor:
+        """Return m vectors of each context: (n, m, d), zero rows where it has fewer."""
+        x = self.context(batch)
         if self.codes is not None:
             return self.codes(x, batch)
         take = {"first": reductions.first_m, "last": reductions.last_m, "last-and-first": reductions.last_m_and_first}
@@ -218,10 +220,10 @@ class CrossEncoder(OfTransformers):
 
     def score(self, batch: TokenBatch) -> Tensor:
         """Return the scores of joined texts, float32 (n,)."""
+        if self.match is None:
+            return self.head(self.transformer.first(batch))[:, 0].float()
         x = self.transformer(batch)
         scores = self.head(reductions.first(x, batch))[:, 0].float()
-        if self.match is None:
-            return scores
         before, behind = reductions.segment_means(x, batch)
         return scores + self.match.float() * F.cosine_similarity(before.float(), behind.float())
 

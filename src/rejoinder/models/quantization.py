@@ -26,6 +26,8 @@ Half: TypeAlias = Literal["bfloat16", "float16"]
 """A 16-bit float: 8 bits of precision and the range of float32, or 11 bits and numbers up to 65,504."""
 
 HALVES: Mapping[Half, torch.dtype] = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+HEADER_BYTES = 4 << 20  # of a file of weights: names, types and shapes of some 40,000 tensors
+_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "U8": "uint8", "I8": "int8"}
 STEPS = 255  # steps from the lowest of 256 levels to the highest
 
 SCALE, OFFSET = ".scale", ".offset"
@@ -309,11 +311,11 @@ def _values(stored: Mapping[str, Tensor], name: str) -> Tensor:
     return stored[name] if scale is None else stored[name].float() * scale[:, None]
 
 
-def _read(module: nn.Module, weights: Path, scheme: Scheme | None) -> dict[str, Tensor]:
-    try:
-        stored = load_file(weights)
-    except SafetensorError as error:
-        raise InputError(f"{weights} is damaged ({error}); copy the model folder again") from error
+def check_fit(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
+    """Raise InputError unless a folder's file has the parameters of a network, which may be a `skeleton`.
+
+    Only the file's header is read: a network that the file does not fill takes no memory.
+    """
     tables, rows = set(table_names(module)) if scheme is not None else set(), row_names(module, scheme)
     half = torch.float32 if scheme is None else HALVES[scheme.half]
     expected: dict[str, str] = {}
@@ -324,12 +326,42 @@ def _read(module: nn.Module, weights: Path, scheme: Scheme | None) -> dict[str, 
             expected |= {name + end: _kind(torch.float32, ()) for end in (SCALE, OFFSET)}
         elif name in rows:
             expected[name + SCALE] = _kind(torch.float32, parameter.shape[:1])
-    given = {name: _kind(value.dtype, value.shape) for name, value in stored.items()}
+    given = stored_kinds(weights)
     for name in sorted(given.keys() | expected.keys()):
         if given.get(name) != expected.get(name):
             wrong = f"{name} is {given.get(name, 'missing')}, not {expected.get(name, 'to be there')}"
             raise InputError(f"{weights} does not fit its configuration: {wrong}; copy the model folder again")
-    return stored
+
+
+def stored_kinds(weights: Path) -> dict[str, str]:
+    """Return type and shape of each tensor of a file. Reads no weights."""
+    with _opened(weights) as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        return {name: f"{_TYPES.get(each.get_dtype(), each.get_dtype())} {tuple(each.get_shape())}"
+                for name, each in slices.items()}  # fmt: skip
+
+
+def check_header(weights: Path) -> None:
+    """Refuse a file of weights that names far more tensors than a model has: each takes memory, even an empty one."""
+    with weights.open("rb") as file:
+        header = int.from_bytes(file.read(8), "little")
+    if header > HEADER_BYTES:
+        raise InputError(f"{weights} has a header of {header:,} bytes; a model's has {HEADER_BYTES:,} at most")
+
+
+@contextmanager
+def _opened(weights: Path) -> Iterator[Any]:
+    check_header(weights)
+    try:
+        with safe_open(weights, framework="pt") as file:
+            yield file
+    except SafetensorError as error:
+        raise InputError(f"{weights} is damaged ({error}); copy the model folder again") from error
+
+
+def _read(module: nn.Module, weights: Path, scheme: Scheme | None) -> dict[str, Tensor]:
+    check_fit(module, weights, scheme)
+    return load_file(weights)
 
 
 def _kind(dtype: torch.dtype, shape: Sequence[int]) -> str:
@@ -338,12 +370,9 @@ def _kind(dtype: torch.dtype, shape: Sequence[int]) -> str:
 
 def parameter_shapes(weights: Path) -> dict[str, list[int]]:
     """Return the shapes of a file's parameters by name. Reads no weights."""
-    try:
-        with safe_open(weights, framework="pt") as file:
-            names = [name for name in file.keys() if not name.endswith((SCALE, OFFSET))]  # noqa: SIM118
-            return {name: file.get_slice(name).get_shape() for name in names}
-    except SafetensorError as error:
-        raise InputError(f"{weights} is damaged ({error}); copy the model folder again") from error
+    with _opened(weights) as file:
+        names = [name for name in file.keys() if not name.endswith((SCALE, OFFSET))]  # noqa: SIM118
+        return {name: file.get_slice(name).get_shape() for name in names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,24 +83,26 @@ class Attention(nn.Module):
         self.weights_dropout = nn.Dropout(shape.dropout)  # its share is handed to the attention's own dropout
         self.dropout = Dropout(shape.dropout)
 
-    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
-        """x (T, d) -> (T, d)."""
-        parts = [self._attend(part, segment) for part, segment in batch.parts(self.qkv(x))]
+    def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
+        """x (T, d) -> (T, d), or what each text's `first` token attends to, (n, d) in the batch's packed order."""
+        parts = [self._attend(part, segment, first) for part, segment in batch.parts(self.qkv(x))]
         return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
-    def _attend(self, part: Tensor, segment: Segment) -> Tensor:
+    def _attend(self, part: Tensor, segment: Segment, first: bool) -> Tensor:
         n, length = segment.count, segment.length
         q, k, v = part.view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
+        q = q[:, :, :1] if first else q
         mask = None if segment.real is None else segment.real[:, None, None, :]
         share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
         if part.requires_grad and part.dtype == torch.bfloat16 and part.device.type == "cpu":
             # There PyTorch's fused attention takes up to six times as long, forward and back (docs/pretraining-log.md).
+            # Without gradients oneDNN's programs, one for each shape, take longer to compile than they save.
             scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
             scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
             attended = F.dropout(torch.softmax(scores, dim=-1, dtype=part.dtype), share) @ v
         else:
             attended = F.scaled_dot_product_attention(q, k, v, mask, share)
-        return attended.transpose(1, 2).reshape(n * length, -1)
+        return attended.transpose(1, 2).reshape(n * q.shape[2], -1)
 
 
 class Block(nn.Module):
@@ -116,9 +118,12 @@ class Block(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(d, epsilon)
         self.dropout = Dropout(shape.dropout)
 
-    def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
-        """x (T, d) -> (T, d)."""
-        x = self.attention_norm(x + self.attention(x, batch))
+    def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
+        """x (T, d) -> (T, d), or each text's `first` token alone, (n, d) in the caller's order."""
+        attended = self.attention(x, batch, first)
+        if first:
+            x, attended = x[batch.places()[0]], attended[batch.restore]
+        x = self.attention_norm(x + attended)
         return self.feed_forward_norm(x + self.dropout(self.contract(self.expand(x))))
 
 
@@ -139,6 +144,16 @@ class Transformer(nn.Module):
         for block in self.blocks[: self.active_blocks]:
             x = block(x, batch)
         return x * self.output_scale
+
+    def first(self, batch: TokenBatch) -> Tensor:
+        """Return the vector of each text's first token, (n, d): the last block computes no other token."""
+        x = self.embeddings(batch)
+        blocks = self.blocks[: self.active_blocks]
+        if not blocks:
+            return x[batch.places()[0]] * self.output_scale
+        for block in blocks[:-1]:
+            x = block(x, batch)
+        return blocks[-1](x, batch, first=True) * self.output_scale
 
     def set_active_blocks(self, count: int) -> None:
         """Compute only the first `count` blocks; the others cost nothing and get no gradient."""

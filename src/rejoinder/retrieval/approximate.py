@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ import numpy as np
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Track, no_track
-from rejoinder.ranker import Conversation, FloatArray
+from rejoinder.ranker import Conversation, FloatArray, check_number
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import ApproximateRecord, Method
 from rejoinder.retrieval.nomination import (
@@ -60,8 +61,7 @@ def approximate(
         InputError: the recall is not above 0 and at most 1, there are fewer than two replies or contexts, a context has
             too many vectors for a scan, or FAISS is missing.
     """
-    if not 0 < recall <= 1:
-        raise InputError(f"recall is {recall}; it goes from above 0 to 1")
+    check_number("recall", recall, "it goes from above 0 to 1", math.ulp(0), 1)
     library()
     if contexts is None:
         step = len(index) // MEASURED_ON + 1

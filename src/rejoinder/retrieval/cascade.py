@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.ranker import Context, Conversation, FloatArray, Ranker
+from rejoinder.ranker import Context, Conversation, FloatArray, Ranker, check_count, check_minimum, is_whole
 from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.searching import Searcher, Where
 
@@ -18,8 +18,7 @@ class Cascade:
     """Ranks the `top` best replies of a search again with a slow ranker; no others come out."""
 
     def __init__(self, first: Searcher | Cascade, ranker: Ranker, top: int = 50) -> None:
-        if top < 1:
-            raise InputError(f"top is {top}; rank at least one reply again")
+        check_count("top", top)
         self.first, self.ranker, self.top = first, ranker, top
 
     def __len__(self) -> int:
@@ -41,7 +40,8 @@ class Cascade:
 
         Equal scores stay in the order of the first search.
         """
-        if not 1 <= k <= self.top:
+        check_minimum(minimum_score)
+        if not (is_whole(k) and 1 <= k <= self.top):
             raise InputError(f"k is {k}; {self.top} replies are ranked again (top), so 1 to {self.top} is allowed")
         options: dict[str, Any] = {"no_repeat": no_repeat, "distinct": distinct, "where": where, "hybrid": hybrid}
         found = self.first.search(contexts, self.top, history=history, **options)
@@ -68,8 +68,8 @@ def score_lists(ranker: Ranker, contexts: Sequence[Context], lists: Sequence[Seq
     scores = [np.zeros(0, dtype=np.float32)] * len(lists)
     for size in {len(texts) for texts in lists if texts}:  # a ranker takes lists of one length
         rows = [row for row, texts in enumerate(lists) if len(texts) == size]
-        own = ranker.score([contexts[row] for row in rows], [lists[row] for row in rows])
-        if own.shape != (len(rows), size) or not np.isfinite(own).all():
+        own = np.asarray(ranker.score([contexts[row] for row in rows], [lists[row] for row in rows]))
+        if own.shape != (len(rows), size) or own.dtype.kind not in "fiu" or not np.isfinite(own).all():
             raise InputError("the model gives no score for some replies; its training may have diverged")
         for row, values in zip(rows, own, strict=True):
             scores[row] = values

@@ -16,6 +16,15 @@ T = TypeVar("T")
 NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
 
 
+class Newest(list[Any]):
+    """The newest messages of a long conversation, and the keys of what was said before them (`text_key`).
+
+    Whoever keeps a conversation as it grows can so search with what models read of it, without reading it all again.
+    """
+
+    earlier: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """An answer of an index."""
@@ -67,7 +76,9 @@ def said_before(conversation: Conversation) -> frozenset[str]:
         messages = [(str(place % 2), text) for place, (_, text) in enumerate(messages)]
     answered = any(role != messages[-1][0] for role, _ in messages)
     keys = (text_key(text) for _, text in messages)
-    return frozenset(key for key in keys if answered or " " in key)  # "Hello!" may be answered with "Hello!", once
+    earlier = conversation.earlier if isinstance(conversation, Newest) else frozenset[str]()
+    # "Hello!" may be answered with "Hello!", once.
+    return earlier.union(key for key in keys if answered or " " in key)
 
 
 def without_copies(

@@ -20,7 +20,7 @@ from rejoinder.corpora.example import Example, text_key
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, is_altered, parse_json, signed
 from rejoinder.progress import Advance, silent
-from rejoinder.ranker import Conversation
+from rejoinder.ranker import Conversation, check_count, check_minimum, check_number
 from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import CALIBRATION
 from rejoinder.retrieval.searching import Searcher
@@ -91,6 +91,7 @@ class Confident:
         Raises:
             InputError: the index was changed after its calibration; see also `Index.search`.
         """
+        check_count("k", k)
         _check(self.calibration, self.index)
         found = _search(self.index, contexts, self.calibration.history, max(k, 2), no_repeat=no_repeat)
         return self.judge(found, minimum_confidence, k, minimum_score)
@@ -99,8 +100,8 @@ class Confident:
         self, found: Sequence[list[Reply]], minimum_confidence: float, k: int = 5, minimum_score: float | None = None
     ) -> list[Answer]:
         """Answer as `answer` does out of distinct replies, at least two where there are, that were found already."""
-        if not 0 <= minimum_confidence <= 1:
-            raise InputError(f"minimum_confidence is {minimum_confidence}; a probability goes from 0 to 1")
+        check_number("minimum_confidence", minimum_confidence, "a probability goes from 0 to 1", 0, 1)
+        check_minimum(minimum_score)
         minimum = -np.inf if minimum_score is None else minimum_score
         return [
             Answer([each for each in best[:k] if each.score >= minimum and p >= minimum_confidence], p)
@@ -124,6 +125,9 @@ def calibrate(
     Raises:
         InputError: too few right or wrong best replies to fit; scikit-learn is missing.
     """
+    check_count("seed", seed, 0)
+    if history is not None:
+        check_count("history", history, 0)
     try:
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict

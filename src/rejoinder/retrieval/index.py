@@ -1,7 +1,7 @@
 """The index: a folder of encoded replies.
 
     manifest.json                the model, the files with their digests, the positions that are gone
-    segment-000000000000/        what was written at once; `add` writes another one
+    segment-000000000000/        what was written at once; `add` writes another one, and small ones together
         replies.jsonl            texts and payloads
         offsets.i64              where each reply begins
         vectors.f32              float32 vectors
@@ -36,6 +36,7 @@ from rejoinder.retrieval.manifest import (
     ApproximateRecord,
     Manifest,
     Positions,
+    are_in,
     model_record,
     read_manifest,
     read_runs,
@@ -170,6 +171,7 @@ class Index(Searcher):
 
     def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
         """Yield positions, from `first` on, and their replies."""
+        check_count("first", first, 0)
         for segment, rows in zip(self._segments, self._rows, strict=True):
             for row in range(segment.record.count):
                 if segment.position(row) >= first and (rows.deleted is None or not rows.deleted[row]):
@@ -177,7 +179,9 @@ class Index(Searcher):
 
     def vectors(self, positions: Iterable[int]) -> FloatArray:
         """Return the vectors of the replies at some positions, float32 (n, d)."""
-        rows = [self._row(position) for position in positions]
+        known = self._known(positions)
+        self._refuse_gone(np.array(known, dtype=np.int64))
+        rows = [self._row(position) for position in known]
         return np.stack(rows) if rows else np.zeros((0, self.manifest.size), np.float32)
 
     def facts(self) -> Mapping[str, object]:
@@ -198,11 +202,14 @@ class Index(Searcher):
         encoder = self._model()
         with self._change():
             first = self.manifest.end
-            manifest = extend(self.manifest, self.folder, encoder, replies, batch, progress, engine)
-            manifest.write(self.folder)
-            new = range(len(self._segments), len(manifest.segments))
-            opened = [Segment(self.folder, manifest, i, verify=False) for i in new]
-            self._set(manifest, [*self._segments, *opened])
+            old = self._segments
+            manifest = extend(self.manifest, self.folder, encoder, replies, batch, progress, engine, old)
+            if manifest != self.manifest:
+                *kept, new = range(len(manifest.segments))
+                segments = [*old[: len(kept)], Segment(self.folder, manifest, new, verify=False)]
+                manifest.write(self.folder)
+                self._set(manifest, segments)
+                sweep(self.folder, manifest)
             return range(first, manifest.end)
 
     def delete(self, positions: Iterable[int]) -> int:
@@ -211,18 +218,9 @@ class Index(Searcher):
         Raises:
             InputError: there is no reply at one of them, or the index was changed by somebody else since it was opened.
         """
-        if not isinstance(positions, Iterable):
-            raise InputError(f"give a list of positions; given: {positions!r}")
-        given = list(positions)
-        for position in given:
-            check_count("a position", position, 0)
-        chosen = np.unique(np.array(given, dtype=np.int64))
         with self._change():
-            if len(strange := chosen[(chosen < 0) | (chosen >= self.manifest.end)]):
-                last = self.manifest.end - 1
-                raise InputError(f"{self.folder} has no reply {strange[0]}; its positions go from 0 to {last}")
-            if len(gone := np.intersect1d(chosen, self.manifest.gone())):
-                raise InputError(f"reply {gone[0]} of {self.folder} was deleted before")
+            chosen = np.unique(np.array(self._known(positions), dtype=np.int64))
+            self._refuse_gone(chosen)
             manifest = self.manifest.without(chosen)
             manifest.write(self.folder)
             self._set(manifest, self._segments)
@@ -238,7 +236,7 @@ class Index(Searcher):
             old = self.manifest
             if len(old.segments) > 1 or old.deleted:
                 empty = Manifest(old.model, size=old.size)
-                new = rewrite(empty, self.folder, self._segments, old.gone(), None, batch, progress)
+                new = rewrite(empty, self.folder, self._segments, old, None, batch, progress)
                 new = replace(new, same_as=old.fingerprint)
                 new.write(self.folder)
                 self._set(new, [Segment(self.folder, new, 0, verify=False)])
@@ -262,8 +260,8 @@ class Index(Searcher):
         if Path(folder).exists() and Path(folder).samefile(self.folder):
             raise InputError(f"{folder} is the index itself; write beside it, and let that take its place")
         with _written(encoder, folder, overwrite=overwrite) as (manifest, part):
-            gone = self.manifest.gone()
-            rewrite(manifest, part, self._segments, gone, encoder, batch, progress, engine).write(part)
+            old = self.manifest
+            rewrite(manifest, part, self._segments, old, encoder, batch, progress, engine).write(part)
         return type(self).open(folder, encoder, verify=False)
 
     def replace_file(self, make: Callable[[Sequence[Rows]], ApproximateRecord | None]) -> ApproximateRecord | None:
@@ -319,6 +317,22 @@ class Index(Searcher):
             lines = (pair for segment, gone in parts for pair in zip(segment.lines(), gone, strict=True))
             self._word_index = WordIndex(None if gone else line.text for line, gone in lines)
         return self._word_index
+
+    def _known(self, positions: Iterable[int]) -> list[int]:
+        """Return positions as a list; one that no reply ever had is an InputError."""
+        if not isinstance(positions, Iterable):
+            raise InputError(f"give a list of positions; given: {positions!r}")
+        known = list(positions)
+        for position in known:
+            check_count("a position", position, 0)
+            if position >= self.manifest.end:
+                last = self.manifest.end - 1
+                raise InputError(f"{self.folder} has no reply {position}; its positions go from 0 to {last}")
+        return known
+
+    def _refuse_gone(self, positions: Positions) -> None:
+        if len(gone := positions[are_in(positions, self.manifest.gone)]):
+            raise InputError(f"reply {gone[0]} of {self.folder} was deleted before")
 
     def _row(self, position: int) -> FloatArray:
         """Return the vector of the reply at a position."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -15,7 +17,8 @@ import numpy.typing as npt
 
 from rejoinder.arrays import ranges
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, parse_json
+from rejoinder.files import atomic_file, is_plain, parse_json
+from rejoinder.models import bundled
 
 Method: TypeAlias = Literal["hnsw", "ivf", "scan"]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -25,6 +28,7 @@ MANIFEST = "manifest.json"
 FORMATS = (1, 2, 3)  # 2 where `Index.compact` has been at work, 3 where the replies are in a database
 _LATER = ("holes", "same_as", "approximate", "store")  # fields that earlier versions do not know
 KIND = "rejoinder index"
+MOST_DELETED = 1 << 24  # positions in Milvus whose rows are still to go
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,22 @@ class ModelRecord:
             if place.is_dir():
                 return str(place)
         if self.name and not self.path:
-            return self.name
+            if _is_local(self.name):
+                return self.name
+            known = f"its model {self.name!r} is no folder and none that is installed"
+            raise InputError(f"{index}: {known}; name it with --model, if it may be fetched from elsewhere, too")
         known = f"its model was {self.path}, which is gone" if self.path else "it does not say where its model is"
         raise InputError(f"{index}: {known}; name its folder with --model FOLDER")
+
+
+def _is_local(name: str) -> bool:
+    """Return whether a model is on this machine: whoever made an index does not decide what is fetched."""
+    from rejoinder.baselines.encoders import NAMED
+
+    owner, _, part = name.partition("/")
+    named = bundled.is_name(name) or (part in bundled.PARTS and bundled.is_name(owner))
+    folder = name.removeprefix("st:")
+    return named or name in NAMED or (folder != "" and Path(folder).is_dir())
 
 
 def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
@@ -75,7 +92,12 @@ class SegmentRecord:
     @property
     def end(self) -> int:
         """The first position after its range."""
-        return self.first + self.count + len(read_runs(self.holes))
+        return self.first + self.count + int(runs_of(self.holes)[1].sum())
+
+    @property
+    def bytes(self) -> int:
+        """The size of its files."""
+        return sum(size for size, _ in self.files.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +150,10 @@ class Manifest:
         content = self._content() | {"model": self.model.fingerprint}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def gone(self) -> Positions:
-        """Return the positions that have no reply any more, ascending."""
-        return np.union1d(read_runs(self.deleted), read_runs(",".join(r.holes for r in self.segments if r.holes)))
+    @property
+    def gone(self) -> str:
+        """The positions that have no reply any more, as runs."""
+        return join_runs([self.deleted, *(record.holes for record in self.segments)])
 
     def without(self, positions: Positions) -> Manifest:
         """Return the manifest after more positions are gone."""
@@ -153,12 +176,41 @@ class Manifest:
             part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def read_runs(text: str) -> Positions:
-    """Return the positions of runs, as "3,7-19"."""
+def runs_of(text: str) -> tuple[Positions, Positions]:
+    """Return the starts and the counts of runs, as "3,7-19"; they are ascending and apart, or it is a ValueError."""
     runs = [run.partition("-") for run in text.split(",")] if text else []
     starts = np.array([int(start) for start, _, _ in runs], dtype=np.int64)
-    counts = np.array([int(last or start) for start, _, last in runs], dtype=np.int64) - starts + 1
-    return ranges(starts, counts)
+    lasts = np.array([int(last or start) for start, _, last in runs], dtype=np.int64)
+    apart = (lasts >= starts).all() and (starts[1:] > lasts[:-1]).all()
+    if not apart or (starts < 0).any() or (lasts > 2**62).any():
+        raise ValueError(f"{text[:40]!r} are no runs of ascending positions")
+    return starts, lasts - starts + 1
+
+
+def read_runs(text: str) -> Positions:
+    """Return the positions of runs. They take memory: whoever made the text may not be trusted."""
+    return ranges(*runs_of(text))
+
+
+def join_runs(texts: Iterable[str]) -> str:
+    """Return as runs what is in any of several runs, none of which share a position."""
+    parts = [runs_of(text) for text in ("", *texts)]
+    starts = np.concatenate([starts for starts, _ in parts])
+    counts = np.concatenate([counts for _, counts in parts])
+    order = np.argsort(starts)
+    starts, ends = starts[order], (starts + counts)[order]
+    first = np.concatenate([[True], starts[1:] != ends[:-1]])[: len(starts)]
+    lasts = ends[np.roll(first, -1)] - 1
+    pairs = zip(starts[first].tolist(), lasts.tolist(), strict=True)
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in pairs)
+
+
+def are_in(positions: Positions, text: str) -> npt.NDArray[np.bool_]:
+    """Return which positions are in runs."""
+    starts, counts = runs_of(text)
+    before = np.searchsorted(starts, positions, side="right")
+    ends = np.concatenate([[0], starts + counts])
+    return positions < ends[before]
 
 
 def write_runs(positions: Positions) -> str:
@@ -186,10 +238,31 @@ def read_manifest(folder: str | Path) -> Manifest:
             known = ", ".join(map(str, FORMATS))
             raise InputError(f"{path} has format {content['format']}; this version reads {known}: update rejoinder")
         manifest = msgspec.convert(content, Manifest)
-        manifest.gone()
+        _check(manifest)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(f"{path} is damaged ({reason}); build the index again or copy it again") from None
     if content.get("fingerprint") != manifest.fingerprint:
         raise InputError(f"{path} was altered by hand or damaged; build the index again or copy it again")
     return manifest
+
+
+def _check(manifest: Manifest) -> None:
+    """Raise ValueError for what no index has: names that lead out of its folder, positions that it cannot have."""
+    end = count = 0
+    for record in manifest.segments:
+        starts, counts = runs_of(record.holes)
+        if not all(map(is_plain, (record.name, *record.files))):
+            raise ValueError(f"{record.name!r} is no name of a segment")
+        if record.first != end or not 0 <= record.longest < math.inf:
+            raise ValueError(f"{record.name} does not go on where the one before it ends")
+        end, count = record.end, count + record.count
+        if len(starts) and (starts[0] < record.first or starts[-1] + counts[-1] > end):
+            raise ValueError(f"{record.name} has holes beyond its end")
+    starts, counts = runs_of(manifest.deleted)
+    if manifest.store:
+        end, count = manifest.store.end, min(manifest.store.end, MOST_DELETED)
+    if len(starts) and (starts[-1] + counts[-1] > end or counts.sum() > count):
+        raise ValueError(f"{counts.sum():,} of {count:,} replies are deleted")
+    if (built := manifest.approximate) and not (is_plain(built.file) and built.count <= count):
+        raise ValueError(f"{built.file!r} is no file of its search")

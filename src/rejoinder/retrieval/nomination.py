@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import file_digest
+from rejoinder.files import file_digest, is_within
 from rejoinder.ranker import FloatArray
 from rejoinder.retrieval.manifest import ApproximateRecord, Method
 from rejoinder.retrieval.search import Found, Rows, rescore, search
@@ -84,7 +84,7 @@ class Nominator:
     def check(self, *, content: bool) -> Path:
         """Return the file's path, or raise InputError if it is not the one that was made."""
         path = self.folder / self.record.file
-        if not path.is_file() or path.stat().st_size != self.record.size:
+        if not is_within(path, self.folder) or not path.is_file() or path.stat().st_size != self.record.size:
             raise InputError(self._damaged)
         if content and file_digest(path) != self.record.digest:
             raise InputError(self._damaged)

@@ -27,7 +27,7 @@ def read(
                 raise InputError(f"the replies of {folder} are in Milvus; rejoinder.retrieval.stores.Store opens it")
             if encoder is not None:
                 check_model(folder, manifest.model, encoder)
-            total = sum(size for record in manifest.segments for size, _ in record.files.values())
+            total = sum(record.bytes for record in manifest.segments)
             check = total <= SMALL if verify is None else verify
             segments: list[Segment] = []
             for place, record in enumerate(manifest.segments):

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.ranker import FloatArray, attended
+from rejoinder.retrieval.products import greatest_products, products, scores_of
 
 Array: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -63,10 +64,11 @@ def all_scores(vectors: Array, contexts: Sequence[FloatArray]) -> FloatArray:
     scores = np.empty((len(contexts), len(vectors)), dtype=np.float32)
     start = 0
     for queries in _groups(contexts, CONTEXTS_AT_ONCE):
-        for block in queries.blocks(Rows(0, vectors)):
-            for query in range(len(queries.contexts)):
-                rows = slice(block.first, block.first + len(block.products))
-                scores[start + query, rows] = block.scores(query, slice(None))
+        for rows in queries.steps(len(vectors)):
+            multiplied = products(vectors[rows], queries.vectors)
+            for query, part in enumerate(queries.parts):
+                own = multiplied[:, part]
+                scores[start + query, rows] = own[:, 0] if own.shape[1] == 1 else scores_of(own)
         start += len(queries.contexts)
     return scores
 
@@ -76,8 +78,8 @@ def exact_scores(context: FloatArray, rows: Array) -> Scores:
 
     Equal rows have equal scores whatever stands beside them (vectors of up to 8,192 numbers, NumPy's buffer).
     """
-    products: Scores = np.einsum("md,bd->bm", context.astype(np.float64), rows.astype(np.float64))
-    return products[:, 0] if len(context) == 1 else attended(products)
+    exact: Scores = np.einsum("md,bd->bm", context.astype(np.float64), rows.astype(np.float64))
+    return exact[:, 0] if len(context) == 1 else attended(exact)
 
 
 def _groups(contexts: Sequence[FloatArray], most: int) -> Iterator[_Queries]:
@@ -100,13 +102,16 @@ class _Queries:
         ends = np.cumsum([len(vectors) for vectors in contexts]).tolist()
         self.parts = [slice(end - len(vectors), end) for end, vectors in zip(ends, contexts, strict=True)]
 
-    def blocks(self, segment: Rows) -> Iterator[_Block]:
+    def steps(self, count: int) -> Iterator[slice]:
+        """Divide `count` rows into those that are multiplied at once."""
         size = max(ROWS_AT_LEAST, min(ROWS_AT_ONCE, PRODUCTS_AT_ONCE // len(self.vectors)))
-        for start in range(0, len(segment.vectors), size):
-            rows = slice(start, min(start + size, len(segment.vectors)))
+        return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+    def blocks(self, segment: Rows) -> Iterator[_Block]:
+        for rows in self.steps(len(segment.vectors)):
             deleted = None if segment.deleted is None else segment.deleted[rows]
             if deleted is None or not deleted.all():
-                yield _Block(self, segment.first + start, segment.vectors[rows], deleted)
+                yield _Block(self, segment.first + rows.start, segment.vectors[rows], deleted)
 
 
 class _Block:
@@ -117,26 +122,21 @@ class _Block:
 
     def __init__(self, queries: _Queries, first: int, rows: Array, deleted: Flags | None) -> None:
         self.first, self.parts = first, queries.parts
-        # By a single vector OpenBLAS multiplies a matrix at half the speed of this loop, on one thread.
-        one = len(queries.vectors) == 1
-        self.products: FloatArray = (
-            np.einsum("bd,md->mb", rows, queries.vectors).T if one else rows @ queries.vectors.T
-        )
+        self.products = products(rows, queries.vectors)
         self.single = self.products.shape[1] == len(self.parts)
-        starts = [part.start for part in self.parts]
-        greatest = self.products if self.single else np.maximum.reduceat(self.products, starts, axis=1)
+        if self.single:
+            greatest = self.products
+        elif len(self.parts) == 1:
+            greatest = greatest_products(self.products)[:, None]
+        else:
+            greatest = np.maximum.reduceat(self.products, [part.start for part in self.parts], axis=1)
         self.greatest: FloatArray = np.ascontiguousarray(greatest.T)
         if deleted is not None:
             self.greatest[:, deleted] = -np.inf
 
     def scores(self, query: int, rows: Array | slice) -> FloatArray:
-        """Return the scores of some of the rows for one context (in float32, as POLY's code attends)."""
-        if self.single:
-            return self.greatest[query, rows]
-        products = self.products[rows, self.parts[query]]
-        weights = np.exp(products - products.max(axis=1, keepdims=True))
-        scores: FloatArray = np.einsum("bm,bm->b", weights, products) / np.einsum("bm->b", weights)  # sum is slower
-        return scores
+        """Return the scores of some of the rows for one context, in float32."""
+        return self.greatest[query, rows] if self.single else scores_of(self.products[rows, self.parts[query]])
 
 
 class _Best:

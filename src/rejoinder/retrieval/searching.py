@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -17,7 +16,17 @@ from rejoinder.arrays import unit_rows
 from rejoinder.baselines.keywords import WordIndex
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import beside, locked
-from rejoinder.ranker import Context, ContextVectors, Conversation, FloatArray, check_count, encode_queries
+from rejoinder.ranker import (
+    Context,
+    ContextVectors,
+    Conversation,
+    FloatArray,
+    check_count,
+    check_minimum,
+    check_number,
+    check_vectors,
+    encode_queries,
+)
 from rejoinder.retrieval.choice import Reply, diverse, newest, on_subject, remembering, said_before, without_copies
 from rejoinder.retrieval.manifest import Manifest, Positions, read_manifest
 from rejoinder.retrieval.opening import check_model
@@ -162,15 +171,13 @@ class Searcher(Described):
         `said` is, for each context, what `choice.said_before` gives; None: anything may be said again. `inputs` are the
         newest messages, which `hybrid` needs.
         """
-        if not 0 <= diversity <= 1:
-            raise InputError(f"diversity is {diversity}; it goes from 0, the best alone, to 1")
-        weight: object = hybrid
-        if not (isinstance(weight, Real) and 0 <= float(weight) <= HEAVIEST):
-            raise InputError(f"hybrid is {hybrid!r}; the weight of BM25 is a number from 0 to {HEAVIEST:,}")
+        check_number("diversity", diversity, "it goes from 0, the best alone, to 1", 0, 1)
+        check_number("hybrid", hybrid, f"the weight of BM25 is a number from 0 to {HEAVIEST:,}", 0, HEAVIEST)
         check_count("k", k)
+        check_minimum(minimum_score)
+        if not isinstance(queries, ContextVectors):
+            queries = check_vectors(queries, "context")
         said = [frozenset[str]()] * len(queries) if said is None else said
-        if not isinstance(minimum_score, Real | None):
-            raise InputError(f"minimum_score is {minimum_score!r}; give a number, or None for no minimum")
         selection = self._passing(where)
         if not selection.most:
             return [[] for _ in range(len(queries))]

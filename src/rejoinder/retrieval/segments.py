@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,9 +15,9 @@ import msgspec
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest, parse_json
-from rejoinder.ranker import Context, ContextVectors, FloatArray
-from rejoinder.retrieval.manifest import Manifest, Positions, read_runs
+from rejoinder.files import file_digest, is_within, parse_json
+from rejoinder.ranker import Context, ContextVectors, FloatArray, check_vectors
+from rejoinder.retrieval.manifest import Manifest, Positions, runs_of
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Array, Flags
 
@@ -51,14 +52,19 @@ def has_unit_vectors(encoder: ResponseEncoder | None) -> bool:
     return bool(getattr(encoder, "unit_length", True))
 
 
-def check_rows(vectors: Array, what: str, first: int = 0, *, unit: bool = True) -> FloatArray:
+def check_rows(
+    vectors: Array, what: str, first: int = 0, *, count: int | None = None, size: int = 0, unit: bool = True
+) -> FloatArray:
     """Return vectors as (n, d) float32 after checking their lengths: 1 or 0 if `unit`, else finite.
 
-    The error names the first row that cannot be used by `what` and its number, counted from `first`.
+    n is `count` and d the `size`, if these are known. The error names the first row that cannot be used by `what` and
+    its number, counted from `first`.
     """
-    rows = np.ascontiguousarray(vectors, dtype=np.float32)
-    if rows.ndim != 2:
+    rows = check_vectors(vectors, what, count)
+    if rows.ndim != 2 or (len(rows) and not rows.shape[1]):
         raise InputError(f"the model gives encodings of shape {rows.shape}; an index holds one vector per {what}")
+    if size not in (0, rows.shape[1]):
+        raise InputError(f"vectors of size {rows.shape[1]}; those of the index have {size}")
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
     near_one = np.abs(lengths - 1) < _LONGEST_UNIT - 1
     good = (lengths == 0) | near_one if unit else np.isfinite(lengths)
@@ -142,6 +148,8 @@ class Segment:
         """Refuse files that are not what the manifest says."""
         for name, (size, digest) in self.record.files.items():
             path = self.folder / name
+            if not is_within(path, self.folder.parent):
+                raise InputError(f"{path} is a link out of the index; copy the files themselves")
             if not path.is_file():
                 raise InputError(f"{path} is missing; build the index again or copy the whole folder again")
             if (found := path.stat().st_size) != size:
@@ -152,16 +160,27 @@ class Segment:
     @functools.cached_property
     def positions(self) -> Positions:
         """The positions of its rows, (n,), ascending."""
-        holes = read_runs(self.record.holes) - self.record.first
-        return np.delete(np.arange(self.record.first, self.record.end), holes)
+        return self._positions(np.arange(self.record.count))
 
     def position(self, row: int) -> int:
         """Return the position of a row."""
-        return int(self.positions[row]) if self.record.holes else self.record.first + row
+        return int(self._positions(np.array(row))) if self.record.holes else self.record.first + row
 
     def rows(self, positions: Positions) -> Positions:
         """Return the rows of positions that it has."""
-        return np.searchsorted(self.positions, positions) if self.record.holes else positions - self.record.first
+        starts, _, missing = self._holes
+        return positions - self.record.first - missing[np.searchsorted(starts, positions, side="right")]
+
+    def _positions(self, rows: Positions) -> Positions:
+        _, behind, missing = self._holes
+        return np.asarray(self.record.first + rows + missing[np.searchsorted(behind, rows, side="right")])
+
+    @functools.cached_property
+    def _holes(self) -> tuple[Positions, Positions, Positions]:
+        """Of each run of holes the start and the row behind it (n,), and how many holes the first i have (n + 1,)."""
+        starts, counts = runs_of(self.record.holes)
+        missing = np.concatenate([[0], np.cumsum(counts)])
+        return starts, starts - self.record.first - missing[:-1], missing
 
     def line(self, row: int) -> bytes:
         """Return what is stored of one reply."""
@@ -208,7 +227,7 @@ class Segment:
                 yield Line(found.text, dict(found.payload))
 
     def _map(self, name: str, kind: str, shape: tuple[int, ...]) -> Array:
-        expected = int(np.prod(shape)) * np.dtype(kind).itemsize
+        expected = math.prod(shape) * np.dtype(kind).itemsize
         if self.record.files.get(name, (None,))[0] != expected:
             raise InputError(f"{self.folder / name} does not fit the manifest; build the index again")
         if expected <= IN_MEMORY:  # or an index of many additions would take more open files than a process may have

@@ -33,7 +33,15 @@ from rejoinder.ranker import FloatArray, check_count
 from rejoinder.retrieval.approximate import CARE
 from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import DATABASE, FOLDER, Index, check_target
-from rejoinder.retrieval.manifest import Manifest, Positions, StoreRecord, model_record, read_manifest, write_runs
+from rejoinder.retrieval.manifest import (
+    Manifest,
+    Positions,
+    StoreRecord,
+    model_record,
+    read_manifest,
+    read_runs,
+    write_runs,
+)
 from rejoinder.retrieval.nomination import LINKS, NOMINATED
 from rejoinder.retrieval.opening import check_encoder, check_model
 from rejoinder.retrieval.reading import Candidate
@@ -147,6 +155,7 @@ class Store(Searcher):
 
     def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
         """Yield positions, from `first` on, and their replies."""
+        check_count("first", first, 0)
         if not self.manifest.size:
             return
         options = {"filter": f"position >= {first} and {self._there()}", "output_fields": ["position", "line"]}
@@ -204,7 +213,8 @@ class Store(Searcher):
         encoder, record, size = self._model(), self.record, self.manifest.size
         digest = hashlib.sha256(record.digest.encode())
         for lines, encoded in encoded_batches(replies, record.end, encoder, batch, engine):
-            vectors = check_rows(encoded, "reply", record.end, unit=has_unit_vectors(encoder))
+            unit = has_unit_vectors(encoder)
+            vectors = check_rows(encoded, "reply", record.end, count=len(lines), size=size, unit=unit)
             if not size:
                 size = vectors.shape[1]
                 self._create(size)
@@ -248,7 +258,7 @@ class Store(Searcher):
 
     def _there(self) -> str:
         """Return the condition that a row is one of this index."""
-        gone = self.manifest.gone().tolist()
+        gone = read_runs(self.manifest.deleted).tolist()
         return f"position < {self.record.end}" + (f" and position not in {gone}" if gone else "")
 
     def _count(self, condition: str) -> int:
@@ -267,7 +277,7 @@ class Store(Searcher):
         """Remove the rows of what was deleted, and those of additions that were not finished."""
         if not self.manifest.size:
             return
-        if gone := self.manifest.gone().tolist():
+        if gone := read_runs(self.manifest.deleted).tolist():
             self._ask("delete", ids=gone)
         self._ask("delete", filter=f"position >= {self.record.end}")
         if self.manifest.deleted:

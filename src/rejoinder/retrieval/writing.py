@@ -20,7 +20,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
 from rejoinder.progress import Advance
 from rejoinder.ranker import FloatArray, check_count
-from rejoinder.retrieval.manifest import Manifest, SegmentRecord, write_runs
+from rejoinder.retrieval.manifest import Manifest, SegmentRecord, join_runs, read_runs
 from rejoinder.retrieval.nomination import FILE
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import Array
@@ -39,6 +39,7 @@ Texts: TypeAlias = Iterator[tuple[list[bytes], list[str]]]
 """Of each batch of replies what is stored, and the texts."""
 Batches: TypeAlias = Iterator[tuple[list[bytes], FloatArray]]
 """Of each batch of replies what is stored, and the vectors."""
+JOINED_BYTES = 32 << 20  # of the segments that an addition copies at most: a tenth of a second
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -50,13 +51,42 @@ def extend(
     batch: int,
     progress: Advance | None,
     engine: Engine | None,
+    segments: Sequence[Segment] = (),
 ) -> Manifest:
-    """Write replies as a new segment in `folder` and return the manifest that counts it in; the one on disk stays."""
+    """Write replies as a new segment in `folder` and return the manifest that counts it in; the one on disk stays.
+
+    The last of the index's `segments` go into the new one while they are no larger (`JOINED_BYTES` at most): n replies
+    added one by one are in about log2 n segments, and each was copied as often at most.
+    """
     encoded = encoded_batches(replies, manifest.end, encoder, batch, engine)
     if (head := next(encoded, None)) is None:
         return manifest
-    batches = itertools.chain([head], encoded)
-    return _write(manifest, folder, batches, unit=has_unit_vectors(encoder), progress=progress)
+    covered = manifest.approximate.count if manifest.approximate else 0
+    old = _joinable(segments, len(head[0]), covered)
+    kept = replace(manifest, segments=manifest.segments[: len(manifest.segments) - len(old)])
+    copied = _copied(old, np.empty(0, dtype=np.int64), batch)
+    batches = itertools.chain(copied, _counted(itertools.chain([head], encoded), progress))
+    holes = join_runs(segment.record.holes for segment in old)
+    return _write(kept, folder, batches, unit=has_unit_vectors(encoder), holes=holes, progress=None)
+
+
+def _joinable(segments: Sequence[Segment], count: int, covered: int) -> Sequence[Segment]:
+    """Return the last segments that go into a new one of `count` replies; not the first `covered` rows, which stay."""
+    end, size, first = sum(segment.record.count for segment in segments), 0, len(segments)
+    while first:
+        record = segments[first - 1].record
+        end, size = end - record.count, size + record.bytes
+        if record.count > count or end < covered or size > JOINED_BYTES:
+            break
+        first, count = first - 1, count + record.count
+    return segments[first:]
+
+
+def _counted(batches: Batches, progress: Advance | None) -> Batches:
+    for lines, vectors in batches:
+        yield lines, vectors
+        if progress is not None:
+            progress(len(lines))
 
 
 def encoded_batches(
@@ -73,7 +103,7 @@ def rewrite(
     manifest: Manifest,
     folder: Path,
     segments: Sequence[Segment],
-    gone: Array,
+    old: Manifest,
     encoder: ResponseEncoder | None,
     batch: int,
     progress: Advance | None,
@@ -81,18 +111,19 @@ def rewrite(
 ) -> Manifest:
     """Write what is left of `segments` as one, at the same positions; return the empty `manifest` with it.
 
-    `gone` are all positions without a reply. The vectors stay, or come from an `encoder`.
+    `old` is the manifest that they are of. The vectors stay, or come from an `encoder`.
     """
     check_count("batch", batch)
-    left = _left(segments, gone, batch)
+    gone = read_runs(old.deleted)
     batches: Batches
     if encoder is None:
-        batches = ((list(map(s.line, rows)), np.asarray(s.vectors[rows])) for s, rows in left)
+        batches = _copied(segments, gone, batch)
     else:
+        left = _left(segments, gone, batch)
         batches = _encoded(((list(map(s.line, r)), [s.candidate(i).text for i in r]) for s, r in left), encoder, engine)
     # Vectors that stay were checked when they were written.
     unit = encoder is not None and has_unit_vectors(encoder)
-    return _write(manifest, folder, batches, unit=unit, holes=write_runs(gone), progress=progress)
+    return _write(manifest, folder, batches, unit=unit, holes=old.gone, progress=progress)
 
 
 def sweep(folder: Path, manifest: Manifest) -> None:
@@ -131,8 +162,6 @@ def _write(
     name = _free_name(folder, f"segment-{manifest.end:012d}")
     with atomic_folder(folder / name, None) as part:
         record, size = _write_segment(part, name, batches, manifest, unit=unit, holes=holes, progress=progress)
-    if manifest.size not in (0, size):
-        raise InputError(f"vectors of size {size}; those of the index have {manifest.size}")
     return replace(manifest, size=size, segments=(*manifest.segments, record), same_as="")
 
 
@@ -151,7 +180,7 @@ def _write_segment(
         files = {file: stack.enter_context((folder / file).open("wb")) for file in (REPLIES, OFFSETS, VECTORS)}
         files[OFFSETS].write(np.zeros(1, dtype="<i8").tobytes())
         for lines, encoded in batches:
-            vectors = check_rows(encoded, "reply", first + count, unit=unit)
+            vectors = check_rows(encoded, "reply", first + count, count=len(lines), size=size, unit=unit)
             ends = end + np.cumsum([len(line) for line in lines], dtype="<i8")
             files[REPLIES].writelines(lines)
             files[OFFSETS].write(ends.tobytes())
@@ -162,6 +191,12 @@ def _write_segment(
                 progress(len(lines))
     sizes = {file: ((folder / file).stat().st_size, file_digest(folder / file)) for file in files}
     return SegmentRecord(name, first, count, sizes, longest, holes), size
+
+
+def _copied(segments: Sequence[Segment], gone: Array, batch: int) -> Batches:
+    """Yield what is left of segments as it is stored."""
+    for segment, rows in _left(segments, gone, batch):
+        yield list(map(segment.line, rows)), np.asarray(segment.vectors[rows])
 
 
 def _left(segments: Sequence[Segment], gone: Array, batch: int) -> Iterator[tuple[Segment, Array]]:

@@ -21,10 +21,11 @@ from rejoinder.retrieval.choice import Reply, newest, on_subject, remembering, s
 from rejoinder.retrieval.confidence import Confident
 from rejoinder.retrieval.index import CALIBRATION, Index
 from rejoinder.retrieval.manifest import MANIFEST, read_manifest
+from rejoinder.retrieval.opening import read
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import all_scores
 from rejoinder.retrieval.segments import ResponseEncoder, open_model
-from rejoinder.serving.batching import Job
+from rejoinder.serving.batching import Job, UnavailableError
 from rejoinder.serving.guard import logger, places
 from rejoinder.text.tokenizer import encode_messages
 
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from rejoinder.intents.onnx import OnnxIntents
 
 PATIENCE, PAUSE = 10.0, 0.02  # seconds for which a change waits for another process that is changing the index
-AGAIN = 1.0  # seconds until an index that cannot be opened is tried again
+AGAIN = 1.0  # seconds until an index that cannot be opened is tried again, or one that can is checked again
+SEGMENTS, SEGMENT_BYTES = 50, 4 << 20
+"""An index of more segments is compacted, if it has more than one for so many bytes: compacting copies them all."""
 T = TypeVar("T")
 
 
@@ -106,6 +109,8 @@ class Answers:
     _confident: Confident | None = field(default=None, init=False)
     _seen: object = field(default=None, init=False)  # of the index's files, when it was opened
     _again: float = field(default=0.0, init=False)  # when what could not be opened is tried again
+    _trouble: str | None = field(default=None, init=False)
+    _checked: float = field(default=-AGAIN, init=False)  # when `_trouble` was found out
 
     def __post_init__(self) -> None:
         self._seen = self._stamp()
@@ -122,6 +127,17 @@ class Answers:
         """Return what there is."""
         second = None if self.second is None else self.second._shown()
         return {"first": self._shown(), "second": second, "intents": self.classifier is not None}
+
+    def trouble(self) -> str | None:
+        """Return why an index cannot be opened from the disk; None if it can, with whichever model."""
+        if time.monotonic() > self._checked + AGAIN:
+            try:
+                read(self.sources.index, None, verify=False)
+                self._trouble = None
+            except (InputError, OSError) as error:
+                self._trouble = str(error)
+            self._checked = time.monotonic()
+        return self._trouble or (None if self.second is None else self.second.trouble())
 
     def compute(self, jobs: Sequence[Job]) -> list[Any]:
         """Return of each job its result or its exception; those of one kind are computed together."""
@@ -151,7 +167,7 @@ class Answers:
         try:
             return work(items)
         except Exception as error:  # noqa: BLE001 (whoever asked for it raises it)
-            if len(items) > 1 and not isinstance(error, BusyError | OSError):
+            if len(items) > 1 and not isinstance(error, BusyError | UnavailableError | OSError):
                 return [each for item in items for each in self._together(work, [item])]
             error.__notes__ = places(error)  # another process would not see where it was
             return [error] * len(items)
@@ -239,10 +255,20 @@ class Answers:
             results.append((page, len(self.index)))
         return results
 
-    def add(self, lists: list[list[Candidate]]) -> list[list[int]]:
-        """Add the candidates of several requests at once; return their positions."""
-        added = self._change(lambda index: index.add([candidate for part in lists for candidate in part]))
-        return _split(list(added), lists)
+    def add(self, lists: list[list[Candidate]]) -> list[tuple[list[int], bool]]:
+        """Add the candidates of several requests at once; return their positions, and whether to compact the index."""
+
+        def change(index: Index) -> tuple[list[int], bool]:
+            added = index.add([candidate for part in lists for candidate in part])
+            return list(added), _is_fragmented(index)
+
+        added, is_fragmented = self._change(change)
+        return [(positions, is_fragmented) for positions in _split(added, lists)]
+
+    def compact(self, asked: list[None]) -> list[None]:
+        """Compact the index, unless another process has done so."""
+        self._change(lambda index: index.compact() if _is_fragmented(index) else 0)
+        return asked
 
     def delete(self, positions: list[int]) -> list[int]:
         """Delete what several requests name at once; return of each how many it was."""
@@ -313,11 +339,17 @@ class Answers:
         end = time.monotonic() + PATIENCE
         while True:
             try:
-                return change(Index.open(self.sources.index, self.encoder, verify=False))
+                return change(self._opened())
             except BusyError:
                 if time.monotonic() > end:
                     raise
                 time.sleep(PAUSE)
+
+    def _opened(self) -> Index:
+        try:
+            return Index.open(self.sources.index, self.encoder, verify=False)
+        except (InputError, OSError) as error:
+            raise UnavailableError(f"the index cannot be opened, so nothing was changed: {error}") from None
 
     def _stamp(self) -> object:
         stamp = []
@@ -338,6 +370,13 @@ class Answers:
             self._again = time.monotonic() + AGAIN
             logger.warning("the index has changed and cannot be opened; the earlier one goes on answering",
                            extra={"fields": {"reason": str(error)}})  # fmt: skip
+
+
+def _is_fragmented(index: Index) -> bool:
+    """Return whether compacting pays off; what an approximate search needs would be lost."""
+    manifest = index.manifest
+    size = sum(size for record in manifest.segments for size, _ in record.files.values())
+    return manifest.approximate is None and len(manifest.segments) > max(SEGMENTS, size // SEGMENT_BYTES)
 
 
 def _open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:

@@ -18,17 +18,25 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from rejoinder import __version__
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.serving import requests as forms
 from rejoinder.serving.answers import Question, Sources
-from rejoinder.serving.batching import Batcher, Job, OverloadedError
+from rejoinder.serving.batching import Batcher, Job, OverloadedError, UnavailableError
 from rejoinder.serving.computing import Compute, ComputingProcess
-from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, Receive, Scope, Send, logger, problem
+from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, Receive, Scope, Send, logger
 from rejoinder.serving.metrics import Metrics
+from rejoinder.serving.responses import (
+    error_answer,
+    invalid_answer,
+    json_answer,
+    on_http_error,
+    on_validation_error,
+    plain_response,
+)
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -38,7 +46,7 @@ PIECE = 64  # texts of a large request that are computed at once, so that others
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ERRORS = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503)
 _JSON = re.compile(rb"application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
-_FAILURES = (OverloadedError, BusyError, InputError, OSError)
+_FAILURES = (OverloadedError, UnavailableError, BusyError, InputError, OSError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,19 +81,22 @@ def make_app(settings: Settings, opened: Compute | None = None) -> FastAPI:
         raise MissingExtraError("the server", "serve") from error
     app = FastAPI(
         title="Rejoinder", version=__version__, docs_url=None, redoc_url=None, lifespan=api.lifespan,
+        redirect_slashes=False,  # a redirect would name whatever host the request names
         responses={code: {"model": forms.Error} for code in _ERRORS},
         description="Given a conversation so far, the best replies out of a set of candidates.",
     )  # fmt: skip
     app.state.api = api
     errors: list[tuple[Any, Callable[..., Any]]] = [
-        (RequestValidationError, _misasked), (HTTPException, _refused), *((kind, api.failed) for kind in _FAILURES),
-    ]  # fmt: skip
+        (RequestValidationError, on_validation_error),
+        (HTTPException, on_http_error),
+        *((kind, api.failed) for kind in _FAILURES),
+    ]
     for kind, handler in errors:
         app.add_exception_handler(kind, handler)
     keyed: dict[str, Any] = {"dependencies": [Depends(HTTPBearer(auto_error=False))] if settings.keys else []}
     for path, endpoint, form in (("/health", api.health, forms.Status), ("/ready", api.ready, forms.Status)):
         app.add_api_route(path, endpoint, response_model=form)
-    app.add_api_route("/metrics", api.metrics_text, response_class=_plain(), **keyed)
+    app.add_api_route("/metrics", api.metrics_text, response_class=plain_response(), **keyed)
     routes: list[tuple[str, str, Callable[..., Any], Any]] = [
         ("POST", "/v1/replies", api.replies, forms.RepliesResponse),
         ("POST", "/v1/embeddings", api.embeddings, forms.EmbeddingsResponse),
@@ -112,13 +123,14 @@ def make_app(settings: Settings, opened: Compute | None = None) -> FastAPI:
     for file in PAGE.iterdir():
         path = "/" if file.name == "index.html" else f"/{file.name}"
         app.add_api_route(path, _page(file), include_in_schema=False)
-    direct: dict[str, tuple[Any, type[BaseModel]]] = {}
+    direct: dict[str, tuple[Any, type[forms.Request]]] = {}
     for route in app.routes:
         if isinstance(route, APIRoute) and (asked := get_type_hints(route.endpoint).get("body")):
             direct[route.path] = route, asked
     app.add_middleware(_Direct, failed=api.failed, endpoints=direct)
     app.add_middleware(
         Guard, keys=settings.keys, local=settings.local, seconds=settings.seconds, crowded=api.crowded,
+        limits={path: form.most_bytes for path, (_, form) in direct.items()},
         observe=api.metrics.observe_request, log_texts=settings.log_texts,
     )  # fmt: skip
     return app
@@ -131,7 +143,11 @@ class _Direct:
     """
 
     def __init__(
-        self, app: Any, *, failed: Callable[[Any, Exception], Any], endpoints: Mapping[str, tuple[Any, type[BaseModel]]]
+        self,
+        app: Any,
+        *,
+        failed: Callable[[Any, Exception], Any],
+        endpoints: Mapping[str, tuple[Any, type[forms.Request]]],
     ) -> None:
         self.app, self.failed, self.endpoints = app, failed, endpoints
 
@@ -144,18 +160,22 @@ class _Direct:
         if _JSON.fullmatch(dict(scope["headers"]).get(b"content-type", b"")):
             response = await self._answer(form, scope["route"].endpoint, receive)
         else:
-            response = _error(415, "send JSON, with the header Content-Type: application/json")
+            response = error_answer(415, "send JSON, with the header Content-Type: application/json")
         await response(scope, receive, send)
 
-    async def _answer(self, form: type[BaseModel], endpoint: Callable[[Any], Any], receive: Receive) -> Any:
+    async def _answer(self, form: type[forms.Request], endpoint: Callable[[Any], Any], receive: Receive) -> Any:
+        body = await _received(receive)
+        if (marks := sum(map(body.count, forms.MARKS))) > forms.MOST_MARKS:
+            most = f"a body has {forms.MOST_MARKS:,} at most; send less at once"
+            return error_answer(413, f"the body has {marks:,} brackets, braces and colons; {most}")
         try:
-            value = msgspec.json.decode(await _received(receive))
+            value = msgspec.json.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            return _error(422, f"the body is no JSON: {error}")
+            return error_answer(422, f"the body is no JSON: {error}")
         try:
             return await endpoint(form.model_validate(value))
         except ValidationError as error:
-            return _invalid(error.errors(), value)
+            return invalid_answer(error.errors(include_url=False, include_input=False), value)
         except _FAILURES as error:
             return await self.failed(None, error)
 
@@ -172,6 +192,7 @@ class Api:
     def __init__(self, settings: Settings, opened: Compute | None) -> None:
         self.settings, self.metrics = settings, Metrics()
         self._opened, self._reloading, self._ready = opened, asyncio.Lock(), False
+        self._compacting: asyncio.Task[None] | None = None
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object) -> AsyncIterator[None]:
@@ -210,17 +231,21 @@ class Api:
 
     async def health(self) -> Any:
         """Tell that the process lives."""
-        return _json({"status": "ok"})
+        return json_answer({"status": "ok"})
 
     async def ready(self) -> Any:
-        """Tell whether requests are taken."""
-        return _json({"status": "ready" if self._ready else "closing"}, 200 if self._ready else 503)
+        """Tell whether requests are taken, and why not."""
+        if not self._ready:
+            return json_answer({"status": "closing"}, 503)
+        if (reason := await self.telling.submit(Job("trouble", None))) is not None:
+            return json_answer({"status": "not ready", "reason": self._anonymous(reason)}, 503)
+        return json_answer({"status": "ready"})
 
     async def metrics_text(self) -> Any:
         """Tell Prometheus."""
         first = (await self._facts())["first"]
         text = self.metrics.text(first["index"], first["model"], first["candidates"])
-        return _plain()(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+        return plain_response()(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def replies(self, body: forms.RepliesRequest) -> Any:
         """Find the best replies to a conversation."""
@@ -229,7 +254,7 @@ class Api:
         kind = "beside" if given.pop("index", "first") == "second" else "replies"
         found = await self.computing.submit(Job(kind, Question(**given)))
         CURRENT.get().texts = {"messages": given["messages"], "replies": [each["text"] for each in found["replies"]]}
-        return _json(found)
+        return json_answer(found)
 
     async def embeddings(self, body: forms.EmbeddingsRequest) -> Any:
         """Encode texts."""
@@ -245,7 +270,7 @@ class Api:
         rows = [_base64(row) for row in vectors] if body.encoding_format == "base64" else vectors.tolist()
         data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return _json({"object": "list", "model": self.model, "data": data, "usage": usage})
+        return json_answer({"object": "list", "model": self.model, "data": data, "usage": usage})
 
     async def rerank(self, body: forms.RerankRequest) -> Any:
         """Order documents by how well they reply to a message."""
@@ -260,65 +285,80 @@ class Api:
             | ({"document": {"text": texts[i]}} if body.return_documents else {})
             for i in best
         ]
-        return _json({"id": CURRENT.get().request_id, "model": self.model, "results": results})
+        return json_answer({"id": CURRENT.get().request_id, "model": self.model, "results": results})
 
     async def intents(self, body: forms.IntentsRequest) -> Any:
         """Classify texts."""
         if not self.facts["intents"]:
-            return _error(404, "this server has no intents; start it with --intents FOLDER")
+            return error_answer(404, "this server has no intents; start it with --intents FOLDER")
         texts = [body.input] if isinstance(body.input, str) else body.input
         pieces = await self._in_pieces(texts, lambda part: Job("intents", part, len(part)))
         found = [each for piece in pieces for each in piece]
-        return _json({"data": [{"index": i, **each} for i, each in enumerate(found)]})
+        return json_answer({"data": [{"index": i, **each} for i, each in enumerate(found)]})
 
     async def candidates(self, first: forms.Position = 0, limit: forms.PageSize = 100) -> Any:
         """List candidates from a position on."""
         found, total = await self.computing.submit(Job("candidates", (first, limit + 1)))
         following = found[limit]["position"] if len(found) > limit else None
-        return _json({"candidates": found[:limit], "total": total, "next": following})
+        return json_answer({"candidates": found[:limit], "total": total, "next": following})
 
     async def add(self, body: forms.CandidatesRequest) -> Any:
         """Add candidates; they are on the disk when this answers, and found by every later request."""
         given = body.candidates
         new = [Candidate(each) if isinstance(each, str) else Candidate(each.text, each.payload) for each in given]
-        return _json({"positions": await self.writing.submit(Job("add", new, len(new)))}, 201)
+        positions, is_fragmented = await self.writing.submit(Job("add", new, len(new)))
+        if is_fragmented and (self._compacting is None or self._compacting.done()):
+            self._compacting = asyncio.get_running_loop().create_task(self._compact())
+        return json_answer({"positions": positions}, 201)
 
     async def delete(self, position: forms.Position) -> Any:
         """Delete a candidate; the positions of the others stay as they are."""
         try:
-            return _json({"deleted": await self.writing.submit(Job("delete", position))})
+            return json_answer({"deleted": await self.writing.submit(Job("delete", position))})
         except BusyError:
             raise
         except InputError as error:
-            return _error(404, self._anonymous(error))
+            return error_answer(404, self._anonymous(error))
 
     async def models(self) -> Any:
         """Name the model."""
-        return _json({"object": "list", "data": [{"id": self.model, "object": "model", "owned_by": "you"}]})
+        return json_answer({"object": "list", "data": [{"id": self.model, "object": "model", "owned_by": "you"}]})
 
     async def about(self) -> Any:
         """Tell the page what there is."""
-        return _json(await self._facts())
+        return json_answer(await self._facts())
 
     async def map(self, field: forms.Name | None = None) -> Any:
         """Place the replies so that like ones are near each other; drawn anew at most once a minute."""
-        return _json(await self.drawing.submit(Job("map", field)))
+        return json_answer(await self.drawing.submit(Job("map", field)))
 
     async def reload(self) -> Any:
         """Open index and models again, beside those that go on answering until the new ones are there."""
         if self.settings.workers > 1:  # the parent replaces its workers one by one
             os.kill(os.getppid(), signal.SIGHUP)
-            return _json({"status": "reloading"}, 202)
+            return json_answer({"status": "reloading"}, 202)
         async with self._reloading:
-            await asyncio.to_thread(self._compute, "open", ())
+            try:
+                await asyncio.to_thread(self._compute, "open", ())
+            except InputError as error:  # nothing is wrong with the request
+                raise UnavailableError(str(error)) from None
             self.facts = await self._facts()
-        return _json({"status": "reloaded"})
+        return json_answer({"status": "reloaded"})
 
     # ------------------------------------------------------------------------------------------------------------------
 
     async def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = await self.telling.submit(Job("facts", None))
         return facts
+
+    async def _compact(self) -> None:
+        """Compact the index after the change that made it worth while."""
+        try:
+            await self.writing.submit(Job("compact", None))
+        except (OverloadedError, BusyError):
+            return  # the next addition asks for it again
+        except _FAILURES as error:
+            logger.warning("the index was not compacted", extra={"fields": {"reason": str(error)}})
 
     def _hang_up(self) -> None:
         async def again() -> None:
@@ -338,18 +378,19 @@ class Api:
         """Return the refusal of a request for another model than the one that is here."""
         if name in (None, self.model):
             return None
-        return _error(404, f"no model {name!r} here; it is {self.model!r}, or leave it out", "model")
+        return error_answer(404, f"no model {name!r} here; it is {self.model!r}, or leave it out", "model")
 
     async def failed(self, _request: Any, error: Exception) -> Any:
         """Tell what went wrong."""
         if isinstance(error, OSError):
             if error.errno not in _FULL:
                 raise error
-            return _error(507, "the disk is full; nothing was changed")
-        status = 429 if isinstance(error, OverloadedError) else 503 if isinstance(error, BusyError) else 400
-        return _error(status, self._anonymous(error))
+            return error_answer(507, "the disk is full; nothing was changed")
+        own_trouble = isinstance(error, BusyError | UnavailableError)
+        status = 429 if isinstance(error, OverloadedError) else 503 if own_trouble else 400
+        return error_answer(status, self._anonymous(error))
 
-    def _anonymous(self, error: Exception) -> str:
+    def _anonymous(self, error: object) -> str:
         """Return an error's message without the place of the index on this machine."""
         place = str(self.settings.sources.index)
         return str(error).replace(f"{place}: ", "").replace(place, "the index")
@@ -364,26 +405,6 @@ def _page(file: Path) -> Callable[[], Any]:
     return answer
 
 
-def _plain() -> Any:
-    from fastapi.responses import PlainTextResponse
-
-    return PlainTextResponse
-
-
-def _json(value: Any, status: int = 200) -> Any:
-    from fastapi import Response
-
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
-
-
-def _error(status: int, message: str, parameter: str | None = None, headers: dict[str, str] | None = None) -> Any:
-    from fastapi import Response
-
-    more = {"retry-after": "1"} if status in (429, 503) else {}
-    body = problem(status, message, parameter)
-    return Response(body, status, {**(headers or {}), **more}, media_type="application/json")
-
-
 async def _received(receive: Receive) -> bytes:
     parts, more = [], True
     while more:
@@ -391,32 +412,6 @@ async def _received(receive: Receive) -> bytes:
         parts.append(message.get("body", b""))
         more = message.get("more_body", False)
     return b"".join(parts)
-
-
-async def _misasked(_request: Any, error: Any) -> Any:
-    return _invalid(error.errors(), None)
-
-
-def _invalid(errors: Sequence[Any], value: Any) -> Any:
-    found = max(errors, key=lambda each: len(each["loc"]))  # of the kinds that a value may have, the nearest
-    parts = []
-    for part in found["loc"]:  # these also name kinds of values; what the body holds is said
-        known = isinstance(part, int) if isinstance(value, list) else isinstance(value, dict) and part in value
-        if known:
-            value = value[part]
-        if known or (part == found["loc"][-1] and isinstance(value, dict)):
-            parts.append(str(part)[:100])
-    parameter = ".".join(parts)[:200] or str(*found["loc"][-1:]) or "the body"
-    return _error(422, f"{parameter}: {found['msg']}", parameter)
-
-
-async def _refused(request: Any, error: Any) -> Any:
-    headers = dict(error.headers or {})
-    if error.status_code == 405:  # the framework names those of one route; an address may have several
-        routes = [each for each in request.app.routes if getattr(each, "methods", None)]
-        allowed = {method for each in routes if each.path_regex.match(request.url.path) for method in each.methods}
-        headers = {"allow": ", ".join(sorted(allowed))}
-    return _error(error.status_code, str(error.detail), headers=headers)
 
 
 def _base64(vector: Any) -> str:

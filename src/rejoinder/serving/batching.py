@@ -22,6 +22,10 @@ class OverloadedError(RejoinderError):
     """There is no room in the queue."""
 
 
+class UnavailableError(RejoinderError):
+    """The server cannot do this now, and the request is not the reason."""
+
+
 class Job(NamedTuple):
     """Something to compute: its kind says how, and it costs about as much as `size` texts."""
 

@@ -7,21 +7,26 @@ import logging.config
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, Literal, Self, TypeAlias, get_args
 
+from rejoinder.errors import InputError
 from rejoinder.memory import keep_memory
 from rejoinder.serving.answers import Answers, Sources
-from rejoinder.serving.batching import Job
+from rejoinder.serving.batching import Job, UnavailableError
 from rejoinder.serving.guard import LOGGING, logger
 from rejoinder.serving.projection import ReplyMap
 
 Method: TypeAlias = Literal["open", "compute", "write", "tell", "draw"]
 Compute: TypeAlias = Callable[[Method, Sequence[Job]], list[Any]]
 """Calls a method of `Computing`. Different methods may run at once, one of them not twice."""
+ENDED = "the process that computes has ended, and another one is started; try again in a second"
+RESTART = 1.0  # seconds until a computing process is started again
 OLD = 60.0  # seconds from which a map of an index that has changed is drawn anew
 
 
@@ -47,6 +52,8 @@ class Computing:
     def open(self, _: Sequence[Job]) -> list[Any]:
         """Open index and models, beside those that go on answering until the new ones are there."""
         self._answers = self.sources.open()
+        gc.unfreeze()  # what was frozen the last time, and has just been replaced, goes
+        gc.collect()
         gc.freeze()  # models stay: looking through them for garbage would hold requests up
         return []
 
@@ -59,8 +66,8 @@ class Computing:
         return self.answers.write(jobs)
 
     def tell(self, jobs: Sequence[Job]) -> list[Any]:
-        """Tell what there is; see `Answers.facts`."""
-        return [self.answers.facts()] * len(jobs)
+        """Tell what there is, or what is wrong; see `Answers.facts` and `Answers.trouble`."""
+        return [self.answers.trouble() if job.kind == "trouble" else self.answers.facts() for job in jobs]
 
     def draw(self, jobs: Sequence[Job]) -> list[Any]:
         """Place the replies so that like ones are near each other, coloured by the payload's field that a job names."""
@@ -73,55 +80,95 @@ class Computing:
 class ComputingProcess:
     """Computes in a process of its own, with a pipe and a thread for each method.
 
-    It ends when this one does. If it ends by itself, for want of memory say, this one does too: whoever started the
-    server starts it again.
+    It ends when this one does. If it ends by itself, for want of memory or since a mapped file was truncated, another
+    one is started, and again every second until one has opened everything; if that happens before anything was open,
+    this one ends too.
     """
 
     _closing = False
+    _was_open = False
 
     def __init__(self, sources: Sources) -> None:
+        self._sources, self._lock = sources, threading.Lock()
+        self._start(reopen=False)
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _start(self, *, reopen: bool) -> None:
         context = multiprocessing.get_context("spawn")
         pairs = {method: context.Pipe() for method in get_args(Method)}
         theirs = {method: pipe for method, (_, pipe) in pairs.items()}
         self._pipes: dict[Method, Connection] = {method: pipe for method, (pipe, _) in pairs.items()}
-        self._process = context.Process(target=_serve, args=(sources, theirs), name="rejoinder computing")
+        arguments = (self._sources, theirs, reopen)
+        self._process = context.Process(target=_serve, args=arguments, name="rejoinder computing")
         self._process.start()
         for pipe in theirs.values():
             pipe.close()  # so that it notices our end
-        threading.Thread(target=self._watch, daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closing = True
+        with self._lock:
+            self._closing = True
         for pipe in self._pipes.values():
             pipe.close()
         self._process.join()
 
     def __call__(self, method: Method, jobs: Sequence[Job]) -> list[Any]:
-        """See `Computing`."""
+        """See `Computing`. If jobs cannot be sent together, they are sent one by one."""
         pipe = self._pipes[method]
-        pipe.send(jobs)
-        found: list[Any] | Exception = pipe.recv()
+        try:
+            pipe.send(jobs)
+        except OSError:
+            raise UnavailableError(ENDED) from None
+        except Exception as error:  # noqa: BLE001 (pickle raises many kinds, and has sent nothing)
+            if len(jobs) > 1:
+                return [self._alone(method, job) for job in jobs]
+            raise RuntimeError(f"no process can be sent this: {type(error).__name__}") from None
+        try:
+            found: list[Any] | Exception = pipe.recv()
+        except (EOFError, OSError):
+            raise UnavailableError(ENDED) from None
         if isinstance(found, Exception):
             raise found
+        self._was_open = self._was_open or method == "open"
         return found
 
+    def _alone(self, method: Method, job: Job) -> Any:
+        try:
+            return self(method, [job])[0]
+        except Exception as error:  # noqa: BLE001 (whoever submitted the job raises it)
+            return error
+
     def _watch(self) -> None:
-        wait([self._process.sentinel])
-        if not self._closing:
-            logger.critical("the computing process has ended, and the server with it")
-            os._exit(1)
+        while True:
+            wait([self._process.sentinel])
+            self._process.join()
+            with self._lock:
+                if self._closing:
+                    return
+                fields = {"code": self._process.exitcode}
+                if not self._was_open:
+                    logger.critical("the computing process has ended, and the server with it", extra={"fields": fields})
+                    os._exit(1)
+                logger.critical("the computing process has ended; another one is started", extra={"fields": fields})
+                time.sleep(RESTART)
+                self._start(reopen=True)
 
 
-def _serve(sources: Sources, pipes: dict[Method, Connection]) -> None:
+def _serve(sources: Sources, pipes: dict[Method, Connection], reopen: bool) -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # meant for the server, which finishes what it has accepted
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     keep_memory()
     logging.config.dictConfig(LOGGING)
     computing = Computing(sources)
+    if reopen:
+        try:
+            computing.open(())
+        except (InputError, OSError) as error:
+            logger.error("index and models cannot be opened again", extra={"fields": {"reason": str(error)}})
+            sys.exit(1)
     for method, pipe in pipes.items():
         if method != "write":
             threading.Thread(target=_answer, args=(computing, method, pipe), daemon=True).start()
@@ -143,4 +190,14 @@ def _answer(compute: Compute, method: Method, pipe: Connection) -> None:
         except OSError:  # nobody is there any more
             return
         except Exception as error:  # noqa: BLE001 (pickle raises many kinds; whoever asked waits for an answer)
-            pipe.send(RuntimeError(f"no process can send this: {error}"))
+            whole = RuntimeError(f"no process can send this: {error}")
+            pipe.send([_sendable(each) for each in found] if isinstance(found, list) else whole)
+
+
+def _sendable(result: Any) -> Any:
+    """Return a result of a job, or in its place an error, if no process can send it."""
+    try:
+        ForkingPickler.dumps(result)
+    except Exception as error:  # noqa: BLE001 (pickle raises many kinds)
+        return RuntimeError(f"no process can send this: {error}")
+    return result

@@ -23,14 +23,15 @@ from rejoinder.errors import InputError
 
 READ_KEY, WRITE_KEY = "REJOINDER_READ_KEY", "REJOINDER_WRITE_KEY"
 SHORTEST_KEY = 16  # characters
-MOST_BYTES = 4 << 20  # of a body
-TOO_LARGE = 413, f"a body has {MOST_BYTES:,} bytes at most; send less at once"
+MOST_BYTES = 64 << 10  # of a body, unless its address takes more
+MOST_TOGETHER = 32 << 20  # of all bodies that are larger than that, until they are answered
 WATCHED = 0.1  # seconds after which it is watched whether the client is still there
 OPEN = {"/", "/health", "/ready", "/openapi.json"}
 LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d*)?", re.IGNORECASE)
 REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
 NEW_ID = map("{}-{:x}".format, itertools.repeat(os.urandom(8).hex()), itertools.count())  # of this process alone
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
 SAFE_HEADERS = [
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
@@ -78,7 +79,8 @@ class Keys:
         """Return status and message for who may not do it."""
         if not self:
             return None
-        given = authorization.removeprefix(b"Bearer ")
+        scheme, _, credentials = authorization.partition(b" ")
+        given = credentials.strip(b" ") if scheme.lower() == b"bearer" else b""
         # Both comparisons are always made, in a time that does not depend on where the keys differ.
         writes, reads = (hmac.compare_digest(given, key or os.urandom(32)) for key in (self.write, self.read))
         if writes or (reads and not write):
@@ -98,6 +100,7 @@ class Exchange:
     request_id: str
     started: float = field(default_factory=time.perf_counter)
     status: int = 0
+    is_answered: bool = False  # to the last byte
     texts: Any = None  # what was said, for a log that is asked to hold it
 
 
@@ -114,17 +117,29 @@ def problem(status: int, message: str, parameter: str | None = None) -> bytes:
 
 
 class _TooLargeError(Exception):
-    """A body is larger than was said."""
+    """A body is larger than its address takes."""
+
+
+class _CrowdedError(Exception):
+    """The large bodies of all requests are larger than the server takes together."""
+
+
+@dataclass
+class _Received:
+    """Bytes of the large bodies that are not answered yet."""
+
+    bytes: int = 0
 
 
 class _Client:
     """Whoever sends a request: cancels this task when it goes away while a long answer is computed."""
 
-    def __init__(self, receive: Receive, *, sent: bool) -> None:
+    def __init__(self, receive: Receive, exchange: Exchange, together: _Received, *, sent: bool, most: int) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self.task, self.sent, self.gone, self.bytes = task, sent, False, 0
-        self._receive = receive
+        self._receive, self._exchange, self._most = receive, exchange, most
+        self._together, self._counted = together, 0
         self._watcher: asyncio.Task[None] | None = None
         # Most answers are there sooner: they need no second task.
         self._timer = loop.call_later(WATCHED, self._watch)
@@ -133,16 +148,24 @@ class _Client:
         """Receive a part of the body."""
         message: Scope = await self._receive()
         if message["type"] == "http.disconnect":
+            if self._exchange.is_answered:
+                return message
             self.gone = True
             raise asyncio.CancelledError
         self.sent = self.sent or not message.get("more_body")
         self.bytes += len(message.get("body", b""))
-        if self.bytes > MOST_BYTES:
+        if self.bytes > self._most:
             raise _TooLargeError
+        if self.bytes > MOST_BYTES:  # a conversation is always taken
+            self._together.bytes += self.bytes - self._counted
+            self._counted = self.bytes
+            if self._together.bytes > MOST_TOGETHER:
+                raise _CrowdedError
         return message
 
     def close(self) -> None:
         """Stop watching."""
+        self._together.bytes -= self._counted
         self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
@@ -154,8 +177,9 @@ class _Client:
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.gone = True
-        self.task.cancel()
+        if not self._exchange.is_answered:
+            self.gone = True
+            self.task.cancel()
 
 
 class Guard:
@@ -165,7 +189,9 @@ class Guard:
         app: what is guarded.
         keys: who may do what.
         local: whether only names of this machine are taken as Host, so that no page of a browser gets here by a name
-            of its own that points to this machine (DNS rebinding).
+            of its own that points to this machine (DNS rebinding), and whether changes from pages of other sites are
+            refused.
+        limits: bytes that a body may have, by address; elsewhere `MOST_BYTES`.
         seconds: in which a request has to be sent, computed and answered.
         crowded: whether a request would be refused by the queue.
         observe: is told of each request its route, method, status and seconds.
@@ -178,13 +204,15 @@ class Guard:
         *,
         keys: Keys,
         local: bool,
+        limits: Mapping[str, int],
         seconds: float,
         crowded: Callable[[], bool],
         observe: Callable[[str, str, int, float], object],
         log_texts: bool,
     ) -> None:
-        self.app, self.keys, self.local, self.seconds = app, keys, local, seconds
+        self.app, self.keys, self.local, self.limits, self.seconds = app, keys, local, limits, seconds
         self.crowded, self.observe, self.log_texts = crowded, observe, log_texts
+        self._together = _Received()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -202,6 +230,8 @@ class Guard:
                 own = [*SAFE_HEADERS, (b"x-request-id", exchange.request_id.encode())]
                 message = {**message, "headers": [*message["headers"], *own]}
             await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                exchange.is_answered = True
 
         if refusal := self._refusal(scope, headers):
             await respond(answer, *refusal)
@@ -211,8 +241,8 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
         """Return status and message for what is refused before its body is read."""
-        if self.local and not LOCAL.fullmatch(headers.get(b"host", b"")):
-            return 421, "this server answers to localhost alone; see rejoinder serve --help"
+        if refusal := self._misdirected(scope, headers):
+            return refusal
         path = scope["path"]
         if path in OPEN or not path.startswith(("/v1/", "/v2/", "/admin/", "/metrics")):
             return None
@@ -220,15 +250,37 @@ class Guard:
         if refusal := self.keys.refusal(headers.get(b"authorization", b""), write=write):
             return refusal
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length[:20]) > MOST_BYTES:
-            return TOO_LARGE
+        if not length.isdigit() or int(length[:20]) > self._most_bytes(scope):
+            return self._too_large(scope)
         if scope["method"] == "POST" and path.startswith(("/v1/", "/v2/")) and self.crowded():
             return 429, "the server has as many requests waiting as it allows; try again in a second"
         return None
 
+    def _misdirected(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
+        """Return status and message for a request that is meant for another server, or comes from another's page."""
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) > 1 or (not hosts and scope.get("http_version") == "1.1"):
+            return 400, f"a request has one Host header; this one has {len(hosts)}"
+        if not self.local:
+            return None
+        host = headers.get(b"host", b"")
+        if not LOCAL.fullmatch(host):
+            return 421, "this server answers to localhost alone; see rejoinder serve --help"
+        origin = headers.get(b"origin")
+        if scope["method"] in CHANGES and origin is not None and origin.partition(b"://")[2].lower() != host.lower():
+            return 403, "this server takes nothing from pages of other sites"
+        return None
+
+    def _most_bytes(self, scope: Scope) -> int:
+        return self.limits.get(scope["path"], MOST_BYTES)
+
+    def _too_large(self, scope: Scope) -> tuple[int, str]:
+        return 413, f"a body has {self._most_bytes(scope):,} bytes at most here; send less at once"
+
     async def _run(self, scope: Scope, receive: Receive, send: Send, exchange: Exchange) -> None:
         """Run the application within the time, and no longer than the client is there."""
-        client = _Client(receive, sent=scope["method"] in ("GET", "HEAD"))
+        sent = scope["method"] in ("GET", "HEAD")
+        client = _Client(receive, exchange, self._together, sent=sent, most=self._most_bytes(scope))
         try:
             async with asyncio.timeout(self.seconds):
                 await self.app(scope, client.receive, send)
@@ -236,7 +288,9 @@ class Guard:
             late = (503, "no answer in time; try again") if client.sent else (408, "the body did not come in time")
             await self._late(send, exchange, *late)
         except _TooLargeError:
-            await self._late(send, exchange, *TOO_LARGE)
+            await self._late(send, exchange, *self._too_large(scope))
+        except _CrowdedError:
+            await self._late(send, exchange, 503, "the server receives as much at once as it allows; try again")
         except asyncio.CancelledError:
             if not client.gone:
                 raise

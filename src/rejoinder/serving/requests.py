@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge, Le, Lt
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StrictBool, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+    StringConstraints,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from rejoinder.retrieval.searching import HEAVIEST
 
@@ -29,10 +39,26 @@ def _number(value: object) -> object:
 NUMBER = BeforeValidator(_number)  # after the bounds, which the description of the API then has
 TEXTS, DOCUMENTS, CANDIDATES, MESSAGES = 2048, 1000, 1000, 500
 """Most texts of a request for embeddings or intents, documents to re-rank, candidates to add, messages of a context."""
+MARKS, MOST_MARKS = (b"[", b"{", b":"), 50_000
+"""Bytes of a body that stand for values made of others, and how many there may be: parsing takes time for each."""
 
 
-class _Request(BaseModel):
+class Request(BaseModel):
+    """The body of a request, or an object in one."""
+
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    most_bytes: ClassVar[int] = 2 << 20
+    """Bytes of a body."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, value: Any) -> Any:
+        """Refuse the first unknown key; pydantic by itself makes an error of each."""
+        if isinstance(value, dict):
+            for key in value:
+                if key not in cls.model_fields:
+                    raise PydanticCustomError("unknown_key", "there is no such field", {"key": key})
+        return value
 
 
 def _example(value: Mapping[str, Any]) -> ConfigDict:
@@ -42,15 +68,16 @@ def _example(value: Mapping[str, Any]) -> ConfigDict:
 class Message(BaseModel):
     """A message as chat APIs write it; system messages and calls of tools are left out of what is read."""
 
-    model_config = ConfigDict(extra="allow")  # chat APIs add fields to messages
+    model_config = ConfigDict(extra="ignore")  # chat APIs add fields to messages
     role: Name | None = None
     content: Text | None = None
 
 
-class RepliesRequest(_Request):
+class RepliesRequest(Request):
     """A conversation to reply to."""
 
     model_config = _example({"messages": ["Hi!", "Where is my order?"], "k": 3})
+    most_bytes: ClassVar[int] = 64 << 10
     messages: Annotated[list[Text | Message], Field(min_length=1, max_length=MESSAGES)]
     """Oldest first: texts, or messages with a role."""
     k: Annotated[int, Field(ge=1, le=1000), NUMBER] = 5
@@ -93,7 +120,7 @@ class RepliesResponse(BaseModel):
     confidence: float | None
 
 
-class EmbeddingsRequest(_Request):
+class EmbeddingsRequest(Request):
     """Texts to encode, in the form of OpenAI's clients."""
 
     model_config = _example({"input": ["Where is my order?"], "input_type": "query"})
@@ -132,14 +159,13 @@ class EmbeddingsResponse(BaseModel):
     usage: Usage
 
 
-class Document(BaseModel):
+class Document(Request):
     """A text among the documents, as older clients send it."""
 
-    model_config = ConfigDict(extra="forbid")
     text: Text
 
 
-class RerankRequest(_Request):
+class RerankRequest(Request):
     """Documents to order by how well they reply, in the form of Cohere's and Jina's clients."""
 
     model_config = _example({"query": "Where is my order?", "documents": ["We open at nine.", "It is on its way."]})
@@ -167,7 +193,7 @@ class RerankResponse(BaseModel):
     results: list[Ranked]
 
 
-class IntentsRequest(_Request):
+class IntentsRequest(Request):
     """Texts to classify."""
 
     model_config = _example({"input": "Where is my card?"})
@@ -196,14 +222,14 @@ class IntentsResponse(BaseModel):
     data: list[Intents]
 
 
-class NewCandidate(_Request):
+class NewCandidate(Request):
     """A reply to choose from, and what comes back with it."""
 
     text: Text
     payload: Annotated[dict[Name, JsonValue], Field(max_length=100)] = {}
 
 
-class CandidatesRequest(_Request):
+class CandidatesRequest(Request):
     """Candidates to add."""
 
     model_config = _example({"candidates": ["We open at nine.", {"text": "It is on its way.", "payload": {"id": 7}}]})
@@ -291,9 +317,10 @@ class ModelsResponse(BaseModel):
 
 
 class Status(BaseModel):
-    """How the server is."""
+    """Server status, and why it takes no requests."""
 
     status: str
+    reason: str | None = None
 
 
 class ErrorFacts(BaseModel):

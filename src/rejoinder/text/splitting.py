@@ -7,6 +7,7 @@ single space between two word runs is no token; any other separator run is, so t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 # The classes are frozen (Unicode 17.0): a new version of Unicode, Python or a library must never change the ids
 # that a stored model gets. Code points in hexadecimal.
@@ -58,8 +59,10 @@ def visible_classes(end: int) -> tuple[str, str]:
 
 
 # Most chat is plain ASCII, and its small character class is matched three times as fast.
-_find_ascii = _tokens_pattern(0x80).findall
-_find_all = _tokens_pattern(0x110000).findall
+_ASCII_TOKENS = _tokens_pattern(0x80)
+_TOKENS = _tokens_pattern(0x110000)
+_find_ascii = _ASCII_TOKENS.findall
+_find_all = _TOKENS.findall
 
 
 def lower(text: str) -> str:
@@ -77,3 +80,10 @@ def tokens(text: str) -> list[str]:
     ['well', ', ', 'how', 'are', 'you', '?']
     """
     return _find_ascii(text) if text.isascii() else _find_all(text)
+
+
+def token_starts(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each token of a text after the place of its first character."""
+    pattern = _ASCII_TOKENS if text.isascii() else _TOKENS
+    for match in pattern.finditer(text):
+        yield match.start(), match.group()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.text.splitting import SEPARATOR, WORD, lower, tokens
+from rejoinder.text.splitting import SEPARATOR, WORD, lower, token_starts, tokens
 from rejoinder.text.tokenizer import Cut, IdCache, Ids, Vocabulary, check_cut, check_texts
 
 MARK = "\ufe4f"  # Stands before every token. A subword that begins with it begins a token.
@@ -71,6 +71,21 @@ class Subwords(Vocabulary):
         # token never touches another one). Any other mark belongs to a separator token.
         return _START_OF_TOKEN.sub("", _SPACE_BETWEEN_WORDS.sub(" ", marked))
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the start and the end, in characters of `text`, of what each id of `encode(text)` stands for.
+
+        They ascend without overlap. A start mark that is an id of its own has an empty span at the start of its token;
+        a single space between two words is in no span.
+        """
+        found = []
+        for start, token in token_starts(lower(text)):
+            position = start - len(MARK)  # as if the mark stood in the text
+            for _, length in self._match(MARK + token):
+                end = position + length
+                found.append((max(position, start), end))
+                position = end
+        return found
+
     def to_json(self) -> dict[str, Any]:
         """See `Vocabulary.to_json`."""
         cut = {} if self.cut == "end" else {"cut": self.cut}
@@ -98,20 +113,22 @@ class Subwords(Vocabulary):
         return b"".join(map(self._known.__getitem__, tokens(lower(text))))
 
     def _encode_token(self, token: str) -> bytes:
-        return np.fromiter(self._match(MARK + token), np.int32).tobytes()
+        return np.fromiter((number for number, _ in self._match(MARK + token)), np.int32).tobytes()
 
-    def _match(self, marked: str) -> Iterator[int]:
+    def _match(self, marked: str) -> Iterator[tuple[int, int]]:
+        """Yield the id of each subword of a token with its mark, and the number of its characters."""
         start, end = 0, len(marked)
         while start < end:
             stop = min(end, start + self._reach.get(marked[start : start + 2], 1))
             while stop > start and marked[start:stop] not in self._ids:
                 stop -= 1
             if stop > start:
-                yield self._ids[marked[start:stop]]
+                yield self._ids[marked[start:stop]], stop - start
                 start = stop
             else:
                 # CRC-32 is the same in every process and on every platform; Python's hash() is not.
-                yield self.size + zlib.crc32(marked[start].encode("utf-8", "surrogatepass")) % self.buckets
+                bucket = zlib.crc32(marked[start].encode("utf-8", "surrogatepass")) % self.buckets
+                yield self.size + bucket, 1
                 start += 1
 
     def _text_of(self, number: int) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.bootstrap import Estimate
@@ -36,6 +37,14 @@ Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 
 
 @section
+class PublishedCost:
+    """published_cost = {...}: what a paper's table of ablations gives for the training (CONVERT, Table 4)."""
+
+    steps_per_second: PositiveFloat
+    usd: PositiveFloat  # of the whole training
+
+
+@section
 class Change:
     """[[row]]: one line of the table."""
 
@@ -43,6 +52,7 @@ class Change:
     description: str = ""  # what the table calls it, if not by its name
     settings: Annotated[tuple[str, ...], Field(min_length=1)]  # what it changes, as `--set` takes it: "model.heads=8"
     published: Percent | None = None  # recall at 1 that a paper gives for it, to stand beside what is measured
+    published_cost: PublishedCost | None = None  # and what it took there
 
 
 @section
@@ -54,6 +64,7 @@ class Ablations:
     settings: tuple[str, ...] = ()  # what all rows change in it, the base row too, such as budgets
     cumulative: bool = False  # whether each row also has the changes of all rows above it (ACL19, Table 2)
     published: Percent | None = None  # recall at 1 that a paper gives for the recipe
+    published_cost: PublishedCost | None = None  # and what it took there
     row: Annotated[tuple[Change, ...], Field(min_length=1)]  # in the table's order
 
     def __post_init__(self) -> None:
@@ -65,6 +76,14 @@ class Ablations:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """One training of a row."""
+
+    recipe: Recipe
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One line of the table, ready to be trained."""
 
@@ -72,7 +91,20 @@ class Row:
     title: str  # what the table calls it
     settings: tuple[str, ...]  # what it changes
     published: float | None
+    published_cost: PublishedCost | None
     recipe: Recipe  # the base recipe with the changes
+
+    def runs(self, folder: Path, seeds: int) -> list[Run]:
+        """Return the trainings of the row, one for each seed from the recipe's on, all with the cache of the table."""
+        data = self.recipe.data
+        if not data.cache:  # all rows share vocabularies and token arrays
+            data = dataclasses.replace(data, cache=str(folder / TOKENS))
+        recipe = dataclasses.replace(self.recipe, data=data)
+        runs = [Run(recipe, folder / ROWS / self.name)]
+        for seed in range(recipe.seed + 1, recipe.seed + seeds):
+            path = folder / ROWS / f"{self.name}.seed-{seed}"  # the name of no row has a dot
+            runs.append(Run(dataclasses.replace(recipe, seed=seed), path))
+        return runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +140,7 @@ def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path 
         places = {"data.train": data, "name": f"{file.name}: {name}", "description": ", ".join(settings)}
         return load_recipe(path.parent / file.recipe, (*file.settings, *overrides, *settings), places)
 
-    base = Row(BASE, Path(file.recipe).name, (), file.published, changed(BASE, ()))
+    base = Row(BASE, Path(file.recipe).name, (), file.published, file.published_cost, changed(BASE, ()))
     check_stages(base.recipe, Processes())
     rows, above = [base], tuple[str, ...]()
     for change in file.row:
@@ -119,7 +151,8 @@ def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path 
             _check_row(base.recipe, recipe)
         except InputError as error:
             raise InputError(f"{path}: row '{change.name}': {error}") from None
-        rows.append(Row(change.name, change.description or change.name, settings, change.published, recipe))
+        title, cost = change.description or change.name, change.published_cost
+        rows.append(Row(change.name, title, settings, change.published, cost, recipe))
     return Plan(file.name, str(path), tuple(rows))
 
 
@@ -141,6 +174,7 @@ def ablate(
     data: str,
     names: Sequence[str] = (),
     seed: int = 0,
+    seeds: int = 1,
     display: Display | None = None,
 ) -> dict[str, Any]:
     """Train rows one after the other, rank the task with each, and write the table after each.
@@ -151,18 +185,26 @@ def ablate(
 
     The folder gets rows/NAME (runs), tokens, table.md and table.json, whose content is returned for `markdown` to show.
     `data` is what the table calls the task, `names` are the rows to train besides the base (none: all), `seed` is the
-    bootstrap's. A row that is unknown, or a folder of something else, is an InputError before anything is trained.
+    bootstrap's. With `seeds` above 1 each row is also trained with the seeds that follow its recipe's
+    (rows/NAME.seed-K), and the table has mean and sample deviation over them besides what the recipe's own seed gives.
+    A row that is unknown, or a folder of something else, is an InputError before anything is trained.
     """
     display, folder = display or Display(), Path(folder)
-    rows = _rows(plan, plan.chosen(names), folder, display)
+    rows = _rows(plan, plan.chosen(names), folder, seeds, display)
     table: dict[str, Any] = {"name": plan.name, "data": data, "ranked": "", "rows": []}
+    if seeds > 1:
+        table["seeds"] = seeds
     base: RankingResult | None = None
-    for number, row in enumerate(rows, 1):
-        display.note(f"Row {number} of {len(rows)}: {row.name}")
-        values, result = _line(row, folder / ROWS / row.name, task, base, seed, display)
-        if base is None and result is not None:
-            base, table["ranked"] = result, describe(result)
-        table["rows"].append(values)
+    for number, (row, runs) in enumerate(rows, 1):
+        lines = []
+        for run in runs:
+            with_seed = f" (seed {run.recipe.seed})" if seeds > 1 else ""
+            display.note(f"Row {number} of {len(rows)}: {row.name}{with_seed}")
+            values, result = _line(row, run, task, base, seed, display)
+            lines.append({"seed": run.recipe.seed} | values)
+            if base is None and result is not None:
+                base, table["ranked"] = result, describe(result)
+        table["rows"].append(_row_values(lines, seeds))
         if is_first():
             for kind, text in (("md", markdown(table)), ("json", json.dumps(table, indent=2) + "\n")):
                 with atomic_file(folder / f"table.{kind}") as part:
@@ -170,48 +212,80 @@ def ablate(
     return table
 
 
-def _rows(plan: Plan, chosen: set[str], folder: Path, display: Display) -> list[Row]:
-    """Return the rows of the table: the chosen ones, and others that are finished. Refuse whatever would fail later."""
+def _row_values(lines: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, Any]:
+    """Return the values of a row: those of its recipe's own seed, and with several seeds those of all."""
+    values = dict(lines[0])
+    del values["seed"]
+    if seeds == 1:
+        return values
+    of_run = ("seed", "failure", "result", "steps", "examples", "seconds", "best_step", "steps_per_second", "model")
+    values["seeds"] = [{key: line[key] for key in of_run if key in line} for line in lines]
+    failures = [f"seed {line['seed']}: {line['failure']}" for line in lines if line.get("failure")]
+    if failures:
+        values["failure"] = "; ".join(failures)
+    if results := [line["result"] for line in lines if line.get("result")]:
+        recall = {k: _over_seeds([each["recall"][k]["value"] for each in results]) for k in results[0]["recall"]}
+        values["over_seeds"] = {"recall": recall, "mrr": _over_seeds([each["mrr"]["value"] for each in results])}
+    return values
+
+
+def _over_seeds(values: Sequence[float]) -> dict[str, Any]:
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return {"mean": statistics.fmean(values), "deviation": deviation, "runs": len(values)}
+
+
+def _rows(
+    plan: Plan, chosen: set[str], folder: Path, seeds: int, display: Display
+) -> list[tuple[Row, Sequence[Run]]]:
+    """Return the rows of the table with their trainings: the chosen rows, and of others what is finished.
+
+    Refuse whatever would fail later.
+    """
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / ROWS).is_dir())):
         raise InputError(f"{folder} is no folder of an ablation (it has no {ROWS}); name another one, or a new one")
-    rows = []
+    rows: list[tuple[Row, Sequence[Run]]] = []
     for row in plan.rows:
-        if not row.recipe.data.cache:  # all rows share vocabularies and token arrays
-            data = dataclasses.replace(row.recipe.data, cache=str(folder / TOKENS))
-            row = dataclasses.replace(row, recipe=dataclasses.replace(row.recipe, data=data))  # noqa: PLW2901
-        run = RunFolder(folder / ROWS / row.name)
-        before = load_recipe(run.recipe, resolved=True) if run.recipe.exists() else None
-        difference = None if before is None else first_difference(before, row.recipe)
-        if row.name in chosen and difference:
-            hint = "name another folder, or the settings that it was begun with"
-            raise InputError(f"{run.path} was begun with another recipe: {difference}; {hint}")
-        if row.name in chosen or (run.summary.exists() and not difference):
-            rows.append(row)
-        elif run.summary.exists():
-            display.note(f"{run.path} is left out of the table, it is of another recipe: {difference}")
+        runs = [run for run in row.runs(folder, seeds) if _belongs(run, row.name in chosen, display)]
+        if runs and runs[0].recipe.seed == row.recipe.seed:  # the row's own seed is what the table shows first
+            rows.append((row, runs))
     return rows
 
 
+def _belongs(run: Run, chosen: bool, display: Display) -> bool:
+    """Return whether a training is in the table; refuse a chosen one that was begun with another recipe."""
+    kept = RunFolder(run.path)
+    before = load_recipe(kept.recipe, resolved=True) if kept.recipe.exists() else None
+    difference = None if before is None else first_difference(before, run.recipe)
+    if chosen and difference:
+        hint = "name another folder, or the settings that it was begun with"
+        raise InputError(f"{run.path} was begun with another recipe: {difference}; {hint}")
+    if difference and kept.summary.exists():
+        display.note(f"{run.path} is left out of the table, it is of another recipe: {difference}")
+    return chosen or (kept.summary.exists() and not difference)
+
+
 def _line(
-    row: Row, run: Path, task: RankingTask, base: RankingResult | None, seed: int, display: Display
+    row: Row, run: Run, task: RankingTask, base: RankingResult | None, seed: int, display: Display
 ) -> tuple[dict[str, Any], RankingResult | None]:
-    """Train a row and rank the task with it; return its values and the result, or why there is none."""
-    values = {"row": row.name, "title": row.title, "settings": list(row.settings), "published": row.published}
+    """Do one training of a row and rank the task with it; return its values and the result, or why there is none."""
+    values: dict[str, Any] = {"row": row.name, "title": row.title, "settings": list(row.settings)}
+    values["published"] = row.published
+    values["published_cost"] = row.published_cost and dataclasses.asdict(row.published_cost)
     try:
-        summary = train(row.recipe, run, display=display)
+        summary = train(run.recipe, run.path, display=display)
     except InputError:
         raise
     except RejoinderError as error:  # such as a loss that diverged
         if row.name == BASE or launch_place()["WORLD_SIZE"] > 1:
             raise
-        display.note(f"{row.name} failed: {error}")
+        display.note(f"{run.path.name} failed: {error}")
         return values | {"failure": str(error)}, None
 
     def ranked() -> tuple[dict[str, Any], RankingResult]:
-        with display.track(f"Ranking with {row.name}", len(task), "examples") as advance:
+        with display.track(f"Ranking with {run.path.name}", len(task), "examples") as advance:
             ranker = persistence.load(summary.model)
             result = evaluate_task(ranker, task, seed=seed, block_size=BLOCK, progress=advance)
-        cost = run_cost(run)
+        cost = run_cost(run.path)
         found = {
             "failure": None,
             "result": result.to_json(),
@@ -231,19 +305,44 @@ def markdown(table: Mapping[str, Any]) -> str:
     rows = table["rows"]
     first = rows[0]["published"]
     published = any(row["published"] is not None for row in rows)
-    head = ["row", "R@1", "minus base", "MRR", *(["published R@1", "minus base"] if published else [])]
-    lines = [[*head, "parameters", "steps", "steps/s", "examples"]]
+    seeds = table.get("seeds", 1)
+    over = [f"R@1, {seeds} seeds", f"MRR, {seeds} seeds"] if seeds > 1 else []
+    head = ["row", "R@1", "minus base", "MRR", *over, *(["published R@1", "minus base"] if published else [])]
+    costed = any(row["published_cost"] for row in rows)
+    head += ["parameters", "steps", "steps/s", *(["published steps/s", "published USD"] if costed else []), "examples"]
+    lines = [head]
     for row in rows:
-        figures, beside, costs = ["failed", "", ""], ["", ""], [""] * 4
+        figures, beside, costs, examples = ["failed", "", ""], ["", ""], [""] * 3, ""
         if result := row.get("result"):
             minus = row["minus_base"] and Estimate(**row["minus_base"]["recall"]["1"])
             shares = (percent(Estimate(**each), "{} [{}, {}]") for each in (result["recall"]["1"], result["mrr"]))
             figures = [next(shares), percent(minus, "{:+} [{:+}, {:+}]"), next(shares)]
             speed = row["steps_per_second"]
             costs = [f"{row['parameters'] / 1e6:.2f}M", f"{row['steps']:,}", f"{speed:.2f}" if speed else ""]
-            costs.append(f"{row['examples']:,}")
+            examples = f"{row['examples']:,}"
         if row["published"] is not None:
             beside = [f"{row['published']:.1f}"]
             beside.append("" if first is None or row is rows[0] else f"{row['published'] - first:+.1f}")
-        lines.append([row["title"], *figures, *(beside if published else []), *costs])
-    return "\n\n".join([f"# {table['name']}", table["data"], table["ranked"], markdown_table(lines)])
+        spread = _over_seeds_texts(row.get("over_seeds"), seeds) if over else []
+        cost = row["published_cost"]
+        costs += ([f"{cost['steps_per_second']:.1f}", f"{cost['usd']:.0f}"] if cost else ["", ""]) if costed else []
+        lines.append([row["title"], *figures, *spread, *(beside if published else []), *costs, examples])
+    parts = [f"# {table['name']}", table["data"], table["ranked"]]
+    if over:
+        parts.append("Over seeds: mean ± sample standard deviation. All else is of the recipe's own seed.")
+    return "\n\n".join([*parts, markdown_table(lines)])
+
+
+def _over_seeds_texts(over: Mapping[str, Any] | None, seeds: int) -> list[str]:
+    """Return R@1 and MRR over the seeds of a row, with the number of runs where some failed."""
+    if over is None:
+        return ["", ""]
+    texts = []
+    for figure in (over["recall"]["1"], over["mrr"]):
+        text = f"{100 * figure['mean']:.1f}"
+        if figure["deviation"] is not None:
+            text += f" ± {100 * figure['deviation']:.1f}"
+        if figure["runs"] < seeds:
+            text += f" ({figure['runs']} run{'s' * (figure['runs'] > 1)})"
+        texts.append(text)
+    return texts

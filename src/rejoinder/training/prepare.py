@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -106,6 +107,8 @@ class _Preparation:
         needed: dict[Split, list[Path]] = {"train": self.sets, "valid": self.valid}
         for split, data in ((split, data) for split, folders in needed.items() for data in folders):
             next(read_texts(data, split), None)  # what is missing is better said now than after a vocabulary
+        for data in _vocabulary_data(self.recipe):
+            next(read_texts(data, "train"), None)
         for data in self.sets:
             _note_cut_contexts(self.recipe, data, self.display)
         digests = [data_digest(first, self.splits), *(data_digest(data, ["train"]) for data in others)]
@@ -125,6 +128,8 @@ class _Preparation:
 
     def vocabulary(self, digest: str) -> Tokenizer:
         config, init = self.recipe.vocabulary, self.recipe.init
+        if elsewhere := _vocabulary_data(self.recipe):
+            digest = joined_digest([data_digest(data, ["train"]) for data in elsewhere])
         parts = (init.fingerprint,) if config is None else (digest, config, self.recipe.seed)
         path = self.folder / f"vocabulary-{content_key(*parts)}.json"
         build = functools.partial(initial_tokenizer, init) if config is None else self.build_vocabulary
@@ -139,7 +144,8 @@ class _Preparation:
         config, doing = self.recipe.vocabulary, self.display.track("Building the vocabulary", None, "utterances")
         assert config is not None
         with doing as advance, warnings.catch_warnings(record=True) as warned:
-            tokenizer = build_vocabulary(config, _utterances(self.sets, config.sample, self.recipe.seed, advance))
+            sets = _vocabulary_data(self.recipe) or self.sets
+            tokenizer = build_vocabulary(config, _utterances(sets, config, self.recipe.seed, advance))
         for warning in warned:
             self.display.note(str(warning.message))
         return tokenizer
@@ -232,12 +238,22 @@ def _sets(recipe: Recipe) -> tuple[list[Path], list[Path]]:
             raise InputError(f"no data to {purpose}: give {option}, or {key} in the recipe")
         if not Path(place).exists():
             raise InputError(f"{place}: no such file or folder; `rejoinder data` makes a folder of examples")
+    for data in _vocabulary_data(recipe):
+        if not data.exists():
+            remedy = "`rejoinder data` makes a folder of examples; vocabulary.data=[] learns from data.train"
+            raise InputError(f"vocabulary.data: {data}: no such file or folder; {remedy}")
     places = [Path(place) for *_, place in options]
     trained = places[: len(recipe.data.mix) + 1]
     valid = [places[0], *places[len(trained) :]] if recipe.validation.examples else []
     if len({data.name for data in valid}) < len(valid):
         raise InputError(f"two folders that are validated on have one name: {', '.join(map(str, valid))}")
     return trained, valid
+
+
+def _vocabulary_data(recipe: Recipe) -> list[Path]:
+    """Return the folders that the vocabulary alone is learned from; none if it is what is trained on."""
+    config = recipe.vocabulary
+    return list(map(Path, config.data)) if isinstance(config, BpeVocabulary) else []
 
 
 def _note_cut_contexts(recipe: Recipe, data: Path, display: Display) -> None:
@@ -264,17 +280,20 @@ def build_vocabulary(config: Vocabulary, utterances: Iterable[str]) -> Tokenizer
     return (build_ngrams if config.kind == "ngrams" else build_subwords)(utterances, **settings)
 
 
-def _utterances(sets: Sequence[Path], sample: int, seed: int, advance: Advance) -> Iterator[str]:
-    """Yield inputs and responses of the training splits; about `sample` of them at random where there are more."""
+def _utterances(sets: Sequence[Path], config: Vocabulary, seed: int, advance: Advance) -> Iterator[str]:
+    """Yield inputs and responses of the training splits; about `sample` of them at random where there are more.
+
+    The n-gram vocabulary's are drawn as whole pairs (ACL19), those of others as texts (CONVERT: sentences).
+    """
     total = sum(len(texts) for data in sets for sides in read_texts(data, "train") for texts in sides)
-    generator = np.random.default_rng([seed, 1])
-    for texts in (texts for data in sets for sides in read_texts(data, "train") for texts in sides):
-        if total <= sample:
-            yield from texts
-        else:
-            chosen = generator.random(len(texts)) < sample / total
-            yield from (texts[place] for place in np.flatnonzero(chosen).tolist())
-        advance(len(texts))
+    share, generator = config.sample / max(total, 1), np.random.default_rng([seed, 1])
+    for sides in (sides for data in sets for sides in read_texts(data, "train")):
+        drawn_texts = [generator.random(len(texts)) < share for texts in sides]
+        if config.kind == "ngrams":
+            drawn_texts = drawn_texts[:1] * len(sides)
+        for texts, chosen in zip(sides, drawn_texts, strict=True):
+            yield from itertools.compress(texts, chosen)
+            advance(len(texts))
 
 
 def word_vectors(encode: EncodeTexts, tokenizer: Subwords, counts: Rows, size: int, seed: int = 0) -> FloatArray:

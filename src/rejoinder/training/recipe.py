@@ -130,6 +130,7 @@ class BpeVocabulary:
     merges: Count = 30_000  # number of merges to learn (paper: 30,000)
     minimum_count: Count = 2  # how often a pair must be seen to be merged
     sample: Count = 10_000_000  # inputs and responses to learn from, drawn at random if there are more
+    data: tuple[str, ...] = ()  # folders to learn from, so that several runs share it; empty: what is trained on
 
 
 Vocabulary: TypeAlias = Annotated[SubwordVocabulary | NGramVocabulary | BpeVocabulary, Field(discriminator="kind")]
@@ -214,16 +215,17 @@ class Validation:
     Best is by recall at 1, then by the mean reciprocal rank; of fewer than 1,000 examples by the latter first.
     """
 
-    every_steps: Count | None = None  # steps from one validation to the next; or:
-    every_seconds: Positive | None = None  # seconds; or:
-    every_epochs: Positive | None = None  # passes over the training split
+    every_steps: Count | None = None  # steps from one validation to the next
+    every_epochs: Positive | None = None  # passes over the training split; where both are given, whichever comes first
+    every_seconds: Positive | None = None  # seconds, in place of both
     examples: Natural = 5_000  # at most; 0: none, and the last model is kept
     candidates: Annotated[int, Field(ge=2)] = 100  # N: each response is a candidate for all N contexts of its group
     patience: Natural = 0  # validations without gain after which a stage ends early; 0: never
     data: tuple[str, ...] = ()  # further folders that are validated on alone; figures are means over all of them
 
     def __post_init__(self) -> None:
-        at_most_one(self, "every_steps", "every_seconds", "every_epochs")
+        at_most_one(self, "every_steps", "every_seconds")
+        at_most_one(self, "every_epochs", "every_seconds")
         if self.data and not self.examples:
             raise ValueError("data is given, but examples = 0 validates on nothing; leave one of them out")
 

@@ -28,7 +28,8 @@ ALTERNATIVES = (
     ("stage", ("steps", "epochs", "minutes")),
     ("scale", ("steps", "share", "learned")),
     ("vocabulary", ("target_size", "minimum_count")),
-    ("validation", ("every_steps", "every_epochs", "every_seconds")),
+    ("validation", ("every_steps", "every_seconds")),
+    ("validation", ("every_epochs", "every_seconds")),
     ("hard_negatives", ("margin", "share")),
 )
 """Tables, and keys of which each has one: setting one on the command line takes the recipe's other one away."""

@@ -135,8 +135,8 @@ class RunState:
 
     def validation_due(self, config: Validation, batches_per_epoch: int) -> bool:
         """Return whether validation is due."""
-        if config.every_steps is not None:
-            return self.step % config.every_steps == 0
+        if config.every_steps is not None and self.step % config.every_steps == 0:
+            return True
         if config.every_epochs is not None:
             return self.stage_step % max(1, round(config.every_epochs * batches_per_epoch)) == 0
         return config.every_seconds is not None and self.seconds - self.validated_at >= config.every_seconds

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.example import Example, Split, content_thread, thread_share
+from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
+from rejoinder.corpora.example import Example, content_thread
 from rejoinder.corpora.formats import (
     BadRecordError,
     OwnSettings,
@@ -19,29 +19,16 @@ from rejoinder.corpora.formats import (
 )
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.readers.table import read_csv
-from rejoinder.errors import InputError
 
 
 @dataclass(frozen=True)
-class FaqSettings(OwnSettings):
+class FaqSettings(Shares, OwnSettings):
     """How threads are held out."""
 
     thread: Literal["question", "answer"] = "question"
     """`question`: the ways to ask for one answer may fall into different parts, so that a test asks
     new words for a known question; `answer`: they stay together, so that a test asks for answers
     that were never seen."""
-    valid_share: float = 0.02
-    """Share of the threads for validation."""
-    test_share: float = 0.1
-    """Share of the threads for testing."""
-
-    def __post_init__(self) -> None:
-        negative = self.valid_share < 0 or self.test_share < 0
-        if negative or not self.valid_share + self.test_share < 1:
-            raise InputError(
-                "valid_share and test_share must be 0 or more and leave something for training, "
-                f"not {self.valid_share} and {self.test_share}"
-            )
 
 
 def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Example]:
@@ -58,14 +45,6 @@ def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Ex
     for example in settings.finish(examples, reading):
         key = example.context[-1] if settings.thread == "question" else example.response
         yield replace(example, thread=content_thread([key]), source="faq")
-
-
-def split_faq(thread: str, settings: FaqSettings) -> Split:
-    """Return the split of a thread, as `split_of` does with the shares of the settings."""
-    left = 1 - thread_share(thread)
-    if left < settings.test_share:
-        return "test"
-    return "valid" if left < settings.test_share + settings.valid_share else "train"
 
 
 def _questions(record: Mapping[str, Any]) -> tuple[list[str], str]:
@@ -89,6 +68,6 @@ CORPUS = Corpus(
     licence="yours",
     origin="your own export",
     read=read_faq,
-    split=split_faq,
+    split=split_by_shares,
     settings=FaqSettings,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 from rejoinder.corpora.corpus import Corpus
@@ -36,7 +36,7 @@ def read_csv(
     threads = Threads()
     columns = ["context", "response"]
 
-    def parse(number: int, row: list[str]) -> Iterator[Example]:
+    def parse(number: int, row: list[str]) -> Sequence[Example]:
         if len(row) != len(columns):
             raise BadRecordError(
                 f"{len(row)} columns instead of {len(columns)}; "

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rejoinder.corpora.corpus import Corpus
+from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.corpora.readers.parsing import xml_elements
@@ -272,6 +272,8 @@ CORPUS = Corpus(
     origin="https://dumps.wikimedia.org/enwiki/",
     expected="English, 2016-12-21, in the preparation of Chen et al. 2017: 5,075,182 articles",
     read=read_wikipedia,
+    split=split_by_shares,
+    settings=Shares,
 )
 SENTENCES = Corpus(
     name="sentences",

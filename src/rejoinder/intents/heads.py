@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import hashlib
 import importlib
 import itertools
-import json
-import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,15 +15,17 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from rejoinder.arrays import unit_rows
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import atomic_file, parse_json
 from rejoinder.intents.data import IntArray, shuffled_ranks
+from rejoinder.intents.refusal import SCORES, HeldOut, scores
 from rejoinder.progress import Advance, silent
 from rejoinder.ranker import FloatArray
 from rejoinder.settings import Count, Decay, Natural, Positive, parse_setting, section, validate
 
 Kind = TypeVar("Kind")
 
+FOLDS = 5
 NEVER = -1e4  # logit of a label that no training text has, as in a fold without an intent's only text
 
 
@@ -35,7 +33,7 @@ NEVER = -1e4  # logit of a label that no training text has, as in a fold without
 class Logistic:
     """Multinomial logistic regression: the mean cross-entropy plus ||W||² / (2 · strength · n), minimised by L-BFGS.
 
-    With several labels per text, one binary regression for each label.
+    Of a multi-label classifier: one binary regression for each label.
     """
 
     kind: Literal["logistic"] = "logistic"
@@ -81,7 +79,7 @@ PRESETS: Mapping[str, Settings] = {
 def parse_settings(preset: str = "logistic", changes: Sequence[str] = ()) -> Settings:
     """Return a preset with some of its settings changed, such as "hidden_size=256"."""
     if preset == "logistic":
-        sklearn("linear_model")  # or all encoding would be in vain
+        sklearn("linear_model")  # fail before the (slow) encoding
     return change_settings(PRESETS[preset], changes)
 
 
@@ -104,11 +102,11 @@ def sklearn(module: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """Vectors (n, d) of texts, and targets (n, K): 1 where a text has a label, once a row unless `several`."""
+    """Vectors (n, d) of texts, and targets (n, K): 1 where a text has a label, once a row unless `multi_label`."""
 
     vectors: FloatArray
     targets: FloatArray
-    several: bool = False
+    multi_label: bool = False
     seconds: float = 0.0  # that encoding took, of what these rows were chosen from
 
     def __len__(self) -> int:
@@ -165,52 +163,123 @@ def head_from(tensors: Mapping[str, Tensor]) -> Head:
     return head.eval()
 
 
+@dataclasses.dataclass(frozen=True)
+class Centroids:
+    """The mean of all training vectors (d,) and the unit vectors from there to the intents' means (K, d)."""
+
+    mean: FloatArray
+    directions: FloatArray
+
+    @classmethod
+    def of(cls, data: Encoded) -> Centroids:
+        """Return the centroids of encoded training texts."""
+        mean = data.vectors.mean(axis=0)
+        return cls(mean, unit_rows(data.targets.T @ (data.vectors - mean)))
+
+    def distances(self, vectors: FloatArray) -> FloatArray:
+        """Return how far unit vectors (n, d) are from the nearest centroid's direction, (n,)."""
+        nearest: FloatArray = (unit_rows(vectors - self.mean) @ self.directions.T).max(axis=1)
+        return 1 - nearest
+
+
 class Fitted(NamedTuple):
-    """A trained head, the epochs or L-BFGS steps done, and the accuracy on held-out texts where there were some."""
+    """A trained head with the centroids of its texts, and how the training went."""
 
     head: Head
-    epochs: int
-    validation: float | None = None
+    centroids: Centroids
+    epochs: int  # or steps of L-BFGS
+    validation: float | None = None  # accuracy on the validation texts, if there were any
 
 
 def fit(settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed: int = 0) -> Fitted:
-    """Train a head; without `valid`, a part of `data` is held out where the settings ask for early stopping."""
+    """Train a head; without `valid`, a part of `data` is held out if the settings ask for early stopping."""
+    centroids = Centroids.of(data)
     if isinstance(settings, Logistic):
-        return _fit_logistic(settings, data)
+        head, steps = _fit_logistic(settings, data)
+        return Fitted(head, centroids, steps)
     if settings.patience and valid is None:
-        kept, held = hold_out(data, settings.held_out, seed)
-        data, valid = data.rows(kept), data.rows(held)
-    return _fit_network(settings, data, valid if settings.patience else None, seed)
+        data, valid = split_validation(data, settings.held_out, seed)
+    head, epochs = _fit_network(settings, data, valid if settings.patience else None, seed)
+    return Fitted(head, centroids, epochs, accuracy(head, valid) if settings.patience and valid else None)
+
+
+def cross_validate(
+    settings: Settings,
+    data: Encoded,
+    oos_vectors: FloatArray | None = None,
+    *,
+    seed: int = 0,
+    advance: Advance = silent,
+) -> HeldOut:
+    """Train without each of `FOLDS` folds and judge that fold; each text out of scope is judged by one head."""
+    if len(data) < FOLDS:
+        raise InputError(f"{len(data)} texts cannot be cut into {FOLDS} folds; give more texts")
+    if oos_vectors is None:
+        oos_vectors = np.empty((0, data.vectors.shape[1]), dtype=np.float32)
+    fold = folds_of(data.classes, seed)
+    oos_fold = np.arange(len(oos_vectors)) % FOLDS
+    result = HeldOut(
+        logits=np.empty(data.targets.shape, dtype=np.float32),
+        scores=np.empty((len(data), len(SCORES))),
+        oos_scores=np.empty((len(oos_vectors), len(SCORES))),
+    )
+    for number in range(FOLDS):
+        inside, outside = fold == number, oos_fold == number
+        fitted = fit(settings, data.rows(np.flatnonzero(~inside)), seed=seed)
+        part = held_out(fitted.head, fitted.centroids, data.vectors[inside], oos_vectors[outside])
+        result.logits[inside] = part.logits
+        result.scores[inside] = part.scores
+        result.oos_scores[outside] = part.oos_scores
+        advance(1)
+    return result
+
+
+def held_out(head: Head, centroids: Centroids, vectors: FloatArray, oos_vectors: FloatArray) -> HeldOut:
+    """Return what a head gives for vectors in scope (n, d) and out of scope (m, d)."""
+    logits = head.logits(vectors)
+    inside = scores(logits, centroids.distances(vectors))
+    outside = scores(head.logits(oos_vectors), centroids.distances(oos_vectors))
+    return HeldOut(logits, inside, outside)
+
+
+def folds_of(classes: IntArray, seed: int) -> IntArray:
+    """Return the fold of each text, (n,), each class and all texts being spread as evenly as they can be."""
+    # scikit-learn's stratified folds refuse data in which every class has fewer texts than folds.
+    counts = np.bincount(classes)
+    return ((np.cumsum(counts) - counts)[classes] + shuffled_ranks(classes, seed)) % FOLDS
 
 
 def accuracy(head: Head, data: Encoded) -> float:
     """Return the share of texts whose label, or exact set of labels, is found."""
     logits = head.logits(data.vectors)
-    if data.several:
+    if data.multi_label:
         return float(((logits > 0) == (data.targets > 0)).all(axis=1).mean())
     return float((logits.argmax(axis=1) == data.classes).mean())
 
 
-def hold_out(data: Encoded, share: float, seed: int) -> tuple[IntArray, IntArray]:
-    """Return the positions of texts kept and held out: of each intent the share, one at least, never its last text."""
-    # scikit-learn's stratified splits refuse an intent with one text, and to hold out fewer texts than intents.
+def split_validation(data: Encoded, share: float, seed: int) -> tuple[Encoded, Encoded]:
+    """Return training and validation texts: `share` of each intent to validation, at least one, never its last."""
+    # scikit-learn's stratified splits refuse an intent with one text, and fewer validation texts than intents.
     counts = np.bincount(data.classes, minlength=data.targets.shape[1])
     wanted = np.minimum(np.maximum(np.round(share * counts), 1), counts - 1)
-    held = shuffled_ranks(data.classes, seed) < wanted[data.classes]
-    if not held.any():
+    is_valid = shuffled_ranks(data.classes, seed) < wanted[data.classes]
+    if not is_valid.any():
         raise InputError("every intent has one text, so none can be held out for early stopping; set patience=0")
-    return np.flatnonzero(~held), np.flatnonzero(held)
+    return data.rows(np.flatnonzero(~is_valid)), data.rows(np.flatnonzero(is_valid))
 
 
-def _fit_logistic(settings: Logistic, data: Encoded) -> Fitted:
+def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
     """Fit to standardised vectors; standardising is linear, so it goes into the weights afterwards."""
     size, labels = data.vectors.shape[1], data.targets.shape[1]
-    mean, spread = data.vectors.mean(axis=0), data.vectors.std(axis=0)
+    mean = data.vectors.mean(axis=0)
+    spread = data.vectors.std(axis=0)
     # Variance 1/d each, for rows of length 1 on average. What is the same in all texts says nothing: factor 0.
     varies = spread > 1e-4 * max(float(spread.max()), 1e-12)
     factor = np.where(varies, 1 / np.where(varies, spread * np.sqrt(size), 1), 0).astype(np.float32)
     x = (data.vectors - mean) * factor
-    weight, bias, steps = np.zeros((labels, size)), np.full(labels, NEVER), 0
+    weight = np.zeros((labels, size))
+    bias = np.full(labels, NEVER)
+    steps = 0
 
     def regression(answers: Any, strength: float) -> tuple[FloatArray, FloatArray]:
         nonlocal steps
@@ -221,7 +290,7 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> Fitted:
         steps = max(steps, int(model.n_iter_.max()))
         return model.coef_, model.intercept_
 
-    if data.several:
+    if data.multi_label:
         for k, answers in enumerate(data.targets.T > 0):
             if answers.all():
                 bias[k] = -NEVER
@@ -238,10 +307,13 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> Fitted:
             bias[known] = 0.0
     weight *= factor
     tensors = {"layers.0.weight": weight, "layers.0.bias": bias - weight @ mean}
-    return Fitted(head_from({name: torch.from_numpy(value).float() for name, value in tensors.items()}), steps)
+    return head_from({name: torch.from_numpy(value).float() for name, value in tensors.items()}), steps
 
 
-def _fit_network(settings: FeedForward, data: Encoded, valid: Encoded | None, seed: int) -> Fitted:
+def _fit_network(
+    settings: FeedForward, data: Encoded, valid: Encoded | None, seed: int
+) -> tuple[Head, int]:
+    """Return the net and the number of epochs; with `valid` the net of the best one."""
     generator = torch.Generator().manual_seed(seed)
     x, targets = torch.from_numpy(data.vectors), torch.from_numpy(data.targets)
     sizes = [x.shape[1], *[settings.hidden_size] * settings.hidden_layers, targets.shape[1]]
@@ -252,7 +324,9 @@ def _fit_network(settings: FeedForward, data: Encoded, valid: Encoded | None, se
         head = Head(sizes, settings.input_dropout, settings.hidden_dropout).train()
         kind: Any = torch.optim.SGD if settings.optimizer == "sgd" else torch.optim.Adam
         optimizer = kind(head.parameters(), lr=settings.learning_rate)
-        best, best_weights, best_epoch, epoch = float("inf"), head.state_dict(), 0, 0
+        best_loss = float("inf")
+        best_weights = head.state_dict()
+        best_epoch = epoch = 0
         for epoch in range(1, settings.epochs + 1):
             if settings.sampling == "replacement":
                 order = torch.randint(len(x), (steps * settings.batch_size,), generator=generator)
@@ -262,81 +336,25 @@ def _fit_network(settings: FeedForward, data: Encoded, valid: Encoded | None, se
                 if settings.decay == "linear":
                     optimizer.param_groups[0]["lr"] = settings.learning_rate * (1 - step / (steps * settings.epochs))
                 optimizer.zero_grad()
-                _loss(head(x[rows]), targets[rows], data.several).backward()  # type: ignore[no-untyped-call]
+                _loss(head(x[rows]), targets[rows], data.multi_label).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
             if valid is None:
                 continue
             # The loss: on few held-out texts a far finer measure than accuracy.
             logits = torch.from_numpy(head.logits(valid.vectors))
-            found = float(_loss(logits, torch.from_numpy(valid.targets), valid.several))
-            if found < best:
-                best, best_weights, best_epoch = found, copy.deepcopy(head.state_dict()), epoch
+            loss = float(_loss(logits, torch.from_numpy(valid.targets), valid.multi_label))
+            if loss < best_loss:
+                best_loss, best_epoch = loss, epoch
+                best_weights = copy.deepcopy(head.state_dict())
             elif epoch - best_epoch >= settings.patience:
                 break
     if valid is not None:
         head.load_state_dict(best_weights)
-    return Fitted(head.eval(), epoch, None if valid is None else accuracy(head, valid))
+    return head.eval(), epoch
 
 
-def _loss(logits: Tensor, targets: Tensor, several: bool) -> Tensor:
-    """Return the mean cross-entropy; with several labels per text, of the sums of the labels' binary ones."""
-    if several:
+def _loss(logits: Tensor, targets: Tensor, multi_label: bool) -> Tensor:
+    """Return the mean cross-entropy; of a multi-label classifier of the sums of the labels' binary ones."""
+    if multi_label:
         return nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(logits)
     return nn.functional.cross_entropy(logits, targets)
-
-
-def paper_grid() -> Iterator[FeedForward]:
-    """Yield the paper's grid (CONVERT, section 4.3): 54 settings, as nets without hidden layers have one size."""
-    adam: dict[str, Any] = {"optimizer": "adam", "learning_rate": 4e-4, "decay": "linear"}
-    shapes = [(0, 512), *itertools.product((1, 2), (128, 256, 512, 1024))]
-    for (layers, size), rate, optimizer in itertools.product(shapes, (0.75, 0.5, 0.25), ({}, adam)):
-        yield FeedForward(hidden_size=size, hidden_layers=layers, input_dropout=rate, hidden_dropout=rate, **optimizer)
-
-
-@dataclasses.dataclass(frozen=True)
-class GridRow:
-    """Settings and their accuracy on the validation texts."""
-
-    settings: Settings
-    accuracy: float
-    epochs: int
-    seconds: float
-
-
-def run_grid(
-    grid: Sequence[Settings], data: Encoded, valid: Encoded, log: Path, *, seed: int = 0, advance: Advance = silent
-) -> list[GridRow]:
-    """Train the settings of a grid that the log lacks, and return all rows, the best first.
-
-    The log has a line of JSON for each setting that is done. Early stopping and the order of the rows look at `valid`.
-    """
-    sha256 = hashlib.sha256(f"{seed} {data.several}".encode())
-    for array in (data.vectors, data.targets, valid.vectors, valid.targets):
-        sha256.update(array.tobytes())
-    digest = sha256.hexdigest()
-    rows = _read_log(log, digest)
-    for settings in grid:
-        if settings not in rows:
-            start = time.perf_counter()
-            fitted = fit(settings, data, valid=valid, seed=seed)
-            seconds = time.perf_counter() - start
-            rows[settings] = GridRow(settings, accuracy(fitted.head, valid), fitted.epochs, seconds)
-            lines = (json.dumps({"data": digest, **dataclasses.asdict(row)}) + "\n" for row in rows.values())
-            with atomic_file(log, durable=False) as part:
-                part.write_text("".join(lines), encoding="utf-8")
-        advance(1)
-    return sorted((rows[settings] for settings in grid), key=lambda row: -row.accuracy)
-
-
-def _read_log(log: Path, digest: str) -> dict[Settings, GridRow]:
-    rows: dict[Settings, GridRow] = {}
-    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
-        try:
-            values = parse_json(line)
-            if values.pop("data") != digest:
-                raise InputError(f"{log} is of other texts, vectors or another seed; name another folder")
-            settings = validate(SETTINGS, values.pop("settings"), str(log))
-            rows[settings] = GridRow(settings, **values)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"{log} is damaged ({error}); delete it to run the grid again") from None
-    return rows

@@ -7,18 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
-from rejoinder.intents.fitting import (
+from rejoinder.intents.grid import grid_table, paper_grid, run_grid
+from rejoinder.intents.heads import (
     Encoded,
     FeedForward,
     Logistic,
     accuracy,
     fit,
-    hold_out,
-    paper_grid,
     parse_settings,
-    run_grid,
+    split_validation,
 )
-from rejoinder.intents.report import grid_table
 
 
 def clouds(count=200, classes=4, size=10, spread=0.6, seed=0):
@@ -29,13 +27,13 @@ def clouds(count=200, classes=4, size=10, spread=0.6, seed=0):
     return Encoded(vectors.astype(np.float32), np.eye(classes, dtype=np.float32)[which])
 
 
-@pytest.mark.parametrize(("labels", "several"), [(2, False), (4, False), (3, True)])
-def test_logistic_regression_is_at_the_minimum_of_its_loss(labels, several):
+@pytest.mark.parametrize(("labels", "multi_label"), [(2, False), (4, False), (3, True)])
+def test_logistic_regression_is_at_the_minimum_of_its_loss(labels, multi_label):
     data, strength = clouds(classes=labels, spread=1.5), 2.0
-    if several:
+    if multi_label:
         generator = np.random.default_rng(0)
         targets = data.vectors @ generator.standard_normal((10, labels)) + generator.standard_normal((200, labels)) > 0
-        data = Encoded(data.vectors, targets.astype(np.float32), several=True)
+        data = Encoded(data.vectors, targets.astype(np.float32), multi_label=True)
     layer = fit(Logistic(strength=strength, iterations=500), data).head.double().layers[0]
     x = torch.from_numpy(data.vectors).double()
     mean, spread = x.mean(dim=0), x.std(dim=0, correction=0) * 10**0.5
@@ -43,7 +41,7 @@ def test_logistic_regression_is_at_the_minimum_of_its_loss(labels, several):
     weight = (layer.weight.detach() * spread).requires_grad_()
     bias = (layer.bias.detach() + layer.weight.detach() @ mean).requires_grad_()
     logits, wanted = ((x - mean) / spread) @ weight.T + bias, torch.from_numpy(data.targets).double()
-    if several:
+    if multi_label:
         loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
     else:
         loss = torch.nn.functional.cross_entropy(logits, wanted, reduction="sum")
@@ -61,7 +59,7 @@ def test_an_intent_without_texts_is_never_found_and_one_of_all_texts_always():
         assert set(logits.argmax(axis=1)) <= set(known)
     targets = data.targets.copy()
     targets[:, 2], targets[:, 3] = 0, 1
-    found = fit(Logistic(), Encoded(data.vectors, targets, several=True)).head.logits(data.vectors) > 0
+    found = fit(Logistic(), Encoded(data.vectors, targets, multi_label=True)).head.logits(data.vectors) > 0
     assert not found[:, 2].any()
     assert found[:, 3].all()
 
@@ -101,12 +99,13 @@ def test_early_stopping_keeps_the_best_epoch_and_ends_after_patience():
 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=60).filter(lambda c: max(map(c.count, c)) > 1))
-def test_what_is_held_out_leaves_every_intent_a_text(classes):
-    data = Encoded(np.zeros((len(classes), 2), np.float32), np.eye(6, dtype=np.float32)[classes])
-    kept, held = hold_out(data, 0.4, seed=0)
-    assert sorted([*kept, *held]) == list(range(len(classes)))
-    assert {classes[i] for i in kept} == set(classes)
-    assert {classes[i] for i in held} == {c for c in classes if classes.count(c) > 1}
+def test_a_validation_split_leaves_every_intent_a_text(classes):
+    rows = np.arange(len(classes), dtype=np.float32)[:, None]
+    data = Encoded(rows, np.eye(6, dtype=np.float32)[classes])
+    train, valid = split_validation(data, 0.4, seed=0)
+    assert sorted([*train.vectors.ravel(), *valid.vectors.ravel()]) == list(range(len(classes)))
+    assert set(train.classes) == set(classes)
+    assert set(valid.classes) == {c for c in classes if classes.count(c) > 1}
 
 
 def test_the_grid_is_the_papers():

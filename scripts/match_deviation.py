@@ -1,0 +1,85 @@
+"""A checkpoint whose outputs deviate as another's do: `python scripts/match_deviation.py CHECKPOINT -o SCALED`.
+
+POLY, section 5.3. Own weights are fine-tuned at the rates that were found for BERT, whose outputs are smaller than
+those of a transformer pretrained here. Weight and bias of the last layer norm are multiplied by the ratio of the two
+standard deviations, over all tokens of the same conversations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rejoinder.corpora.examples import read_examples
+from rejoinder.errors import InputError
+from rejoinder.models.checkpoints import find_checkpoint, load_checkpoint, read_shape, save_checkpoint
+from rejoinder.models.packing import pack
+from rejoinder.models.poly import DialogueShape
+from rejoinder.ranker import Conversation
+
+BERT = "google-bert/bert-base-uncased"
+CONTEXT = 360  # tokens of a conversation, as in fine-tuning
+EXAMPLES = 500
+
+
+@torch.inference_mode()
+def deviation(checkpoint: Path, contexts: Sequence[Conversation]) -> float:
+    """Return the standard deviation of all numbers that a checkpoint gives for the tokens of conversations."""
+    shape = read_shape(checkpoint)
+    module, tokenizer = load_checkpoint(checkpoint)
+    module.eval()
+    values = {**dataclasses.asdict(shape), "context_length": min(CONTEXT, shape.positions)}
+    ids, lengths = DialogueShape(**values).dialogue(tokenizer, max_length=shape.positions).contexts(contexts)
+    texts = np.split(ids, np.cumsum(lengths)[:-1])
+    outputs = [module(pack(text, np.array([len(text)]), tokenizer.padding_id)) for text in texts]  # without padding
+    return float(torch.cat(outputs).double().std())
+
+
+def match(checkpoint: Path, like: Path, contexts: Sequence[Conversation], output: Path) -> tuple[float, float]:
+    """Write the checkpoint with its last layer norm scaled; return both deviations, its own before.
+
+    Raises:
+        InputError: a folder is no checkpoint, or there is no conversation to measure with.
+    """
+    if not contexts:
+        raise InputError("no conversations to measure with; give a folder of examples (--data)")
+    own, wanted = deviation(checkpoint, contexts), deviation(like, contexts)
+    module, tokenizer = load_checkpoint(checkpoint)
+    last = module.get_submodule(f"blocks.{len(module.blocks) - 1}.feed_forward_norm")
+    with torch.no_grad():
+        for parameter in last.parameters():
+            parameter.mul_(wanted / own)
+    save_checkpoint(output, module, read_shape(checkpoint), tokenizer)
+    return own, wanted
+
+
+def main() -> int:
+    """Run from the shell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path, help="folder that `rejoinder export --transformers` wrote")
+    parser.add_argument("--like", default=BERT, help="checkpoint whose deviation is wanted (%(default)s)")
+    parser.add_argument("--data", type=Path, required=True, help="folder of examples to measure with")
+    parser.add_argument("--examples", type=int, default=EXAMPLES, help="training contexts that are read (%(default)s)")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write")
+    given = parser.parse_args()
+    try:
+        read = itertools.islice(read_examples(given.data, "train"), given.examples)
+        contexts = [example.context for example in read]
+        own, wanted = match(find_checkpoint(given.checkpoint), find_checkpoint(given.like), contexts, given.output)
+    except InputError as error:
+        print(f"match_deviation: error: {error}", file=sys.stderr)
+        return 2
+    ratio = wanted / own
+    print(f"deviation {own:.4f}, of {given.like} {wanted:.4f}; last layer norm times {ratio:.4f}: {given.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

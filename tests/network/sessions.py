@@ -1,0 +1,238 @@
+"""Programs that `test_network` traces, each in a folder with its files.
+
+`python -m tests.network.sessions NAME` runs one. Each names its steps in the trace by opening paths
+that no machine has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+STEP = "/step/"  # as in `traced`, which a session does not import
+LINES = {  # of each verb
+    "--help": ["--help"],
+    "data": ["data jsonl dialogues/a.jsonl -o out/data"],
+    "corpus": ["corpus corpus.toml dialogues -o out/corpus --no-evaluation"],
+    "index": [
+        "index convert-small replies.txt -o out/index",
+        "index minilm replies.txt -o out/index-minilm",
+        "index MODEL replies.txt -o out/index-milvus --store milvus",
+        "index MODEL replies.txt -o out/index-approximate --approximate",
+    ],
+    "reply": [
+        "reply out/index Hello!",
+        "reply out/index-milvus hello",
+        "reply out/index-approximate hello",
+    ],
+    "chat": ["chat out/index"],
+    "tokenise": ["tokenise recipe.toml --data examples -o out/cache"],
+    "train": ["train recipe.toml --data examples -o out/run"],
+    "evaluate": [
+        "evaluate bm25 minilm out/run/model --data examples --candidates 20 -o out/evaluation"
+    ],
+    "calibrate": [
+        "index convert-small texts.txt -o out/texts",
+        "calibrate out/texts --data conversations",
+    ],
+    "ablate": ["ablate rows.toml --data examples -o out/ablation --candidates 20"],
+    "table": ["table table.toml -o out/table"],
+    "plot": ["plot MODEL --data texts.csv -o out/plot.png --perplexity 5"],
+    "results": ["results figures -o out/results"],
+    "export": [
+        "export MODEL --quantized -o out/quantized",
+        "export MODEL --sentence-transformers -o out/sentence-transformers",
+        "export BERT --transformers -o out/transformers",
+    ],
+    "join": ["join MODEL out/run/model --share 0.3 -o out/joined"],
+    "models": ["models out --sizes"],
+    "recipes": ["recipes"],
+    "doctor": ["doctor"],
+    "intents train": ["intents train MODEL intents.csv -o out/intents"],
+    "intents evaluate": ["intents evaluate out/intents intents.csv --report out/report"],
+    "intents predict": ["intents predict out/intents hello"],
+    "intents export": ["intents export out/intents -o out/intents-onnx"],
+    "intents grid": ["intents grid MODEL intents.csv -o out/grid"],
+    "intents few-shot": [
+        "intents few-shot MODEL intents.csv --test intents.csv --seeds 2 --shots 2"
+    ],
+    "intents fine-tune": ["intents fine-tune MODEL intents.csv -o out/tuned --set steps=1"],
+}
+SERVING = (
+    12  # seconds; onnxruntime's telemetry looks its collector up nine seconds after its import
+)
+
+
+def step(name: str) -> None:
+    """Say what begins."""
+    with contextlib.suppress(FileNotFoundError):
+        Path(STEP + name).read_bytes()
+
+
+def verbs() -> None:
+    """Run every verb but `serve`, in one process."""
+    from rejoinder.cli import main
+    from rejoinder.intents import fitting
+
+    fitting.paper_grid = lambda: iter([fitting.FeedForward(epochs=2, hidden_size=8)])
+    for verb, lines in LINES.items():
+        for line in lines:
+            step(verb)
+            sys.argv = ["rejoinder", *shlex.split(line)]
+            sys.stdin = io.TextIOWrapper(io.BytesIO(b"Hello!\n"))
+            try:
+                main()
+            except SystemExit as ended:
+                if ended.code:
+                    raise SystemExit(f"rejoinder {line}: exit code {ended.code}") from None
+
+
+def serve() -> None:
+    """Ask a server with two workers, and leave it alone for some seconds."""
+    command = [
+        sys.executable,
+        "-m",
+        "rejoinder",
+        "serve",
+        "index",
+        "--port",
+        "0",
+        "--workers",
+        "2",
+        "--json",
+    ]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        address = json.loads(server.stdout.readline())["url"]
+        end = time.monotonic() + SERVING
+        for path, body in [
+            ("/", None), ("/metrics", None), ("/v1/replies", {"messages": ["Hello!"]}),
+            ("/v1/embeddings", {"input": ["Hello!"]}),
+        ]:  # fmt: skip
+            step(f"serve {path}")
+            data = None if body is None else json.dumps(body).encode()
+            request = urllib.request.Request(
+                address + path, data, {"content-type": "application/json"}
+            )
+            urllib.request.urlopen(request, timeout=60).read()
+        step("serve")
+        time.sleep(end - time.monotonic())
+    finally:
+        server.terminate()
+        code = server.wait(40)
+    assert code in (0, -signal.SIGTERM), code
+
+
+def runtime() -> None:
+    """Open the bundled model without PyTorch, and score."""
+    step("rejoinder.runtime")
+    from rejoinder.runtime import OnnxEncoder
+
+    OnnxEncoder("convert-small").score(
+        [["Hi!", "Any pets?"]], [["Yes, two cats!", "We open at nine."]]
+    )
+    assert "torch" not in sys.modules
+
+
+def _library() -> None:
+    import rejoinder
+
+    rejoinder.load("convert-small").score([["Hello!"]], [["Hi!", "At nine."]])
+    rejoinder.Index.open("index").search([["Hello!"]])
+
+
+def _haystack() -> None:
+    from rejoinder.integrations.haystack import RejoinderDocumentEmbedder, RejoinderRanker
+
+    haystack = importlib.import_module("haystack")
+    document = haystack.Document(content="Hi!")
+    RejoinderDocumentEmbedder("MODEL").run([document])
+    pipeline = haystack.Pipeline()
+    pipeline.add_component("ranker", RejoinderRanker("MODEL"))
+    pipeline.run({"ranker": {"query": "Hello!", "documents": [document]}})
+
+
+def _huggingface() -> None:
+    importlib.import_module("rejoinder.integrations.huggingface")  # all that it does is an upload
+
+
+def _langchain() -> None:
+    from rejoinder.integrations.langchain import RejoinderEmbeddings, RejoinderRetriever
+    from rejoinder.retrieval.index import Index
+
+    RejoinderEmbeddings("MODEL").embed_query("Hello!")
+    RejoinderRetriever(index=Index.open("index")).invoke("Hello!")
+
+
+def _sklearn() -> None:
+    from rejoinder.integrations.sklearn import RejoinderEncoder
+
+    RejoinderEncoder("MODEL").fit_transform(["Hello!", "At nine."])
+
+
+def _spacy() -> None:
+    importlib.import_module("rejoinder.integrations.spacy")
+    nlp = importlib.import_module("spacy").blank("en")
+    nlp.add_pipe("rejoinder_intents", config={"classifier": "CLASSIFIER"})
+    nlp("Hello!")
+
+
+ADAPTERS: dict[str, Callable[[], None]] = {
+    "haystack": _haystack,
+    "huggingface": _huggingface,
+    "langchain": _langchain,
+    "sklearn": _sklearn,
+    "spacy": _spacy,
+}
+
+
+def adapters() -> None:
+    """Use the library, and then each adapter."""
+    step("rejoinder")
+    _library()
+    for name, use in ADAPTERS.items():
+        step(f"rejoinder.integrations.{name}")
+        use()
+
+
+def attempts() -> None:
+    """Try what the others must not, for the tracer's own test: by Python and by the C library."""
+    import ctypes
+    import socket
+
+    step("datagram")
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
+        contextlib.suppress(OSError),
+    ):
+        datagrams.sendto(b"hello", ("192.0.2.1", 9))
+    step("connection")
+    with socket.socket(socket.AF_INET6) as connection, contextlib.suppress(OSError):
+        connection.connect(("2001:db8::1", 443))
+    step("name")
+    ctypes.CDLL(None).gethostbyname(b"collector.example.com")
+    step("file")
+    (Path(os.environ["HOME"]) / ".device").write_text("1")
+    step("loopback")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()),
+    ):
+        pass
+
+
+if __name__ == "__main__":
+    sessions = (verbs, serve, runtime, adapters, attempts)
+    {session.__name__: session for session in sessions}[sys.argv[1]]()

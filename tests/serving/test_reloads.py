@@ -1,0 +1,37 @@
+"""However often index and models are opened again, what was replaced goes."""
+
+import gc
+import weakref
+
+import pytest
+
+from rejoinder.serving.computing import Computing
+
+
+class Opened:
+    """Refers to itself, as sessions of onnxruntime and the functions that call them do."""
+
+    def __init__(self):
+        self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def thawed():
+    yield
+    gc.unfreeze()
+
+
+def test_reloads_keep_one_model():
+    opened = []
+
+    class Sources:
+        def open(self):
+            opened.append(weakref.ref(made := Opened()))
+            return made
+
+    computing = Computing(Sources())
+    for _ in range(5):
+        computing.open(())
+        assert sum(each() is not None for each in opened) == 1
+    assert opened[-1]() is computing.answers
+    assert gc.get_freeze_count(), "requests do not look through the model for garbage"

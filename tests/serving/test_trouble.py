@@ -1,0 +1,160 @@
+"""Trouble that is not the request's: an index that is gone, many additions, values that no process can send."""
+
+import asyncio
+import json
+import multiprocessing
+import shutil
+import threading
+
+import pytest
+
+from rejoinder.retrieval.index import Index
+from rejoinder.serving import requests as forms
+from rejoinder.serving.batching import Job
+from rejoinder.serving.computing import ComputingProcess, _answer
+from tests.retrieval.conftest import HashEncoder
+from tests.serving.conftest import TEXTS, running
+
+
+def post(server, path, value):
+    return server.post(path, content=json.dumps(value), headers={"content-type": "application/json"})
+
+
+def remove(index):
+    shutil.rmtree(index)
+
+
+def rename(index):
+    index.rename(index.with_name("elsewhere"))
+
+
+def cut(index):
+    [vectors] = index.glob("segment-*/vectors.f32")
+    vectors.write_bytes(vectors.read_bytes()[:-4])
+
+
+def alter(index):
+    (index / "manifest.json").write_text("{}")
+
+
+@pytest.mark.parametrize("harm", [remove, rename, cut, alter])
+def test_an_index_that_is_gone_is_the_servers_trouble(client, sources, harm, monkeypatch):
+    monkeypatch.setattr("rejoinder.serving.answers.AGAIN", 0.0)
+    server = client()
+    assert server.get("/ready").json() == {"status": "ready"}
+    harm(sources.index)
+    changes = [post(server, "/v1/candidates", {"candidates": ["new"]}), server.delete("/v1/candidates/3")]
+    for answer in changes:
+        assert (answer.status_code, answer.json()["error"]["type"]) == (503, "server_error")
+        assert "cannot be opened, so nothing was changed" in answer.json()["error"]["message"]
+        assert str(sources.index) not in answer.text
+    ready = server.get("/ready")
+    assert (ready.status_code, ready.json()["status"]) == (503, "not ready")
+    assert "index" in ready.json()["reason"]
+    assert str(sources.index) not in ready.text
+    found = post(server, "/v1/replies", {"messages": [TEXTS[3]], "k": 1})
+    assert found.json()["replies"][0]["text"] == TEXTS[3], "what is open goes on answering"
+
+
+def test_a_server_is_ready_where_the_index_waits_for_a_reload(client, sources, monkeypatch):
+    monkeypatch.setattr("rejoinder.serving.answers.AGAIN", 0.0)
+    server = client()
+    Index.build(HashEncoder("another"), ["other"], sources.index, overwrite=True)
+    assert server.get("/ready").status_code == 200
+    assert post(server, "/v1/candidates", {"candidates": ["new"]}).status_code == 503
+
+
+def test_additions_one_by_one_leave_few_segments(answers, sources, monkeypatch):
+    monkeypatch.setattr("rejoinder.serving.answers.SEGMENTS", 5)
+
+    async def run():
+        counts = []
+        async with running(answers) as (client, _):
+            for number in range(60):
+                added = await client.post("/v1/candidates", json={"candidates": [f"new {number}"]})
+                assert (added.status_code, added.json()) == (201, {"positions": [20 + number]})
+                counts.append(len(Index.open(sources.index).manifest.segments))
+            found = await client.post("/v1/replies", json={"messages": ["new 41"], "k": 1})
+            assert found.json()["replies"][0]["position"] == 61
+        return counts
+
+    assert max(asyncio.run(run())) <= 7
+    assert len(Index.open(sources.index, verify=True)) == 80
+
+
+@pytest.mark.slow
+def test_three_thousand_additions_leave_few_segments(client, sources):
+    server = client()
+    for number in range(3000):
+        assert post(server, "/v1/candidates", {"candidates": [f"new {number}"]}).status_code == 201
+        assert len(list(sources.index.glob("segment-*"))) < 60
+    assert len(Index.open(sources.index, verify=True)) == 3020
+
+
+def test_fields_of_a_message_that_are_not_read_go_no_further(client, answers):
+    """They may hold anything, as what no process can send."""
+    asked = []
+    answers.replies = lambda questions: asked.extend(questions) or [{"replies": []}] * len(questions)
+    extra = "[" * 600 + "]" * 600
+    body = f'{{"messages": [{{"role": "user", "content": "Hi!", "name": "me", "x": {extra}}}]}}'
+    headers = {"content-type": "application/json"}
+    assert client().post("/v1/replies", content=body, headers=headers).status_code == 200
+    assert asked[0].messages == [{"role": "user", "content": "Hi!"}]
+
+
+def test_of_jobs_that_no_process_can_send_only_these_fail():
+    process = ComputingProcess.__new__(ComputingProcess)
+    ours, theirs = multiprocessing.Pipe()
+    process._pipes = {"compute": ours}
+
+    thread = threading.Thread(target=_answer, args=(lambda _, jobs: [1] * len(jobs), "compute", theirs))
+    thread.start()
+    deep: list = []
+    for _ in range(5000):
+        deep = [deep]
+    found = process("compute", [Job("replies", "a"), Job("replies", deep), Job("replies", "b"), Job("replies", "c")])
+    ours.close()
+    thread.join(10)
+    assert [found[place] for place in (0, 2, 3)] == [1, 1, 1]
+    assert isinstance(found[1], RuntimeError)
+
+
+def test_of_unknown_keys_the_first_is_told(client):
+    server = client()
+    keys = {f"key {number}": 0 for number in range(1000)}
+    for path, body, named in (
+        ("/v1/replies", {"messages": ["Hi!"], **keys}, "key 0"),
+        ("/v1/rerank", {"query": "a", "documents": [{"text": "a", **keys}]}, "documents.0.key 0"),
+        ("/v1/candidates", {"candidates": ["a", {"text": "a", **keys}]}, "candidates.1.key 0"),
+    ):
+        answer = post(server, path, body)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (422, named)
+
+
+def test_one_error_is_made_where_many_keys_are_unknown():
+    with pytest.raises(ValueError, match="no such field") as found:
+        forms.RepliesRequest.model_validate({"messages": ["Hi!"], **{str(number): 0 for number in range(1000)}})
+    assert len(found.value.errors()) == 1
+
+
+def test_a_body_of_very_many_values_is_not_parsed(client, monkeypatch):
+    server, parsed = client(), []
+    decode = "rejoinder.serving.app.msgspec.json.decode"
+    monkeypatch.setattr(decode, lambda body: parsed.append(body) or {})
+    for part in ("[],", "{},", '"a":0,'):
+        body = part * (forms.MOST_MARKS + 1)
+        answer = server.post("/v1/candidates", content=body, headers={"content-type": "application/json"})
+        assert (answer.status_code, "50,000 at most" in answer.json()["error"]["message"]) == (413, True)
+    assert not parsed
+
+
+def test_too_many_texts_are_told_as_such(client):
+    answer = post(client(), "/v1/embeddings", {"input": ["a"] * 10_000})
+    assert answer.status_code == 422
+    assert "at most 2048 items" in answer.json()["error"]["message"]
+
+
+def test_files_of_the_page_are_logged_as_answered(client):
+    server = client()
+    assert server.get("/").status_code == 200
+    assert 'route="/",status="200"} 1.0' in server.get("/metrics").text
