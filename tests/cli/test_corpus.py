@@ -3,7 +3,7 @@
 import pytest
 
 from rejoinder.corpora.examples import read_examples
-from tests.corpora.pretraining.test_build import dialogues, write
+from tests.workshop.corpus.test_build import dialogues, write
 
 VERB = ["corpus"]
 

@@ -209,9 +209,9 @@ def corpus(
 
     Example: rejoinder corpus recipes/corpus/open.toml data/open -o corpus --evaluation data/eval
     """
-    from rejoinder.corpora.pretraining.build import build_corpus, markdown, source_files
-    from rejoinder.corpora.pretraining.plan import load_corpus_plan
     from rejoinder.settings import find_recipe
+    from workshop.corpus.build import build_corpus, markdown, source_files
+    from workshop.corpus.plan import load_corpus_plan
 
     plan = load_corpus_plan(find_recipe(recipe))
     if evaluation is not None and no_evaluation:

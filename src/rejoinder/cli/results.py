@@ -23,7 +23,7 @@ def results(
 
     Example: rejoinder results benchmarks/results -o docs/results
     """
-    from rejoinder.evaluation.results import write_results
+    from workshop.results import write_results
 
     written = [str(path) for path in write_results(folder, output)]
     emit({"written": written}, as_json, lambda _: "\n".join(written))

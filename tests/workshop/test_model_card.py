@@ -5,13 +5,12 @@ import sys
 
 import pytest
 
-import model_card
-import probe
 from rejoinder.encoders.persistence import describe
 from rejoinder.training.recipe_files import parse_recipe, save_recipe
 from rejoinder.training.run import RunSummary, save_summary
 from tests.encoders.small import small_model
 from tests.training.tiny import document
+from workshop import model_card, probe
 
 
 def share(value):
@@ -97,7 +96,7 @@ def test_everything_is_in_it(files, command, monkeypatch):
         "rejoinder corpus recipes/corpus/open.toml OPEN -o data/open --evaluation EVAL\n"
         "rejoinder train first.toml --data data/open -o runs/first\n"
         "rejoinder train second.toml --init runs/first/model --data data/open -o runs/second\n"
-        "python scripts/bundle.py runs/second/model convert-small",
+        "python -m workshop.bundle runs/second/model convert-small",
         "embedding_size = 16",
     ):
         assert part in text
@@ -130,9 +129,9 @@ def test_each_run_may_have_a_corpus_of_its_own(files, command, monkeypatch, caps
     assert text.count("| one | MIT |") == 2
     monkeypatch.setattr(sys, "argv", [*command, "--average", "0.5"])
     assert model_card.main() == 0
-    averaged = "python scripts/average.py runs/first/model runs/second/model -o runs/average --share 0.5"
+    averaged = "python -m workshop.average runs/first/model runs/second/model -o runs/average --share 0.5"
     text = (files / "model" / "README.md").read_text("utf-8")
-    assert f"{averaged}\npython scripts/bundle.py runs/average convert-small" in text
+    assert f"{averaged}\npython -m workshop.bundle runs/average convert-small" in text
     monkeypatch.setattr(sys, "argv", [*command, *more, *more])
     assert model_card.main() == 2
     assert "3 corpora for 2 runs: give one for all, or one for each" in capsys.readouterr().err

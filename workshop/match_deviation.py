@@ -1,4 +1,4 @@
-"""A checkpoint whose outputs deviate as another's do: `python scripts/match_deviation.py CHECKPOINT -o SCALED`.
+"""A checkpoint whose outputs deviate as another's do: `python -m workshop.match_deviation CHECKPOINT -o SCALED`.
 
 POLY, section 5.3. Own weights are fine-tuned at the rates that were found for BERT, whose outputs are smaller than
 those of a transformer pretrained here. Weight and bias of the last layer norm are multiplied by the ratio of the two

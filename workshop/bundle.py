@@ -1,11 +1,11 @@
 """Put a trained model into the package, or into one of its own that brings it.
 
-    python scripts/bundle.py RUN/model convert-small
-    python scripts/bundle.py runs/joined bi-base
-    python scripts/bundle.py runs/bi-small/model bi-small --eight-bits
+    python -m workshop.bundle RUN/model convert-small
+    python -m workshop.bundle runs/joined bi-base
+    python -m workshop.bundle runs/bi-small/model bi-small --eight-bits
 
 Writes a quantised folder, of a joined model both parts, and its fingerprint: src/rejoinder/weights/NAME and
-src/rejoinder/encoders/bundled.py, or those of the package weights/NAME. The card is `scripts/model_card.py`'s.
+src/rejoinder/encoders/bundled.py, or those of the package weights/NAME. The card is `workshop/model_card.py`'s.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Weights between a model and what was trained further from it: `python scripts/average.py FIRST SECOND -o MODEL`.
+"""Weights between a model and what was trained further from it: `python -m workshop.average FIRST SECOND -o MODEL`.
 
 Fine-tuning wins on what it sees and loses elsewhere; between the two sets of weights most of the gain is there and
 little of the loss (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", section 2). What no weight depends

@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-import probe
 import rejoinder
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
+from workshop import probe
 
 SIDES = np.eye(2, dtype=np.float32)
 

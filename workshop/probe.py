@@ -1,4 +1,4 @@
-"""Look for biases of a model: `python scripts/probe.py MODEL --candidates DATA -o probe.json`.
+"""Look for biases of a model: `python -m workshop.probe MODEL --candidates DATA -o probe.json`.
 
 Three small probes, for the model card. They can show a bias; they cannot show that there is none.
 

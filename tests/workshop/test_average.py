@@ -5,9 +5,9 @@ import sys
 import pytest
 import torch
 
-import average
 from rejoinder.encoders import persistence
 from tests.encoders.small import small_model
+from workshop import average
 
 
 @pytest.fixture

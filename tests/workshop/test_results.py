@@ -8,7 +8,7 @@ import pytest
 
 from rejoinder.cli import main
 from rejoinder.errors import InputError
-from rejoinder.evaluation.results import SECTIONS, pages, read_figures, section, table, write_results
+from workshop.results import SECTIONS, pages, read_figures, section, table, write_results
 
 ROOT = Path(__file__).parents[2]
 STORED = read_figures(ROOT / "benchmarks" / "results")

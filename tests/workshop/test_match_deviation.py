@@ -5,10 +5,10 @@ import sys
 import pytest
 import torch
 
-import match_deviation
 from rejoinder.encoders.checkpoints import load_checkpoint, save_checkpoint
 from tests.training.tiny import write_data
 from tests.training.transformers import SHAPE, write_checkpoint
+from workshop import match_deviation
 
 CONTEXTS = [("how are you", "fine and you"), ("a longer question comes here",), ("no",)]
 
