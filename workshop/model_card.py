@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from rejoinder.cli.shell import guarded
 from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
@@ -180,7 +180,7 @@ def _bundling(making: Making, name: str) -> str:
 
 
 def _corpus_command(recipe: str) -> str:
-    return f"rejoinder corpus {recipe} OPEN -o data/{Path(recipe).stem} --evaluation EVAL"
+    return f"python -m workshop.corpus {recipe} OPEN -o data/{Path(recipe).stem} --evaluation EVAL"
 
 
 def _corpus(recipe: str, counts: Mapping[str, Any]) -> str:
@@ -205,8 +205,13 @@ def _json(path: Path) -> Any:
         raise InputError(f"{path} is not JSON ({error})") from None
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read a command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m workshop.model_card",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("model", type=Path, help="model folder; its README.md is written")
     parser.add_argument("--name", required=True, help="what it is opened by")
     parser.add_argument("--run", type=Path, action="append", required=True, help="that made it; repeatable")
@@ -220,28 +225,23 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--machine", required=True, help="in words")
     parser.add_argument("--average", type=float, help="share of the last run in workshop/average.py, if that was run")
     parser.add_argument("--other-hours", type=float, default=0.0, help="of experiments before")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
-def main() -> int:
+def main() -> None:
     """Run from the shell."""
-    given = _arguments()
-    try:
-        corpora = [(recipe, _json(Path(counts))) for recipe, counts in given.corpus]
-        making = Making(
-            runs=given.run, corpora=corpora, watts=given.watts, machine=given.machine,
-            other_hours=given.other_hours, average=given.average,
-        )  # fmt: skip
-        results = [row for path in given.results for row in _json(path)["results"]]
-        text = card(given.model, given.name, making, results, _json(given.probe))
-        with atomic_file(given.model / persistence.CARD) as part:
-            part.write_text(text, encoding="utf-8")
-    except InputError as error:
-        print(f"model_card: error: {error}", file=sys.stderr)
-        return 2
-    print(given.model / persistence.CARD)
-    return 0
+    options = arguments()
+    corpora = [(recipe, _json(Path(counts))) for recipe, counts in options.corpus]
+    making = Making(
+        runs=options.run, corpora=corpora, watts=options.watts, machine=options.machine,
+        other_hours=options.other_hours, average=options.average,
+    )  # fmt: skip
+    results = [row for path in options.results for row in _json(path)["results"]]
+    text = card(options.model, options.name, making, results, _json(options.probe))
+    with atomic_file(options.model / persistence.CARD) as part:
+        part.write_text(text, encoding="utf-8")
+    print(options.model / persistence.CARD)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    guarded(main)()
