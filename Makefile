@@ -35,12 +35,12 @@ test-slow: python  ## run the slow tests, and the property tests with new exampl
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check
 	@$(INSTALL) dev serve
-	@echo "ruff" && $(BIN)/ruff check src tests scripts $(wildcard benchmarks)
+	@echo "ruff" && $(BIN)/ruff check src tests scripts workshop $(wildcard benchmarks)
 	@echo "mypy" && $(BIN)/mypy
 
 docs: python  ## build the documentation site into build/docs; a warning is an error
 	@$(INSTALL) docs
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo "build/docs: $(BIN)/python -m http.server -d build/docs shows it at http://localhost:8000"
 
 bench: python  ## run every benchmark beside its peers; figures go to benchmarks/results
@@ -55,7 +55,7 @@ lock: python  ## write constraints.txt from an environment with every extra
 
 clean:  ## remove the environment, caches and build output (demo and runs stay)
 	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
-	@find src tests scripts $(wildcard benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests scripts workshop $(wildcard benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 python:
 	@command -v $(ANY_PYTHON) >/dev/null || { echo "There is no $(ANY_PYTHON). $(OLD_PYTHON)" >&2; exit 1; }

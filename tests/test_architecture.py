@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "rejoinder"
 MODULES = sorted(SOURCE.rglob("*.py"))
 # Adapters inherit classes of their library, so they import it at once, and nobody imports them by the way.
 ADAPTERS = [path for path in MODULES if path.parent.name == "integrations" and path.stem != "__init__"]
-FOLDERS = [ROOT / name for name in ("src", "tests", "scripts", "benchmarks")]
+FOLDERS = [ROOT / name for name in ("src", "tests", "scripts", "benchmarks", "workshop")]
 ALL_FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 
 # Left to right: a room imports only from the groups to its left. Rooms of one group do not know each other.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rejoinder.evaluation.results import SECTIONS, read_figures, section
+from workshop.results import SECTIONS, read_figures, section
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks" / "results"
@@ -22,7 +22,7 @@ ELSEWHERE = re.compile(r"`[^`]*`|\]\(.*?\)|<!--.*?-->|^---.*?^---|^#.*?$|^\d\. "
 NO_FIGURE = re.compile(r"(?:Zen|Python|Beam|Kubernetes|Tables?|figure|et al\.) \d[\d.]*")
 LINK = re.compile(r"results/(tables|recorded)\.md#([\w-]+)")
 CHOICES = "docs/choices.md"
-CARD = {"", "Limits", "ONNX", "Training data"}  # sizes, and counts of the corpus that scripts/model_card.py tells
+CARD = {"", "Limits", "ONNX", "Training data"}  # sizes, and counts of the corpus that workshop/model_card.py tells
 FREE = {  # sections with figures that are no measurements, or that are measured elsewhere
     "README.md": set(),
     "docs/index.md": set(),

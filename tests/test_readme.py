@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from rejoinder.encoders import bundled
-from rejoinder.evaluation.results import read_figures, table
+from workshop.results import read_figures, table
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ import pytest
 import typer
 
 import rejoinder
-from messages import Source
 from rejoinder.cli.app import app
+from workshop.error_texts import Source
 
 ROOT = Path(__file__).parents[1]
 

@@ -76,11 +76,12 @@ def find_recipe(name: str | Path) -> Path:
 
 
 def recipes() -> dict[str, Path]:
-    """Return the files of recipes, ablations, tables and corpora that come with Rejoinder, by their names."""
+    """Return the files of recipes, ablations and tables that come with Rejoinder, by their names."""
     package = Path(__file__).parent
     places = package / "recipes", package.parents[1] / "recipes"  # installed; in a clone
     folder = next(filter(Path.is_dir, places), package)
-    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.toml"))}
+    files = sorted(path for path in folder.rglob("*.toml") if path.parent.name != "corpus")
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in files}
 
 
 def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, Any]:

@@ -45,7 +45,6 @@ def refused(refused, monkeypatch, tmp_path):
     ("a.json", "{'questionType': %s}", ["data", "amazon-qa", "a.json", "-o", "out"]),
     ("a.jsonl", '{"id": "a", "link_id": "t3_a", "body": %s}\n', ["data", "reddit", "a.jsonl", "-o", "out"]),
     ("a.toml", "seed = %s", ["train", "a.toml", "--data", ".", "-o", "out"]),
-    ("a.toml", 'kind = "corpus"\nseed = %s', ["corpus", "a.toml", ".", "--no-evaluation", "-o", "out"]),
     ("a.toml", "name = %s", ["table", "a.toml", "-o", "out"]),
     ("a.toml", "name = %s", ["ablate", "a.toml", "--data", ".", "-o", "out"]),
     ("a.jsonl", "{}\n", ["data", "reddit", "a.jsonl", "-o", "out", "--set", "depth=%s"]),
@@ -150,9 +149,9 @@ ESCAPES = "\x1b[31mred\x07\x9b2J"
 
 def test_control_characters_of_the_input_are_not_shown(refused, command, tmp_path):
     (tmp_path / f"{ESCAPES}.jsonl").write_text("no\n")
-    (tmp_path / "a.toml").write_text('kind = "corpus"\n"\\u001b[31m" = 1')
+    (tmp_path / "a.toml").write_text('"\\u001b[31m" = 1')
     (tmp_path / "replies.txt").write_text(f"Hello {ESCAPES}!\n")
-    for arguments in (["data", "jsonl", f"{ESCAPES}.jsonl"], ["corpus", "a.toml", ".", "--no-evaluation"]):
+    for arguments in (["data", "jsonl", f"{ESCAPES}.jsonl"], ["table", "a.toml"]):
         line = refused(*arguments, "-o", "out")
         assert "\ufffd[31m" in line
         assert line.isprintable()

@@ -23,6 +23,8 @@ from rejoinder.retrieval.index import Index
 from tests.cli.test_outputs import make_place
 from tests.corpora.jobs import build, scattered, streamed
 from tests.retrieval.conftest import HashEncoder
+from workshop.corpus.build import build_corpus
+from workshop.corpus.plan import load_corpus_plan
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks processes and kills them")
 
@@ -35,7 +37,7 @@ COMMANDS: dict[str, Command] = {
     "train": "train recipe.toml --data examples -o OUT",
     "data": lambda out: build(*streamed(Path()), out),
     "data, scattered": lambda out: build(*scattered(Path()), out),
-    "corpus": "corpus corpus.toml dialogues -o OUT --no-evaluation",
+    "corpus": lambda out: build_corpus(load_corpus_plan("corpus.toml"), "dialogues", out),
     "index": "index MODEL replies.txt -o OUT",
     "index --append": "index MODEL replies.txt -o OUT --append",
     "index --delete": "index -o OUT --delete 1",

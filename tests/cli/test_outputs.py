@@ -14,11 +14,11 @@ from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.encoders.persistence import save
 from rejoinder.settings import to_toml
 from rejoinder.training.recipe_files import save_recipe
-from tests.corpora.pretraining.test_build import dialogues, write
 from tests.encoders.small import small_model
 from tests.encoders.tiny_transformer import network, tokenizer
 from tests.intents.toy import toy_data
 from tests.training.tiny import recipe, stage, write_data
+from tests.workshop.corpus.test_build import dialogues, write
 
 MARKERS = ("config.json", "counts.json", "modules.json", "manifest.json", "onnx.json", "data.json", "report.json",
            "tokenizer_config.json", "table.json", "classifier.safetensors")  # fmt: skip
@@ -27,7 +27,6 @@ REPLACED = {  # what writes a whole folder: another name for what takes longer, 
     "export --sentence-transformers": "export MODEL --sentence-transformers -o OUT",
     "export --transformers": "export BERT --transformers -o OUT",
     "index": "index MODEL replies.txt -o OUT",
-    "corpus": "corpus corpus.toml dialogues -o OUT --no-evaluation",
     "intents train": "intents train MODEL intents.csv -o OUT",
     "intents evaluate": "intents evaluate CLASSIFIER intents.csv --report OUT --no-pictures",
     "intents fine-tune": "intents fine-tune MODEL intents.csv -o OUT --set steps=1",

@@ -18,7 +18,7 @@ import typer
 from typer.testing import CliRunner
 
 import rejoinder
-from rejoinder.cli.app import VERBS, app
+from rejoinder.cli.app import MOVED, VERBS, app
 from rejoinder.cli.intents import COMMANDS
 from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
@@ -99,6 +99,12 @@ def test_the_version_an_unknown_verb_and_an_unknown_option():
     for verb in VERBS:
         result = runner.invoke(app, [verb.__name__, "--no-such-option"])
         assert (result.exit_code, "--no-such-option" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize("verb", MOVED)
+def test_a_verb_that_left_the_command_is_answered_with_what_runs_it(refused, verb):
+    line = refused(verb, "recipe.toml", "in", "-o", "my folder")
+    assert line.endswith(f"run: python -m workshop.{verb} recipe.toml in -o 'my folder'")
 
 
 @pytest.mark.parametrize("words", [*([verb.__name__] for verb in VERBS), *(["intents", name] for name in COMMANDS)])

@@ -31,14 +31,13 @@ def test_recipes_are_listed_and_every_verb_takes_them_by_name(command, refused, 
     monkeypatch.chdir(tmp_path)
     listed = {each["name"]: each for each in command("recipes", "--json").json["recipes"]}
     assert "The bundled model fine-tuned" in listed["fine-tune-fast"]["description"]
-    assert {each["verb"] for each in listed.values()} == {"train", "ablate", "table", "corpus"}
+    assert {each["verb"] for each in listed.values()} == {"train", "ablate", "table"}
     assert all(Path(each["path"]).is_file() and each["description"] for each in listed.values())
     assert re.search(r"\n  fine-tune-fast +The bundled model", command("recipes").out)
     for verb in ("train", "tokenise"):
         refused(verb, "fine-tune-fast", "--init", "convert-small", "--data", "nowhere", "-o", verb, said="nowhere")
         refused(verb, "fine-tune-slow", "-o", "x", said="a name that `rejoinder recipes` lists")
     refused("ablate", "ablations/convert-quick", "--data", "x", "-o", "y", "--row", "none", said="has no row 'none'")
-    refused("corpus", "corpus/open", "nowhere", "-o", "x", said="checks for leaks")
 
 
 def test_json_is_one_object_and_everything_else_goes_to_standard_error(command, recipe_file, data, tmp_path):

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import bundle as script
 import rejoinder
 from rejoinder.encoders import bundled, persistence
 from rejoinder.encoders.bundled import Weights
@@ -29,6 +28,7 @@ from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from tests.encoders.small import small_model
+from workshop import bundle as script
 
 CONTEXTS = [["hello there", "how are you"], ["reply number 7"]]
 

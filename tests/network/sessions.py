@@ -24,7 +24,6 @@ STEP = "/step/"  # as in `traced`, which a session does not import
 LINES = {  # of each verb
     "--help": ["--help"],
     "data": ["data jsonl dialogues/a.jsonl -o out/data"],
-    "corpus": ["corpus corpus.toml dialogues -o out/corpus --no-evaluation"],
     "index": [
         "index convert-small replies.txt -o out/index",
         "index minilm replies.txt -o out/index-minilm",
@@ -49,7 +48,6 @@ LINES = {  # of each verb
     "ablate": ["ablate rows.toml --data examples -o out/ablation --candidates 20"],
     "table": ["table table.toml -o out/table"],
     "plot": ["plot MODEL --data texts.csv -o out/plot.png --perplexity 5"],
-    "results": ["results figures -o out/results"],
     "export": [
         "export MODEL --quantized -o out/quantized",
         "export MODEL --sentence-transformers -o out/sentence-transformers",

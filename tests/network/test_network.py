@@ -66,7 +66,6 @@ def files(tmp_path_factory):
     wrong = [Example((text,), texts[0]) for text in texts[20:]]
     write_examples(right + wrong, folder / "conversations" / "valid-00000.parquet")
     (folder / "texts.txt").write_text("\n".join(texts), "utf-8")
-    (folder / "figures").symlink_to(traced.ROOT / "benchmarks" / "results")
     (folder / "out").mkdir()
     return folder
 

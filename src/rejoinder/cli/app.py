@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import shlex
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import rejoinder
 from rejoinder.cli.calibrate import calibrate
-from rejoinder.cli.data import corpus, data
+from rejoinder.cli.data import data
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, plot, table
 from rejoinder.cli.export import export, models
 from rejoinder.cli.index import index
 from rejoinder.cli.intents import intents
 from rejoinder.cli.join import join
-from rejoinder.cli.results import results
 from rejoinder.cli.retrieval import chat, reply
 from rejoinder.cli.serve import serve
 from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
+from rejoinder.errors import InputError
 
-VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, results, index, calibrate, reply, chat, serve,
+VERBS = (data, tokenise, train, evaluate, ablate, table, plot, index, calibrate, reply, chat, serve,
          export, join, models, recipes, doctor)  # fmt: skip
+MOVED = {"corpus": "workshop.corpus", "results": "workshop.results"}
+
+
+class Verbs(TyperGroup):
+    """The verbs; one that has left the command is answered with what runs it now."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the verb that the arguments begin with, and the arguments after it."""
+        verb, *rest = args
+        if verb in MOVED:
+            command = shlex.join(["python", "-m", MOVED[verb], *rest])
+            raise InputError(f"{verb} is no verb any more; in a clone of Rejoinder, run: {command}")
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="rejoinder",
+    cls=Verbs,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

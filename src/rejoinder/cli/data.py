@@ -1,4 +1,4 @@
-"""`rejoinder data` and `rejoinder corpus`: examples of a corpus, or a pretraining corpus."""
+"""`rejoinder data`: examples of a corpus."""
 
 from __future__ import annotations
 
@@ -324,34 +324,3 @@ def _roles_text(summary: Mapping[str, Any]) -> str:
 
     roles = summary["roles"].items()
     return ", ".join(f"{count:,} of {role} ({use(role)})" for role, count in roles)
-
-
-def corpus(
-    recipe: Annotated[Path, typer.Argument(help="Sources, filters, evaluation sets: a *.toml file, or corpus/NAME.")],
-    inputs: Annotated[Path, typer.Argument(metavar="INPUT_DIR", help="Folder of the sources' files.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="For the corpus.")],
-    evaluation: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the evaluation sets that the recipe names.")
-    ] = None,
-    no_evaluation: Annotated[bool, typer.Option("--no-evaluation", help="Check the held-out tests alone.")] = False,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-) -> None:
-    """Build training and validation examples and a test for each source; nothing that is evaluated is trained on.
-
-    Example: rejoinder corpus recipes/corpus/open.toml data/open -o corpus --evaluation data/eval
-    """
-    from rejoinder.corpora.pretraining.build import build_corpus, markdown, source_files
-    from rejoinder.corpora.pretraining.plan import load_corpus_plan
-    from rejoinder.settings import find_recipe
-
-    plan = load_corpus_plan(find_recipe(recipe))
-    if evaluation is not None and no_evaluation:
-        raise InputError("--evaluation and --no-evaluation exclude each other; give one")
-    if plan.evaluation and evaluation is None and not no_evaluation:
-        leaks = f"{recipe} checks for leaks of {', '.join(each.name for each in plan.evaluation)}"
-        raise InputError(f"{leaks}; give their folder with --evaluation DIR, or --no-evaluation")
-    size = 2 * sum(file.stat().st_size for file in source_files(plan, inputs))
-    with track(f"building {output}", size, "bytes") as advance:
-        counts = build_corpus(plan, inputs, output, evaluation=evaluation, progress=advance, overwrite=overwrite)
-    emit({"output": str(output), **counts}, as_json, lambda result: f"{markdown(result)}\ncorpus: {output}")

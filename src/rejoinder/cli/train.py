@@ -138,7 +138,7 @@ def ablate(
         raise RejoinderError(f"{count}: {'; '.join(failed)}")
 
 
-_VERBS = {"ablations": "ablate", "corpus": "corpus", "tables": "table"}  # of the folders of recipes
+_VERBS = {"ablations": "ablate", "tables": "table"}  # of the folders of recipes
 
 
 def recipes(as_json: Json = False) -> None:
@@ -151,7 +151,7 @@ def recipes(as_json: Json = False) -> None:
     found = []
     for name, path in settings.recipes().items():
         document, verb = settings.read_toml(path, "gone"), _VERBS.get(name.partition("/")[0], "train")
-        about = document.get("description" if verb == "train" else "name", "sources, filters and evaluation sets")
+        about = document["description" if verb == "train" else "name"]
         found.append({"name": name, "verb": verb, "description": about, "path": str(path)})
     width = max(len(each["name"]) for each in found)
     lines = []

@@ -33,7 +33,7 @@ BUNDLED: Mapping[str, Weights] = {
         data_licence="MIT, BSD-3-Clause, CDLA-Sharing-1.0, Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain",
     ),
 }
-"""The models of this package by their names. `scripts/bundle.py` writes folder and fingerprint."""
+"""The models of this package by their names. `workshop/bundle.py` writes folder and fingerprint."""
 
 
 def names() -> list[str]:

@@ -8,9 +8,9 @@ import pytest
 
 from rejoinder.corpora.example import SPLITS, conversation_thread, split_of, words_of
 from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.pretraining.build import build_corpus, markdown
-from rejoinder.corpora.pretraining.plan import CorpusPlan, Evaluation, Source
 from rejoinder.errors import InputError
+from workshop.corpus.build import build_corpus, markdown
+from workshop.corpus.plan import CorpusPlan, Evaluation, Source
 
 WORDS = [a + b for a in ("ba", "de", "fi", "go", "lu", "ma") for b in ("ta", "ri", "no", "sel", "k", "x")]
 

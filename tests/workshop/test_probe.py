@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-import probe
 import rejoinder
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
+from workshop import probe
 
 SIDES = np.eye(2, dtype=np.float32)
 
@@ -73,7 +73,7 @@ def test_the_command_writes_json_and_tables(tmp_path, monkeypatch, capsys):
     output = tmp_path / "probe.json"
     command = ["probe", "m", "--candidates", str(tmp_path / "replies.txt"), "--top", "2", "-o", str(output)]
     monkeypatch.setattr(sys, "argv", command)
-    assert probe.main() == 0
+    probe.main()
     found = json.loads(output.read_text())
     assert found["candidates"]["all candidates"]["replies"] == 4, "equal texts count once"
     shown = capsys.readouterr().out
@@ -81,5 +81,6 @@ def test_the_command_writes_json_and_tables(tmp_path, monkeypatch, capsys):
     assert "| religion | 0 of 30 | " in shown
     assert "Highest: nurse (+1.00)" in shown
     monkeypatch.setattr(sys, "argv", [*command[:-1], str(tmp_path / "other.json"), "--top", "9"])
-    assert probe.main() == 2
+    with pytest.raises(InputError, match="4 different candidates"):
+        probe.main()
     assert not (tmp_path / "other.json").exists()

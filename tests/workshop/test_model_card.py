@@ -1,17 +1,18 @@
 """The model card is made of what the making left behind, and leaves nothing open."""
 
 import json
+import re
 import sys
 
 import pytest
 
-import model_card
-import probe
 from rejoinder.encoders.persistence import describe
+from rejoinder.errors import InputError
 from rejoinder.training.recipe_files import parse_recipe, save_recipe
 from rejoinder.training.run import RunSummary, save_summary
 from tests.encoders.small import small_model
 from tests.training.tiny import document
+from workshop import model_card, probe
 
 
 def share(value):
@@ -78,7 +79,7 @@ def command(files, monkeypatch):
 def test_everything_is_in_it(files, command, monkeypatch):
     before = describe(files / "model")["fingerprint"]
     monkeypatch.setattr(sys, "argv", command)
-    assert model_card.main() == 0
+    model_card.main()
     text = (files / "model" / "README.md").read_text("utf-8")
     assert "$" not in text
     assert f"Fingerprint: `{before}`" in text
@@ -94,10 +95,10 @@ def test_everything_is_in_it(files, command, monkeypatch):
         "On two cores. Energy, an estimate and not a measurement: 2.50 hours and 7.5 hours of experiments, at 40 W "
         "stated for the machine, are 0.40 kWh.",
         "| religion | 6 of 30 | -0.25 | ",
-        "rejoinder corpus recipes/corpus/open.toml OPEN -o data/open --evaluation EVAL\n"
+        "python -m workshop.corpus recipes/corpus/open.toml OPEN -o data/open --evaluation EVAL\n"
         "rejoinder train first.toml --data data/open -o runs/first\n"
         "rejoinder train second.toml --init runs/first/model --data data/open -o runs/second\n"
-        "python scripts/bundle.py runs/second/model convert-small",
+        "python -m workshop.bundle runs/second/model convert-small",
         "embedding_size = 16",
     ):
         assert part in text
@@ -110,29 +111,29 @@ def test_everything_is_in_it(files, command, monkeypatch):
     ("runs/second/summary.json", None, "is no finished run"),
     ("runs/first/recipe.toml", None, "has no recipe.toml"),
 ])  # fmt: skip
-def test_what_is_missing_is_named_and_the_old_card_stays(files, command, monkeypatch, capsys, file, content, said):
+def test_what_is_missing_is_named_and_the_old_card_stays(files, command, monkeypatch, file, content, said):
     (files / file).unlink()
     if content is not None:
         (files / file).write_text(content)
     monkeypatch.setattr(sys, "argv", command)
-    assert model_card.main() == 2
-    assert said in capsys.readouterr().err
+    with pytest.raises(InputError, match=re.escape(said)):
+        model_card.main()
     assert (files / "model" / "README.md").read_text("utf-8") == "# A model\n"
 
 
-def test_each_run_may_have_a_corpus_of_its_own(files, command, monkeypatch, capsys):
+def test_each_run_may_have_a_corpus_of_its_own(files, command, monkeypatch):
     more = ["--corpus", "talk.toml", "counts.json"]
     monkeypatch.setattr(sys, "argv", [*command, *more])
-    assert model_card.main() == 0
+    model_card.main()
     text = (files / "model" / "README.md").read_text("utf-8")
-    assert "rejoinder corpus talk.toml OPEN -o data/talk --evaluation EVAL\n" in text
+    assert "python -m workshop.corpus talk.toml OPEN -o data/talk --evaluation EVAL\n" in text
     assert "second.toml --init runs/first/model --data data/talk" in text
     assert text.count("| one | MIT |") == 2
     monkeypatch.setattr(sys, "argv", [*command, "--average", "0.5"])
-    assert model_card.main() == 0
-    averaged = "python scripts/average.py runs/first/model runs/second/model -o runs/average --share 0.5"
+    model_card.main()
+    averaged = "python -m workshop.average runs/first/model runs/second/model -o runs/average --share 0.5"
     text = (files / "model" / "README.md").read_text("utf-8")
-    assert f"{averaged}\npython scripts/bundle.py runs/average convert-small" in text
+    assert f"{averaged}\npython -m workshop.bundle runs/average convert-small" in text
     monkeypatch.setattr(sys, "argv", [*command, *more, *more])
-    assert model_card.main() == 2
-    assert "3 corpora for 2 runs: give one for all, or one for each" in capsys.readouterr().err
+    with pytest.raises(InputError, match="3 corpora for 2 runs: give one for all, or one for each"):
+        model_card.main()

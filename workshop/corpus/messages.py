@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from rejoinder.conversations import PERSONA
 from rejoinder.corpora.example import words_of
-from rejoinder.corpora.pretraining.plan import Filters
+from workshop.corpus.plan import Filters
 
 _BRACKETS = re.compile(r"\[[^\[\]]{0,80}\]")
 _PARENTHESES = re.compile(r"\([a-z][a-z',\- ]{0,60}\)")

@@ -1,4 +1,4 @@
-"""Weights between a model and what was trained further from it: `python scripts/average.py FIRST SECOND -o MODEL`.
+"""Weights between a model and what was trained further from it: `python -m workshop.average FIRST SECOND -o MODEL`.
 
 Fine-tuning wins on what it sees and loses elsewhere; between the two sets of weights most of the gain is there and
 little of the loss (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", section 2). What no weight depends
@@ -8,11 +8,12 @@ on, such as how a history is read, is as in SECOND.
 from __future__ import annotations
 
 import argparse
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
+from rejoinder.cli.shell import guarded
 from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
 
@@ -41,22 +42,26 @@ def average(first: Path, second: Path, share: float, output: Path) -> None:
     persistence.save(output, after, tokenizer, max_length=config["max_length"], card=card)
 
 
-def main() -> int:
-    """Run from the shell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read a command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m workshop.average",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("first", type=Path, help="model folder")
     parser.add_argument("second", type=Path, help="model folder, trained from the first")
     parser.add_argument("-o", "--output", type=Path, required=True, help="model folder to write")
     parser.add_argument("--share", type=float, default=MIDDLE, help="of the second model, 0 to 1 (%(default)s)")
-    given = parser.parse_args()
-    try:
-        average(given.first, given.second, given.share, given.output)
-    except InputError as error:
-        print(f"average: error: {error}", file=sys.stderr)
-        return 2
-    print(given.output)
-    return 0
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Run from the shell."""
+    options = arguments()
+    average(options.first, options.second, options.share, options.output)
+    print(options.output)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    guarded(main)()

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.example import words_of
-from rejoinder.corpora.pretraining import selection
-from rejoinder.corpora.pretraining.plan import Leaks
-from rejoinder.corpora.pretraining.selection import LeakIndex, TurnTable
+from workshop.corpus import selection
+from workshop.corpus.plan import Leaks
+from workshop.corpus.selection import LeakIndex, TurnTable
 
 TURNS = st.lists(st.lists(st.sampled_from("abcé"), max_size=6).map(" ".join), min_size=1, max_size=4)
 CORPUS = st.lists(TURNS, min_size=1, max_size=6)

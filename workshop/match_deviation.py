@@ -1,4 +1,4 @@
-"""A checkpoint whose outputs deviate as another's do: `python scripts/match_deviation.py CHECKPOINT -o SCALED`.
+"""A checkpoint whose outputs deviate as another's do: `python -m workshop.match_deviation CHECKPOINT -o SCALED`.
 
 POLY, section 5.3. Own weights are fine-tuned at the rates that were found for BERT, whose outputs are smaller than
 those of a transformer pretrained here. Weight and bias of the last layer norm are multiplied by the ratio of the two
@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from rejoinder.cli.shell import guarded
 from rejoinder.conversations import Conversation
 from rejoinder.corpora.examples import read_examples
 from rejoinder.encoders.checkpoints import (
@@ -65,26 +65,30 @@ def match(checkpoint: Path, like: Path, contexts: Sequence[Conversation], output
     return own, wanted
 
 
-def main() -> int:
-    """Run from the shell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read a command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m workshop.match_deviation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("checkpoint", type=Path, help="folder that `rejoinder export --transformers` wrote")
     parser.add_argument("--like", default=BERT, help="checkpoint whose deviation is wanted (%(default)s)")
     parser.add_argument("--data", type=Path, required=True, help="folder of examples to measure with")
     parser.add_argument("--examples", type=int, default=EXAMPLES, help="training contexts that are read (%(default)s)")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write")
-    given = parser.parse_args()
-    try:
-        read = itertools.islice(read_examples(given.data, "train"), given.examples)
-        contexts = [example.context for example in read]
-        own, wanted = match(find_checkpoint(given.checkpoint), find_checkpoint(given.like), contexts, given.output)
-    except InputError as error:
-        print(f"match_deviation: error: {error}", file=sys.stderr)
-        return 2
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Run from the shell."""
+    options = arguments()
+    read = itertools.islice(read_examples(options.data, "train"), options.examples)
+    contexts = [example.context for example in read]
+    own, wanted = match(find_checkpoint(options.checkpoint), find_checkpoint(options.like), contexts, options.output)
     ratio = wanted / own
-    print(f"deviation {own:.4f}, of {given.like} {wanted:.4f}; last layer norm times {ratio:.4f}: {given.output}")
-    return 0
+    print(f"deviation {own:.4f}, of {options.like} {wanted:.4f}; last layer norm times {ratio:.4f}: {options.output}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    guarded(main)()

@@ -1,6 +1,6 @@
 """Run the notebooks and keep what they show: text, tables, pictures; no counts, times or names of machines.
 
-python scripts/notebooks.py runs all of notebooks/, each in a folder that is removed afterwards.
+python -m workshop.notebooks runs all of notebooks/, each in a folder that is removed afterwards.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from rejoinder.conversations import PERSONA
 from rejoinder.corpora.example import words_of
 from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.pretraining import messages
-from rejoinder.corpora.pretraining.build import build_corpus
-from rejoinder.corpora.pretraining.messages import FEWEST, MOST, RULES, clean, fault_of, persona_of, statements
-from rejoinder.corpora.pretraining.plan import Filters, Source, load_corpus_plan
 from rejoinder.errors import InputError
-from tests.corpora.pretraining.test_build import recipe, write
+from tests.workshop.corpus.test_build import recipe, write
+from workshop.corpus import messages
+from workshop.corpus.build import build_corpus
+from workshop.corpus.messages import FEWEST, MOST, RULES, clean, fault_of, persona_of, statements
+from workshop.corpus.plan import Filters, Source, load_corpus_plan
 
 OPEN = Path(__file__).parents[3] / "recipes" / "corpus" / "open.toml"
 

@@ -1,4 +1,4 @@
-"""Look for biases of a model: `python scripts/probe.py MODEL --candidates DATA -o probe.json`.
+"""Look for biases of a model: `python -m workshop.probe MODEL --candidates DATA -o probe.json`.
 
 Three small probes, for the model card. They can show a bias; they cannot show that there is none.
 
@@ -14,7 +14,6 @@ import argparse
 import itertools
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import rejoinder
+from rejoinder.cli.shell import guarded
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
@@ -175,29 +175,33 @@ def markdown(found: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    """Run from the shell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read a command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m workshop.probe",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("model", help="a model folder or the name of a bundled model")
     parser.add_argument("--candidates", type=Path, required=True, help="replies, or a folder of examples")
     parser.add_argument("--limit", type=int, default=20_000, help="candidates at most")
     parser.add_argument("--top", type=int, default=5, help="how many of the first replies are looked at")
     parser.add_argument("-o", "--output", type=Path, required=True, help="JSON file to write")
-    given = parser.parse_args()
-    try:
-        candidates = itertools.islice(distinct(read_candidates(given.candidates)), given.limit)
-        model = rejoinder.load(given.model)
-        if not isinstance(model, DualEncoder):
-            raise InputError(f"{given.model} encodes no replies; give a dual encoder")
-        found = probe(model, [candidate.text for candidate in candidates], given.top)
-        with atomic_file(given.output) as part:
-            part.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    except InputError as error:
-        print(f"probe: error: {error}", file=sys.stderr)
-        return 2
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Run from the shell."""
+    options = arguments()
+    candidates = itertools.islice(distinct(read_candidates(options.candidates)), options.limit)
+    model = rejoinder.load(options.model)
+    if not isinstance(model, DualEncoder):
+        raise InputError(f"{options.model} encodes no replies; give a dual encoder")
+    found = probe(model, [candidate.text for candidate in candidates], options.top)
+    with atomic_file(options.output) as part:
+        part.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     print(markdown(found), end="")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    guarded(main)()

@@ -22,13 +22,13 @@ from rejoinder.corpora.example import SPLITS, Example, conversation_thread
 from rejoinder.corpora.examples import ExampleWriter
 from rejoinder.corpora.formats import Threads, dialogue_examples, parse_lines, parse_object, spoken_turns, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.pretraining.messages import clean, persona_of, spaced_out, statements
-from rejoinder.corpora.pretraining.plan import CorpusPlan, Evaluation
-from rejoinder.corpora.pretraining.selection import REASONS, TEST, Mask, Selection, TurnTable, select
 from rejoinder.corpora.sources import CORPORA, read_settings
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, parse_json
 from rejoinder.progress import Advance
+from workshop.corpus.messages import clean, persona_of, spaced_out, statements
+from workshop.corpus.plan import CorpusPlan, Evaluation
+from workshop.corpus.selection import REASONS, TEST, Mask, Selection, TurnTable, select
 
 FORMAT = "rejoinder corpus 1"
 COUNTS = "counts.json"  # the file that says what was read, kept and left out, and that a folder is a corpus

@@ -21,8 +21,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from messages import Source
 from rejoinder.cli.app import app
+from workshop.error_texts import Source
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

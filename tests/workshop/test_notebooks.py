@@ -12,7 +12,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("tensorboard")
 import nbformat
 
-from notebooks import FOLDER, executed
+from workshop.notebooks import FOLDER, executed
 
 PATHS = sorted(FOLDER.glob("*.ipynb"))
 
@@ -31,7 +31,7 @@ def shown(cell):
 def test_a_notebook_shows_what_is_stored_in_it(path, tmp_path):
     stored, found = nbformat.read(path, as_version=4), executed(path, tmp_path)
     for number, (old, new) in enumerate(zip(stored.cells, found.cells, strict=True)):
-        assert list(shown(old)) == list(shown(new)), f"cell {number}; python scripts/notebooks.py stores it anew"
+        assert list(shown(old)) == list(shown(new)), f"cell {number}; python -m workshop.notebooks stores it anew"
     outputs = [each for cell in stored.cells for each in shown(cell)]
     assert outputs.count("image/png") >= 2
     assert len([each for each in outputs if "<caption>" in each]) >= 2  # models, results and their like

@@ -1,30 +1,30 @@
 r"""Write the model card of a bundled model out of what its making left behind.
 
-    python scripts/model_card.py src/rejoinder/weights/convert-small --name convert-small --run runs/convert-small \
+    python -m workshop.model_card src/rejoinder/weights/convert-small --name convert-small --run runs/convert-small \
         --corpus recipes/corpus/open.toml open/counts.json --results results.json --probe probe.json \
         --watts 30 --machine "2 cores of an AMD EPYC (Zen 4)"
 
 The text is docs/model-card.md; what changes stands there as $name and its like. Results are files of
-`rejoinder evaluate --json`, the probe is what `scripts/probe.py` wrote. The card is no part of a model's fingerprint.
+`rejoinder evaluate --json`, the probe is what `workshop/probe.py` wrote. The card is no part of a model's fingerprint.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
 
-import probe as bias_probe
-from rejoinder.corpora.pretraining.build import markdown
+from rejoinder.cli.shell import guarded
 from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.training.run import RunFolder, RunSummary, load_summary
+from workshop import probe as bias_probe
+from workshop.corpus.build import markdown
 
 TEMPLATE = Path(__file__).parent.parent / "docs" / "model-card.md"
 
@@ -39,7 +39,7 @@ class Making:
         watts: what the machine drew in these runs, stated and not measured.
         machine: in words.
         other_hours: of experiments before, at the same watts.
-        average: share of the last run's weights, the rest being the first one's (`scripts/average.py`); None: all.
+        average: share of the last run's weights, the rest being the first one's (`workshop/average.py`); None: all.
     """
 
     runs: Sequence[Path]
@@ -64,7 +64,7 @@ def card(
         name: what it is opened by.
         making: its runs and their corpora.
         results: the "results" of `rejoinder evaluate --json`, of all files.
-        probe: what `scripts/probe.py` wrote.
+        probe: what `workshop/probe.py` wrote.
 
     Raises:
         InputError: a folder or file is not what it should be.
@@ -174,13 +174,13 @@ def _command(run: Path, before: Path | None, corpus: str) -> str:
 def _bundling(making: Making, name: str) -> str:
     first, last = (f"{_short(run)}/model" for run in (making.runs[0], making.runs[-1]))
     if making.average is None:
-        return f"python scripts/bundle.py {last} {name}"
-    mixed = f"python scripts/average.py {first} {last} -o runs/average --share {making.average:g}"
-    return f"{mixed}\npython scripts/bundle.py runs/average {name}"
+        return f"python -m workshop.bundle {last} {name}"
+    mixed = f"python -m workshop.average {first} {last} -o runs/average --share {making.average:g}"
+    return f"{mixed}\npython -m workshop.bundle runs/average {name}"
 
 
 def _corpus_command(recipe: str) -> str:
-    return f"rejoinder corpus {recipe} OPEN -o data/{Path(recipe).stem} --evaluation EVAL"
+    return f"python -m workshop.corpus {recipe} OPEN -o data/{Path(recipe).stem} --evaluation EVAL"
 
 
 def _corpus(recipe: str, counts: Mapping[str, Any]) -> str:
@@ -205,8 +205,13 @@ def _json(path: Path) -> Any:
         raise InputError(f"{path} is not JSON ({error})") from None
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read a command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m workshop.model_card",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("model", type=Path, help="model folder; its README.md is written")
     parser.add_argument("--name", required=True, help="what it is opened by")
     parser.add_argument("--run", type=Path, action="append", required=True, help="that made it; repeatable")
@@ -215,33 +220,28 @@ def _arguments() -> argparse.Namespace:
         help="the recipe of what the runs were trained on, and its counts.json; one for all runs, or one for each",
     )  # fmt: skip
     parser.add_argument("--results", type=Path, action="append", required=True, help="of rejoinder evaluate")
-    parser.add_argument("--probe", type=Path, required=True, help="what scripts/probe.py wrote")
+    parser.add_argument("--probe", type=Path, required=True, help="what workshop/probe.py wrote")
     parser.add_argument("--watts", type=float, required=True, help="power of the machine while it trained")
     parser.add_argument("--machine", required=True, help="in words")
-    parser.add_argument("--average", type=float, help="share of the last run in scripts/average.py, if that was run")
+    parser.add_argument("--average", type=float, help="share of the last run in workshop/average.py, if that was run")
     parser.add_argument("--other-hours", type=float, default=0.0, help="of experiments before")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
-def main() -> int:
+def main() -> None:
     """Run from the shell."""
-    given = _arguments()
-    try:
-        corpora = [(recipe, _json(Path(counts))) for recipe, counts in given.corpus]
-        making = Making(
-            runs=given.run, corpora=corpora, watts=given.watts, machine=given.machine,
-            other_hours=given.other_hours, average=given.average,
-        )  # fmt: skip
-        results = [row for path in given.results for row in _json(path)["results"]]
-        text = card(given.model, given.name, making, results, _json(given.probe))
-        with atomic_file(given.model / persistence.CARD) as part:
-            part.write_text(text, encoding="utf-8")
-    except InputError as error:
-        print(f"model_card: error: {error}", file=sys.stderr)
-        return 2
-    print(given.model / persistence.CARD)
-    return 0
+    options = arguments()
+    corpora = [(recipe, _json(Path(counts))) for recipe, counts in options.corpus]
+    making = Making(
+        runs=options.run, corpora=corpora, watts=options.watts, machine=options.machine,
+        other_hours=options.other_hours, average=options.average,
+    )  # fmt: skip
+    results = [row for path in options.results for row in _json(path)["results"]]
+    text = card(options.model, options.name, making, results, _json(options.probe))
+    with atomic_file(options.model / persistence.CARD) as part:
+        part.write_text(text, encoding="utf-8")
+    print(options.model / persistence.CARD)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    guarded(main)()

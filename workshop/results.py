@@ -1,4 +1,6 @@
-"""Pages of tables and pictures out of the files that the benchmarks leave (benchmarks/results/*.json).
+"""Pages of tables and pictures of the files that the benchmarks leave (benchmarks/results/*.json).
+
+    python -m workshop.results benchmarks/results -o docs/results
 
 A figure is written once, in its file: the pages are made of the files alone. What the papers have stands beside it, and
 says so where the data differ. The folder's own folder `recorded` has what other commands printed: a file gives its
@@ -7,12 +9,14 @@ title, what there is to say about it, the command, where and when it ran, and th
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from rejoinder.cli.shell import guarded
 from rejoinder.errors import InputError
 from rejoinder.evaluation import plots
 from rejoinder.evaluation.report import markdown_table
@@ -99,7 +103,7 @@ def read_figures(folder: Path) -> dict[str, Json]:
 
 def pages(folder: Path) -> dict[str, str]:
     """Return the pages by their names: what benchmarks wrote, then what was recorded, if anything was."""
-    made = "by `rejoinder results benchmarks/results -o docs/results`"
+    made = "by `python -m workshop.results benchmarks/results -o docs/results`"
     head = f"# Tables\n\nMade of the files in benchmarks/results {made}; each names the command that measures it anew."
     texts = {"tables.md": f"{head}\n\n{sections(read_figures(folder))}"}
     if (recorded := folder / "recorded").is_dir():
@@ -407,3 +411,26 @@ SECTIONS = {
     "tokenizer": Section("Tokenizer", "10,000 chat messages beside WordPiece of the library tokenizers.", _tokenizer),
     "reddit": Section("Building examples", "Invented comments of 1 KB, beside the same rules in Apache Beam.", _reddit),
 }  # fmt: skip
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read a command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m workshop.results",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, help="files of figures, in recorded/ those copied")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write")
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Run from the shell."""
+    options = arguments()
+    for path in write_results(options.folder, options.output):
+        print(path)
+
+
+if __name__ == "__main__":
+    guarded(main)()

@@ -5,10 +5,11 @@ import sys
 import pytest
 import torch
 
-import match_deviation
 from rejoinder.encoders.checkpoints import load_checkpoint, save_checkpoint
+from rejoinder.errors import InputError
 from tests.training.tiny import write_data
 from tests.training.transformers import SHAPE, write_checkpoint
+from workshop import match_deviation
 
 CONTEXTS = [("how are you", "fine and you"), ("a longer question comes here",), ("no",)]
 
@@ -44,9 +45,9 @@ def test_from_the_shell(tmp_path, checkpoints, monkeypatch, capsys):
     data = write_data(tmp_path / "data", train=40, valid=10)
     words = ["match_deviation", own, "--like", like, "--data", str(data), "--examples", "20"]
     monkeypatch.setattr(sys, "argv", [*words, "-o", str(tmp_path / "scaled")])
-    assert match_deviation.main() == 0
+    match_deviation.main()
     assert "last layer norm times 0.3" in capsys.readouterr().out
     assert (tmp_path / "scaled" / "model.safetensors").is_file()
     monkeypatch.setattr(sys, "argv", [*words, "--examples", "0", "-o", str(tmp_path / "none")])
-    assert match_deviation.main() == 2
-    assert "no conversations to measure with" in capsys.readouterr().err
+    with pytest.raises(InputError, match="no conversations to measure with"):
+        match_deviation.main()

@@ -1,11 +1,11 @@
 """Put a trained model into the package, or into one of its own that brings it.
 
-    python scripts/bundle.py RUN/model convert-small
-    python scripts/bundle.py runs/joined bi-base
-    python scripts/bundle.py runs/bi-small/model bi-small --eight-bits
+    python -m workshop.bundle RUN/model convert-small
+    python -m workshop.bundle runs/joined bi-base
+    python -m workshop.bundle runs/bi-small/model bi-small --eight-bits
 
 Writes a quantised folder, of a joined model both parts, and its fingerprint: src/rejoinder/weights/NAME and
-src/rejoinder/encoders/bundled.py, or those of the package weights/NAME. The card is `scripts/model_card.py`'s.
+src/rejoinder/encoders/bundled.py, or those of the package weights/NAME. The card is `workshop/model_card.py`'s.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import rejoinder
+from rejoinder.cli.shell import guarded
 from rejoinder.encoders import bundled, joined, persistence
 from rejoinder.encoders.export import export_onnx, export_quantized
 from rejoinder.errors import InputError
@@ -109,23 +109,27 @@ def known() -> Sequence[str]:
     return [*bundled.BUNDLED, *sorted(path.parent.name for path in PACKAGES.glob("*/pyproject.toml"))]
 
 
-def main() -> int:
-    """Run from the shell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read a command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m workshop.bundle",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("model", help="model folder, quantised or not")
     parser.add_argument("name", help=f"one of: {', '.join(known())}")
     parser.add_argument("--eight-bits", action="store_true", help="linear layers' weights in 8 bits too, not in 16")
-    given = parser.parse_args()
-    try:
-        folder, code, limit = places(given.name)
-        linear_bits: Literal[8, 16] = 8 if given.eight_bits else 16
-        fingerprint = bundle(given.model, given.name, folder, code, limit, linear_bits=linear_bits)
-    except InputError as error:
-        print(f"bundle: error: {error}", file=sys.stderr)
-        return 2
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Run from the shell."""
+    options = arguments()
+    folder, code, limit = places(options.name)
+    linear_bits: Literal[8, 16] = 8 if options.eight_bits else 16
+    fingerprint = bundle(options.model, options.name, folder, code, limit, linear_bits=linear_bits)
     print(f"{folder}: {persistence.folder_bytes(folder) / 1e6:.1f} MB, fingerprint {fingerprint}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    guarded(main)()

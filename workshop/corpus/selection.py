@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.corpora.example import SPLITS, split_of, words_of
-from rejoinder.corpora.pretraining.messages import RULES, fault_of
-from rejoinder.corpora.pretraining.plan import CorpusPlan, Filters, Leaks
+from workshop.corpus.messages import RULES, fault_of
+from workshop.corpus.plan import CorpusPlan, Filters, Leaks
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Numbers: TypeAlias = npt.NDArray[np.int32]

@@ -1,0 +1,1 @@
+"""How our weights, figures and documents are made; run in the repository, not installed."""
