@@ -8,7 +8,7 @@ import typer
 
 import rejoinder
 from rejoinder.cli.calibrate import calibrate
-from rejoinder.cli.data import corpus, data
+from rejoinder.cli.data import corpora, corpus, data
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, plot, table
 from rejoinder.cli.export import export, models
@@ -21,7 +21,7 @@ from rejoinder.cli.serve import serve
 from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 
-VERBS = (data, corpus, tokenise, train, evaluate, ablate, table, plot, results, index, calibrate, reply, chat, serve,
+VERBS = (data, corpora, corpus, tokenise, train, evaluate, ablate, table, plot, results, calibrate, reply, chat, serve,
          export, join, models, recipes, doctor)  # fmt: skip
 
 app = typer.Typer(
@@ -52,4 +52,5 @@ def rejoinder_command(
 
 for _verb in VERBS:
     app.command(cls=Command)(guarded(_verb))
+app.add_typer(index)
 app.add_typer(intents)

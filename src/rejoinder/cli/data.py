@@ -1,4 +1,4 @@
-"""`rejoinder data` and `rejoinder corpus`: examples from one corpus, or a pretraining corpus out of many sources."""
+"""`rejoinder data`, `corpora` and `corpus`: examples from one corpus, or a pretraining corpus out of many sources."""
 
 from __future__ import annotations
 
@@ -26,22 +26,16 @@ Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...
 
 
 def data(
-    source: Annotated[str | None, typer.Argument(help="A corpus; --about lists them.")] = None,
+    source: Annotated[str, typer.Argument(help="A corpus; `rejoinder corpora` lists them.")],
     inputs: Inputs = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For the examples.")] = None,
     settings: Settings = None,
-    about: Annotated[bool, typer.Option("--about", help="Show the corpora, or all about SOURCE.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")] = False,
     max_bad: Annotated[int, typer.Option(min=0, metavar="N", help="With --skip-bad: most bad lines.")] = 1_000,
     history: History = 10,
-    respond: Annotated[
-        str | None,
-        typer.Option(metavar="ROLE", help="Of chats: whose messages are responses; agent,bot, or any. [assistant]"),
-    ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Write <email>, <card>, <iban>, <phone> in place of personal data.")
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print statistics of the input without writing anything.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what the files hold and write nothing.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop at N kept examples; one process.")] = None,
     processes: Processes = None,
     where: RunOn = "local",
@@ -54,19 +48,16 @@ def data(
     Work that was stopped goes on with the same command. Example: rejoinder data jsonl chats.jsonl.zst -o data/chats
 
     To see what the file holds, before that: rejoinder data jsonl chats.jsonl.zst --dry-run
+
+    Of chats, --set respond=agent takes that role for responses; --set redact=true replaces personal data.
     """
     from rejoinder.corpora import build, engine, lines, sources, work
 
-    if about:
-        _about(source, as_json)
-        return
-    if source is None or (output is None and not dry_run):
-        raise InputError("give a SOURCE and -o DIR, or --about for a list of the corpora")
+    if output is None and not dry_run:
+        raise InputError("give -o DIR for the examples, or --dry-run to look at the input")
     on_ray = wants_ray(where, address, processes)
     corpus = sources.find_corpus(source)
-    named = [] if respond is None else [f"respond={json.dumps(respond)}"]
-    named += ["redact=true"] * redact
-    values = sources.read_settings(corpus, [*(settings or []), *named])
+    values = sources.read_settings(corpus, settings or [])
     files = sources.find_inputs(corpus, inputs or [])
     size = sum(each.size for each in files)
     total = size if all(each.path.is_file() for each in files) else None
@@ -128,19 +119,26 @@ def _look_text(found: Mapping[str, Any]) -> str:
     personal = ", ".join(f"{count:,} {kind}" for kind, count in found["personal"].items())
     lines += [f"personal data in {share(found['messages_with_personal'], found['messages'])} messages: {personal}"]
     if found["messages_with_personal"]:
-        lines += ["--redact replaces it" if not found["settings"].get("redact") else "it is replaced (--redact)"]
+        lines += ["it is replaced" if found["settings"].get("redact") else "--set redact=true replaces it"]
     for each in found["shown"]:
         lines += ["", *(f"  {message}" for message in each["context"]), f"> {each['response']}"]
     return "\n".join([*lines, "", "nothing was written; -o DIR instead of --dry-run builds the examples"])
 
 
-def _about(source: str | None, as_json: bool) -> None:
+def corpora(
+    source: Annotated[str | None, typer.Argument(help="Describe this corpus; none: list all.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the corpora that `rejoinder data` reads, or describe one: its form, licence, origin and settings.
+
+    Example: rejoinder corpora reddit
+    """
     from rejoinder.corpora.sources import CORPORA, find_corpus, settings_of
 
     if source is None:
         width = max(map(len, CORPORA))
         lines = [f"{name:<{width}}  {corpus.title}" for name, corpus in CORPORA.items()]
-        lines += ["", "rejoinder data SOURCE --about describes one."]
+        lines += ["", "rejoinder corpora SOURCE describes one."]
         result: dict[str, Any] = {"sources": {name: corpus.title for name, corpus in CORPORA.items()}}
     else:
         corpus, facts = find_corpus(source), ("reads", "licence", "origin", "expected")

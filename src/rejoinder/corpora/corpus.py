@@ -82,6 +82,6 @@ class Corpus:
     packaged: Callable[[], Path] | None = None
     # (thread, settings) -> its part, for a corpus that is not split by `split_of`; a part that is named comes first.
     split: Callable[[str, Any], Split] | None = None
-    # A frozen dataclass: each field has a default and, below it, a line of documentation, which `--about` shows;
-    # `__post_init__` raises InputError for a wrong combination. `--set name=value` sets a field.
+    # A frozen dataclass: each field has a default and, below it, a line of documentation, which `rejoinder corpora`
+    # shows; `__post_init__` raises InputError for a wrong combination. `--set name=value` sets a field.
     settings: type = NoSettings

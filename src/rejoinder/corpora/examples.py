@@ -392,7 +392,7 @@ class Account(Counts):
 def no_response(roles: Mapping[str, int], respond: str) -> str:
     """Say whose messages chats have where none answers another one."""
     found = ", ".join(f"{role} ({count:,})" for role, count in roles.items())
-    return f"no message of {respond} answers another; there are those of {found}: `rejoinder data jsonl --respond ROLE`"
+    return f"no message of {respond} answers another; there are those of {found}: `--set respond=ROLE` names others"
 
 
 def limits_of_history(account: Mapping[str, Any]) -> str:
