@@ -294,10 +294,11 @@ def test_a_slow_model_ranks_the_best_replies_again(command, index, slow, monkeyp
     found = command("reply", index, "Bye.", "--rerank", slow, "-k", 3, "--json").json["replies"]
     assert [(each["text"], each["score"]) for each in found] == [("At noon.", 8), ("Hello!", 6), ("Bye.", 4)]
     assert found[0]["payload"] == {"id": "a2", "tag": "time"}
-    monkeypatch.setattr(verbs, "RERANKED", 1)
-    [only] = command("reply", index, "Bye.", "--rerank", slow, "-k", 1, "--json").json["replies"]
-    assert only["text"] == "Bye."
-    assert len(command("reply", index, "Bye.", "--rerank", slow, "-k", 2, "--json").json["replies"]) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(verbs, "RERANKED", 1)
+        [only] = command("reply", index, "Bye.", "--rerank", slow, "-k", 1, "--json").json["replies"]
+        assert only["text"] == "Bye."
+        assert len(command("reply", index, "Bye.", "--rerank", slow, "-k", 2, "--json").json["replies"]) == 2
     assert command("reply", index, "Bye.", "--rerank", slow, "--threshold", 9, "--json").json["replies"] == []
     best = command("reply", index, "noon at", "--rerank", "bm25", "-k", 1, "--json").json["replies"][0]
     assert best["text"] == "At noon."
