@@ -2,7 +2,7 @@
 
 Most of the work grows in proportion to the comments, so a run of some million says what it takes. Two things do not
 show in such a run and are measured apart: one process cuts the dumps into blocks whatever the number of workers, and a
-large job merges its files of records and reads each of its many partitions out of all that are left.
+large job reads each of its many partitions out of all runs of records.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ import numpy as np
 import pyarrow as pa
 
 from rejoinder.corpora.chunks import Job, Sizes
-from rejoinder.corpora.gather import LARGEST, merge_files, read_partition, records_file, write_records
+from rejoinder.corpora.gather import LARGEST, read_partition, write_run
 from rejoinder.corpora.lines import Reading, open_blocks
 from rejoinder.corpora.reddit import COLUMNS, CORPUS, RedditSettings, scatter
 
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""
 SIZES = Sizes()
+RUN_BYTES = SIZES.partition * LARGEST
 CORES = (2, 16, 64)
+RUNS = 16
+"""Runs out of which a partition is read to measure that."""
 _STEPS = ("cut_into_blocks_per_second", "cut_parsed_and_judged_per_second")
 
 
@@ -65,54 +68,49 @@ def all_of_reddit(comments: int, cpu_seconds: float, disk_bytes: int, steps: dic
     partitions = math.ceil(shuffled / SIZES.partition / LARGEST)
     blocks = math.ceil(ALL_COMMENTS * steps["bytes_per_comment"] / SIZES.block)
     cut, scatter_ = (ALL_COMMENTS / steps[name] / 3600 for name in _STEPS)
-    merge, read = merging_seconds(partitions, steps["record_bytes_per_comment"])
-    merging = ALL_COMMENTS * merge / 3600
-    reading = blocks / SIZES.merged * partitions * read / 3600
-    total = times * cpu_seconds / 3600 + merging + reading
+    runs = math.ceil(shuffled / RUN_BYTES)
+    read = partition_seconds(partitions, steps["record_bytes_per_comment"])
+    reading = runs * partitions * read / 3600
+    total = times * cpu_seconds / 3600 + reading
     return {
         "comments": ALL_COMMENTS,
         "core_hours": total,
         "core_hours_of_cutting": cut,
         "core_hours_of_scattering": scatter_ - cut,
-        "core_hours_of_merging": merging,
-        "core_hours_of_reading_partitions_from_many_files": reading,
+        "core_hours_of_reading_partitions_from_many_runs": reading,
         # While blocks are scattered, one process cuts them; the other stages have no such bottleneck.
         "hours_by_cores": {cores: max(cut, scatter_ / cores) + (total - scatter_) / cores for cores in CORES},
         "decompressed_bytes": ALL_COMMENTS * steps["bytes_per_comment"],
         "shuffled_bytes": shuffled,
         "disk_bytes": times * disk_bytes,
         "blocks": blocks,
+        "runs": runs,
         "partitions": partitions,
     }
 
 
-def merging_seconds(partitions: int, size: float) -> tuple[float, float]:
-    """Processor time of what a large job does besides.
+def partition_seconds(partitions: int, record_bytes: float) -> float:
+    """Return the processor time of reading one partition out of one run, without its bytes.
 
     Args:
         partitions: how many there are.
-        size: bytes of a record.
-
-    Returns:
-        Seconds to merge one record, and to read one partition of one merged file, without its bytes.
+        record_bytes: bytes of a record.
     """
-    luck, count = np.random.default_rng(0), SIZES.block // 1000
-    text = "x" * max(0, round(size) - 40)
-    columns = [["7nbkdg"] * count, [0] * count, ["dqxyz12"] * count, ["dqxyz11"] * count, [text] * count]
-    records = pa.RecordBatch.from_arrays(
-        [pa.array(values, field.type) for values, field in zip(columns, COLUMNS, strict=True)], schema=COLUMNS
-    )
+    generator = np.random.default_rng(0)
+    text = "x" * max(0, round(record_bytes) - 40)
+    count = round(RUN_BYTES / record_bytes)
+    threads = [f"{number:06x}" for number in generator.integers(0, 1 << 24, count)]
+    columns = [threads, [0] * count, ["dqxyz12"] * count, ["dqxyz11"] * count, [text] * count]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, COLUMNS, strict=True)]
+    records = pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
     with tempfile.TemporaryDirectory() as folder:
         job = Job(CORPUS, RedditSettings(), Path(folder))
-        names = [str(number) for number in range(SIZES.merged)]
-        for name in names:
-            write_records(records_file(job, name), records, luck.integers(0, partitions, count))
+        runs = [f"{number}" for number in range(RUNS)]
+        for run in runs:
+            write_run(job, run, [records], partitions)
         begin = time.process_time()
-        merge_files(job, "merged", None, names)
-        merging = (time.process_time() - begin) / (count * len(names))
-        begin = time.process_time()
-        looks = range(0, partitions, max(1, partitions // 20))
-        for number in looks:
-            for _ in read_partition(job, names, number, partitions):
+        numbers = range(0, partitions, max(1, partitions // 50))
+        for number in numbers:
+            for _ in read_partition(job, runs, number, partitions):
                 pass
-        return merging, (time.process_time() - begin) / (len(looks) * len(names))
+        return (time.process_time() - begin) / (len(numbers) * len(runs))

@@ -97,6 +97,43 @@ class CellBar:
             self._handle.update(self._html(f"{escape(description)} <progress{value}></progress> {escape(text)}"))
 
 
+class StageProgress:
+    """Progress of work in stages, in units of its input. Each stage has a share of the whole work.
+
+    With an unknown total only `show_count` reports.
+    """
+
+    def __init__(self, total: int | None, advance: Advance) -> None:
+        self._total = total
+        self._advance = advance
+        self._base = 0.0
+        self._share = 0.0
+        self._shown = 0
+
+    def begin(self, share: float) -> None:
+        """Begin the next stage, which has this share of the whole work."""
+        self.show(1.0)
+        self._base += self._share
+        self._share = share
+
+    def show(self, done: float) -> None:
+        """Show how much of the stage is done, from 0 to 1."""
+        if self._total is not None:
+            self._advance_to(round(self._total * (self._base + self._share * min(1.0, done))))
+
+    def show_count(self, count: int) -> None:
+        """Show how many units of the input a stage has done that goes through all of it."""
+        if self._total is None:
+            self._advance_to(count)
+        else:
+            self.show(count / max(1, self._total))
+
+    def _advance_to(self, count: int) -> None:
+        if count > self._shown:
+            self._advance(count - self._shown)
+            self._shown = count
+
+
 @contextlib.contextmanager
 def _bar(description: str, total: int | None, unit: str) -> Iterator[Advance]:
     from rich.console import Console

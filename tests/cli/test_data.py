@@ -110,7 +110,7 @@ def test_a_full_disk_and_ctrl_c_say_what_is_kept(command, tmp_path, monkeypatch,
     assert (given, out) == (code, "")
     assert said in err.splitlines()[-1]
     assert "Traceback" not in err
-    assert f"what is finished is kept in {tmp_path / '.data.work'}; the same command goes on" in err
+    assert f"finished work is kept in {tmp_path / '.data.work'}; the same command continues" in err
 
 
 ASKED = "Hello, where is my order? I am a@b.org, and I have been waiting for a week."

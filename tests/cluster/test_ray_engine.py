@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from rejoinder.cluster import ray_engine
-from rejoinder.cluster.ray_engine import Needs, RayEngine, check_address, check_here, needs_here
+from rejoinder.cluster.ray_engine import (
+    NodeRequirements,
+    RayEngine,
+    check_address,
+    check_node,
+    collect_requirements,
+)
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from tests.corpora.jobs import KINDS, alive, build, contents, wait_for
@@ -51,16 +57,16 @@ def test_what_a_node_lacks_is_said(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "token").touch()
     (tmp_path / "input").write_text("a")
-    needs = needs_here([tmp_path / "token"], ["input"])
-    assert check_here(needs) == ""
+    needs = collect_requirements([tmp_path / "token"], ["input"])
+    assert check_node(needs) == ""
     (tmp_path / "input").write_text("ab")
-    assert check_here(needs).startswith(f"does not see {tmp_path / 'input'} as it is here")
+    assert check_node(needs).startswith(f"does not see {tmp_path / 'input'} as it is here")
     (tmp_path / "token").unlink()
-    assert check_here(needs).startswith(f"does not share the folder {tmp_path}")
-    elsewhere = Needs(needs.version, str(tmp_path / "gone"), (), ())
-    assert "cannot enter the current folder" in check_here(elsewhere)
-    monkeypatch.setattr(ray_engine, "version_here", lambda: "9.9")
-    assert check_here(needs) == f"has rejoinder 9.9, and {needs.version} is needed; install that on all nodes"
+    assert check_node(needs).startswith(f"does not share the folder {tmp_path}")
+    elsewhere = NodeRequirements(needs.version, str(tmp_path / "gone"), (), ())
+    assert "cannot enter the current folder" in check_node(elsewhere)
+    monkeypatch.setattr(ray_engine, "installed_version", lambda: "9.9")
+    assert check_node(needs) == f"has rejoinder 9.9, and {needs.version} is needed; install that on all nodes"
 
 
 def test_an_address_where_nobody_listens_is_refused_at_once():
@@ -119,12 +125,12 @@ def die(_):
 class Dying:
     """An engine in which the first task of each stage kills its worker."""
 
-    remote = True
+    processes = None
 
     def __init__(self, engine, folder):
         self._engine, self._folder, self.stages = engine, folder, 0
 
-    def map(self, work, tasks):
+    def map(self, work, tasks, _on_wait=None):
         self.stages += 1
         marks = self._folder / str(self.stages)
         marks.mkdir()
@@ -216,10 +222,10 @@ def test_a_node_is_killed(two_nodes, engine, tmp_path):
     two_nodes.wait_for_nodes()
 
     class Killing:
-        remote = True
+        processes = None
         left = 3
 
-        def map(self, work, tasks):
+        def map(self, work, tasks, _on_wait=None):
             for result in engine.map(functools.partial(slowly, work), tasks):
                 yield result
                 Killing.left -= 1
@@ -240,6 +246,6 @@ def slowly(work, task):
 @pytest.mark.usefixtures("engine")
 def test_a_node_that_does_not_see_the_folder(two_nodes, tmp_path, monkeypatch):
     """As if the token were on a mount that only this process has."""
-    monkeypatch.setattr(RayEngine, "_leave_tokens", lambda _, folders: [Path(folders[0]) / "token"])
+    monkeypatch.setattr(RayEngine, "_write_probe_files", lambda _, folders: [Path(folders[0]) / "token"])
     with pytest.raises(InputError, match=r"node 127.0.0.1 of the Ray cluster does not share the folder .*/lonely"):
         RayEngine(two_nodes.address, folders=[tmp_path / "lonely"])

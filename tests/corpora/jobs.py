@@ -9,16 +9,15 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from rejoinder.corpora.build import build_data
+from rejoinder.corpora.build import _run_task, build_data
 from rejoinder.corpora.chunks import Sizes
 from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.work import cached_task
 from tests.corpora.toy import TOY, toy_lines
 
-SMALL = Sizes(files=4_000, block=1_000, merged=4, unmerged=4, partition=3_000, chunk=64, bucket=100, shard=150)
+SMALL = Sizes(files=4_000, block=1_000, partition=3_000, chunk=64, bucket=100, shard=150)
 """Pieces of a few examples, so that there are many of each."""
 build = functools.partial(build_data, sizes=SMALL)
-TINY = Sizes(files=77, block=333, merged=2, unmerged=2, partition=999, chunk=7, bucket=33, shard=33)
+TINY = Sizes(files=77, block=333, partition=999, chunk=7, bucket=33, shard=33)
 
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent.parent.parent)])}
@@ -45,13 +44,16 @@ def alive(pid):
 class Watched:
     """An engine that notes which work was done."""
 
-    def __init__(self, remote=False):
-        self.remote = remote
+    def __init__(self, processes=1):
+        self.processes = processes
         self.done = Counter()
 
-    def map(self, work, tasks):
+    def map(self, work, tasks, _on_wait=None):
+        function = work.args[2] if work.func is _run_task else work
+        while isinstance(function, functools.partial):
+            function = function.func
         for task in tasks:
-            self.done[work.args[1].func.__name__ if work.func is cached_task else work.func.__name__] += 1
+            self.done[function.__name__] += 1
             yield work(task)
 
 

@@ -12,11 +12,11 @@ import pytest
 from rejoinder.corpora import chunks, lines
 from rejoinder.corpora import examples as tables
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.engine import LocalEngine
 from rejoinder.corpora.example import SPLITS, split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
 from rejoinder.corpora.work import work_folder
+from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError, MissingExtraError
 from tests.corpora.jobs import ENVIRONMENT, KINDS, TINY, Watched, build, contents, dialogues, pairs, scattered
 from tests.corpora.toy import TOY, toy_lines
@@ -136,14 +136,16 @@ def test_files_that_are_cut_where_they_are_read_give_the_same(tmp_path, monkeypa
     for given in (inputs[0], tmp_path / "test.txt"):
         given.write_text(f"{given.read_text()}no\n{'x' * 600}\nno 2\n")
     readings = {kind: Reading(skip_bad=True) for kind in ("one", "far")}
-    one, far = Watched(), Watched(remote=True)
+    one, far = Watched(processes=2), Watched(processes=None)
     account = build(source, inputs, tmp_path / "one", engine=one, reading=readings["one"])
     assert build(source, inputs, tmp_path / "far", engine=far, reading=readings["far"]) == account
     assert contents(tmp_path / "far") == contents(tmp_path / "one")
-    assert far.done["scatter"] == 3 < one.done["scatter"]
+    assert (far.done["scatter_file"], far.done["_scatter_block"]) == (3, 0)
+    assert one.done["scatter_file"] == 2
+    assert one.done["_scatter_block"] > one.done["_sort_blocks"] > 1
     assert account.bad_lines == 4
     with pytest.raises(BadLineError, match=r"one\.txt:301: no number"):
-        build(source, inputs, tmp_path / "strict", engine=Watched(remote=True))
+        build(source, inputs, tmp_path / "strict", engine=Watched(processes=None))
 
 
 @pytest.mark.parametrize("kind", KINDS)

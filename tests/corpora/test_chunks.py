@@ -1,4 +1,4 @@
-"""Copies among examples: by digest, in buckets, over all chunks and splits; the first stays."""
+"""Duplicates among examples: by digest, in buckets, over all chunks and splits; the first stays."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora import chunks as tasks
 from rejoinder.corpora import gather
-from rejoinder.corpora.chunks import Chunk, Job, Sizes
+from rejoinder.corpora.chunks import Bucket, Job, Sizes
 from rejoinder.corpora.corpus import Input
 from rejoinder.corpora.example import SPLITS, Example
 from rejoinder.corpora.examples import batch_of, read_examples
@@ -39,20 +39,21 @@ def test_the_first_of_equal_ones_stays(tmp_path_factory, reads, buckets, most):
     for number, batches in enumerate(reads):
         rows = [[Example((f"message {value}",), "reply", str(value)) for value in values] for _, values in batches]
         placed = (tasks.with_splits(job, batch_of(each), split) for each, (split, _) in zip(rows, batches, strict=True))
-        chunks += [Chunk(**fields) for fields in tasks.write_chunks(job, placed, f"task-{number}")]
+        chunks += tasks.write_chunks(job, placed, f"task-{number}")
         for split, values in batches:
             for value in values:
                 if value not in seen:
                     expected[split].append(str(value))
                 seen.add(value)
-    copies = Counter()
-    for bucket in range(buckets if chunks else 0):
-        for chunk, split, count in tasks.find_copies(job, chunks, buckets, "copies", bucket)["copies"]:
-            copies[chunk, split] += count
-    assert sum(chunk.total for chunk in chunks) - copies.total() == len(seen)
+    duplicates = Counter()
+    for number in range(buckets if chunks else 0):
+        result = tasks.find_duplicates(job, Bucket("bucket", number), chunks=chunks, buckets=buckets)
+        for each in result.counts:
+            duplicates[each.chunk, each.split] += each.count
+    assert sum(chunk.total for chunk in chunks) - duplicates.total() == len(seen)
     found = {split: [] for split in SPLITS}
-    for shard in tasks.plan_shards(chunks, copies, job.sizes):
-        path = tasks.write_shard(job, chunks, buckets, shard)
+    for shard in tasks.plan_shards(chunks, duplicates, job.sizes):
+        path = tasks.write_shard(job, shard, chunks=chunks, buckets=buckets)
         found[shard.split] += [example.id for example in read_examples(path)]
     assert found == expected
 
@@ -71,5 +72,6 @@ def test_files_with_small_windows_are_read_by_workers(tmp_path):
     large = [stream(tmp_path / f"large{number}.zst", 27) for number in range(5)]
     others = [Input(tmp_path / name) for name in ("a.jsonl", "1.bz2", "2.bz2")]
     files = [others[0], *small, *large, *others[1:]]
-    expected = {1: [], 2: [0, 1, 2, 8], 5: [0, 1, 2, 8, 9], 3: [0, 1, 2], 8: []}  # dealt out evenly, or cut here
+    every = list(range(len(files)))
+    expected = {None: every, 1: every, 2: [0, 1, 2, 8], 5: [0, 1, 2, 8, 9], 3: [0, 1, 2], 8: []}  # dealt out evenly
     assert {workers: gather.files_for_workers(files, workers) for workers in expected} == expected

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from rejoinder.corpora import formats
 from rejoinder.corpora.example import Example, content_thread, split_of
 from rejoinder.corpora.examples import read_examples
-from rejoinder.corpora.formats import ChatSettings, Threads, dialogue_examples, read_csv, read_jsonl
+from rejoinder.corpora.formats import ChatSettings, Threads, dialogue_examples, read_jsonl
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.table import read_csv
 from rejoinder.corpora.sources import CORPORA
 from rejoinder.errors import InputError
 

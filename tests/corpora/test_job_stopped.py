@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError
-from tests.corpora.jobs import KINDS, Watched, alive, build, contents, dialogues, pairs, streamed, wait_for
+from tests.corpora.jobs import KINDS, Watched, alive, build, contents, dialogues, pairs, scattered, streamed, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -22,31 +24,89 @@ class StopError(Exception):
 
 
 class Stopping(Watched):
-    def __init__(self, after, remote=False):
-        super().__init__(remote)
+    def __init__(self, after, processes=1):
+        super().__init__(processes)
         self._after = after
 
-    def map(self, work, tasks):
+    def map(self, work, tasks, _on_wait=None):
         for result in super().map(work, tasks):
             if self.done.total() > self._after:
                 raise StopError
             yield result
 
 
-@pytest.mark.parametrize(("kind", "remote"), [("streamed", False), ("scattered", False), ("scattered", True)])
-def test_a_stopped_job_goes_on_wherever_it_was(tmp_path, kind, remote):
+@pytest.mark.parametrize(
+    ("kind", "processes"),
+    [("streamed", 1), ("scattered", 1), ("scattered", 4), ("scattered", None)],
+)
+def test_a_stopped_job_goes_on_wherever_it_was(tmp_path, kind, processes):
     """With any engine: what one has finished another one uses."""
     source, inputs = KINDS[kind](tmp_path)
-    counting = Watched(remote)
+    counting = Watched(processes)
     account = build(source, inputs, tmp_path / "whole", engine=counting)
     total = counting.done.total()
     for after in sorted({0, 1, total // 3, 2 * total // 3, total - 1}):
         with pytest.raises(StopError):
-            build(source, inputs, tmp_path / "data", engine=Stopping(after, remote))
-        assert work_folder(tmp_path / "data").exists()
+            build(source, inputs, tmp_path / "data", engine=Stopping(after, processes))
+        # What four processes do for a file together is kept when all of it is done.
+        assert work_folder(tmp_path / "data").exists() or processes == 4
         assert build(source, inputs, tmp_path / "data") == account
         assert contents(tmp_path / "data") == contents(tmp_path / "whole")
         assert not work_folder(tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("processes", [1, 2, None])
+def test_a_result_is_kept_for_each_file_and_each_partition_and_none_for_blocks(tmp_path, processes):
+    source, inputs = scattered(tmp_path)
+    counting = Watched(processes)
+    build(source, inputs, tmp_path / "whole", engine=counting)
+    with pytest.raises(StopError):
+        build(source, inputs, tmp_path / "data", engine=Stopping(counting.done.total() - 1, processes))
+    work = work_folder(tmp_path / "data")
+    kinds = Counter(path.name.partition("-")[0] for path in (work / "done").iterdir())
+    assert set(kinds) == {"file", "assembled", "duplicates"}
+    assert kinds["file"] == len(inputs)
+    assert not list(work.glob("blocks/*"))  # they are in runs
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"runs": 3}'], ids=["empty", "half", "another"])
+def test_a_result_that_cannot_be_read_is_made_again(tmp_path, content):
+    source, inputs = scattered(tmp_path)
+    build(source, inputs, tmp_path / "whole")
+    with pytest.raises(StopError):
+        build(source, inputs, tmp_path / "data", engine=Stopping(5))
+    for file in (work_folder(tmp_path / "data") / "done").iterdir():
+        file.write_bytes(content)
+    build(source, inputs, tmp_path / "data")
+    assert contents(tmp_path / "data") == contents(tmp_path / "whole")
+
+
+def test_what_is_left_of_a_file_that_was_half_scattered_is_removed(tmp_path):
+    source, inputs = scattered(tmp_path)
+    build(source, inputs, tmp_path / "whole")
+    with pytest.raises(StopError):
+        build(source, inputs, tmp_path / "data", engine=Stopping(3, 2))  # one block of the last file is done
+    work = work_folder(tmp_path / "data")
+    assert list(work.glob("blocks/*"))
+
+    class Looking(Watched):
+        def map(self, work_, tasks, on_wait=None):
+            assert not list(work.glob("blocks/*"))
+            return super().map(work_, tasks, on_wait)
+
+    build(source, inputs, tmp_path / "data", engine=Looking())
+    assert contents(tmp_path / "data") == contents(tmp_path / "whole")
+
+
+def test_no_thread_watches_a_job(tmp_path, monkeypatch):
+    def start(thread):
+        raise AssertionError(thread.name)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    source, inputs = scattered(tmp_path)
+    steps = []
+    build(source, inputs, tmp_path / "data", progress=steps.append)
+    assert len(steps) > 3
 
 
 def test_changed_input_or_settings_begin_anew(tmp_path):
@@ -92,13 +152,13 @@ def test_a_stop_while_the_folder_is_put_in_place(tmp_path, monkeypatch):
 
 def test_a_full_disk_names_the_work_folder(tmp_path, monkeypatch):
     """/dev/full stands for the file of a task's result."""
-    real = Path.write_text
+    real = Path.write_bytes
 
-    def full(path, text, **options):
+    def full(path, data):
         is_result = path.parent.name == "done"
-        return real(Path("/dev/full") if is_result else path, text, **options)
+        return real(Path("/dev/full") if is_result else path, data)
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     source, inputs = streamed(tmp_path)
     with pytest.raises(OSError, match="No space") as caught:
         build(source, inputs, tmp_path / "data")
@@ -109,7 +169,7 @@ def test_a_second_process_is_kept_out(tmp_path):
     source, inputs = streamed(tmp_path)
 
     class Nested(Watched):
-        def map(self, work, tasks):
+        def map(self, work, tasks, _on_wait=None):
             with pytest.raises(InputError, match="is being made by another process"):
                 build(source, inputs, tmp_path / "data")
             return super().map(work, tasks)
@@ -123,7 +183,7 @@ SCRIPT = """
     from pathlib import Path
     from rejoinder.corpora.build import build_data
     from rejoinder.corpora.corpus import Corpus
-    from rejoinder.corpora.engine import LocalEngine
+    from rejoinder.engine import LocalEngine
     from rejoinder.corpora.formats import read_jsonl
     from rejoinder.corpora.chunks import Sizes
 

@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora import lines as lines_module
-from rejoinder.corpora.lines import Reading, block_lines, open_blocks, open_lines, open_pieces
+from rejoinder.corpora.lines import Reading, open_blocks, open_lines, open_pieces
 from rejoinder.errors import InputError
+from tests.corpora.toy import block_lines
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress,
             ".zst": zstandard.ZstdCompressor().compress}  # fmt: skip

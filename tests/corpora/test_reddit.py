@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.chunks import Sizes
-from rejoinder.corpora.engine import LocalEngine
 from rejoinder.corpora.example import split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
 from rejoinder.corpora.reddit import CORPUS, LOST, RedditSettings, judge, trim
+from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError
 
 from .reddit_lines import blocks, comment, dump, run
@@ -191,7 +191,7 @@ def test_a_whole_job(tmp_path, processes):
     months = [tmp_path / f"RC_2018-0{month}.zst" for month in (1, 2)]
     for path, lines in zip(months, (threads[:350], threads[350:]), strict=True):
         path.write_bytes(zstandard.compress(dump(lines)))
-    sizes = Sizes(block=20_000, partition=10_000, merged=3, unmerged=3)
+    sizes = Sizes(block=20_000, partition=10_000)
     account = build_data("reddit", months, tmp_path / "out", sizes=sizes, engine=LocalEngine(processes))
     expected = run(threads)
     assert {*read_examples(tmp_path / "out")} == {*expected}

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import random
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from rejoinder.corpora import lines as line_files
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import batch_of
-from rejoinder.corpora.lines import block_lines
 
 
 @dataclass(frozen=True)
 class ToySettings:
     shortest: int = 1
     """Fewest characters of a message."""
+
+
+def block_lines(block, reading):
+    """The lines of a block, as `open_lines` gives those of a file."""
+    for number, line in enumerate(io.BytesIO(block.data), block.number):
+        text = line_files._decode(line, block.path, number, reading)
+        if text is not None:
+            yield number, text
 
 
 def scatter(block, reading, settings):

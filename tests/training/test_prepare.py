@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 import rejoinder
 from rejoinder.corpora import examples as tables
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.engine import LocalEngine
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import pieces_of, write_examples
 from rejoinder.corpora.lines import Reading
+from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError
 from rejoinder.text.dialogue import Dialogue, HistoryText
 from rejoinder.text.subwords import MARK, Subwords
@@ -306,9 +306,9 @@ def files(folder):
 class Copying:
     """An engine whose tasks run here, on copies, as workers get them."""
 
-    remote = False
+    processes = 1
 
-    def map(self, work, tasks):
+    def map(self, work, tasks, _on_wait=None):
         return (pickle.loads(pickle.dumps(work))(pickle.loads(pickle.dumps(task))) for task in tasks)
 
 

@@ -1,16 +1,27 @@
-"""`rejoinder data`, `corpora` and `corpus`: examples from one corpus, or a pretraining corpus out of many sources."""
+"""`rejoinder data`, `corpora` and `corpus`: examples of a corpus, or a pretraining corpus."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import Address, History, Json, Overwrite, Processes, RunOn, Settings, ray_engine, wants_ray
+from rejoinder.cli.options import (
+    Address,
+    History,
+    Json,
+    Overwrite,
+    Processes,
+    RunOn,
+    Settings,
+    ray_engine,
+    wants_ray,
+)
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
@@ -20,71 +31,124 @@ if TYPE_CHECKING:
     from rejoinder.corpora.lines import Reading
 
 _SKIP = "--skip-bad skips and counts bad lines"
-_SHOWN = 20  # most notes below the counts
-_FILES = "Files; also .zst, .gz, .bz2 or .xz. train=, valid= or test= before one puts it into that split."
+_MAX_NOTES = 20  # below the counts
+_FILES = (
+    "Files; also .zst, .gz, .bz2 or .xz. "
+    "train=, valid= or test= before one puts it into that split."
+)
+Source: TypeAlias = Annotated[
+    str, typer.Argument(help="A corpus; `rejoinder corpora` lists them.")
+]
 Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...", help=_FILES)]
+Output: TypeAlias = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder of the examples.")
+]
+SkipBad: TypeAlias = Annotated[
+    bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")
+]
+MaxBad: TypeAlias = Annotated[
+    int, typer.Option(min=0, metavar="N", help="With --skip-bad: most bad lines.")
+]
+DryRun: TypeAlias = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print statistics of the input without writing anything."),
+]
+MaxExamples: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Stop at N kept examples; one process.")
+]
 
 
 def data(
-    source: Annotated[str, typer.Argument(help="A corpus; `rejoinder corpora` lists them.")],
+    source: Source,
     inputs: Inputs = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="For the examples.")] = None,
+    output: Output = None,
     settings: Settings = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")] = False,
-    max_bad: Annotated[int, typer.Option(min=0, metavar="N", help="With --skip-bad: most bad lines.")] = 1_000,
+    skip_bad: SkipBad = False,
+    max_bad: MaxBad = 1_000,
     history: History = 10,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print statistics of the input without writing anything.")
-    ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop at N kept examples; one process.")] = None,
+    dry_run: DryRun = False,
+    limit: MaxExamples = None,
     processes: Processes = None,
     where: RunOn = "local",
     address: Address = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Build a folder of examples, split by conversation into train, valid and test. Duplicates are dropped.
+    """Build a folder of examples, split by conversation into train, valid and test.
 
-    Work that was stopped goes on with the same command. Example: rejoinder data jsonl chats.jsonl.zst -o data/chats
+    Duplicates are dropped. A stopped job continues with the same command.
+
+    Example: rejoinder data jsonl chats.jsonl.zst -o data/chats
 
     To see what the file holds, before that: rejoinder data jsonl chats.jsonl.zst --dry-run
 
-    Of chats, --set respond=agent takes that role for responses; --set redact=true replaces personal data.
+    Of chats, --set respond=agent makes the messages of that role responses, and --set redact=true
+    replaces personal data.
     """
-    from rejoinder.corpora import build, engine, lines, sources, work
+    from rejoinder.corpora.build import build_data
+    from rejoinder.corpora.lines import Reading
+    from rejoinder.corpora.sources import find_corpus, find_inputs, read_settings
+    from rejoinder.engine import local_engine
 
     if output is None and not dry_run:
         raise InputError("give -o DIR for the examples, or --dry-run to look at the input")
     on_ray = wants_ray(where, address, processes)
-    corpus = sources.find_corpus(source)
-    values = sources.read_settings(corpus, settings or [])
-    files = sources.find_inputs(corpus, inputs or [])
-    size = sum(each.size for each in files)
-    total = size if all(each.path.is_file() for each in files) else None
-    reading = lines.Reading(skip_bad, history, max_bad=max_bad, on_fault=lambda fault: note(f"skipped: {fault}"))
-    if dry_run:
+    corpus = find_corpus(source)
+    values = read_settings(corpus, settings or [])
+    files = find_inputs(corpus, inputs or [])
+    reading = Reading(
+        skip_bad=skip_bad,
+        history=history,
+        max_bad=max_bad,
+        on_fault=lambda fault: note(f"skipped: {fault}"),
+    )
+    if output is None or dry_run:
         if on_ray:
             raise InputError("--dry-run reads on this machine; leave --engine out")
-        emit(_look(corpus, files, values, reading, limit), as_json, _look_text)
+        emit(_survey(corpus, files, values, reading, limit), as_json, _survey_text)
         return
-    assert output is not None
-    cluster = ray_engine(address, output, (each.path for each in files)) if on_ray else None
-    with cluster or engine.local_engine(processes, size) as pool, track(f"reading {source}", total, "bytes") as advance:
-        try:
-            account = build.build_data(
-                corpus, inputs or [], output, settings=values, reading=reading, limit=limit, engine=pool,
-                progress=advance, overwrite=overwrite,
-            )  # fmt: skip
-        except BaseException as error:
-            if (kept := work.work_folder(output)).exists() and not isinstance(error, work.WorkFolderError):
-                note(f"rejoinder: what is finished is kept in {kept}; the same command goes on from there")
-            if isinstance(error, lines.BadLineError):
-                raise InputError(f"{error} ({_SKIP})") from error
-            raise
-    emit({"output": str(output), **account.to_json()}, as_json, _account_text)
+    cluster = ray_engine(address, output, (file.path for file in files)) if on_ray else None
+    size = sum(file.size for file in files)
+    total = size if all(file.path.is_file() for file in files) else None
+    with (
+        cluster or local_engine(processes, size) as engine,
+        track(f"reading {source}", total, "bytes") as advance,
+        _explained(output),
+    ):
+        summary = build_data(
+            corpus,
+            inputs or [],
+            output,
+            settings=values,
+            reading=reading,
+            limit=limit,
+            engine=engine,
+            progress=advance,
+            overwrite=overwrite,
+        )
+    emit({"output": str(output), **summary.to_json()}, as_json, _summary_text)
 
 
-def _look(corpus: Corpus, files: Sequence[Input], settings: Any, reading: Reading, limit: int | None) -> dict[str, Any]:
+@contextlib.contextmanager
+def _explained(output: Path) -> Iterator[None]:
+    """Add to an error what is kept of the work, and how bad lines are skipped."""
+    from rejoinder.corpora.lines import BadLineError
+    from rejoinder.corpora.work import WorkFolderError, work_folder
+
+    try:
+        yield
+    except BaseException as error:
+        kept = work_folder(output)
+        if kept.exists() and not isinstance(error, WorkFolderError):
+            note(f"rejoinder: finished work is kept in {kept}; the same command continues there")
+        if isinstance(error, BadLineError):
+            raise InputError(f"{error} ({_SKIP})") from error
+        raise
+
+
+def _survey(
+    corpus: Corpus, files: Sequence[Input], settings: Any, reading: Reading, limit: int | None
+) -> dict[str, Any]:
     import rejoinder
     from rejoinder.corpora.lines import BadLineError
     from rejoinder.corpora.survey import survey
@@ -92,44 +156,71 @@ def _look(corpus: Corpus, files: Sequence[Input], settings: Any, reading: Readin
 
     name = next(iter(BUNDLED))
     model = rejoinder.load(name)
+
+    def measure(texts: Sequence[str]) -> Any:
+        _, lengths = model.tokenizer.encode_ragged(texts)
+        return lengths
+
     try:
         with track(f"Reading {corpus.name}") as advance:
-            measure = model.tokenizer.encode_ragged
-            found = survey(corpus, files, settings, reading, lambda texts: measure(texts)[1], limit, advance)
+            result = survey(corpus, files, settings, reading, measure, limit, advance)
     except BadLineError as error:
         raise InputError(f"{error} ({_SKIP})") from error
-    about = {"model": name, "cut": model.tokenizer.cut, "settings": asdict(settings)}
-    return {**found.to_json(model.max_length), **reading.counts(), **about}
+    return {
+        **result.to_json(model.max_length),
+        **asdict(reading.counts()),
+        "model": name,
+        "cut": model.tokenizer.cut,
+        "settings": asdict(settings),
+    }
 
 
-def _look_text(found: Mapping[str, Any]) -> str:
-    def spread(what: str, values: Mapping[str, int]) -> str:
-        return f"{what}: {values['median']:,} (median), {values['p95']:,} or less (95 %), {values['most']:,} at most"
+def _survey_text(result: Mapping[str, Any]) -> str:
+    def spread(name: str, values: Mapping[str, int]) -> str:
+        return (
+            f"{name}: {values['median']:,} (median), {values['p95']:,} or less (95 %), "
+            f"{values['most']:,} at most"
+        )
 
     def share(part: int, whole: int) -> str:
         return f"{part:,} of {whole:,} ({part / max(whole, 1):.1%})"
 
-    lines = [f"{found['chats']:,} chats, {found['messages']:,} messages, {found['examples']:,} examples"]
-    lines += [f"messages: {_roles_text(found)}"] * bool(found["roles"])
-    lines += [f"{found['without_reply']:,} chats without a reply, {found['bad_lines']:,} bad lines skipped"]
-    lines += [spread("messages a chat", found["messages_a_chat"]), spread("subwords a message", found["lengths"])]
-    longer = f"longer than the {found['longest_read']} subwords that {found['model']} reads"
-    lines += [f"{share(found['too_long'], found['messages'])} messages are {longer}: the {found['cut']} is cut"]
-    lines += [f"{share(found['not_english'], found['judged_chats'])} chats do not look English"]
-    personal = ", ".join(f"{count:,} {kind}" for kind, count in found["personal"].items())
-    lines += [f"personal data in {share(found['messages_with_personal'], found['messages'])} messages: {personal}"]
-    if found["messages_with_personal"]:
-        lines += ["it is replaced" if found["settings"].get("redact") else "--set redact=true replaces it"]
-    for each in found["shown"]:
-        lines += ["", *(f"  {message}" for message in each["context"]), f"> {each['response']}"]
-    return "\n".join([*lines, "", "nothing was written; -o DIR instead of --dry-run builds the examples"])
+    lines = [
+        f"{result['chats']:,} chats, {result['messages']:,} messages, "
+        f"{result['examples']:,} examples"
+    ]
+    if result["roles"]:
+        lines.append(f"messages: {_roles_text(result)}")
+    too_long = share(result["too_long"], result["messages"])
+    with_personal = share(result["messages_with_personal"], result["messages"])
+    personal = ", ".join(f"{count:,} {kind}" for kind, count in result["personal"].items())
+    lines += [
+        f"{result['without_reply']:,} chats without a reply, "
+        f"{result['bad_lines']:,} bad lines skipped",
+        spread("messages a chat", result["messages_a_chat"]),
+        spread("subwords a message", result["lengths"]),
+        f"{too_long} messages are longer than the {result['longest_read']} subwords that "
+        f"{result['model']} reads: the {result['cut']} is cut",
+        f"{share(result['not_english'], result['judged_chats'])} chats do not look English",
+        f"personal data in {with_personal} messages: {personal}",
+    ]
+    if result["messages_with_personal"]:
+        redacted = result["settings"].get("redact")
+        lines.append("it is replaced" if redacted else "--set redact=true replaces it")
+    for example in result["shown"]:
+        messages = [f"  {message}" for message in example["context"]]
+        lines += ["", *messages, f"> {example['response']}"]
+    lines += ["", "nothing was written; -o DIR instead of --dry-run builds the examples"]
+    return "\n".join(lines)
 
 
 def corpora(
-    source: Annotated[str | None, typer.Argument(help="Describe this corpus; none: list all.")] = None,
+    source: Annotated[
+        str | None, typer.Argument(help="Describe this corpus; none: list all.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the corpora that `rejoinder data` reads, or describe one: its form, licence, origin and settings.
+    """List the corpora that `rejoinder data` reads; or describe one, its form, licence and settings.
 
     Example: rejoinder corpora reddit
     """
@@ -139,57 +230,80 @@ def corpora(
         width = max(map(len, CORPORA))
         lines = [f"{name:<{width}}  {corpus.title}" for name, corpus in CORPORA.items()]
         lines += ["", "rejoinder corpora SOURCE describes one."]
-        result: dict[str, Any] = {"sources": {name: corpus.title for name, corpus in CORPORA.items()}}
-    else:
-        corpus, facts = find_corpus(source), ("reads", "licence", "origin", "expected")
-        known = {name: getattr(corpus, name) for name in ("name", "title", *facts)}
-        settings = settings_of(corpus)
-        lines = [f"{corpus.name}: {corpus.title}", *(f"{name:<9} {known[name]}" for name in facts if known[name])]
-        lines += ["", "settings (--set NAME=VALUE):" if settings else "no settings"]
-        for each in settings:
-            lines.append(f"  {each.name}={json.dumps(each.default, default=str)}  ({each.kind})")
-            lines.append(f"      {each.meaning}")
-        listed = [{"name": s.name, "type": s.kind, "default": s.default, "meaning": s.meaning} for s in settings]
-        result = {**known, "settings": listed}
+        titles = {name: corpus.title for name, corpus in CORPORA.items()}
+        emit({"sources": titles}, as_json, lambda _: "\n".join(lines))
+        return
+    corpus = find_corpus(source)
+    facts = {name: getattr(corpus, name) for name in ("reads", "licence", "origin", "expected")}
+    settings = settings_of(corpus)
+    lines = [f"{corpus.name}: {corpus.title}"]
+    lines += [f"{name:<9} {fact}" for name, fact in facts.items() if fact]
+    lines += ["", "settings (--set NAME=VALUE):" if settings else "no settings"]
+    for setting in settings:
+        default = json.dumps(setting.default, default=str)
+        lines.append(f"  {setting.name}={default}  ({setting.kind})")
+        lines.append(f"      {setting.meaning}")
+    listed = [
+        {"name": item.name, "type": item.kind, "default": item.default, "meaning": item.meaning}
+        for item in settings
+    ]
+    result = {"name": corpus.name, "title": corpus.title, **facts, "settings": listed}
     emit(result, as_json, lambda _: "\n".join(lines))
 
 
-def _account_text(account: Mapping[str, Any]) -> str:
-    from rejoinder.corpora.examples import limits_of_history
+def _summary_text(summary: Mapping[str, Any]) -> str:
+    from rejoinder.corpora.summary import limits_of_history
 
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]
-    for split, counts in account["splits"].items():
-        why = ", ".join(f"{number:,} {reason}" for reason, number in counts["dropped"].items())
+    for split, counts in summary["splits"].items():
         dropped = sum(counts["dropped"].values())
-        lines.append(f"{split:<6}{counts['read']:>12,}{counts['kept']:>12,}{dropped:>12,}{f'  ({why})' if why else ''}")
-    what = "lines" if account["inputs"] else "conversations"
-    read = f"{account['lines']:,} {what} read, {account['bad_lines']:,} bad ones skipped"
-    blank = f"{account['blank_messages']:,} blank messages left out"
-    lines.append(f"{read}, {account['without_reply']:,} without a reply; {blank}")
-    if account["roles"]:
-        lines.append(f"messages: {_roles_text(account)}")
-    if account["redacted"]:
-        lines.append(f"personal data was replaced in {account['redacted']:,} examples")
-    if account["cut_contexts"]:
-        lines.append(f"{account['cut_contexts']:,} contexts lost their oldest messages ({limits_of_history(account)})")
-    lines += [f"left out: {count:,} {reason}" for reason, count in account["dropped"].items()]
-    lines += [f"note: {note}" for note in account["notes"][:_SHOWN]]
-    if (more := len(account["notes"]) - _SHOWN) > 0:
-        lines.append(f"note: {more:,} more are in {account['output']}/data.json")
-    if empty := [split for split, counts in account["splits"].items() if not counts["kept"]]:
-        lines.append(f"no conversation fell into {' and '.join(empty)}; more conversations are needed for that")
-    return "\n".join([*lines, f"examples: {account['output']}"])
+        line = f"{split:<6}{counts['read']:>12,}{counts['kept']:>12,}{dropped:>12,}"
+        if dropped:
+            reasons = [f"{number:,} {reason}" for reason, number in counts["dropped"].items()]
+            line += f"  ({', '.join(reasons)})"
+        lines.append(line)
+    unit = "lines" if summary["inputs"] else "conversations"
+    lines.append(
+        f"{summary['lines']:,} {unit} read, {summary['bad_lines']:,} bad ones skipped, "
+        f"{summary['without_reply']:,} without a reply; "
+        f"{summary['blank_messages']:,} blank messages left out"
+    )
+    if summary["roles"]:
+        lines.append(f"messages: {_roles_text(summary)}")
+    if summary["redacted"]:
+        lines.append(f"personal data was replaced in {summary['redacted']:,} examples")
+    if summary["cut_contexts"]:
+        limits = limits_of_history(summary)
+        lines.append(f"{summary['cut_contexts']:,} contexts lost their oldest messages ({limits})")
+    lines += [f"left out: {count:,} {reason}" for reason, count in summary["dropped"].items()]
+    lines += [f"note: {text}" for text in summary["notes"][:_MAX_NOTES]]
+    more = len(summary["notes"]) - _MAX_NOTES
+    if more > 0:
+        lines.append(f"note: {more:,} more are in {summary['output']}/data.json")
+    empty = [split for split, counts in summary["splits"].items() if not counts["kept"]]
+    if empty:
+        lines.append(
+            f"no conversation fell into {' and '.join(empty)}; "
+            "more conversations are needed for that"
+        )
+    lines.append(f"examples: {summary['output']}")
+    return "\n".join(lines)
 
 
-def _roles_text(account: Mapping[str, Any]) -> str:
-    """Say of each role how many messages it has, and what became of them."""
+def _roles_text(summary: Mapping[str, Any]) -> str:
+    """Return how many messages each role has, and what became of them."""
     from rejoinder.conversations import NO_TURNS
     from rejoinder.corpora.formats import ChatSettings
 
-    responds = ChatSettings(**account["settings"]).responds
-    counts = account["roles"]
-    become = ("left out" if role in NO_TURNS else "responses" if responds(role) else "context" for role in counts)
-    return ", ".join(f"{counts[role]:,} of {role} ({place})" for role, place in zip(counts, become, strict=True))
+    settings = ChatSettings(**summary["settings"])
+
+    def use(role: str) -> str:
+        if role in NO_TURNS:
+            return "left out"
+        return "responses" if settings.responds(role) else "context"
+
+    roles = summary["roles"].items()
+    return ", ".join(f"{count:,} of {role} ({use(role)})" for role, count in roles)
 
 
 def corpus(

@@ -20,7 +20,7 @@ from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.engine import Engine
+    from rejoinder.engine import Engine
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.reading import Candidate
     from rejoinder.retrieval.stores import Store

@@ -72,7 +72,7 @@ def tokenise(
     Example: rejoinder tokenise recipes/convert-quick.toml --data data/reddit -o cache --processes 8, then
     rejoinder train recipes/convert-quick.toml --data data/reddit --set data.cache=cache -o runs/small
     """
-    from rejoinder.corpora.engine import local_engine
+    from rejoinder.engine import local_engine
     from rejoinder.files import check_shared
     from rejoinder.settings import find_recipe
     from rejoinder.training import display, prepare, recipe_files

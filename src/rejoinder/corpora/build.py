@@ -1,7 +1,8 @@
-"""Build a data folder: read a corpus, split by thread, drop duplicates, write Parquet, account for everything.
+"""Build a data folder: read a corpus, split it by thread, drop duplicates, write Parquet.
 
-Tasks read files, or blocks of lines and then partitions (`gather`), to `chunks`; say which rows of a range of digests
-are copies; write the files of the folder. Memory holds a few tasks' worth of data; `work` keeps what is finished.
+An engine runs the tasks of each stage: files are read (or, where threads are scattered over them,
+`gather`ed) to chunks of examples; duplicates are found; shards are written. Memory holds the data
+of a few tasks. The results of finished tasks are kept, so that a stopped job continues.
 """
 
 from __future__ import annotations
@@ -12,29 +13,62 @@ import functools
 import json
 import math
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from rejoinder import __version__
 from rejoinder.corpora import gather
-from rejoinder.corpora.chunks import Chunk, Job, Sizes, file_groups, find_copies, plan_shards, read_files, write_shard
+from rejoinder.corpora.chunks import (
+    Bucket,
+    Chunk,
+    Duplicates,
+    Job,
+    ReadResult,
+    Sizes,
+    find_duplicates,
+    plan_shards,
+    read_files,
+    read_tasks,
+    write_shard,
+)
 from rejoinder.corpora.corpus import Corpus, Input
-from rejoinder.corpora.engine import Engine, LocalEngine
 from rejoinder.corpora.example import Split
-from rejoinder.corpora.examples import FOLDER, FORMAT, SUMMARY, Account
+from rejoinder.corpora.gather import Scattered, ScatterTask
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import find_corpus, find_inputs
-from rejoinder.corpora.work import NothingKeptError, Progress, cached_task, is_done, open_work
-from rejoinder.files import atomic_folder, check_replaceable, parse_json
-from rejoinder.progress import Advance
+from rejoinder.corpora.summary import FOLDER, FORMAT, SUMMARY, BuildSummary
+from rejoinder.corpora.work import DONE, NothingKeptError, open_work
+from rejoinder.engine import Engine, LocalEngine
+from rejoinder.files import atomic_file, atomic_folder, check_replaceable, parse_json
+from rejoinder.progress import Advance, StageProgress, silent
 
-Work: TypeAlias = Callable[..., dict[str, Any]]
-Copies: TypeAlias = Counter[tuple[int, Split]]  # number of copies of earlier examples, by chunk and split
 
-# Shares of the whole time, measured on two cores; only the time left that is shown depends on them.
-_READ, _SCATTER, _MERGE, _ASSEMBLE, _COPIES, _WRITE = 0.88, 0.4, 0.03, 0.45, 0.02, 0.1
+class Task(Protocol):
+    """A task whose result is kept under its name."""
+
+    @property
+    def name(self) -> str:
+        """Name that no other task of the job has."""
+
+
+T = TypeVar("T", bound=Task)
+R = TypeVar("R", bound=msgspec.Struct)
+DuplicateCounts: TypeAlias = Counter[tuple[int, Split]]  # by number of the chunk and split
+
+_RUNNING = "running"  # folder of files that say how many bytes running tasks have read
+_REPORT_SECONDS = 0.5  # between two reports of a task
+
+# Shares of the whole time, measured on two cores. Only the time left that is shown uses them.
+_READ = 0.88
+_SCATTER = 0.41
+_ASSEMBLE = 0.47
+_DUPLICATES = 0.02
+_WRITE = 0.1
 
 
 def build_data(
@@ -47,71 +81,87 @@ def build_data(
     limit: int | None = None,
     engine: Engine | None = None,
     sizes: Sizes | None = None,
-    progress: Advance | None = None,
+    progress: Advance = silent,
     overwrite: bool = False,
-) -> Account:
-    """Build a data folder, whole or not at all. What the same call gave earlier is replaced when this is complete.
+) -> BuildSummary:
+    """Build a data folder, whole or not at all; replace an earlier result of the same call.
 
-    Duplicates are dropped over all splits: of equal ones the first stays, in the order of the inputs (of a corpus
-    whose threads are scattered, in the order of its partitions). If the work is stopped after some of it was
-    finished, `work.work_folder(folder)` keeps that, and the same call goes on from there.
+    Duplicates are dropped over all splits: the first of equal examples stays, in the order of the
+    inputs (of a corpus whose threads are scattered, in the order of its partitions). A job that is
+    stopped keeps its finished tasks in `work.work_folder(folder)`; the same call continues there.
 
-    `inputs` are as in `sources.find_inputs`, `settings` an instance of the corpus' dataclass. `reading` also gets the
-    counts. With a `limit` of distinct examples one process reads everything. `progress` is called with numbers of bytes
-    of the input that all stages are done with. `overwrite`: replace what another call gave, too. InputError: bad input,
-    no example at all, or a folder that holds something else.
+    Args:
+        source: a corpus or its name.
+        inputs: as in `sources.find_inputs`.
+        folder: the data folder.
+        settings: an instance of the corpus' dataclass.
+        reading: how bad lines are treated; it also gets the counts.
+        limit: number of distinct examples after which reading ends, all of it in one process.
+        engine: runs the tasks; by default this process.
+        sizes: of the pieces of the job.
+        progress: is called with numbers of bytes of the input that all stages are done with.
+        overwrite: replace the result of another call, too.
+
+    Raises:
+        InputError: the input is bad or gives no example, or `folder` holds something else.
     """
     corpus = find_corpus(source)
-    given = find_inputs(corpus, inputs)
+    files = find_inputs(corpus, inputs)
     settings = corpus.settings() if settings is None else settings
-    reading, sizes = reading or Reading(), sizes or Sizes()
-    values = parse_json(json.dumps(dataclasses.asdict(settings), default=str))
-    account = Account(corpus.name, list(map(str, inputs)), values, reading.history, limit)
-    check_replaceable(folder, FOLDER, overwrite=overwrite or _is_result(Path(folder), account))
-    with open_work(folder, _identity(account, given, sizes)) as work:
-        job = Job(corpus, settings, work, reading.history, reading.skip_bad, reading.max_bad, limit, sizes)
-        stages = _Stages(job, given, reading, engine or LocalEngine(), progress)
-        chunks = stages.read_files() if corpus.read is not None else stages.read_scattered()
-        buckets, copies = stages.find_copies(chunks)
-        for name, value in reading.counts().items():
-            setattr(account, name, value)
-        for number, chunk in enumerate(chunks):
-            for split, rows in chunk.rows.items():
-                account.splits[split].add(rows, copies[number, split])
-        if not any(counts.kept for counts in account.splits.values()):
-            raise NothingKeptError(account.why_nothing_kept())
-        stages.write(chunks, buckets, copies, account, folder)
-    return account
+    reading = reading or Reading()
+    sizes = sizes or Sizes()
+    summary = BuildSummary(
+        source=corpus.name,
+        inputs=list(map(str, inputs)),
+        settings=parse_json(json.dumps(dataclasses.asdict(settings), default=str)),
+        history=reading.history,
+        limit=limit,
+    )
+    overwrite = overwrite or _is_result(Path(folder), summary)
+    check_replaceable(folder, FOLDER, overwrite=overwrite)
+    temporary = (_RUNNING, gather.BLOCKS)
+    with open_work(folder, _identity(summary, files, sizes), temporary) as work:
+        job = Job(corpus, settings, work, limit=limit, sizes=sizes).following(reading)
+        stages = _Stages(job, files, reading, engine or LocalEngine(), progress)
+        chunks = stages.read_files() if corpus.read is not None else stages.gather_threads()
+        buckets, duplicates = stages.find_duplicates(chunks)
+        summary.count(reading, [chunk.rows for chunk in chunks], duplicates)
+        if not any(counts.kept for counts in summary.splits.values()):
+            raise NothingKeptError(summary.explain_empty())
+        stages.write(chunks, buckets, duplicates, summary, folder)
+    return summary
 
 
-def _identity(account: Account, inputs: Sequence[Input], sizes: Sizes) -> dict[str, Any]:
-    """Return what makes two jobs the same, so that one uses what the other has finished, bad lines skipped or not."""
-    named = [Path(value) for value in account.settings.values() if isinstance(value, str) and Path(value).is_file()]
+def _identity(summary: BuildSummary, files: Sequence[Input], sizes: Sizes) -> dict[str, Any]:
+    """Return what two jobs have in common if one can use the finished tasks of the other."""
+    values = [value for value in summary.settings.values() if isinstance(value, str)]
     return {
         "format": FORMAT,
         "version": __version__,
-        "source": account.source,
-        "settings": account.settings,
-        "history": account.history,
-        "limit": account.limit,
+        "source": summary.source,
+        "settings": summary.settings,
+        "history": summary.history,
+        "limit": summary.limit,
         "sizes": dataclasses.asdict(sizes),
-        "inputs": [[each.part, *_state(each.path)] for each in inputs],
-        "further files": [_state(path) for path in named],
+        "inputs": [[file.part, *_state(file.path)] for file in files],
+        "further files": [_state(Path(value)) for value in values if Path(value).is_file()],
     }
 
 
 def _state(path: Path) -> list[Any]:
-    """Return name, size and time of a file; a pipe is never the same again."""
+    """Return name, size and time of a file; a pipe never has the same state twice."""
     state = path.stat()
-    return [str(path.absolute()), state.st_size, state.st_mtime_ns if path.is_file() else os.urandom(8).hex()]
+    changed = state.st_mtime_ns if path.is_file() else os.urandom(8).hex()
+    return [str(path.absolute()), state.st_size, changed]
 
 
-def _is_result(folder: Path, account: Account) -> bool:
-    """Return whether a folder is what the same call gave earlier."""
+def _is_result(folder: Path, summary: BuildSummary) -> bool:
+    """Return whether a folder is an earlier result of the same call."""
     try:
-        before = parse_json((folder / SUMMARY).read_text(encoding="utf-8"))
-        same = json.loads(json.dumps(account.to_json()))
-        return all(before[key] == same[key] for key in ("format", "source", "inputs", "settings", "history", "limit"))
+        earlier = parse_json((folder / SUMMARY).read_text(encoding="utf-8"))
+        same = json.loads(json.dumps(summary.to_json()))
+        keys = ("format", "source", "inputs", "settings", "history", "limit")
+        return all(earlier[key] == same[key] for key in keys)
     except (OSError, ValueError, LookupError, TypeError):
         return False
 
@@ -120,108 +170,195 @@ class _Stages:
     """The stages of a job, each a list of tasks for the engine."""
 
     def __init__(
-        self, job: Job, files: list[Input], reading: Reading, engine: Engine, progress: Advance | None
+        self, job: Job, inputs: list[Input], reading: Reading, engine: Engine, advance: Advance
     ) -> None:
-        piped = any(not each.path.is_file() for each in files)
-        self._engine = LocalEngine() if piped else engine  # another process cannot read the pipe
-        self._job, self._inputs, self._reading = job, files, reading
-        self._progress = Progress(job.folder, None if piped else sum(each.size for each in files), progress)
+        piped = any(not file.path.is_file() for file in inputs)
+        total = None if piped else sum(file.size for file in inputs)
+        self._engine = LocalEngine() if piped else engine  # other processes cannot read the pipe
+        self._inputs = inputs
+        self._reading = reading
+        self._progress = StageProgress(total, advance)
+        self._read = _BytesRead(job.folder, self._progress.show_count)
+        self._job = dataclasses.replace(job, on_bytes=self._read.count)
 
     def read_files(self) -> list[Chunk]:
         """Read a corpus file by file."""
-        chunks: list[Chunk] = []
         self._progress.begin(_READ)
-        work, tasks = functools.partial(read_files, self._job), file_groups(self._job, self._inputs)
-        with self._progress.reading() as finish, self._mapped(work, tasks) as results:
-            for result in results:
-                chunks += self._taken(result)
-                finish(result["size"])
-        return chunks
-
-    def read_scattered(self) -> list[Chunk]:
-        """Read a corpus whose threads are scattered over its files."""
-        job, (files, partitions) = self._job, self._scatter()
         chunks: list[Chunk] = []
-        tasks = gather.merge_tasks(job, files)
-        merged: gather.Files = {part: [] for _, part, _ in tasks}
-        for task, _ in zip(tasks, self._staged(_MERGE, functools.partial(gather.merge_files, job), tasks), strict=True):
-            merged[task[1]].append(task[0])
-            gather.remove_files(job, task[2])
-        files |= merged
-        work = functools.partial(gather.assemble, job, files, partitions)
-        for result in self._staged(_ASSEMBLE, work, gather.assemble_tasks(job, files, partitions)):
-            chunks += self._taken(result)
-        for names in files.values():
-            gather.remove_files(job, names)
+        tasks = read_tasks(self._job, self._inputs)
+        with self._map(ReadResult, read_files, tasks, self._read.look) as results:
+            for result in results:
+                self._reading.add(result.counts)
+                chunks += result.chunks
+                self._read.finish(result.size)
         return chunks
 
-    def _taken(self, result: dict[str, Any]) -> list[Chunk]:
-        self._reading.add(result["counts"])
-        return [Chunk(**fields) for fields in result["chunks"]]
-
-    def _scatter(self) -> tuple[gather.Files, int]:
+    def gather_threads(self) -> list[Chunk]:
+        """Scatter the files of a corpus and assemble its threads."""
+        partitions = gather.count_partitions(self._job, self._inputs)
         self._progress.begin(_SCATTER)
-        before = is_done(self._job.folder, "scattered")
-        result = cached_task(self._job.folder, self._scatter_all, ("scattered",))
-        if before:
-            self._reading.add(result["counts"])
-        return dict(result["files"]), result["partitions"]
+        runs: dict[Split | None, list[str]] = {}
+        for file, scattered in zip(self._inputs, self._scatter(partitions), strict=True):
+            self._reading.add(scattered.counts)
+            runs.setdefault(file.part, []).extend(scattered.runs)
+        chunks: list[Chunk] = []
+        tasks = gather.assemble_tasks(self._job, runs, partitions)
+        work = functools.partial(gather.assemble, runs=runs, partitions=partitions)
+        for result in self._run_stage(_ASSEMBLE, ReadResult, work, tasks):
+            self._reading.add(result.counts)
+            chunks += result.chunks
+        gather.remove_runs(self._job, runs)
+        return chunks
 
-    def _scatter_all(self, _: str) -> dict[str, Any]:
-        job, inputs = self._job, self._inputs
-        partitions = gather.partition_count(job, inputs)
-        workers = self._engine.processes if isinstance(self._engine, LocalEngine) else 1
-        whole = range(len(inputs)) if self._engine.remote else gather.files_for_workers(inputs, workers)
-        names: list[list[str]] = [[] for _ in inputs]
-        with self._progress.reading() as finish:
-            tasks = gather.scatter_tasks(job, inputs, whole, finish)
-            with self._mapped(functools.partial(gather.scatter, job, partitions), tasks) as results:
-                for result in results:
-                    names[result["place"]] += result["files"]
-                    self._reading.add(result["counts"])
-                    finish(result["size"])
-        files: gather.Files = {}
-        for given, written in zip(inputs, names, strict=True):
-            files.setdefault(given.part, []).extend(written)
-        return {"files": list(files.items()), "partitions": partitions, "counts": self._reading.counts()}
+    def _scatter(self, partitions: int) -> list[Scattered]:
+        """Scatter all files: some each by a task, the others by tasks for their blocks."""
+        tasks = gather.scatter_tasks(self._inputs)
+        whole = gather.files_for_workers(self._inputs, self._engine.processes)
+        results: dict[str, Scattered] = {}
 
-    def find_copies(self, chunks: Sequence[Chunk]) -> tuple[int, Copies]:
-        """Return the number of buckets that say which examples are copies, and how many are, by chunk and split."""
+        def finish(task: ScatterTask, result: Scattered) -> None:
+            results[task.name] = result
+            self._read.finish(result.size)
+
+        own = [tasks[number] for number in whole]
+        work = functools.partial(gather.scatter_file, partitions=partitions)
+        with self._map(Scattered, work, own, self._read.look) as finished:
+            for task, result in zip(own, finished, strict=True):
+                finish(task, result)
+        shared = functools.partial(
+            gather.scatter_shared_file, partitions=partitions, engine=self._engine
+        )
+        for task in tasks:
+            if task.name not in results:
+                finish(task, _run_task(self._job, Scattered, shared, task))
+        return [results[task.name] for task in tasks]
+
+    def find_duplicates(self, chunks: Sequence[Chunk]) -> tuple[int, DuplicateCounts]:
+        """Return the number of buckets, and the numbers of duplicates by chunk and split."""
         total = sum(chunk.total for chunk in chunks)
-        copies: Copies = Counter()
-        buckets = max(1, math.ceil(total / self._job.sizes.bucket))
-        work = functools.partial(find_copies, self._job, chunks, buckets)
-        tasks = [(f"copies-{bucket:06}", bucket) for bucket in range(buckets) if chunks]
-        for result in self._staged(_COPIES, work, tasks):
-            for chunk, split, count in result["copies"]:
-                copies[chunk, split] += count
-        return buckets, copies
+        buckets = max(1, math.ceil(total / self._job.sizes.bucket)) if chunks else 0
+        tasks = [Bucket(f"duplicates-{number:06}", number) for number in range(buckets)]
+        work = functools.partial(find_duplicates, chunks=chunks, buckets=buckets)
+        numbers: DuplicateCounts = Counter()
+        for result in self._run_stage(_DUPLICATES, Duplicates, work, tasks):
+            for item in result.counts:
+                numbers[item.chunk, item.split] += item.count
+        return buckets, numbers
 
-    def write(self, chunks: list[Chunk], buckets: int, copies: Copies, account: Account, folder: str | Path) -> None:
-        """Write the files of the data folder and put it in its place."""
-        shards = plan_shards(chunks, copies, self._job.sizes)
-        work = functools.partial(write_shard, self._job, chunks, buckets)
+    def write(
+        self,
+        chunks: list[Chunk],
+        buckets: int,
+        duplicates: DuplicateCounts,
+        summary: BuildSummary,
+        folder: str | Path,
+    ) -> None:
+        """Write the shards and the summary, and put the data folder in its place."""
+        shards = plan_shards(chunks, duplicates, self._job.sizes)
+        work = functools.partial(write_shard, self._job, chunks=chunks, buckets=buckets)
         self._progress.begin(_WRITE)
         files: list[Path] = []
         with contextlib.closing(self._engine.map(work, shards)) as results:
             for file in results:
                 files.append(file)
                 self._progress.show(len(files) / len(shards))
-        with atomic_folder(folder, FOLDER, overwrite=True) as part:  # `check_replaceable` came before the work
-            text = json.dumps(account.to_json(), indent=1, ensure_ascii=False)
+        # `check_replaceable` was called before the work.
+        with atomic_folder(folder, FOLDER, overwrite=True) as part:
+            text = json.dumps(summary.to_json(), indent=1, ensure_ascii=False)
             (part / SUMMARY).write_text(f"{text}\n", encoding="utf-8")
             for file in files:
                 file.rename(part / file.name)
         self._progress.show(1.0)
 
-    def _staged(self, share: float, work: Work, tasks: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+    def _run_stage(
+        self, share: float, kind: type[R], work: Callable[[Job, T], R], tasks: Sequence[T]
+    ) -> Iterator[R]:
         """Run a stage whose tasks take about equally long."""
         self._progress.begin(share)
-        with self._mapped(work, tasks) as results:
+        with self._map(kind, work, tasks) as results:
             for count, result in enumerate(results, 1):
                 yield result
                 self._progress.show(count / len(tasks))
 
-    def _mapped(self, work: Work, tasks: Iterable[tuple[Any, ...]]) -> contextlib.closing[Generator[dict[str, Any]]]:
-        """Run tasks that are not done yet; none runs any more at the end of the `with` block."""
-        return contextlib.closing(self._engine.map(functools.partial(cached_task, self._job.folder, work), tasks))
+    def _map(
+        self,
+        kind: type[R],
+        work: Callable[[Job, T], R],
+        tasks: Iterable[T],
+        on_wait: Callable[[], object] | None = None,
+    ) -> contextlib.closing[Generator[R]]:
+        """Run tasks that are not finished; none runs any more when the `with` block ends."""
+        run = functools.partial(_run_task, self._job, kind, work)
+        return contextlib.closing(self._engine.map(run, tasks, on_wait))
+
+
+def _run_task(job: Job, kind: type[R], work: Callable[[Job, T], R], task: T) -> R:
+    """Return the kept result of a task; if there is none, run the task and keep its result."""
+    file = job.folder / DONE / f"{task.name}.json"
+    with contextlib.suppress(FileNotFoundError, ValueError):  # absent, or lost in a power cut
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    with _reported(job, task.name) as on_bytes:
+        result = work(dataclasses.replace(job, on_bytes=on_bytes), task)
+    with atomic_file(file, durable=False) as part:
+        part.write_bytes(msgspec.json.encode(result))
+    return result
+
+
+@contextlib.contextmanager
+def _reported(job: Job, name: str) -> Iterator[Advance]:
+    """Yield a function that counts the bytes that a task reads; see `_BytesRead`."""
+    if job.on_bytes is not None:
+        yield job.on_bytes
+        return
+    path = job.folder / _RUNNING / name
+    total = 0
+    due = time.monotonic() + _REPORT_SECONDS
+
+    def report(count: int) -> None:
+        nonlocal total, due
+        total += count
+        if time.monotonic() >= due:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(str(total))
+            due = time.monotonic() + _REPORT_SECONDS
+
+    try:
+        yield report
+    finally:
+        path.unlink(missing_ok=True)
+
+
+class _BytesRead:
+    """Bytes of the input that have been read: by finished tasks, in this process, by workers.
+
+    A running task of this process calls `count`; one of another process writes a file.
+    """
+
+    def __init__(self, folder: Path, show: Callable[[int], object]) -> None:
+        self._folder = folder / _RUNNING
+        self._show = show
+        self._finished = 0
+        self._here = 0
+
+    def count(self, count: int) -> None:
+        """Count bytes that this process has just read."""
+        self._here += count
+        self._show(self._finished + self._here)
+
+    def finish(self, size: int) -> None:
+        """Count the files of a finished task; the size of a pipe is what was read."""
+        self._finished += max(size, self._here)
+        self._here = 0
+        self._show(self._finished)
+
+    def look(self) -> None:
+        """Show what the running tasks of other processes have read, too."""
+        running = sum(map(_reported_bytes, self._folder.glob("*")))
+        self._show(self._finished + self._here + running)
+
+
+def _reported_bytes(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # just removed, or being written
+        return 0

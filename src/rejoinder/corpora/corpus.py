@@ -1,4 +1,4 @@
-"""What the rest needs to know of a corpus: how its files are read, its settings, its licence and its origin."""
+"""Corpora: how their files are read, their settings, licences and origins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class Input:
     """A file to read."""
 
     path: Path
-    part: Split | None = None  # the split that all its examples go to, whatever their threads' hashes
+    part: Split | None = (
+        None  # the split of all its examples; None: the hash of each thread decides
+    )
 
     @property
     def size(self) -> int:
@@ -43,9 +45,12 @@ class Shares:
     """Share of the threads that are for testing."""
 
     def __post_init__(self) -> None:
-        if not (self.valid_share >= 0 and self.test_share >= 0 and self.valid_share + self.test_share < 1):
-            wanted = "must be 0 or more and leave something for training"
-            raise InputError(f"valid_share and test_share {wanted}, not {self.valid_share} and {self.test_share}")
+        negative = self.valid_share < 0 or self.test_share < 0
+        if negative or not self.valid_share + self.test_share < 1:
+            raise InputError(
+                "valid_share and test_share must be 0 or more and leave something for training, "
+                f"not {self.valid_share} and {self.test_share}"
+            )
 
 
 def split_by_shares(thread: str, settings: Shares) -> Split:
@@ -58,30 +63,31 @@ def split_by_shares(thread: str, settings: Shares) -> Split:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus: data and pure functions at module level, which a worker process gets by name.
+    """A corpus: data, and pure functions at module level, which worker processes get by name.
 
-    A corpus has `read`, or, where its threads are scattered over its files, `scatter` and `assemble`.
+    A corpus has `read`, or `scatter` and `assemble` if its threads are scattered over its files.
     """
 
-    name: str  # what `rejoinder data NAME` calls it
-    title: str  # one line: what it is
+    name: str  # as in `rejoinder data NAME`
+    title: str  # one line
     reads: str  # one line: the files that it reads, in their published format
-    licence: str  # under which licence the data is, as far as its publisher says
-    origin: str  # where a user gets the files
-    expected: str = ""  # counts that the source publishes, to compare with; empty if it publishes none
-    # (file, reading, settings) -> the file's examples, in its order. Raises InputError; a bad line goes to
-    # `Reading.bad_line`, a record that the corpus' own rules leave out to `Reading.drop`.
+    licence: str  # of the data, as far as its publisher says
+    origin: str  # from which a user gets the files
+    expected: str = ""  # counts that the source publishes, to compare with
+    # (file, reading, settings) -> the file's examples, in its order. Raises InputError; a bad line
+    # goes to `Reading.bad_line`, a record that the corpus' own rules leave out to `Reading.drop`.
     read: Callable[[Path, Reading, Any], Iterator[Example]] | None = None
-    # (block, reading, settings) -> a record of each line that counts, as columns without nulls, the first of which is
-    # the name of the thread. All records of a thread meet again in one call of `assemble`.
+    # (block, reading, settings) -> a record of each line that counts, as columns without nulls, the
+    # first of which is the name of the thread. `assemble` gets all records of a thread in one call.
     scatter: Callable[[Block, Reading, Any], pa.RecordBatch] | None = None
-    # (records of many whole threads in the order of the input, reading, settings) -> examples, some thousands at a time
-    # (`examples.BASE_SCHEMA`), in an order that follows from the records alone.
+    # (records of many whole threads in the order of the input, reading, settings) -> examples, some
+    # thousands at a time (`examples.BASE_SCHEMA`), in an order that follows from the records alone.
     assemble: Callable[[pa.RecordBatch, Reading, Any], Iterator[pa.RecordBatch]] | None = None
-    # For a corpus that comes in a package: finds the file to read, or raises MissingExtraError; no inputs are named.
+    # For a corpus in a package: finds the file to read, or raises MissingExtraError.
     packaged: Callable[[], Path] | None = None
-    # (thread, settings) -> its part, for a corpus that is not split by `split_of`; a part that is named comes first.
+    # (thread, settings) -> its split. Default: `split_of`. The part of an `Input` comes first.
     split: Callable[[str, Any], Split] | None = None
-    # A frozen dataclass: each field has a default and, below it, a line of documentation, which `rejoinder corpora`
-    # shows; `__post_init__` raises InputError for a wrong combination. `--set name=value` sets a field.
+    # A frozen dataclass: each field has a default and, below it, a line of documentation, which
+    # `corpora` shows; `__post_init__` raises InputError for a wrong combination. `--set name=value`
+    # sets a field.
     settings: type = NoSettings

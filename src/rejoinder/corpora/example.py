@@ -1,4 +1,4 @@
-"""One example, and the part of the data that its conversation belongs to: the same on every machine."""
+"""An example, and the split of its conversation: the same on every machine."""
 
 from __future__ import annotations
 
@@ -18,23 +18,26 @@ _WORD = re.compile(r"[^\W_]+")
 class Example:
     """A conversation so far and the response that followed."""
 
-    context: tuple[str, ...]  # messages, oldest first; the newest one is the *input*, the others the *history*
+    context: tuple[str, ...]  # messages, oldest first: the history and, at the end, the input
     response: str
     id: str = ""  # unique within its source
-    thread: str = ""  # name of the conversation (reply tree, product, file) that it comes from; the split goes by it
+    thread: str = ""  # its conversation (reply tree, product, file), which decides the split
     source: str = ""  # name of the corpus
-    candidates: tuple[str, ...] = ()  # responses to choose from, where the data gives them
-    label: int | None = None  # place of the response among the candidates
+    candidates: tuple[str, ...] = ()  # responses to choose from, where the data has them
+    label: int | None = None  # index of the response among the candidates
 
 
 def split_of(thread: str) -> Split:
-    """Return the part that all examples of a thread belong to.
+    """Return the split of all examples of a thread.
 
-    With u = (1 + md5(thread) mod 4096) / 4096: train below 0.88, validation below 0.9, test otherwise. DATA19's
-    published rule trains on everything below 0.9: validation is cut out of its training part, the test part is its own.
+    With u = (1 + md5(thread) mod 4096) / 4096: train below 0.88, validation below 0.9, else test.
+    DATA19's published rule trains below 0.9: validation is cut from its training part, and the test
+    part is its own.
     """
     share = thread_share(thread)
-    return "train" if share < 0.88 else "valid" if share < 0.9 else "test"
+    if share < 0.88:
+        return "train"
+    return "valid" if share < 0.9 else "test"
 
 
 def thread_share(thread: str) -> float:
@@ -43,25 +46,32 @@ def thread_share(thread: str) -> float:
 
 
 def content_thread(messages: Iterable[str]) -> str:
-    """Name a conversation by the MD5 of its text, in hexadecimal; white space is collapsed, blank messages left out."""
+    """Return the MD5 of a conversation's text, in hexadecimal.
+
+    White space is collapsed; blank messages are left out.
+    """
     lines = (" ".join(message.split()) for message in messages)
     return _md5("\n".join(line for line in lines if line))
 
 
 def conversation_thread(messages: Iterable[str]) -> str:
-    """Name a conversation by the MD5 of its words: packages that cut or write it a little differently agree."""
+    """Return the MD5 of a conversation's words, on which slightly different copies agree."""
     return _md5(" ".join(word for message in messages for word in words_of(message)))
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words to compare texts by: runs of letters and digits (of any script), casefolded."""
+    """Return the words by which texts are compared: runs of letters and digits, casefolded."""
     return _WORD.findall(text.casefold())
 
 
 def text_key(text: str) -> str:
-    """Return what replies are compared by: letter case, spaces, punctuation and Unicode's forms (NFKC) do not count."""
+    """Return the key by which replies are compared.
+
+    Letter case, spaces, punctuation and Unicode's forms (NFKC) do not count.
+    """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join("".join(" " if unicodedata.category(c)[0] == "P" else c for c in folded).split()) or folded
+    letters = (" " if unicodedata.category(char)[0] == "P" else char for char in folded)
+    return " ".join("".join(letters).split()) or folded
 
 
 def _md5(text: str) -> str:

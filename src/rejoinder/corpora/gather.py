@@ -1,180 +1,313 @@
-"""Corpora whose threads are scattered over their files: records are brought together by thread, then assembled.
+"""Corpora whose threads are scattered over their files: bring threads together, assemble them.
 
-Each block of lines becomes a file of records, sorted by partition, the hash of the thread; many such files are merged,
-and each partition is assembled to examples. Files given for a part of the data have partitions of their own.
+A record stands for a line. The partition of a record is the hash of its thread's name. Files are
+cut into blocks of lines, blocks become records, and runs of records are sorted by partition. A
+partition is one slice of each run; the corpus assembles it to examples. Files for a part of the
+data have partitions of their own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import zstandard
 
-from rejoinder.corpora.chunks import Job, with_splits, write_chunks
+from rejoinder.corpora.chunks import Job, ReadResult, with_splits, write_chunks
 from rejoinder.corpora.corpus import Input
 from rejoinder.corpora.example import Split
-from rejoinder.corpora.lines import COMPRESSIONS, Block, Reading, open_blocks
-from rejoinder.corpora.work import cached_task, is_done, reported
+from rejoinder.corpora.lines import COMPRESSIONS, Block, Counts, Reading, open_blocks
+from rejoinder.engine import Engine
 from rejoinder.files import atomic_file
-from rejoinder.progress import Advance
 
-Files: TypeAlias = dict[Split | None, list[str]]  # names of files of records, in the order of the input, by part
-Places: TypeAlias = Sequence[tuple[Split | None, int]]  # partitions: the part of the data and the number of each
+T = TypeVar("T")
+# Names of runs in the order of the input, by the part of the data that their files are for.
+Runs: TypeAlias = Mapping[Split | None, Sequence[str]]
 Numbers: TypeAlias = npt.NDArray[np.int64]
-ScatterTask: TypeAlias = tuple[str, int, Input, Block | None]  # name, number of the input, the input, a block or all
 
-LARGEST = 4  # more than `_MANY` partitions, each read out of all files of records, grow up to this many times instead
-_MANY = 256  # a pipe, out of which nobody knows how much comes, has this many
-_SAMPLED, _SAMPLE = 3, 8 * 1024 * 1024  # files, and bytes of each, whose records say how many there will be in all
-_LARGEST_WINDOW = 32 * 1024 * 1024  # bytes: zstd needs at most this much without `--long` and `--ultra`
-_PARTITION = "partition"  # column by which a file of records is sorted
-_OPEN_AT_ONCE = 16  # files of records that are mapped together: what is mapped counts as memory
+BLOCKS = "blocks"  # folder of records that are not in a run yet
+LARGEST = 4  # more than `_MANY` partitions grow instead, up to this many times; so do runs
+_MANY = 256  # a pipe, whose size is unknown, has this many
+_SAMPLED_FILES = 3  # whose first records predict how many there will be in all
+_SAMPLE_BYTES = 8 * 1024 * 1024  # of each
+_LARGEST_WINDOW = 32 * 1024 * 1024  # bytes: zstd's most without `--long` and `--ultra`
+_PARTITION = "partition"  # the column by which a run is sorted
+_OPEN_AT_ONCE = 16  # runs that are mapped together: what is mapped counts as memory
 
 
-def partition_count(job: Job, inputs: Sequence[Input]) -> int:
-    """Return how many partitions the records need, going by the first lines of some files."""
-    if not all(given.path.is_file() for given in inputs):
+@dataclass(frozen=True)
+class ScatterTask:
+    """A file that is scattered."""
+
+    name: str
+    input: Input
+
+
+class Scattered(msgspec.Struct, frozen=True):
+    """What became of a file."""
+
+    runs: list[str]
+    counts: Counts
+    size: int  # bytes of the file
+
+
+class ScatteredBlock(msgspec.Struct, frozen=True):
+    """What became of a block."""
+
+    name: str  # of the file of its records
+    bytes: int  # of the records
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class SortTask:
+    """Blocks whose records become a run."""
+
+    run: str
+    blocks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Threads whose names have one hash."""
+
+    part: Split | None
+    number: int
+
+
+@dataclass(frozen=True)
+class AssembleTask:
+    """Partitions that are assembled, one after the other."""
+
+    name: str
+    partitions: tuple[Partition, ...]
+
+
+def count_partitions(job: Job, inputs: Sequence[Input]) -> int:
+    """Return how many partitions the records need, by the first lines of some files."""
+    if not all(file.path.is_file() for file in inputs):
         return _MANY
-    read = kept = 0
-    for given in inputs[:: -(-len(inputs) // _SAMPLED)]:
+    read = 0
+    kept = 0
+    for file in inputs[:: -(-len(inputs) // _SAMPLED_FILES)]:
         consumed: list[int] = []
-        reading = Reading(True, job.history, given.part)  # faults are reported in earnest later
-        for block in itertools.islice(open_blocks(given.path, consumed.append, min(job.sizes.block, _SAMPLE)), 1):
+        # Bad lines are reported when the file is scattered.
+        reading = Reading(skip_bad=True, history=job.history, part=file.part)
+        size = min(job.sizes.block, _SAMPLE_BYTES)
+        for block in itertools.islice(open_blocks(file.path, consumed.append, size), 1):
             kept += _records(job, block, reading).nbytes
-            read += sum(consumed) if given.path.suffix.lower() in COMPRESSIONS else len(block.data)
-    partitions = math.ceil(sum(given.size for given in inputs) * kept / max(1, read) / job.sizes.partition)
+            compressed = file.path.suffix.lower() in COMPRESSIONS
+            read += sum(consumed) if compressed else len(block.data)
+    total = sum(file.size for file in inputs)
+    partitions = math.ceil(total * kept / max(1, read) / job.sizes.partition)
     return max(1, min(partitions, _MANY), math.ceil(partitions / LARGEST))
 
 
-def files_for_workers(inputs: Sequence[Input], workers: int) -> list[int]:
-    """Return the numbers of the inputs that processes of this machine read whole: as many as can be dealt out evenly.
+def run_bytes(job: Job, partitions: int) -> int:
+    """Return the size at which a run ends: every partition is read out of every run."""
+    return job.sizes.partition * (LARGEST if partitions >= _MANY else 1)
 
-    This process cuts the others into blocks, and those with a large window, which each process would need for itself.
+
+def scatter_tasks(inputs: Sequence[Input]) -> list[ScatterTask]:
+    """Return a task for each file."""
+    return [ScatterTask(f"file-{number:06}", file) for number, file in enumerate(inputs)]
+
+
+def files_for_workers(inputs: Sequence[Input], processes: int | None) -> list[int]:
+    """Return the numbers of the files that a task reads by itself; others are cut in this process.
+
+    Other machines read all files, and so does a single process. Several processes of this machine
+    read as many as can be dealt out evenly, but no zstd file with a large window, which each of
+    them would need for itself.
     """
-    if workers == 1:
-        return []
-    places = [place for place, given in enumerate(inputs) if window_size(given.path) <= _LARGEST_WINDOW]
-    return places[: len(places) - len(places) % workers]
+    if processes is None or processes == 1:
+        return list(range(len(inputs)))
+    numbers = [
+        number for number, file in enumerate(inputs) if window_size(file.path) <= _LARGEST_WINDOW
+    ]
+    return numbers[: len(numbers) - len(numbers) % processes]
 
 
 def window_size(path: Path) -> int:
-    """Return the bytes of memory that decompressing a zstd file takes, by its first frame; 0 for any other file."""
+    """Return the memory, in bytes, that decompressing a zstd file takes; 0 for any other file."""
     if path.suffix.lower() != ".zst":
         return 0
     try:
         with path.open("rb") as file:
-            return int(zstandard.get_frame_parameters(file.read(18)).window_size)  # the longest header
-    except (OSError, zstandard.ZstdError):  # said when it is read in earnest
+            header = file.read(18)  # of the first frame; no header is longer
+        return int(zstandard.get_frame_parameters(header).window_size)
+    except (OSError, zstandard.ZstdError):  # reported when it is read
         return 0
 
 
-def scatter_tasks(job: Job, inputs: list[Input], whole: Sequence[int], on_bytes: Advance) -> Iterator[ScatterTask]:
-    """Give tasks for the `whole` files, which workers read; then cut the others into blocks, empty if done already."""
-    for place in whole:
-        yield f"file-{place:06}", place, inputs[place], None
-    for place in sorted({*range(len(inputs))} - {*whole}):
-        for number, block in enumerate(open_blocks(inputs[place].path, on_bytes, job.sizes.block)):
-            name = _block_name(place, number)
-            sent = Block(block.path, block.number, b"") if is_done(job.folder, name) else block
-            yield name, place, inputs[place], sent
+def scatter_file(job: Job, task: ScatterTask, *, partitions: int) -> Scattered:
+    """Scatter a file in this process."""
+    reading = job.reading(task.input.part)
+    blocks = open_blocks(task.input.path, job.on_bytes, job.sizes.block)
+    records = (_records(job, block, reading) for block in blocks)
+    runs: list[str] = []
+    for group in _groups(records, lambda batch: batch.nbytes, run_bytes(job, partitions)):
+        runs.append(_run_name(task, len(runs)))
+        write_run(job, runs[-1], group, partitions)
+    return Scattered(runs, reading.counts(), task.input.size)
 
 
-def scatter(job: Job, partitions: int, name: str, place: int, given: Input, block: Block | None) -> dict[str, Any]:
-    """Do a task: write the records of a block, or of each block of a file; `size` is that of what was read here."""
-    names, reading = [], job.reading(given.part)
-    if block is not None:
-        records = _records(job, block, reading)
-        write_records(records_file(job, name), records, _partitions(records.column(0), partitions))
-        return {"place": place, "files": [name], "counts": reading.counts(), "size": 0}
-    with reported(job.folder, name) as report:
-        for number, each in enumerate(open_blocks(given.path, report, job.sizes.block)):
-            names.append(_block_name(place, number))
-            work = functools.partial(scatter, job, partitions)
-            reading.add(cached_task(job.folder, work, (names[-1], place, given, each))["counts"])
-    return {"place": place, "files": names, "counts": reading.counts(), "size": given.size}
+def scatter_shared_file(
+    job: Job, task: ScatterTask, *, partitions: int, engine: Engine
+) -> Scattered:
+    """Scatter a file with the processes of an engine: this one cuts it into blocks for them."""
+    reading = job.reading(task.input.part)
+    blocks = open_blocks(task.input.path, job.on_bytes, job.sizes.block)
+    scattered: list[ScatteredBlock] = []
+    scatter = functools.partial(_scatter_block, job, task)
+    with contextlib.closing(engine.map(scatter, blocks)) as results:
+        for result in results:
+            reading.add(result.counts)
+            scattered.append(result)
+    groups = _groups(scattered, lambda block: block.bytes, run_bytes(job, partitions))
+    tasks = [
+        SortTask(_run_name(task, number), tuple(block.name for block in group))
+        for number, group in enumerate(groups)
+    ]
+    sort = functools.partial(_sort_blocks, job, partitions)
+    with contextlib.closing(engine.map(sort, tasks)) as names:
+        runs = list(names)
+    return Scattered(runs, reading.counts(), task.input.size)
 
 
-def merge_tasks(job: Job, files: Files) -> list[tuple[str, Split | None, Sequence[str]]]:
-    """Return tasks that make few files out of many, where there are many: name, part of the data, files."""
-    most = job.sizes.merged
+def _scatter_block(job: Job, task: ScatterTask, block: Block) -> ScatteredBlock:
+    reading = job.reading(task.input.part)
+    records = _records(job, block, reading)
+    name = f"{task.name}-{block.number:012}"
+    _write_records(_block_file(job, name), records)
+    return ScatteredBlock(name, records.nbytes, reading.counts())
+
+
+def _sort_blocks(job: Job, partitions: int, task: SortTask) -> str:
+    """Write a run of the records of blocks, whose files are removed; return its name."""
+    files = [_block_file(job, name) for name in task.blocks]
+    write_run(job, task.run, [_open_records(file) for file in files], partitions)
+    for file in files:
+        file.unlink()
+    return task.run
+
+
+def _records(job: Job, block: Block, reading: Reading) -> pa.RecordBatch:
+    assert job.corpus.scatter is not None
+    return job.corpus.scatter(block, reading, job.settings)
+
+
+def _groups(items: Iterable[T], size_of: Callable[[T], int], limit: int) -> Iterator[list[T]]:
+    """Group consecutive items; a group ends with the item by which it reaches the limit."""
+    group: list[T] = []
+    size = 0
+    for item in items:
+        group.append(item)
+        size += size_of(item)
+        if size >= limit:
+            yield group
+            group = []
+            size = 0
+    if group:
+        yield group
+
+
+def write_run(job: Job, name: str, batches: list[pa.RecordBatch], partitions: int) -> None:
+    """Write records sorted by partition, within one in their order; `batches` is emptied."""
+    records = pa.concat_batches(batches)
+    batches.clear()  # their memory is needed
+    numbers = partition_numbers(records.column(0), partitions)
+    records = records.append_column(_PARTITION, pa.array(numbers.astype(np.int32)))
+    order = np.argsort(numbers, kind="stable")
+    _write_records(_run_file(job, name), records.take(pa.array(order)))
+
+
+def partition_numbers(threads: pa.Array, partitions: int) -> Numbers:
+    """Return the partition of each thread, by the hash of its name."""
+    names = threads.dictionary_encode()
+    texts = names.dictionary.to_pylist()
+    hashes = np.array([zlib.crc32(text.encode()) for text in texts], np.int64)
+    numbers: Numbers = (hashes % partitions)[names.indices.to_numpy()]
+    return numbers
+
+
+def assemble_tasks(job: Job, runs: Runs, partitions: int) -> list[AssembleTask]:
+    """Return a task for each partition; with a limit one task assembles all of them."""
+    every = [Partition(part, number) for part in runs for number in range(partitions)]
+    if job.limit is not None:
+        return [AssembleTask("assembled", tuple(every))]
     return [
-        (f"merged-{part or 'threads'}-{start // most:06}", part, names[start : start + most])
-        for part, names in files.items()
-        for start in (range(0, len(names), most) if len(names) > job.sizes.unmerged else ())
+        AssembleTask(f"assembled-{partition.part or 'threads'}-{partition.number:06}", (partition,))
+        for partition in every
     ]
 
 
-def merge_files(job: Job, name: str, _: Split | None, files: Sequence[str]) -> dict[str, Any]:
-    """Do a task: make one file of several. Memory holds all of them."""
-    records = pa.concat_batches([_open_records(records_file(job, each)) for each in files])
-    write_records(records_file(job, name), records.drop_columns([_PARTITION]), records[_PARTITION].to_numpy())
-    return {}
-
-
-def assemble_tasks(job: Job, files: Files, partitions: int) -> list[tuple[str, Places]]:
-    """Return a task for each partition; a single one for a job that has a limit."""
-    places = [(part, number) for part in files for number in range(partitions)]
-    if job.limit is not None:
-        return [("assembled", places)]
-    return [(f"assembled-{part or 'threads'}-{number:06}", [(part, number)]) for part, number in places]
-
-
-def assemble(job: Job, files: Files, partitions: int, name: str, places: Places) -> dict[str, Any]:
-    """Do a task: assemble partitions and write `chunks`; also returns `counts` (see `Reading.counts`)."""
+def assemble(job: Job, task: AssembleTask, *, runs: Runs, partitions: int) -> ReadResult:
+    """Assemble the threads of partitions and write their examples."""
     reading = job.reading()
-    chunks = write_chunks(job, _examples(job, files, partitions, places, reading), name)
-    return {"chunks": chunks, "counts": reading.counts()}
+    batches = _examples(job, task, runs, partitions, reading)
+    chunks = write_chunks(job, batches, task.name)
+    return ReadResult(chunks, reading.counts())
 
 
-def remove_files(job: Job, names: Sequence[str]) -> None:
-    """Remove files of records that are no longer needed."""
-    for name in names:
-        records_file(job, name).unlink(missing_ok=True)
-
-
-def _examples(job: Job, files: Files, partitions: int, places: Places, reading: Reading) -> Iterator[pa.RecordBatch]:
+def _examples(
+    job: Job, task: AssembleTask, runs: Runs, partitions: int, reading: Reading
+) -> Iterator[pa.RecordBatch]:
     assert job.corpus.assemble is not None
-    for part, number in places:
-        reading.part = part
-        for records in read_partition(job, files[part], number, partitions):
+    for partition in task.partitions:
+        reading.part = partition.part
+        names = runs[partition.part]
+        for records in read_partition(job, names, partition.number, partitions):
             for batch in job.corpus.assemble(records, reading, job.settings):
-                yield with_splits(job, batch, part)
+                yield with_splits(job, batch, partition.part)
 
 
-def read_partition(job: Job, names: Sequence[str], number: int, partitions: int) -> Iterator[pa.RecordBatch]:
-    """Give the records of a partition; of a large one, some of its threads at a time."""
+def read_partition(
+    job: Job, runs: Sequence[str], number: int, partitions: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a partition; those of a large one in parts, each of whole threads."""
+    bounds = np.array([number, number + 1], np.int32)
     copied = []
-    for start in range(0, len(names), _OPEN_AT_ONCE):
+    for start in range(0, len(runs), _OPEN_AT_ONCE):
         slices = []
-        for name in names[start : start + _OPEN_AT_ONCE]:
-            records = _open_records(records_file(job, name))
-            begin, end = records[_PARTITION].to_numpy().searchsorted(np.array([number, number + 1], np.int32))
+        for name in runs[start : start + _OPEN_AT_ONCE]:
+            records = _open_records(_run_file(job, name))
+            begin, end = records[_PARTITION].to_numpy().searchsorted(bounds)
             slices.append(records.slice(begin, end - begin).drop_columns([_PARTITION]))
         copied.append(pa.concat_batches(slices))
     records = pa.concat_batches(copied)
-    pieces = math.ceil(records.nbytes / job.sizes.partition)
-    if pieces <= 1:
+    parts = math.ceil(records.nbytes / job.sizes.partition)
+    if parts <= 1:
         yield records
         return
-    places = _partitions(records.column(0), partitions * pieces) // partitions
-    for piece in range(pieces):
-        yield records.filter(pa.array(places == piece))
+    numbers = partition_numbers(records.column(0), partitions * parts) // partitions
+    for part in range(parts):
+        yield records.filter(pa.array(numbers == part))
 
 
-def write_records(path: Path, records: pa.RecordBatch, places: Numbers) -> None:
-    """Write records sorted by partition; within one they stay in their order."""
-    records = records.append_column(_PARTITION, pa.array(places.astype(np.int32)))
-    records = records.take(pa.array(np.argsort(places, kind="stable")))
-    with atomic_file(path, durable=False) as part, pa.ipc.new_file(str(part), records.schema) as writer:
+def remove_runs(job: Job, runs: Runs) -> None:
+    """Remove all runs."""
+    for names in runs.values():
+        for name in names:
+            _run_file(job, name).unlink(missing_ok=True)
+
+
+def _write_records(path: Path, records: pa.RecordBatch) -> None:
+    with (
+        atomic_file(path, durable=False) as part,
+        pa.ipc.new_file(str(part), records.schema) as writer,
+    ):
         writer.write_batch(records)
 
 
@@ -183,23 +316,13 @@ def _open_records(path: Path) -> pa.RecordBatch:
         return table.get_batch(0)
 
 
-def _records(job: Job, block: Block, reading: Reading) -> pa.RecordBatch:
-    assert job.corpus.scatter is not None
-    return job.corpus.scatter(block, reading, job.settings)
+def _run_name(task: ScatterTask, number: int) -> str:
+    return f"{task.name}-{number:06}"
 
 
-def _partitions(threads: pa.Array, partitions: int) -> Numbers:
-    """Return the partition of each thread, by the hash of its name."""
-    known = threads.dictionary_encode()
-    hashes = np.array([zlib.crc32(thread.encode()) for thread in known.dictionary.to_pylist()], np.int64)
-    places: Numbers = (hashes % partitions)[known.indices.to_numpy()]
-    return places
+def _run_file(job: Job, name: str) -> Path:
+    return job.folder / "runs" / f"{name}.arrow"
 
 
-def _block_name(place: int, number: int) -> str:
-    return f"block-{place:06}-{number:06}"
-
-
-def records_file(job: Job, name: str) -> Path:
-    """Return the place of a file of records."""
-    return job.folder / "records" / f"{name}.arrow"
+def _block_file(job: Job, name: str) -> Path:
+    return job.folder / BLOCKS / f"{name}.arrow"

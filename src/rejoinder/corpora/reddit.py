@@ -1,7 +1,7 @@
-"""Reddit: comments out of monthly dumps (RC_*.zst), each with the comments that it answers (DATA19, section 3.1).
+"""Reddit: comments of monthly dumps (RC_*.zst) and the comments they answer (DATA19, section 3.1).
 
-A thread may be spread over months: `scatter` makes a short record of each line, `assemble` the trees of whole threads.
-A tree is an array of the numbers of the comments above: all comments take a step up at the same time.
+A thread may be spread over months: `scatter` makes a short record of each line, `assemble` trees of
+whole threads. A tree is an array of parents' numbers; all comments take a step up at the same time.
 """
 
 from __future__ import annotations
@@ -25,67 +25,94 @@ from rejoinder.corpora.lines import MAX_LINE_BYTES, Block, Reading, too_long
 from rejoinder.errors import InputError
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
+States: TypeAlias = npt.NDArray[np.uint8]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
-GONE = ("[deleted]", "[removed]", "[ Removed by Reddit ]")  # in place of a text that was taken away
-KEPT = 0  # State of a comment that can be a response, or the message that one answers. Other comments are only history.
-# The other states of a comment, with their reasons. Of two copies of a comment the one with the greatest counts.
+GONE = ("[deleted]", "[removed]", "[ Removed by Reddit ]")  # instead of a text that was removed
+# State of a comment that can be a response or answered by one; others are only history.
+KEPT = 0
+# The other states, with their reasons. Of two copies of a comment the greatest state counts.
 LOST = {1: "too short", 2: "too long", 3: "nothing but white space", 9: "deleted or removed"}
-_TEXT, _LONG_TEXT = pa.string(), pa.large_string()
-# Of a comment: id of the submission without `t3_`, state, id, id of the comment above without `t1_` (or empty), body.
-COLUMNS = pa.schema([("thread", _TEXT), ("state", pa.uint8()), ("id", _TEXT), ("parent", _TEXT), ("text", _LONG_TEXT)])
+_TEXT = pa.string()
+_LONG_TEXT = pa.large_string()
+COLUMNS = pa.schema(
+    [
+        ("thread", _TEXT),  # id of the submission without `t3_`
+        ("state", pa.uint8()),
+        ("id", _TEXT),
+        ("parent", _TEXT),  # id of the parent comment without `t1_`, or empty
+        ("text", _LONG_TEXT),
+    ]
+)
 _READ = "a comment of Reddit (id, link_id, parent_id, body) is read, one a line"
-_SUBMISSION, _MISSING, _NOTHING = -1, -2, -3  # what stands for the comment above: none, one not there, further up
+# In place of the number of a parent or ancestor.
+_SUBMISSION = -1  # the comment answers the submission
+_MISSING = -2  # the parent is not in the dumps
+_NOTHING = -3  # there is no ancestor so far up
 
 
 @dataclass(frozen=True)
 class RedditSettings:
-    """Which comments count and what becomes of them. Source of the defaults: DATA19, section 3.1."""
+    """Which comments count and how they are cut. The defaults are those of DATA19, section 3.1."""
 
     unit: Literal["characters", "words"] = "characters"
-    """What lengths are counted in: `characters` (DATA19) or `words`, runs without white space (ACL19)."""
+    """Unit of lengths: `characters` (DATA19) or `words`, runs without white space (ACL19)."""
     min_length: int = 9
     """Least length of a response and of the message that it answers, in units."""
     max_length: int = 127
     """Greatest length of both, in units."""
     depth: int = 10
-    """Most messages of a context: the one answered and earlier ancestors. `--history` can only make it less."""
+    """Most messages of a context: parent and earlier ancestors. `--history` can only lower it."""
     cut: int = 127
-    """Characters to which earlier ancestors are cut, at the end of a word."""
+    """Characters to which earlier ancestors are truncated, at the end of a word."""
     subreddits: tuple[str, ...] = ()
     """Names of the subreddits to read; empty: all. Capital letters do not matter."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_length <= self.max_length:
-            given = f"min_length is {self.min_length} and max_length {self.max_length}"
-            raise InputError(f"{given}; lengths go from 1 up, and the first is not above the second")
+            raise InputError(
+                f"min_length is {self.min_length} and max_length {self.max_length}; "
+                "lengths go from 1 up, and the first is not above the second"
+            )
         if not all(re.fullmatch(r"\w+", name) for name in self.subreddits):
-            raise InputError(f'subreddits are {list(self.subreddits)}; give names without r/, such as ["AskReddit"]')
+            raise InputError(
+                f"subreddits are {list(self.subreddits)}; "
+                'give names without r/, such as ["AskReddit"]'
+            )
         for name, value in (("depth", self.depth), ("cut", self.cut)):
             if value < 1:
                 raise InputError(f"{name} is {value}; it is at least 1")
 
 
 def trim(text: str, limit: int) -> str:
-    """Cut a text to `limit` characters, at the edge of a word; a single word that is longer leaves nothing."""
+    """Truncate a text to `limit` characters at the edge of a word; a longer word leaves nothing."""
     if len(text) <= limit:
         return text
-    end, in_word = limit, text[limit].isalnum()
+    end = limit
+    in_word = text[limit].isalnum()
     while end and text[end - 1].isalnum() == in_word:
         end -= 1
     return text[:end]
 
 
-def judge(bodies: pa.Array, settings: RedditSettings) -> npt.NDArray[np.uint8]:
-    """Return the state of each comment: `KEPT`, or the reason of `LOST` that holds (deleted first, then its length)."""
+def judge(bodies: pa.Array, settings: RedditSettings) -> States:
+    """Return the state of each comment: `KEPT`, or the reason of `LOST` that holds.
+
+    A comment that is both deleted and short is deleted; lengths come before white space.
+    """
     if settings.unit == "words":
         lengths = np.array([len(body.split()) for body in bodies.to_pylist()], np.int64)
     else:
         lengths = pc.utf8_length(bodies).to_numpy()
-    gone = _flags(pc.is_in(bodies, pa.array(GONE, bodies.type)))
-    short, long = lengths < settings.min_length, lengths > settings.max_length
-    conditions = [gone, short, long, _flags(pc.utf8_is_space(bodies))]
-    return np.select(conditions, [np.uint8(state) for state in (9, 1, 2, 3)], np.uint8(KEPT))
+    conditions = {
+        9: _flags(pc.is_in(bodies, pa.array(GONE, bodies.type))),
+        1: lengths < settings.min_length,
+        2: lengths > settings.max_length,
+        3: _flags(pc.utf8_is_space(bodies)),
+    }
+    return np.select(
+        list(conditions.values()), [np.uint8(state) for state in conditions], np.uint8(KEPT)
+    )
 
 
 class _Line(msgspec.Struct, gc=False):  # other fields are skipped
@@ -100,7 +127,7 @@ _DECODER = msgspec.json.Decoder(_Line)
 
 
 def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.RecordBatch:
-    """Give a record, `COLUMNS`, of each line that counts; what is no comment is a bad line."""
+    """Return a record, `COLUMNS`, of each line that counts; other lines are bad or dropped."""
     lines = block.data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -113,12 +140,15 @@ def scatter(block: Block, reading: Reading, settings: RedditSettings) -> pa.Reco
 def _read(
     lines: list[bytes], block: Block, number: int, reading: Reading, settings: RedditSettings
 ) -> list[pa.RecordBatch]:
-    """Give the records of consecutive lines, of which the first has a number in the file; report the bad lines."""
+    """Return the records of consecutive lines, the first of which has this number in the file.
+
+    If any line is bad, both halves of the lines are read alone, down to the bad line itself.
+    """
     try:
-        comments = decoded = [*map(_DECODER.decode, lines)]
+        comments = [*map(_DECODER.decode, lines)]
         if settings.subreddits:
             wanted = {name.lower() for name in settings.subreddits}
-            comments = [line for line in decoded if (line.subreddit or "").lower() in wanted]
+            comments = [line for line in comments if (line.subreddit or "").lower() in wanted]
         batch = _comments(comments, settings)
     except (ValueError, TypeError, RecursionError) as error:  # msgspec's errors are ValueErrors
         half = len(lines) // 2
@@ -136,28 +166,41 @@ def _read(
     return [batch]
 
 
-def _comments(lines: Sequence[Any], settings: RedditSettings) -> pa.RecordBatch:
-    names, links = _strings([line.id for line in lines]), _strings([line.link_id for line in lines])
+def _comments(lines: Sequence[_Line], settings: RedditSettings) -> pa.RecordBatch:
+    names = pa.array([line.id for line in lines], _TEXT)
+    links = pa.array([line.link_id for line in lines], _TEXT)
     # Null in some dumps for an answer to the submission.
-    parents = pc.fill_null(_strings([line.parent_id for line in lines]), "")
+    parents = pc.fill_null(pa.array([line.parent_id for line in lines], _TEXT), "")
     is_answer = pc.starts_with(parents, "t1_")
-    _check(pc.not_equal(names, ""), "id is empty", names)
-    _check(pc.and_(pc.starts_with(links, "t3_"), pc.not_equal(links, "t3_")), "link_id is {!r}", links)
+    is_link = pc.and_(pc.starts_with(links, "t3_"), pc.not_equal(links, "t3_"))
     answers_submission = pc.or_(pc.equal(parents, ""), pc.starts_with(parents, "t3_"))
+    _check(pc.not_equal(names, ""), "id is empty", names)
+    _check(is_link, "link_id is {!r}", links)
     _check(pc.or_(is_answer, answers_submission), "parent_id is {!r}", parents)
-    most = max(settings.cut, settings.max_length) + 1 if settings.unit == "characters" else sys.maxsize
-    bodies = _strings(["[deleted]" if line.body is None else line.body[:most] for line in lines], _LONG_TEXT)
+    limit = sys.maxsize
+    if settings.unit == "characters":
+        limit = max(settings.cut, settings.max_length) + 1
+    texts = ["[deleted]" if line.body is None else line.body[:limit] for line in lines]
+    bodies = pa.array(texts, _LONG_TEXT)
     states = judge(bodies, settings)
     if settings.unit == "words" or settings.max_length > settings.cut:
-        # One character more than the cut is all that the cut of an ancestor can need.
-        bodies = pc.if_else(states == KEPT, bodies, pc.utf8_slice_codeunits(bodies, 0, settings.cut + 1))
-    above = pc.if_else(is_answer, pc.utf8_slice_codeunits(parents, 3), "")
-    threads = pc.utf8_slice_codeunits(links, 3)
-    return pa.RecordBatch.from_arrays([threads, pa.array(states), names, above, bodies], schema=COLUMNS)
+        # To truncate an ancestor, one character more is enough.
+        short = pc.utf8_slice_codeunits(bodies, 0, settings.cut + 1)
+        bodies = pc.if_else(states == KEPT, bodies, short)
+    return pa.RecordBatch.from_arrays(
+        [
+            pc.utf8_slice_codeunits(links, 3),
+            pa.array(states),
+            names,
+            pc.if_else(is_answer, pc.utf8_slice_codeunits(parents, 3), ""),
+            bodies,
+        ],
+        schema=COLUMNS,
+    )
 
 
 def _check(sound: pa.Array, fault: str, values: pa.Array) -> None:
-    """Raise the fault of the first line that is not sound."""
+    """Raise the fault of the first value that is not sound."""
     flags = _flags(sound)
     if not flags.all():
         raise ValueError(fault.format((values[int(np.argmin(flags))].as_py() or "")[:20]))
@@ -168,48 +211,69 @@ def _flags(values: pa.Array) -> Flags:
     return flags
 
 
-def _strings(values: Sequence[Any], kind: pa.DataType = _TEXT) -> pa.Array:
-    return pa.array(values, kind)
-
-
-def assemble(records: pa.RecordBatch, reading: Reading, settings: RedditSettings) -> Iterator[pa.RecordBatch]:
-    """Give the examples of whole threads, as these first appear; within one they are in the order of the records."""
+def assemble(
+    records: pa.RecordBatch, reading: Reading, settings: RedditSettings
+) -> Iterator[pa.RecordBatch]:
+    """Yield the examples of whole threads: by first appearance, within one as the records are."""
     if records.num_rows == 0:
         return
     forest = _Forest(records)
     chosen = forest.choose()
     for reason, count in (+forest.lost).items():
         reading.drop(reason, count)
-    depth = settings.depth if reading.history is None else min(settings.depth, reading.history + 1)
+    depth = settings.depth
+    if reading.history is not None:
+        depth = min(depth, reading.history + 1)
     steps = [forest.above[chosen]]
     for _ in range(depth):
         steps.append(_look_up(forest.above, steps[-1], _NOTHING))
     reading.cut_contexts += int((steps.pop() >= 0).sum())
-    texts, places = _contexts(forest, np.stack(steps, axis=1), settings.cut)
+    texts, messages = _contexts(forest, np.stack(steps, axis=1), settings.cut)
     is_blank = np.zeros(len(texts), np.bool_)
-    is_blank[records.num_rows :] = [not text.strip() for text in texts[records.num_rows :].to_pylist()]
-    there = places >= 0
-    used = there & ~is_blank[places]
-    reading.blank_messages += int(there.sum() - used.sum())
-    sizes = np.where(used, pc.binary_length(texts).to_numpy()[places], 0).sum(axis=1).cumsum()
+    truncated = texts[records.num_rows :].to_pylist()
+    is_blank[records.num_rows :] = [not text.strip() for text in truncated]
+    exists = messages >= 0
+    used = exists & ~is_blank[messages]
+    reading.blank_messages += int(exists.sum() - used.sum())
+    sizes = np.where(used, pc.binary_length(texts).to_numpy()[messages], 0).sum(axis=1).cumsum()
     start = 0
     while start < len(chosen):
-        before = sizes[start - 1] if start else 0
-        end = min(start + BATCH_ROWS, int(np.searchsorted(sizes, before + GROUP_CHARACTERS)) + 1)
-        messages = texts.take(pa.array(places[start:end][used[start:end]])).cast(_TEXT)
-        ends = pa.array(np.append(0, used[start:end].sum(axis=1).cumsum()), pa.int32())
-        found = records.take(pa.array(forest.rows[chosen[start:end]]))
-        source, contexts = _strings(["reddit"] * found.num_rows), pa.ListArray.from_arrays(ends, messages)
-        columns = [found["id"], found["thread"], source, contexts, found["text"].cast(_TEXT)]
-        yield pa.RecordBatch.from_arrays(columns, schema=BASE_SCHEMA)
+        size = sizes[start - 1] if start else 0
+        end = min(start + BATCH_ROWS, int(np.searchsorted(sizes, size + GROUP_CHARACTERS)) + 1)
+        rows = forest.rows[chosen[start:end]]
+        yield _examples(records, rows, texts, messages[start:end], used[start:end])
         start = end
 
 
-class _Forest:
-    """The comments of a partition, none twice.
+def _examples(
+    records: pa.RecordBatch,
+    rows: Numbers,
+    texts: pa.LargeStringArray,
+    messages: Numbers,
+    used: Flags,
+) -> pa.RecordBatch:
+    """Return the examples whose responses are these rows; `used` flags the messages of contexts."""
+    responses = records.take(pa.array(rows))
+    ends = pa.array(np.append(0, used.sum(axis=1).cumsum()), pa.int32())
+    context = texts.take(pa.array(messages[used])).cast(_TEXT)
+    return pa.RecordBatch.from_arrays(
+        [
+            responses["id"],
+            responses["thread"],
+            pa.array(["reddit"] * len(rows), _TEXT),
+            pa.ListArray.from_arrays(ends, context),
+            responses["text"].cast(_TEXT),
+        ],
+        schema=BASE_SCHEMA,
+    )
 
-    `rows` are their places in the records, `thread` the numbers of their threads, in the order in which these appear,
-    `above` the comments that they answer, negative if there is none. `lost` counts what gives no example, by reason.
+
+class _Forest:
+    """The comments of a partition, each once.
+
+    `rows` are their rows in the records, `thread` the numbers of their threads by first appearance,
+    `above` the numbers of their parents, negative if there is none. `lost` counts comments that
+    give no example, by reason.
     """
 
     def __init__(self, records: pa.RecordBatch) -> None:
@@ -219,31 +283,40 @@ class _Forest:
         name, parent = np.split(names.indices.to_numpy().astype(np.int64), [len(thread)])
         self.rows = self._without_copies(thread, name)
         self.lost = Counter({"the same comment again": len(thread) - len(self.rows)})
-        self.thread, self.state = thread[self.rows], records["state"].to_numpy()[self.rows]
+        self.thread = thread[self.rows]
+        self.state = records["state"].to_numpy()[self.rows]
         self.above = _above(self.thread, name[self.rows], parent[self.rows], len(names.dictionary))
         self.above[_flags(pc.equal(records["parent"], ""))[self.rows]] = _SUBMISSION
 
     def _without_copies(self, thread: Numbers, name: Numbers) -> Numbers:
-        """Return the rows of comments, of several of one the greatest (state, parent, text), where the first stands."""
-        copied = np.flatnonzero(np.bincount(name)[name] > 1)  # perhaps of comments of different threads
-        found: dict[tuple[int, int], list[Any]] = {}
-        for row in copied.tolist():
-            rank = *(self.records[column][row].as_py() for column in ("state", "parent", "text")), row
-            first = found.setdefault((int(thread[row]), int(name[row])), [row, rank])
-            first[1] = max(rank, first[1])
+        """Return a row for each comment: of copies the greatest, at the place of the first.
+
+        Copies are compared by state, parent and text.
+        """
+        repeated = np.flatnonzero(np.bincount(name)[name] > 1)  # perhaps in different threads
+        copies: dict[tuple[int, int], list[int]] = {}
+        for row in repeated.tolist():
+            copies.setdefault((int(thread[row]), int(name[row])), []).append(row)
         best = np.arange(self.records.num_rows)
         kept = np.ones(len(best), np.bool_)
-        kept[copied] = False
-        for row, rank in found.values():
-            best[row], kept[row] = rank[-1], True
+        kept[repeated] = False
+        for rows in copies.values():
+            best[rows[0]] = max(rows, key=self._rank)
+            kept[rows[0]] = True
         return best[kept]
 
+    def _rank(self, row: int) -> tuple[Any, ...]:
+        columns = ("state", "parent", "text")
+        return (*(self.records[column][row].as_py() for column in columns), row)
+
     def choose(self) -> Numbers:
-        """Return the comments that are kept and answer one that is kept; count the others by reason."""
+        """Return the kept comments that answer a kept one; count the others by reason."""
         left = self._keep_state(np.ones(len(self.rows), np.bool_), self.state, "")
         left = self._keep(left, self.above != _SUBMISSION, "answers the submission")
         left = self._keep(left, self.above != _MISSING, "answers a comment that is not there")
-        left = self._keep_state(left, _look_up(self.state, self.above, KEPT), "answers a comment that is ")
+        left = self._keep_state(
+            left, _look_up(self.state, self.above, KEPT), "answers a comment that is "
+        )
         left = self._keep(left, _ends(self.above), "in a circle of comments")
         chosen = np.flatnonzero(left)
         return chosen[np.argsort(self.thread[chosen], kind="stable")]
@@ -252,27 +325,29 @@ class _Forest:
         self.lost[reason] += int((left & ~keep).sum())
         return left & keep
 
-    def _keep_state(self, left: Flags, state: npt.NDArray[np.uint8], words: str) -> Flags:
+    def _keep_state(self, left: Flags, state: States, prefix: str) -> Flags:
         counts = np.bincount(state[left], minlength=max(LOST) + 1)
-        for each, reason in LOST.items():
-            self.lost[words + reason] += int(counts[each])
+        for number, reason in LOST.items():
+            self.lost[prefix + reason] += int(counts[number])
         return left & (state == KEPT)
 
 
 def _above(thread: Numbers, name: Numbers, parent: Numbers, names: int) -> Numbers:
-    """Return of each comment the place of the one with its parent's name in its own thread, or `_MISSING`."""
-    place = np.full(names, _MISSING)
-    place[name] = np.arange(len(name))
-    if (place[name] != np.arange(len(name))).any():  # a name in several threads: Reddit gives none twice
-        codes = pa.array(thread * names + name)
-        found: Numbers = pc.index_in(pa.array(thread * names + parent), value_set=codes).fill_null(_MISSING).to_numpy()
-        return found.astype(np.int64)
-    above = place[parent]
+    """Return the number of each comment's parent in its own thread, or `_MISSING`."""
+    numbers = np.arange(len(name))
+    number_of = np.full(names, _MISSING)
+    number_of[name] = numbers
+    if (number_of[name] != numbers).any():  # a name in several threads; Reddit has no such names
+        keys = pa.array(thread * names + name)
+        matches = pc.index_in(pa.array(thread * names + parent), value_set=keys)
+        parents: Numbers = matches.fill_null(_MISSING).to_numpy()
+        return parents.astype(np.int64)
+    above = number_of[parent]
     return np.where(_look_up(thread, above, -1) == thread, above, _MISSING)
 
 
 def _ends(above: Numbers) -> Flags:
-    """Return of each comment whether the way up comes to an end. Steps are doubled, so deep threads take few."""
+    """Flag comments above which there is no circle. Steps double, so deep threads take few."""
     count = len(above)
     up = np.append(np.where(above < 0, count, above), count)
     for _ in range(count.bit_length()):
@@ -283,26 +358,33 @@ def _ends(above: Numbers) -> Flags:
     return ends
 
 
-def _contexts(forest: _Forest, steps: Numbers, cut: int) -> tuple[pa.LargeStringArray, Numbers]:
-    """Return texts, and of each example the places of its messages among them, oldest first; -1: nothing is there.
+def _contexts(
+    forest: _Forest, steps: Numbers, limit: int
+) -> tuple[pa.LargeStringArray, Numbers]:
+    """Return texts, and for each example the numbers of its messages, oldest first; -1: none.
 
-    The texts are the records' own, then those of ancestors that are cut or not kept. `steps` lead up from responses.
+    The texts are those of the records, then those of ancestors that are truncated or not kept.
+    `steps` lead up from the responses, one a column.
     """
-    records, rows, older = forest.records, forest.rows, steps[:, 1:]
+    records = forest.records
+    rows = forest.rows
+    older = steps[:, 1:]
     is_ancestor = np.zeros(len(rows), np.bool_)
     is_ancestor[older[older >= 0]] = True
     length = pc.utf8_length(records["text"].take(pa.array(rows))).to_numpy()
-    other = np.flatnonzero(is_ancestor & ((length > cut) | (forest.state != KEPT)))
-    ancestors = [trim(text, cut) for text in records["text"].take(pa.array(rows[other])).to_pylist()]
-    place = rows.copy()
-    place[other] = records.num_rows + np.arange(len(other))
-    places = np.concatenate([_look_up(place, older[:, ::-1], -1), rows[steps[:, :1]]], axis=1)
-    return pa.concat_arrays([records["text"], _strings(ancestors, _LONG_TEXT)]), places
+    other = np.flatnonzero(is_ancestor & ((length > limit) | (forest.state != KEPT)))
+    bodies = records["text"].take(pa.array(rows[other])).to_pylist()
+    ancestors = pa.array([trim(body, limit) for body in bodies], _LONG_TEXT)
+    numbers = rows.copy()
+    numbers[other] = records.num_rows + np.arange(len(other))
+    earlier = _look_up(numbers, older[:, ::-1], -1)
+    messages = np.concatenate([earlier, rows[steps[:, :1]]], axis=1)
+    return pa.concat_arrays([records["text"], ancestors]), messages
 
 
-def _look_up(values: Any, places: Numbers, otherwise: int) -> Any:
-    """Return the values at places; at negative ones what is given instead."""
-    return np.where(places >= 0, values[np.maximum(places, 0)], otherwise)
+def _look_up(values: Any, numbers: Numbers, default: int) -> Any:
+    """Return the values with these numbers; the default for negative ones."""
+    return np.where(numbers >= 0, values[np.maximum(numbers, 0)], default)
 
 
 CORPUS = Corpus(
@@ -311,7 +393,8 @@ CORPUS = Corpus(
     reads="monthly dumps of comments, RC_*.zst: newline-delimited JSON",
     licence="none stated; a comment is its author's, and Reddit's terms of use apply",
     origin="dumps that Pushshift published, which others pass on (Academic Torrents)",
-    expected="2015 to 2018: 3.68 billion comments give 727M examples, 654M below 0.9 of the split (DATA19)",
+    expected="2015 to 2018: 3.68 billion comments give 727M examples, "
+    "654M below 0.9 of the split (DATA19)",
     scatter=scatter,
     assemble=assemble,
     settings=RedditSettings,

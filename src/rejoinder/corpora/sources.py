@@ -1,4 +1,4 @@
-"""What examples can be built from: each corpus by its name, its settings and its inputs as a user gives them."""
+"""The corpora by name, their settings, and their inputs as a user gives them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,43 @@ from typing import Any
 from rejoinder.corpora import formats, reddit
 from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.example import SPLITS
-from rejoinder.corpora.readers import amazon_qa, chitchat, convai2, dstc7, opensubtitles, semeval, ubuntu, wikipedia
+from rejoinder.corpora.readers import (
+    amazon_qa,
+    chitchat,
+    convai2,
+    dstc7,
+    faq,
+    opensubtitles,
+    semeval,
+    table,
+    ubuntu,
+    wikipedia,
+)
 from rejoinder.errors import InputError
 from rejoinder.settings import parse_setting, validate
 
-# A new corpus is imported above (its file imports no extra's library) and listed here.
-_ALL = [chitchat.CORPUS, formats.JSONL, formats.CSV, formats.FAQ, formats.DIALOGUES, opensubtitles.CORPUS]
-_ALL += [amazon_qa.CORPUS, wikipedia.CORPUS, wikipedia.SENTENCES, ubuntu.CORPUS, dstc7.CORPUS, convai2.CORPUS]
-_ALL += [semeval.CORPUS, reddit.CORPUS]
+# A new corpus is imported above (its file imports no library of an extra) and listed here.
+_ALL = [
+    chitchat.CORPUS,
+    formats.JSONL,
+    table.CORPUS,
+    faq.CORPUS,
+    formats.DIALOGUES,
+    opensubtitles.CORPUS,
+    amazon_qa.CORPUS,
+    wikipedia.CORPUS,
+    wikipedia.SENTENCES,
+    ubuntu.CORPUS,
+    dstc7.CORPUS,
+    convai2.CORPUS,
+    semeval.CORPUS,
+    reddit.CORPUS,
+]
 CORPORA: dict[str, Corpus] = {corpus.name: corpus for corpus in _ALL}
 
 
 def find_corpus(source: str | Corpus) -> Corpus:
-    """Return the corpus of this name, or raise InputError; one that is given itself is given back."""
+    """Return the corpus of this name, or raise InputError; return a corpus itself as it is."""
     if isinstance(source, Corpus):
         return source
     if source not in CORPORA:
@@ -45,26 +69,34 @@ class Setting:
 def settings_of(corpus: Corpus) -> list[Setting]:
     """Return the settings of a corpus, in the order of its dataclass."""
     # Pydantic reads the texts below the fields of its own dataclasses alone.
-    source = "".join(inspect.getsource(each) for each in corpus.settings.__mro__[:-1])
+    source = "".join(inspect.getsource(cls) for cls in corpus.settings.__mro__[:-1])
     texts = dict(re.findall(r'^    (\w+): .*\n    """([^"]+)"""', source, re.MULTILINE))
     return [
-        Setting(each.name, str(each.type), each.default, " ".join(texts.get(each.name, "").split()))
-        for each in dataclasses.fields(corpus.settings)
+        Setting(
+            name=item.name,
+            kind=str(item.type),
+            default=item.default,
+            meaning=" ".join(texts.get(item.name, "").split()),
+        )
+        for item in dataclasses.fields(corpus.settings)
     ]
 
 
-def read_settings(corpus: Corpus, given: Sequence[str]) -> Any:
-    """Return `corpus.settings` with what is given as "name=value"; InputError for what is unknown or not allowed."""
-    values = dict(parse_setting(each, "name=value") for each in given)
+def read_settings(corpus: Corpus, assignments: Sequence[str]) -> Any:
+    """Return `corpus.settings` with values written as "name=value".
+
+    InputError: a name is unknown, or a value is not allowed.
+    """
+    values = dict(parse_setting(text, "name=value") for text in assignments)
     if values and not dataclasses.fields(corpus.settings):
-        raise InputError(f"--set {given[0]}: {corpus.name} has no settings")
+        raise InputError(f"--set {assignments[0]}: {corpus.name} has no settings")
     return validate(corpus.settings, values, f"settings of {corpus.name}")
 
 
 def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:
-    """Return the files to read, once they are seen to fit the corpus and to be there; else InputError, before any work.
+    """Return the files to read; InputError: they do not exist or do not fit the corpus.
 
-    Inputs are paths, or "train=PATH", "valid=PATH", "test=PATH" where there is no file of that whole name.
+    Inputs are paths, or "train=PATH", "valid=PATH", "test=PATH" if no file has that whole name.
     """
     if corpus.packaged is not None:
         if inputs:
@@ -72,15 +104,20 @@ def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:
         return [Input(corpus.packaged())]
     if not inputs:
         raise InputError(f"{corpus.name} reads files; name at least one")
-    return [_find_input(each) for each in inputs]
+    return [_find_input(text) for text in inputs]
 
 
-def _find_input(given: str | Path) -> Input:
-    prefix, _, rest = str(given).partition("=")
+def _find_input(text: str | Path) -> Input:
+    prefix, _, path = str(text).partition("=")
     part = next((split for split in SPLITS if split == prefix), None)
-    found = Input(Path(given)) if part is None or Path(given).exists() else Input(Path(rest), part)
-    if found.path.is_dir():
-        raise InputError(f"{found.path} is a folder; name the files in it")
-    if not found.path.exists():
-        raise InputError(f"{found.path} does not exist; check the name, before which may stand train=, valid= or test=")
-    return found
+    file = Input(Path(path), part)
+    if part is None or Path(text).exists():
+        file = Input(Path(text))
+    if file.path.is_dir():
+        raise InputError(f"{file.path} is a folder; name the files in it")
+    if not file.path.exists():
+        raise InputError(
+            f"{file.path} does not exist; "
+            "check the name, before which may stand train=, valid= or test="
+        )
+    return file

@@ -1,4 +1,4 @@
-"""What a corpus holds, before anything is built of it: lengths, messages too long, other languages, personal data."""
+"""A survey of a corpus before it is built: lengths, languages, personal data."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ import numpy as np
 
 from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.example import Example
-from rejoinder.corpora.examples import no_response
+from rejoinder.corpora.formats import no_response
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.personal import KINDS, redact, redact_example
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 
 SHOWN = 3  # examples
-CHATS = 256  # looked at together
-JUDGED_WORDS, ENGLISH_SHARE = 20, 0.1
+CHATS = 256  # that are tokenised together
+JUDGED_WORDS = 20
+ENGLISH_SHARE = 0.1
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
-# Common words of English that are rare in other languages. Whether a whole chat is English takes no model; detectors
-# that tell many languages apart (lingua: 100 MB; langdetect, py3langid) guess where a chat has few words.
+# Common words of English that are rare in other languages. They tell whether a whole chat is
+# English. Detectors of many languages (lingua: 100 MB; langdetect, py3langid) guess if a chat is
+# short.
 _ENGLISH = frozenset("""
-    the and you i i'm it it's that this are were have has had my your our they their there what when where which who how
-    why with from for of to on at by be been would can could should does did don't not but if about just like know yes
-    thank thanks please get got want need any all one out up some very good too or as because
+    the and you i i'm it it's that this are were have has had my your our they their there what when
+    where which who how why with from for of to on at by be been would can could should does did
+    don't not but if about just like know yes thank thanks please get got want need any all one out
+    up some very good too or as because
 """.split())  # fmt: skip # noqa: SIM905
 
 
 @dataclass
 class Survey:
-    """What was found; lengths by message, in the unit of `measure`."""
+    """Figures of a corpus; lengths are of messages, in the unit of `measure`."""
 
     examples: int = 0
     messages_a_chat: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
-    judged: int = 0  # chats of `JUDGED_WORDS` or more, or of other letters than English has
-    not_english: int = 0  # of these: most letters are others, or too few words (`ENGLISH_SHARE`) common English ones
+    judged: int = 0  # chats of `JUDGED_WORDS` words or more, or with letters that English has not
+    not_english: int = 0  # of these: mostly other letters, or few common words (`ENGLISH_SHARE`)
     personal: Counter[str] = field(default_factory=Counter)  # places of personal data by kind
     with_personal: int = 0  # messages that hold any
     shown: list[Example] = field(default_factory=list)  # the first few
@@ -59,7 +62,10 @@ class Survey:
             "not_english": self.not_english,
             "personal": {kind: self.personal[kind] for kind in KINDS},
             "messages_with_personal": self.with_personal,
-            "shown": [{"context": each.context, "response": each.response} for each in self.shown],
+            "shown": [
+                {"context": example.context, "response": example.response}
+                for example in self.shown
+            ],
         }
 
 
@@ -72,39 +78,52 @@ def survey(
     limit: int | None = None,
     progress: Advance = silent,
 ) -> Survey:
-    """Read files, up to a limit of examples; `measure` gives the lengths of texts. InputError: there is no example."""
-    if (read := corpus.read) is None:
-        raise InputError(f"{corpus.name} cannot be looked at: its threads are scattered over its files")
-    inputs, found, kept = list(inputs), Survey(), reading.history
-    reading.history = None  # whole contexts tell one chat from the next
+    """Read files, up to a limit of examples; `measure` returns the lengths of texts.
+
+    InputError: the files hold no example, or the corpus has no `read`.
+    """
+    read = corpus.read
+    if read is None:
+        raise InputError(
+            f"{corpus.name} cannot be looked at: its threads are scattered over its files"
+        )
+    files = list(inputs)
+    history = reading.history
+    reading.history = None  # whole contexts distinguish one chat from the next
     redacts = getattr(settings, "redact", False)
     raw = replace(settings, redact=False) if redacts else settings
-    examples = (example for given in inputs for example in read(given.path, reading, raw))
-    chats = _chats(itertools.islice(examples, limit), found)
+    survey = Survey()
+    examples = (example for file in files for example in read(file.path, reading, raw))
+    chats = _chats(itertools.islice(examples, limit), survey)
     while block := list(itertools.islice(chats, CHATS)):
         for messages in block:
-            found.messages_a_chat.append(len(messages))
-            _judge(messages, found)
-        found.lengths += map(int, measure([message for messages in block for message in messages]))
-        progress(sum(map(len, block)))
-    if not found.examples:
-        why = f"; {no_response(reading.roles, settings.respond)}" if reading.roles else ""
-        names = ", ".join(str(given.path) for given in inputs[:3])
-        raise InputError(f"{names}: no example in {reading.lines} lines{why}")
-    found.shown = [_cut(redact_example(example) if redacts else example, kept) for example in found.shown]
-    return found
+            survey.messages_a_chat.append(len(messages))
+            _judge(messages, survey)
+        texts = [message for messages in block for message in messages]
+        survey.lengths += map(int, measure(texts))
+        progress(len(texts))
+    if not survey.examples:
+        names = ", ".join(str(file.path) for file in files[:3])
+        reason = ""
+        if reading.roles:
+            reason = f"; {no_response(reading.roles, settings.respond)}"
+        raise InputError(f"{names}: no example in {reading.lines} lines{reason}")
+    shown = [redact_example(example) if redacts else example for example in survey.shown]
+    survey.shown = [_truncated(example, history) for example in shown]
+    return survey
 
 
-def _cut(example: Example, history: int | None) -> Example:
+def _truncated(example: Example, history: int | None) -> Example:
     return example if history is None else replace(example, context=example.context[-1 - history :])
 
 
-def _chats(examples: Iterable[Example], found: Survey) -> Iterator[tuple[str, ...]]:
+def _chats(examples: Iterable[Example], survey: Survey) -> Iterator[tuple[str, ...]]:
+    """Yield the messages of each chat: of examples that continue each other, those of the last."""
     chat: tuple[str, ...] = ()
     for example in examples:
-        found.examples += 1
-        if len(found.shown) < SHOWN:
-            found.shown.append(example)
+        survey.examples += 1
+        if len(survey.shown) < SHOWN:
+            survey.shown.append(example)
         messages = (*example.context, example.response)
         if chat and messages[: len(chat)] != chat:
             yield chat
@@ -113,23 +132,26 @@ def _chats(examples: Iterable[Example], found: Survey) -> Iterator[tuple[str, ..
         yield chat
 
 
-def _judge(messages: Sequence[str], found: Survey) -> None:
-    words = _WORD.findall(" ".join(messages).casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+def _judge(messages: Sequence[str], survey: Survey) -> None:
+    """Count whether a chat is English, and its personal data."""
+    text = " ".join(messages).casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    words = _WORD.findall(text)
     letters = "".join(words)
     if len(words) >= JUDGED_WORDS or not letters.isascii():
         common = sum(word in _ENGLISH for word in words) / len(words)
-        strange = sum(not letter.isascii() for letter in letters) > len(letters) / 2
-        found.judged += 1
-        found.not_english += strange or (len(words) >= JUDGED_WORDS and common < ENGLISH_SHARE)
+        foreign = sum(not letter.isascii() for letter in letters) > len(letters) / 2
+        few = len(words) >= JUDGED_WORDS and common < ENGLISH_SHARE
+        survey.judged += 1
+        survey.not_english += foreign or few
     for message in messages:
-        before = found.personal.total()
-        redact(message, found.personal)
-        found.with_personal += found.personal.total() > before
+        before = survey.personal.total()
+        redact(message, survey.personal)
+        survey.with_personal += survey.personal.total() > before
 
 
 def _spread(values: Sequence[int]) -> dict[str, int]:
-    """Return the median, what nineteen of twenty have at most, and the most."""
+    """Return median, 95th percentile and maximum."""
     if not values:
         return {"median": 0, "p95": 0, "most": 0}
-    half, most = np.quantile(values, [0.5, 0.95], method="inverted_cdf").tolist()
-    return {"median": int(half), "p95": int(most), "most": max(values)}
+    median, high = np.quantile(values, [0.5, 0.95], method="inverted_cdf").tolist()
+    return {"median": int(median), "p95": int(high), "most": max(values)}

@@ -25,9 +25,9 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import check_count
-from rejoinder.corpora.engine import Engine
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
 from rejoinder.progress import Advance

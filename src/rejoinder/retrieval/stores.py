@@ -26,9 +26,9 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import check_count
-from rejoinder.corpora.engine import Engine
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.engine import Engine
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
 from rejoinder.files import atomic_folder
 from rejoinder.progress import Advance

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.corpora.engine import Engine
-from rejoinder.corpora.examples import SUMMARY, kept_messages, limits_of_history
+from rejoinder.corpora.summary import SUMMARY, kept_messages, limits_of_history
 from rejoinder.encoders.families import family, family_of, parse_config
 from rejoinder.encoders.open import open_texts
+from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, locked, remove_leftovers
 from rejoinder.progress import Advance

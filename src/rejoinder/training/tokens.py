@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rejoinder.corpora.engine import Engine
 from rejoinder.corpora.examples import Piece, pieces_of, read_columns, read_piece
+from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder, file_digest, parse_json
 from rejoinder.networks.packing import VectorBatch

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example, content_thread
-from rejoinder.corpora.formats import BadRecordError, csv_rows, dialogue_examples, parse_records
+from rejoinder.corpora.formats import BadRecordError, dialogue_examples, parse_records
 from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.readers.table import csv_rows
 from rejoinder.errors import InputError
 
 _PAIR = ["context", "utterance", "label"]

@@ -8,8 +8,11 @@ import time
 
 import pytest
 
-from rejoinder.corpora.engine import LocalEngine, WorkerDiedError, attempt, local_engine
+from rejoinder.corpora.build import _BytesRead, _reported
+from rejoinder.corpora.chunks import Job
+from rejoinder.corpora.formats import JSONL
 from rejoinder.corpora.lines import BadLineError
+from rejoinder.engine import LocalEngine, WorkerDiedError, attempt, local_engine
 from rejoinder.errors import InputError, MissingExtraError
 
 
@@ -67,6 +70,41 @@ def test_tasks_are_taken_as_they_are_needed(engines, processes, tmp_path):
     assert 5 <= len(taken) <= 5 + 64 * processes + 4 * processes
     assert len(taken) >= len(list(tmp_path.iterdir())) >= 5
     assert list(engines[processes].map(later, range(3))) == [0, 1, 4]
+
+
+def test_the_caller_is_called_while_it_waits(engines):
+    calls = []
+    assert list(engines[3].map(time.sleep, [1.3], lambda: calls.append(1))) == [None]
+    assert calls
+    assert list(engines[1].map(later, range(3), lambda: calls.append(1))) == [0, 1, 4]
+
+
+def test_bytes_of_a_task_in_another_process_are_shown_before_it_ends(tmp_path):
+    """A file in the work folder tells them; the task waits until they are shown."""
+    shown = []
+    read = _BytesRead(tmp_path, shown.append)
+    with LocalEngine(2) as engine:
+        job = Job(JSONL, None, tmp_path)
+        wait = functools.partial(read_slowly, job, tmp_path / "seen")
+
+        def look():
+            read.look()
+            if shown[-1:] == [700]:
+                (tmp_path / "seen").touch()
+
+        assert list(engine.map(wait, ["task"], look)) == [True]
+    assert not list((tmp_path / "running").iterdir())
+
+
+def read_slowly(job, seen, name):
+    with _reported(job, name) as report:
+        end = time.monotonic() + 30
+        report(300)
+        time.sleep(0.6)
+        report(400)
+        while not seen.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+    return seen.exists()
 
 
 ERRORS = [InputError("a.jsonl is empty"), BadLineError("a.jsonl:3: no"), MissingExtraError("this", "demo"),

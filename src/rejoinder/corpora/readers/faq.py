@@ -1,0 +1,73 @@
+"""Questions with their answers, of a user's own; docs/corpora.md shows the forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
+from rejoinder.corpora.example import Example, content_thread
+from rejoinder.corpora.formats import (
+    BadRecordError,
+    OwnSettings,
+    describe_fields,
+    parse_lines,
+    parse_object,
+    text_of,
+)
+from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.readers.table import read_csv
+
+
+@dataclass(frozen=True)
+class FaqSettings(Shares, OwnSettings):
+    """How threads are held out."""
+
+    thread: Literal["question", "answer"] = "question"
+    """`question`: the ways to ask for one answer may fall into different parts, so that a test asks
+    new words for a known question; `answer`: they stay together, so that a test asks for answers
+    that were never seen."""
+
+
+def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Example]:
+    """Yield an example of each question of a CSV file, or of any other name, of JSON lines."""
+    plain = strip_compression(path)
+
+    def parse(number: int, line: str) -> Iterator[Example]:
+        questions, answer = _questions(parse_object(line))
+        for index, question in enumerate(questions):
+            yield Example((question,), answer, f"{plain.stem}:{number}:{index}")
+
+    is_table = plain.suffix.lower() == ".csv"
+    examples = read_csv(path, reading) if is_table else parse_lines(path, reading, parse)
+    for example in settings.finish(examples, reading):
+        key = example.context[-1] if settings.thread == "question" else example.response
+        yield replace(example, thread=content_thread([key]), source="faq")
+
+
+def _questions(record: Mapping[str, Any]) -> tuple[list[str], str]:
+    value = record.get("question", record.get("questions"))
+    questions: list[Any] = value if isinstance(value, list) else [value]
+    texts = [*questions, record.get("answer")]
+    if not questions or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise BadRecordError(
+            "question (a text), or questions (a list of texts), and answer (a text) are read; "
+            f"none may be missing or blank; {describe_fields(record)}"
+        )
+    answer = text_of(record["answer"], "answer")
+    return [text_of(question, "question") for question in questions], answer
+
+
+CORPUS = Corpus(
+    name="faq",
+    title="Your own questions with their answers, several questions an answer.",
+    reads="*.csv with the columns question and answer, or *.jsonl with question (or questions) "
+    "and answer",
+    licence="yours",
+    origin="your own export",
+    read=read_faq,
+    split=split_by_shares,
+    settings=FaqSettings,
+)
