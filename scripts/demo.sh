@@ -30,7 +30,8 @@ index() {
   local model=$1 config=$2 folder=$3 again=()
   if [ "$folder" -nt "$config" ] && [ "$folder" -nt "$DATA" ]; then say "$folder is there already."; return; fi
   if [ -e "$folder" ]; then again=(--overwrite); fi
-  run rejoinder index "$model" "$DATA" --limit 10000 -o "$folder" ${again[@]+"${again[@]}"} "${@:4}"
+  run rejoinder index build "$model" "$DATA" --limit 10000 -o "$folder" ${again[@]+"${again[@]}"}
+  if [ "${4:-}" = map ]; then run rejoinder index map "$folder"; fi # which the page shows
 }
 
 replies() {
@@ -73,7 +74,7 @@ run rejoinder evaluate bm25 "$SCRATCH/model" "$WEIGHTS" "$TUNED/model" --data "$
   --above bm25 --above "$SCRATCH/model"
 
 headline "5 of 5  Replies of the fine-tuned model"
-index "$TUNED/model" "$TUNED/model/config.json" "$INDEX" --map
+index "$TUNED/model" "$TUNED/model/config.json" "$INDEX" map
 replies "$INDEX"
 
 headline "Done in $((SECONDS / 60)) min $((SECONDS % 60)) s. What to try next"
@@ -83,7 +84,7 @@ cat <<'NEXT'
   rejoinder serve demo/tuned-index                      the same over HTTP, and a page: http://localhost:8000/
   rejoinder reply demo/index "your message"             replies to anything; --json for programs
   rejoinder evaluate convert-small --data YOUR.jsonl    one line: {"context": ["Hi!"], "response": "Hello."}
-  rejoinder index convert-small YOUR_REPLIES.txt -o my-index
+  rejoinder index build convert-small YOUR_REPLIES.txt -o my-index
   rejoinder --help                                      every verb; docs/guide.md tells the rest
 To start the demo afresh, remove the folder demo.
 NEXT

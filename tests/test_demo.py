@@ -52,8 +52,10 @@ def test_replies_come_before_any_training_and_all_models_are_compared(demo):
     code, printed, asked = run(demo)
     assert code == 0, printed
     verbs = [command[0] for command in asked]
-    assert verbs == ["models", "data", "index", *["reply"] * 3, "train", "train", "evaluate", "index", *["reply"] * 3]
-    assert asked[2][:3] == ["index", "convert-small", "demo/data"]
+    before = ["models", "data", "index", *["reply"] * 3, "train", "train", "evaluate"]
+    assert verbs == [*before, "index", "index", *["reply"] * 3]
+    assert ["index", "map", "demo/tuned-index"] in asked
+    assert asked[2][:3] == ["index", "build", "convert-small"]
     evaluated = asked[verbs.index("evaluate")]
     assert {"bm25", "convert-small", "demo/tuned/model", "demo/scratch/model"} <= set(evaluated)
     for command in asked:
@@ -74,7 +76,7 @@ def test_replies_come_before_any_training_and_all_models_are_compared(demo):
     kept.touch()
     code, printed, asked = run(demo)
     assert code == 0, printed
-    assert [command[1] for command in asked if command[0] == "index"] == ["convert-small", "demo/tuned/model"]
+    assert [command[2] for command in asked if command[1] == "build"] == ["convert-small", "demo/tuned/model"]
     assert "--overwrite" in next(command for command in asked if command[0] == "index")
     assert not kept.exists(), "what was fine-tuned from the former edition"
     assert "another edition of the weights" in printed

@@ -122,7 +122,8 @@ def check(command: Command, start: Path) -> None:
     words = list(command.words)
     while hasattr(verb, "commands") and words and words[0] in verb.commands:
         verb = verb.commands[words.pop(0)]
-    assert not hasattr(verb, "commands") or not words or words[0].isupper() or words[0].startswith("-"), words
+    mentioned = verb is APP and words and (words[0].isupper() or words[0].startswith("-"))
+    assert not hasattr(verb, "commands") or not words or mentioned or words == ["--help"], words
     context = verb.context_class(verb, info_name=verb.name)
     more = [] if command.whole or not words or not words[-1].startswith("-") else ["VALUE"]  # an option is mentioned
     given, *_ = verb.make_parser(context).parse_args(args=[*words, *more])

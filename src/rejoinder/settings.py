@@ -84,6 +84,9 @@ def recipes() -> dict[str, Path]:
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in files}
 
 
+_BARE = r"""[^\s"'\[\]{}=,]+|[^\W\d][\w-]*(,[^\W\d][\w-]*)+"""  # a word, or words with commas between
+
+
 def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, Any]:
     """Split `--set KEY=VALUE`. The value is TOML; a bare word stands for a string, since shells eat quotes."""
     key, equals, text = (part.strip() for part in setting.partition("="))
@@ -92,7 +95,7 @@ def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, A
     try:
         read = _parse_toml(f"value = {text}")
     except ValueError as error:
-        if isinstance(error, tomllib.TOMLDecodeError) and re.fullmatch(r"[^\s\"'\[\]{}=,]+", text):
+        if isinstance(error, tomllib.TOMLDecodeError) and re.fullmatch(_BARE, text):
             return key, text
         raise InputError(f"--set {_short(setting)}: the value is not TOML: {error}") from None
     if list(read) != ["value"]:

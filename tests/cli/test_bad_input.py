@@ -53,7 +53,7 @@ def refused(refused, monkeypatch, tmp_path):
     ("a.json", '{"train": %s}', [*INTENTS, "a.json", "-o", "out"]),
     ("index/manifest.json", "%s", ["reply", "index", "Hello!"]),
     ("model/config.json", '{"format": 1, "model": %s}', ["reply", "model", "Hello!"]),
-    ("model/config.json", "%s", ["index", "model", "model/config.json", "-o", "out"]),
+    ("model/config.json", "%s", ["index", "build", "model", "model/config.json", "-o", "out"]),
     ("classifier/config.json", "%s", ["intents", "predict", "classifier", "Hello!"]),
 ])  # fmt: skip
 def test_large_and_deep_values(refused, tmp_path, name, content, arguments, value):
@@ -120,7 +120,7 @@ def test_a_model_of_an_impossible_size(refused, tmp_path, key):
     config["model"][key] = 10**30
     (folder / "config.json").write_text(json.dumps(config))
     (tmp_path / "replies.txt").write_text("Hello!\n")
-    assert "model/config.json is damaged" in refused("index", "model", "replies.txt", "-o", "out")
+    assert "model/config.json is damaged" in refused("index", "build", "model", "replies.txt", "-o", "out")
 
 
 @pytest.mark.parametrize("label", [2, -1, 2**40, None])
@@ -156,7 +156,7 @@ def test_control_characters_of_the_input_are_not_shown(refused, command, tmp_pat
         assert "\ufffd[31m" in line
         assert line.isprintable()
     for arguments in (["data", "jsonl", f"{ESCAPES}.jsonl", "-o", "out", "--skip-bad"],
-                      ["index", "convert-small", "replies.txt", "-o", f"index {ESCAPES}"],
+                      ["index", "build", "convert-small", "replies.txt", "-o", f"index {ESCAPES}"],
                       ["reply", f"index {ESCAPES}", "Hello!"]):  # fmt: skip
         _, out, err = command(*arguments)
         shown = out + err
@@ -168,7 +168,7 @@ def test_control_characters_of_the_input_are_not_shown(refused, command, tmp_pat
 @pytest.mark.parametrize("words", [
     ["reply", "index", "Hi!", "--threshold"], ["reply", "index", "Hi!", "--min-confidence"],
     ["reply", "index", "Hi!", "--diversity"], ["reply", "index", "Hi!", "--hybrid"], ["chat", "index", "--threshold"],
-    ["index", "-o", "index", "--approximate", "--recall"], ["evaluate", "convert-small", "--data", "x", "--hybrid"],
+    ["index", "tune", "index", "--recall"], ["index", "evaluate", "index", "--data", "x", "--hybrid"],
     ["join", "a", "b", "-o", "c", "--share"], ["plot", "x", "--data", "x", "-o", "a.png", "--perplexity"],
     ["models", "x", "--price-per-hour"],
     ["intents", "train", "convert-small", "x", "-o", "y", "--reject"],

@@ -18,8 +18,8 @@ def test_what_is_cut_is_counted_and_said_once(command, tmp_path, monkeypatch, lo
     (tmp_path / "replies.txt").write_text("\n".join([*texts, texts[-1]]))
     write_examples([Example(("hello", text), text) for text in texts], tmp_path / "own.parquet")
     what = {
-        ("index", "model", "replies.txt", "-o", "idx"): "3 of the replies are",
-        ("index", "model", "replies.txt", "-o", "idx", "--append"): "3 of the replies are",
+        ("index", "build", "model", "replies.txt", "-o", "idx"): "3 of the replies are",
+        ("index", "add", "idx", "replies.txt"): "3 of the replies are",
         ("reply", "idx", "hello", texts[-1]): "1 of the messages is",
         ("evaluate", "model", "bm25", "--data", "own.parquet", "--candidates", 5): "3 of the messages are",
     }

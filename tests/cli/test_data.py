@@ -16,6 +16,7 @@ from tests.corpora.toy import TOY, toy_lines
 
 VERB = ["data"]
 
+
 @pytest.fixture(autouse=True)
 def chats(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -90,22 +91,8 @@ def test_bad_input_is_one_line_and_code_2(refused, chats, tmp_path, monkeypatch)
     assert not (tmp_path / "data").exists()
 
 
-def test_the_corpora_are_listed_and_each_is_described(command, answer, refused):
-    out = command("--about").out
-    assert {line.split()[0] for line in out.splitlines() if line} >= {"chitchat", "jsonl", "csv", "rejoinder"}
-    out = command("chitchat", "--about").out
-    for text in ("licence   MIT", "origin    pip install chitchat-dataset", "expected  7,168", "no settings"):
-        assert text in out
-    for name, title in answer("--about")["sources"].items():
-        described = answer(name, "--about")
-        assert (described["name"], described["title"]) == (name, title)
-        assert set(described) == {"name", "title", "reads", "licence", "origin", "expected", "settings"}
-    refused("nope", "--about", said="no source 'nope'")
-
-
 def test_settings_of_a_corpus(command, refused, tmp_path, monkeypatch):
     monkeypatch.setitem(CORPORA, "toy", TOY)
-    assert "  shortest=1  (int)\n      Fewest characters of a message." in command("toy", "--about").out
     (tmp_path / "toy.txt").write_text("".join(f"{line}\n" for line in toy_lines(100)))
     words = ("toy", "toy.txt", "-o", "data", "--set")
     assert command(*words, "shortest=9", "--json").json["settings"] == {"shortest": 9}
@@ -137,7 +124,7 @@ OTHERS = [{"turns": [FRAGE, "Das tut mir leid, " + "wir sehen nach " * 40]}, {"t
 def test_a_dry_run_says_what_the_files_hold_and_writes_nothing(command, answer, refused, tmp_path):
     (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, [CHAT, *OTHERS, CHAT])))
     before = sorted(tmp_path.rglob("*"))
-    found = answer("jsonl", "own.jsonl", "--dry-run", "--redact")
+    found = answer("jsonl", "own.jsonl", "--dry-run", "--set", "redact=true")
     assert [found[key] for key in ("chats", "messages", "examples", "too_long")] == [4, 8, 4, 1]
     assert found["messages_a_chat"] == {"median": 2, "p95": 2, "most": 2}
     assert found["lengths"]["most"] > 120
@@ -153,12 +140,15 @@ def test_a_dry_run_says_what_the_files_hold_and_writes_nothing(command, answer, 
         assert said in out
     assert sorted(tmp_path.rglob("*")) == before
     (tmp_path / "own.jsonl").write_text(json.dumps(CHAT))
-    refused("jsonl", "own.jsonl", "--dry-run", "--respond", "agent", said="there are those of user (1), assistant (1)")
+    agents = ("jsonl", "own.jsonl", "--dry-run", "--set", "respond=agent")
+    refused(*agents, said="there are those of user (1), assistant (1)")
     refused("reddit", "own.jsonl", "--dry-run", said="its threads are scattered over its files")
-    refused("csv", "own.jsonl", "-o", "data", "--respond", "agent", said="unknown key 'respond'")
+    refused("csv", "own.jsonl", "-o", "data", "--set", "respond=agent", said="unknown key 'respond'")
 
 
 def test_roles_choose_the_responses(command, tmp_path):
     (tmp_path / "own.jsonl").write_text(json.dumps(CHAT))
-    out = command("jsonl", "train=own.jsonl", "--respond", "any", "-o", "data").out
+    out = command("jsonl", "train=own.jsonl", "--set", "respond=any", "-o", "data").out
+    assert "messages: 1 of user (responses), 1 of assistant (responses), 1 of system (left out)" in out
+    out = command("jsonl", "train=own.jsonl", "--set", "respond=user,assistant", "-o", "both").out
     assert "messages: 1 of user (responses), 1 of assistant (responses), 1 of system (left out)" in out

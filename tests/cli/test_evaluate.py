@@ -133,9 +133,8 @@ def test_bad_input_gives_one_line_and_exit_code_2(refused, folder):
         # Before the data is read:
         (["bm25", "nowhere.parquet", "--context", "newest"], "not 'newest'"),
         (["bm25", "nowhere.parquet", "--context", "history"], "bm25 has no parts for input and history"),
-        (["bm25", "nowhere.parquet", "--context-table"], "bm25 has no parts for input and history"),
-        (["bm25", "nowhere.parquet", "--context-table", "--context", "0"], "leave --context out"),
-        (["bm25", "nowhere.parquet", "--context-table", "--above", "bm25"], "leave --above out"),
-        (["bm25", "nowhere.parquet", "--context-table", "-o", "out"], "leave -o out"),
+        (["bm25", "nowhere.parquet", "--context", "table"], "bm25 has no parts for input and history"),
+        (["bm25", "nowhere.parquet", "--context", "table", "--above", "bm25"], "leave --above out"),
+        (["bm25", "nowhere.parquet", "--context", "table", "-o", "out"], "leave -o out"),
     ):
         refused(*(str(folder) if word == "DATA" else word for word in arguments), said=message)

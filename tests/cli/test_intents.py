@@ -89,7 +89,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
         ((*train, "--set", "strength=-1"), "strength = -1 is not allowed"),
         ((*train, "--vectors", "x"), "allowed are r, h, both"),
         ((*train, "--with", "nothing"), "no model 'nothing'"),
-        ((*train, "--valid", place / "none.csv"), "does not exist"),
+        (("train", place / "model", place / "none.csv", "-o", tmp_path / "made"), "does not exist"),
         (("train", "nothing", place / "train.csv", "-o", tmp_path / "made"), "no model 'nothing'"),
         (("train", place / "model", place / "train.csv", "-o", place / "model"), "not ours to replace"),
         (("evaluate", place / "model", place / "test.csv"), "is no classifier"),

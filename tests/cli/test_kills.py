@@ -38,21 +38,21 @@ COMMANDS: dict[str, Command] = {
     "data": lambda out: build(*streamed(Path()), out),
     "data, scattered": lambda out: build(*scattered(Path()), out),
     "corpus": lambda out: build_corpus(load_corpus_plan("corpus.toml"), "dialogues", out),
-    "index": "index MODEL replies.txt -o OUT",
-    "index --append": "index MODEL replies.txt -o OUT --append",
-    "index --delete": "index -o OUT --delete 1",
-    "index --compact": "index -o OUT --compact",
-    "index --overwrite": "index MODEL replies.txt -o OUT --overwrite",
+    "index build": "index build MODEL replies.txt -o OUT",
+    "index add": "index add OUT replies.txt",
+    "index delete": "index delete OUT 1",
+    "index compact": "index compact OUT",
+    "index build --overwrite": "index build MODEL replies.txt -o OUT --overwrite",
     "intents": "intents train MODEL intents.csv -o OUT",
     "export --quantized": "export MODEL --quantized -o OUT",
     "export --sentence-transformers": "export MODEL --sentence-transformers -o OUT",
     "export --overwrite": "export MODEL --quantized -o OUT --overwrite",
 }
 BEFORE: dict[str, Command] = {  # what stands there first
-    "index --append": "index MODEL replies.txt -o OUT",
-    "index --delete": "index MODEL replies.txt -o OUT",
-    "index --compact": lambda out: changed_index(out),
-    "index --overwrite": "index MODEL more.txt -o OUT",
+    "index add": "index build MODEL replies.txt -o OUT",
+    "index delete": "index build MODEL replies.txt -o OUT",
+    "index compact": lambda out: changed_index(out),
+    "index build --overwrite": "index build MODEL more.txt -o OUT",
     "export --overwrite": "export MODEL --quantized -o OUT",
 }
 
@@ -153,7 +153,7 @@ def check(name: str, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> 
         else:
             done = out.exists() and digests(out.parent).items() >= whole.items()
         code, _, said = run(line, out)
-        if done and name in ("index --append", "index --delete"):  # killed when all was done: it is done once more
+        if done and name in ("index add", "index delete"):  # killed when all was done: it is done once more
             assert code == (0 if "append" in name else 2), (n, said)
             continue
         if done and code == 2:  # killed when all was done, but for a lock
@@ -165,7 +165,7 @@ def check(name: str, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> 
         shutil.rmtree(tmp_path / f"{n}")
 
 
-@pytest.mark.parametrize("name", ["train", "data", "corpus", "index --append", "intents", "export --quantized"])
+@pytest.mark.parametrize("name", ["train", "data", "corpus", "index add", "intents", "export --quantized"])
 def test_killed_in_the_middle(place, tmp_path, monkeypatch, name):
     """One command of each family, once; all of them, everywhere, in the slow test below."""
     monkeypatch.chdir(place)

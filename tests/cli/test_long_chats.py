@@ -10,7 +10,7 @@ from tests.retrieval.conftest import HashEncoder
 
 def index(command):
     Path("replies.jsonl").write_text("\n".join(map(json.dumps, LINES)))
-    assert command("index", "model", "replies.jsonl", "-o", "idx").code == 0
+    assert command("index", "build", "model", "replies.jsonl", "-o", "idx").code == 0
 
 
 def test_chat_does_the_same_work_for_each_line_of_a_long_conversation(command, monkeypatch):
@@ -19,7 +19,7 @@ def test_chat_does_the_same_work_for_each_line_of_a_long_conversation(command, m
     lines[3] = "your persona: i like trains"
     lines[40:40] = ["/back", "/back"]
     index(command)
-    whole = command("chat", "idx", "--repeat", "--json", stdin="\n".join(lines)).json
+    whole = command("chat", "idx", "--omit", "copies", "--json", stdin="\n".join(lines)).json
     seen, read = [], HashEncoder.encode_contexts
 
     def encode_contexts(self, contexts):
@@ -28,7 +28,7 @@ def test_chat_does_the_same_work_for_each_line_of_a_long_conversation(command, m
 
     monkeypatch.setattr(HashEncoder, "encode_contexts", encode_contexts)
     monkeypatch.setattr(verbs, "RECENT", 4)
-    assert command("chat", "idx", "--repeat", "--json", stdin="\n".join(lines)).json == whole
+    assert command("chat", "idx", "--omit", "copies", "--json", stdin="\n".join(lines)).json == whole
     assert len(seen) == 60
     assert max(map(len, seen)) <= 2 * 5 + 1
     assert all("your persona: i like trains" in context for context in seen[3:])

@@ -29,12 +29,12 @@ def test_multi_context(answer, tmp_path, data):
     save_recipe(recipe(data, model=model, stage=steps, validation=validation), tmp_path / "multi.toml")
     folder = answer("train", tmp_path / "multi.toml", "-o", tmp_path / "run")["model"]
     words = ("evaluate", folder, data, "--candidates", 4)
-    mrr = {row["context"]: row["mrr"]["value"] for row in answer(*words, "--context-table")["results"]}
+    mrr = {row["context"]: row["mrr"]["value"] for row in answer(*words, "--context", "table")["results"]}
     assert mrr["full"] == mrr["1"] == mrr["10"] > mrr["0"] + 0.1, "the inputs are all the same"
     assert mrr["history"] > mrr["input"] + 0.1
     (alone,) = answer(*words, "--context", "history")["results"]
     assert alone["mrr"]["value"] == pytest.approx(mrr["history"], abs=0.05), "but for rounding in low precision"
-    answer("index", folder, tmp_path / "replies.txt", "-o", tmp_path / "index")
+    answer("index", "build", folder, tmp_path / "replies.txt", "-o", tmp_path / "index")
     for topic in TOPICS:
         replies = answer("reply", tmp_path / "index", f"about {topic}", "go on")["replies"]
         assert replies[0]["text"] == f"so {topic}"
@@ -51,14 +51,16 @@ def test_transformers(answer, refused, tmp_path, data, model):
     validation = {"candidates": 4, "examples": 16}
     save_recipe(transformer_recipe(data, start, model, stage=steps, validation=validation), tmp_path / "recipe.toml")
     folder = answer("train", tmp_path / "recipe.toml", "-o", tmp_path / "run")["model"]
-    evaluate, index = ("evaluate", folder, data, "--candidates", 4), ("index", folder, tmp_path / "replies.txt", "-o")
+    evaluate = ("evaluate", folder, data, "--candidates", 4)
+    index = ("index", "build", folder, tmp_path / "replies.txt", "-o")
     (result,) = answer(*evaluate)["results"]
     assert 0 < result["mrr"]["value"] <= 1
     if model["kind"] == "cross-encoder":
         refused(*index, tmp_path / "index", said=["cannot encode replies ahead of time", "--rerank"])
     elif model["kind"] == "bi-encoder":
         answer(*index, tmp_path / "index")
-        assert len(answer("reply", tmp_path / "index", "about cats", "go on", "-k", 2, "--copies")["replies"]) == 2
+        words = ("reply", tmp_path / "index", "about cats", "go on", "-k", 2, "--omit", "nothing")
+        assert len(answer(*words)["replies"]) == 2
         refused(*evaluate, "--context", "history", said="only multi-context models")
     no_texts = [f"is a {model['kind']}, which gives no vectors h and r of single texts", "convert, ngram"]
     for name in (f"sim:{folder}", f"map:{folder}#r"):

@@ -26,7 +26,7 @@ REPLACED = {  # what writes a whole folder: another name for what takes longer, 
     "export --quantized": "export MODEL --quantized -o OUT",
     "export --sentence-transformers": "export MODEL --sentence-transformers -o OUT",
     "export --transformers": "export BERT --transformers -o OUT",
-    "index": "index MODEL replies.txt -o OUT",
+    "index build": "index build MODEL replies.txt -o OUT",
     "intents train": "intents train MODEL intents.csv -o OUT",
     "intents evaluate": "intents evaluate CLASSIFIER intents.csv --report OUT --no-pictures",
     "intents fine-tune": "intents fine-tune MODEL intents.csv -o OUT --set steps=1",
@@ -95,7 +95,7 @@ def contents(folder):
     return {str(path): path.read_bytes() if path.is_file() else None for path in folder.parent.rglob("*")}
 
 
-@pytest.mark.parametrize("verb", ["train", "index", "intents train", "export --quantized", "data", "evaluate"])
+@pytest.mark.parametrize("verb", ["train", "index build", "intents train", "export --quantized", "data", "evaluate"])
 def test_others_may_read_what_the_umask_lets_them_read(run, tmp_path, verb):
     """Weights too, which safetensors writes for their owner alone."""
     umask = os.umask(0o027)

@@ -62,12 +62,12 @@ def test_an_index_of_a_sentence_encoder_knows_it_by_its_fingerprint(command, ref
 
     monkeypatch.setattr(sentence, "open_minilm", open_minilm)
     (tmp_path / "minilm").mkdir()  # a folder of that name changes nothing
-    assert command("index", "minilm", replies, "-o", "idx").code == 0
+    assert command("index", "build", "minilm", replies, "-o", "idx").code == 0
     assert command("reply", "idx", "Well?", "At noon.", "--json").json["replies"][0]["text"] == "At noon."
     assert json.loads((tmp_path / "idx" / "manifest.json").read_text())["model"]["fingerprint"] == "one"
     prints[0] = "two"
     refused("reply", "idx", "Hi!", said="was built with the model minilm of fingerprint one, but minilm has two")
-    refused("index", "bm25", replies, "-o", "new", said="no model folder bm25")
+    refused("index", "build", "bm25", replies, "-o", "new", said="no model folder bm25")
 
 
 @pytest.fixture
@@ -78,12 +78,12 @@ def replies(tmp_path):
 
 @pytest.fixture
 def index(command, replies):
-    assert command("index", "model", replies, "-o", "idx").code == 0
+    assert command("index", "build", "model", replies, "-o", "idx").code == 0
     return "idx"
 
 
 def test_index_says_what_it_made_and_shows_progress(command, replies):
-    words = ("index", "model", replies, "-o", "idx")
+    words = ("index", "build", "model", replies, "-o", "idx")
     made = command(*words, "--json").json
     assert (made["replies"], made["added"], made["size"]) == (3, 3, 24)
     assert made["fingerprint"] == Index.open("idx").fingerprint
@@ -96,66 +96,70 @@ def test_index_says_what_it_made_and_shows_progress(command, replies):
 def test_index_takes_limit_and_deduplicates(answer, tmp_path):
     (tmp_path / "replies.txt").write_text("a\na\nb\nc\n")
     for count, options in ((4, ()), (3, ["--deduplicate"]), (2, ["--limit", 2])):
-        assert answer("index", "model", "replies.txt", "-o", f"{count}", *options)["replies"] == count
+        assert answer("index", "build", "model", "replies.txt", "-o", f"{count}", *options)["replies"] == count
 
 
 def test_append_and_delete(command, index, replies, tmp_path):
-    same = command("index", "model", replies, "-o", index, "--append", "--deduplicate", "--json").json
+    same = command("index", "add", index, replies, "--deduplicate", "--json").json
     assert (same["added"], same["replies"]) == (0, 3)
     (tmp_path / "more.txt").write_text("Hello!\nGood morning.\n")
-    added = command("index", "model", "more.txt", "-o", index, "--append", "--deduplicate", "--json").json
+    added = command("index", "add", index, "more.txt", "--deduplicate", "--json").json
     assert (added["added"], added["replies"]) == (1, 4)
     assert command("reply", index, "Good morning.", "--json").json["replies"][0]["position"] == 3
-    gone = command("index", "-o", index, "--delete", 3, "--delete-id", "a1", "--delete-id", "3", "--json").json
+    gone = command("index", "delete", index, 3, "--id", "a1", "--id", "3", "--json").json
     assert (gone["deleted"], gone["replies"]) == (3, 1)
     assert gone["fingerprint"] == Index.open(index).fingerprint
     assert [each["text"] for each in command("reply", index, "Hello!", "--json").json["replies"]] == ["At noon."]
 
 
-def test_compact_keeps_the_positions_and_takes_deletions_along(command, index, replies, refused):
-    command("index", "model", replies, "-o", index, "--append")
-    command("index", "-o", index, "--delete", 0)
-    _, out, err = command("index", "-o", index, "--delete", 4, "--compact")
-    assert "1 deleted, data of 2 removed, 4 replies" in out
+def test_compact_keeps_the_positions_and_takes_deletions_along(command, index, replies):
+    command("index", "add", index, replies)
+    command("index", "delete", index, 0)
+    assert "1 deleted, 4 replies" in command("index", "delete", index, 4).out
+    _, out, err = command("index", "compact", index)
+    assert "data of 2 removed, 4 replies" in out
     assert "Copying: 4 of 4 replies" in err
-    assert command("index", "-o", index, "--compact", "--json").json["removed"] == 0
+    assert command("index", "compact", index, "--json").json["removed"] == 0
     assert [position for position, _ in Index.open(index)] == [1, 2, 3, 5]
-    refused("index", "model", replies, "-o", index, "--compact", said="--compact take only -o INDEX")
 
 
 def test_reencode_gives_another_model_the_same_replies(command, index, refused):
-    command("index", "-o", index, "--delete", 0)
-    made = command("index", "--reencode", "other", index, "-o", "new", "--json").json
+    command("index", "delete", index, 0)
+    made = command("index", "reencode", index, "other", "-o", "new", "--json").json
     assert (made["replies"], made["model"]) == (2, "other")
     assert command("reply", "new", "Bye.", "-k", 1, "--json").json["replies"][0] == {
         "text": "Bye.", "score": pytest.approx(1), "position": 2, "payload": {"id": 3}}  # fmt: skip
-    refused("index", "--reencode", "other", index, "-o", "x", "--limit", 1, said="--reencode keeps the replies")
-    refused("index", "--reencode", "other", index, "-o", "new", said="is an index already")
-    refused("index", "--reencode", "other", "nothing", "-o", "x", said="no index nothing")
+    refused("index", "reencode", index, "other", "-o", "new", said="is an index already")
+    refused("index", "reencode", "nothing", "other", "-o", "x", said="no index nothing")
 
 
 WRONG = {
-    "index model -o x": "MODEL",
-    "index nothing replies.jsonl -o x": "no model folder nothing",
-    "index model nothing.txt -o x": "nothing.txt does not exist",
-    "index model empty.txt -o x": "empty.txt is empty",
-    "index model blank.txt -o x": "blank.txt holds no replies",
-    "index -o idx --approximate --method flat": "'flat' is not one of 'hnsw', 'ivf', 'scan'",
-    "index model replies.jsonl -o x --split dev": "'dev' is not one of 'train', 'valid', 'test'",
-    "index model replies.jsonl -o x --split test": "no test split",
-    "index model replies.jsonl -o x --append": "no index x",
-    "index other replies.jsonl -o idx --append": "built with the model",
-    "index model replies.jsonl -o idx --append --overwrite": "one of them",
-    "index model replies.jsonl -o idx --delete 1": "call of its own",
-    "index -o idx --delete 7": "no reply 7",
-    "index -o idx --delete-id a9": "'a9'",
+    "index build model -o x": "REPLIES",
+    "index build nothing replies.jsonl -o x": "no model folder nothing",
+    "index build model nothing.txt -o x": "nothing.txt does not exist",
+    "index build model empty.txt -o x": "empty.txt is empty",
+    "index build model blank.txt -o x": "blank.txt holds no replies",
+    "index build model replies.jsonl -o idx": "take --overwrite",
+    "index build model replies.jsonl -o x --split dev": "'dev' is not one of 'train', 'valid', 'test'",
+    "index build model replies.jsonl -o x --split test": "no test split",
+    "index build model replies.jsonl -o x --address auto": "give --engine ray with it",
+    "index tune idx --method flat": "'flat' is not one of 'hnsw', 'ivf', 'scan', 'exact'",
+    "index tune idx --method exact --recall 0.9": "leave --recall out",
+    "index tune idx --method exact --data talks.jsonl": "leave --data out",
+    "index add x replies.jsonl": "no index x",
+    "index add idx replies.jsonl --model other": "built with the model",
+    "index delete idx": "`rejoinder index delete idx 17`, or --id ID",
+    "index delete idx 7": "no reply 7",
+    "index delete idx --id a9": "'a9'",
+    "index compact x": "no index x",
+    "index map x": "no index x",
+    "index verify x": "no index x",
+    "index bild model": "Did you mean 'build'?",
     "reply nothing Hi": "no index nothing",
     "reply model Hi": "no manifest.json",
     "reply idx ' '": "message 1 is blank",
     "reply idx \udcff": "message 1 is not UTF-8",
-    "reply idx Hi --rerank slow --rerank-top 2 -k 3": "-k 3 asks for more replies than --rerank-top 2",
     "reply idx Hi --rerank nothing": ["no model folder nothing"],
-    "reply idx Hi --rerank slow --rerank-top 0": "--rerank-top",
     "reply idx": "no message",
     "reply idx Hi --input chats.jsonl": "leave the messages out",
     "reply idx --input none.jsonl": "none.jsonl",
@@ -168,12 +172,11 @@ WRONG = {
     "reply idx Hi --where tag=time --where tag=x": "names tag twice",
     "reply idx Hi --where topic=x": "idx: no reply has a field 'topic'; the fields are id, tag",
     "chat idx --where topic=x": "the fields are id, tag",
-    "chat idx --rerank slow -k 51": "--rerank-top 50",
     "chat nothing": "no index nothing",
     "reply idx Hi --min-confidence 0.8": "idx is not calibrated; rejoinder calibrate idx --data",
     "reply idx Hi --min-confidence 80": "--min-confidence",
     "reply idx Hi --min-confidence 0.8 --rerank slow": "leave --rerank out",
-    "reply idx Hi --min-confidence 0.8 --copies": "leave --copies out",
+    "reply idx Hi --min-confidence 0.8 --omit nothing": "leave --omit out",
     "reply idx Hi --min-confidence 0.8 --where team=billing": "leave --where out",
     "calibrate nothing --data talks.jsonl": "no index nothing",
     "calibrate idx --data nothing.jsonl": "nothing.jsonl does not exist",
@@ -220,7 +223,7 @@ def test_reply_gives_score_position_text_and_payload(command, index):
 
 def test_reply_and_chat_take_a_part_of_the_replies(command, index, slow, tmp_path):
     (tmp_path / "more.jsonl").write_text('{"text": "Noon, in Ulm.", "id": "a,3", "tag": "time"}\n')
-    assert command("index", "model", "more.jsonl", "-o", index, "--append").code == 0
+    assert command("index", "add", index, "more.jsonl").code == 0
     for where, passing in ("tag=time", {1, 3}), ("id=a1,3", {0, 2}), ('id="a,3" tag=time', {3}), ("tag=", set()):
         options = [word for each in where.split() for word in ("--where", each)]
         for more in ((), ("--rerank", slow)):
@@ -242,7 +245,7 @@ def test_reply_answers_many_conversations_one_a_line(command, refused, index, sl
     lines = ["At noon.", ["Hi", "Bye."], {"id": "a", "messages": chat}, turns, {"context": "Hi", "context/0": "Bye."}]
     said = [["At noon."], ["Hi", "Bye."], chat[:1], ["Hello!", "Bye."], ["Bye.", "Hi"]]
     (tmp_path / "chats.jsonl").write_text("\n\n".join(map(json.dumps, lines)))
-    some = ["--no-repeat", "-k", 2, "--where", "id=a1,3", "--diversity", 0.9]
+    some = ["--omit", "both", "-k", 2, "--where", "id=a1,3", "--diversity", 0.9]
     for options in ([], some, ["--rerank", slow, "--json"]):
         _, out, err = command("reply", index, "--input", "chats.jsonl", *options)
         answers = list(map(json.loads, out.splitlines()))
@@ -276,23 +279,26 @@ def test_verify_checks_a_large_index(command, refused, index, tmp_path, monkeypa
     vectors = next((tmp_path / index).glob("segment-*/vectors.f32"))
     vectors.write_bytes(b"\0" + vectors.read_bytes()[1:])
     assert command("reply", index, "Hi").code == 0
-    refused("reply", index, "Hi", "--verify", said="vectors.f32 was altered")
+    refused("index", "verify", index, said="vectors.f32 was altered")
 
 
 def test_control_characters_do_not_reach_the_terminal(command, tmp_path):
     (tmp_path / "evil.jsonl").write_text(json.dumps({"text": "red \x1b[31m\nalert", "x": "\x9b"}))
-    command("index", "model", "evil.jsonl", "-o", "evil")
+    command("index", "build", "model", "evil.jsonl", "-o", "evil")
     shown = command("reply", "evil", "Hi").out
     assert not {"\x1b", "\x9b"} & set(shown)
     assert "alert" in shown
 
 
-def test_a_slow_model_ranks_the_best_replies_again(command, index, slow):
+def test_a_slow_model_ranks_the_best_replies_again(command, index, slow, monkeypatch):
     found = command("reply", index, "Bye.", "--rerank", slow, "-k", 3, "--json").json["replies"]
     assert [(each["text"], each["score"]) for each in found] == [("At noon.", 8), ("Hello!", 6), ("Bye.", 4)]
     assert found[0]["payload"] == {"id": "a2", "tag": "time"}
-    [only] = command("reply", index, "Bye.", "--rerank", slow, "--rerank-top", 1, "-k", 1, "--json").json["replies"]
-    assert only["text"] == "Bye."
+    with monkeypatch.context() as patch:
+        patch.setattr(verbs, "RERANKED", 1)
+        [only] = command("reply", index, "Bye.", "--rerank", slow, "-k", 1, "--json").json["replies"]
+        assert only["text"] == "Bye."
+        assert len(command("reply", index, "Bye.", "--rerank", slow, "-k", 2, "--json").json["replies"]) == 2
     assert command("reply", index, "Bye.", "--rerank", slow, "--threshold", 9, "--json").json["replies"] == []
     best = command("reply", index, "noon at", "--rerank", "bm25", "-k", 1, "--json").json["replies"][0]
     assert best["text"] == "At noon."
@@ -336,8 +342,9 @@ def test_chat_does_not_say_the_same_again_unless_told_to(command, index):
     answers = [turn["replies"][:1] for turn in command("chat", index, "--json", stdin=talk).json["turns"]]
     assert sorted(reply["text"] for best in answers for reply in best) == ["At noon.", "Bye.", "Hello!"]
     assert answers[3] == [], "all has been said"
+    said = ("--omit", "copies")
     answers = [
-        turn["replies"][0]["text"] for turn in command("chat", index, "--json", "--repeat", stdin=talk).json["turns"]
+        turn["replies"][0]["text"] for turn in command("chat", index, "--json", *said, stdin=talk).json["turns"]
     ]
     assert answers == ["Hello!"] * 4
 
@@ -348,13 +355,13 @@ def test_reply_reads_less_leaves_out_what_was_said_and_shows_copies(command, ind
     monkeypatch.setattr(
         HashEncoder, "encode_contexts", lambda self, given: contexts.extend(given) or encode(self, given)
     )
-    found = command("reply", index, "Hi", "bye", "Hello!", "--context", 1, "--no-repeat", "--json").json
+    found = command("reply", index, "Hi", "bye", "Hello!", "--context", 1, "--omit", "both", "--json").json
     assert contexts == [["bye", "Hello!"]]
     assert found["context"] == ["Hi", "bye", "Hello!"]
     assert [reply["text"] for reply in found["replies"]] == ["At noon."]
-    command("index", "model", replies, "-o", index, "--append")
+    command("index", "add", index, replies)
     assert len(command("reply", index, "Hi", "-k", 6, "--json").json["replies"]) == 3
-    assert len(command("reply", index, "Hi", "-k", 6, "--copies", "--json").json["replies"]) == 6
+    assert len(command("reply", index, "Hi", "-k", 6, "--omit", "nothing", "--json").json["replies"]) == 6
 
 
 def test_a_calibrated_index_stays_silent_when_it_is_unsure(command, refused, index, talks, tmp_path):
@@ -385,7 +392,7 @@ def test_a_calibrated_index_stays_silent_when_it_is_unsure(command, refused, ind
     command("calibrate", index, "--data", talks, "--context", 0)
     assert command("reply", index, "Hi", "--min-confidence", 0.6, "--context", 0).code == 0
     (tmp_path / "more.txt").write_text("Good morning.\n")
-    command("index", "model", "more.txt", "-o", index, "--append")
+    command("index", "add", index, "more.txt")
     refused("reply", index, "Hi", "--min-confidence", 0.6, said="calibrate again: rejoinder calibrate idx --data")
 
 
@@ -405,82 +412,73 @@ def test_search_becomes_approximate_and_exact_again(command, refused, tmp_path):
     pytest.importorskip("faiss")
     (tmp_path / "replies.txt").write_text("".join(f"reply {i}\n" for i in range(50)))
     write_examples([Example((f"reply {i}",), f"reply {i}") for i in range(20)], tmp_path / "chats" / "valid-0.parquet")
-    made = command("index", "model", "replies.txt", "-o", "idx", "--approximate", "--json")
+    command("index", "build", "model", "replies.txt", "-o", "idx")
+    made = command("index", "tune", "idx", "--json")
     assert "texts of the replies" in made.err
     found = made.json["approximate"]
-    assert (made.json["added"], found["method"], found["wanted"], found["measured_on"]) == (50, "hnsw", 0.95, 25)
-    ended = command("index", "-o", "idx", "--approximate", "--recall", 0.5, "--data", "chats")
+    assert (made.json["replies"], found["method"], found["wanted"], found["measured_on"]) == (50, "hnsw", 0.95, 25)
+    ended = command("index", "tune", "idx", "--recall", 0.5, "--data", "chats")
     assert "50 replies" in ended.out
     assert "search finds 100.0% of the 30 best (10 contexts)" in ended.out
     assert Index.open("idx").manifest.approximate.wanted == 0.5
-    scan = command("index", "-o", "idx", "--approximate", "--method", "scan", "--json").json["approximate"]
+    scan = command("index", "tune", "idx", "--method", "scan", "--json").json["approximate"]
     assert (scan["method"], scan["recall"]) == ("scan", 1)
     assert command("reply", "idx", "reply 7", "--json").json["replies"][0]["text"] == "reply 7"
-    assert command("index", "-o", "idx", "--exact", "--json").json["approximate"] is None
-    for words, said in (
-        (["--recall", 0.9], "--recall is of approximate search; give --approximate"),
-        (["--exact", "--data", "chats"], "--data is of approximate search"),
-        (["--exact", "--method", "scan"], "--method is of approximate search"),
-        (["--approximate", "--recall", 2], "recall is 2.0; it goes from above 0 to 1"),
-        (["--approximate", "--overwrite"], "name a MODEL and its REPLIES"),
-        (["--approximate", "--delete", 3], "--delete and --compact take only"),
-    ):
-        refused("index", "-o", "idx", *words, said=said)
+    assert command("index", "tune", "idx", "--method", "exact", "--json").json["approximate"] is None
+    refused("index", "tune", "idx", "--recall", 2, said="recall is 2.0; it goes from above 0 to 1")
 
 
 def test_words_count_where_they_are_asked_for(command, answer, refused, tmp_path):
     (tmp_path / "replies.txt").write_text("".join(f"reply number{i}\n" for i in range(40)))
-    answer("index", "model", "replies.txt", "-o", "idx")
+    answer("index", "build", "model", "replies.txt", "-o", "idx")
     chats = [Example((f"what of number{i}?",), f"reply number{i}") for i in range(40)]
     write_examples(chats, tmp_path / "chats" / "test-0.parquet")
     [best] = answer("reply", "idx", "what of number7?", "--hybrid", 1, "-k", 1)["replies"]
     assert best["text"] == "reply number7"
     ended = command("chat", "idx", "--hybrid", 1, stdin="what of number9?\n")
     assert "reply number9" in ended.out
-    words = ("evaluate", "--index", "idx", "--data", "chats")
+    words = ("index", "evaluate", "idx", "--data", "chats")
     plain, both = (answer(*words, *more)["results"][0] for more in ([], ["--hybrid", 1]))
     assert plain["recall"]["1"]["value"] < both["recall"]["1"]["value"] == 1
     refused("reply", "idx", "Hi", "--hybrid", 1, "--min-confidence", 0.5, said="leave --hybrid out")
-    refused("evaluate", "bm25", "--data", "chats", "--hybrid", 1, said="hybrid:MODEL is ranked with a weight")
 
 
-def test_the_map_of_the_page_is_drawn_with_the_index_or_later(command, index, replies, refused):
+def test_the_map_of_the_page_is_drawn_again_after_a_change(command, index, replies):
     pytest.importorskip("sklearn")
     drawn = Path(index) / "map.json"
     assert not drawn.exists()
-    assert "Drawing the map: 3 replies" in command("index", "-o", index, "--map")[2]
-    drawn.unlink()
-    assert command("index", "model", replies, "-o", index, "--append", "--map", "--json").json["added"] == 3
+    assert "Drawing the map: 3 replies" in command("index", "map", index).err
+    command("index", "add", index, replies)
+    assert command("index", "map", index, "--json").json["replies"] == 6
     assert len(json.loads(drawn.read_text())["points"]) == 6
-    refused("index", "-o", index, "--delete", 0, "--map", said="take only -o INDEX")
-    refused("index", "model", replies, "-o", "new", "--store", "milvus", "--map", said="--store is of a new index")
 
 
 def test_the_same_verbs_search_and_change_an_index_in_milvus(answer, refused, replies):
     pytest.importorskip("pymilvus")
-    made = answer("index", "model", replies, "-o", "store", "--store", "milvus")
+    made = answer("index", "build", "model", replies, "-o", "store", "--store", "milvus")
     assert (made["replies"], made["added"], made["approximate"]) == (3, 3, None)
-    assert answer("index", "model", replies, "-o", "store", "--append")["replies"] == 6
-    assert answer("index", "-o", "store", "--delete", 0, "--delete-id", "a2")["deleted"] == 3
-    found = answer("reply", "store", "Bye.", "--where", "id=3", "--copies")["replies"]
+    assert answer("index", "add", "store", replies)["replies"] == 6
+    assert answer("index", "delete", "store", 0, "--id", "a2")["deleted"] == 3
+    found = answer("reply", "store", "Bye.", "--where", "id=3", "--omit", "nothing")["replies"]
     assert [reply["position"] for reply in found] == [2, 5]
-    for words, said in (
-        (["-o", "store", "--compact"], "Milvus compacts by itself"),
-        (["-o", "store", "--approximate"], "Milvus searches approximately by itself"),
-        (["model", replies, "-o", "new", "--store", "milvus", "--approximate"], "--store is of a new index"),
+    for verb, said in (
+        ("compact", "Milvus compacts by itself"),
+        ("tune", "Milvus searches approximately by itself"),
+        ("map", "the replies of store are in Milvus"),
+        ("verify", "the replies of store are in Milvus"),
     ):
-        refused("index", *words, said=said)
+        refused("index", verb, "store", said=said)
 
 
 def test_the_search_of_an_index_is_evaluated(command, answer, refused, tmp_path):
     """The right reply stands where the message's own words lead, among all replies."""
     (tmp_path / "replies.txt").write_text("".join(f"reply {i}\n" for i in range(40)))
     for name in ("one", "two"):
-        answer("index", "model", "replies.txt", "-o", name)
+        answer("index", "build", "model", "replies.txt", "-o", name)
     pairs = [Example((f"reply {i}",), f"reply {i}") for i in range(45)]
     write_examples(pairs, tmp_path / "chats" / "test-0.parquet")
-    words = ("evaluate", "--index", "one", "--data", "chats")
-    one, two = answer(*words, "--index", "two", "--limit", 30, "--context", 0)["results"]
+    words = ("index", "evaluate", "one", "--data", "chats")
+    one, two = answer(*words, "two", "--limit", 30, "--context", 0)["results"]
     assert (one["model"], two["model"], one["data"], one["context"]) == ("one", "two", "chats (test)", "0")
     assert one["examples"] + one["dropped"] == 30
     assert one["recall"]["1"]["value"] == two["mrr"]["value"] == 1
@@ -490,9 +488,9 @@ def test_the_search_of_an_index_is_evaluated(command, answer, refused, tmp_path)
     assert shown == ["R@1", "R@3", "R@10", "R@30"]
     assert "not among the first 100 counts as the last" in ended.err
     for more, said in (
-        (["--candidates", 20], "--index ranks all replies of an index with its model; leave --candidates out"),
-        (["--context", "history"], "--context history is not possible"),
-        (["model2"], "model2 does not exist; --index takes no MODEL"),
+        (["--context", "history"], "--context"),
+        (["model2"], "no index model2"),
+        (["--data", "none"], "none does not exist; --data names the conversations"),
     ):
         refused(*words, *more, said=said)
-    refused("evaluate", "--index", "one", said="name them with --data")
+    refused("index", "evaluate", "one", said="--data")

@@ -18,13 +18,25 @@ import typer
 from typer.testing import CliRunner
 
 import rejoinder
-from rejoinder.cli.app import MOVED, VERBS, app
-from rejoinder.cli.intents import COMMANDS
+from rejoinder.cli.app import MOVED, app
 from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file
 
+MOST_OPTIONS = 12
 runner = CliRunner()
+
+
+def verbs_of(command, words=()):
+    """Yield the words and the command of every verb."""
+    for name, each in getattr(command, "commands", {}).items():
+        yield from verbs_of(each, (*words, name))
+    if not hasattr(command, "commands"):
+        yield words, command
+
+
+COMMANDS = dict(verbs_of(typer.main.get_command(app)))
+GROUPS = sorted({words[:-1] for words in COMMANDS})
 ALLOCATOR = """[enforce fail at alloc_cpu.cpp:126] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to \
 allocate 9000000000000 bytes. Error code 12 (Cannot allocate memory)
 Exception raised from alloc_cpu"""
@@ -96,8 +108,8 @@ def test_the_version_an_unknown_verb_and_an_unknown_option():
     result = runner.invoke(app, ["--version"])
     assert (result.exit_code, result.output) == (0, f"rejoinder {rejoinder.__version__}\n")
     assert runner.invoke(app, ["anser"]).exit_code == 2
-    for verb in VERBS:
-        result = runner.invoke(app, [verb.__name__, "--no-such-option"])
+    for words in COMMANDS:
+        result = runner.invoke(app, [*words, "--no-such-option"])
         assert (result.exit_code, "--no-such-option" in result.output) == (2, True)
 
 
@@ -107,7 +119,13 @@ def test_a_verb_that_left_the_command_is_answered_with_what_runs_it(refused, ver
     assert line.endswith(f"run: python -m workshop.{verb} recipe.toml in -o 'my folder'")
 
 
-@pytest.mark.parametrize("words", [*([verb.__name__] for verb in VERBS), *(["intents", name] for name in COMMANDS)])
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_verb_has_more_options_than_a_reader_takes_in(words):
+    options = [each.opts[0] for each in COMMANDS[words].params if each.param_type_name == "option"]
+    assert len(options) <= MOST_OPTIONS, options
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_the_help_of_every_verb_has_an_example_and_json(words):
     result = runner.invoke(app, [*words, "--help"], terminal_width=200)
     assert result.exit_code == 0
@@ -116,7 +134,7 @@ def test_the_help_of_every_verb_has_an_example_and_json(words):
 
 
 def test_every_help_is_short_for_h_and_has_no_types_of_python():
-    for words in [[], *([verb.__name__] for verb in VERBS), ["intents"], *(["intents", name] for name in COMMANDS)]:
+    for words in [*GROUPS, *COMMANDS]:
         short, whole = (runner.invoke(app, [*words, each], terminal_width=100) for each in ("-h", "--help"))
         assert (short.exit_code, short.output) == (0, whole.output)
         assert not re.search(r"list\[|<(str|path|int|float)\b| range>", whole.output), words
@@ -125,6 +143,7 @@ def test_every_help_is_short_for_h_and_has_no_types_of_python():
 @pytest.mark.parametrize(("typed", "offered"), [
     ("rejoinder ev", ["evaluate"]),
     ("rejoinder intents few", ["few-shot"]),
+    ("rejoinder index re", ["reencode"]),
     ("rejoinder evaluate --rep", ["--replies"]),
 ])  # fmt: skip
 def test_the_shell_completes_verbs_and_options(typed, offered):

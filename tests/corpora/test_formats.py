@@ -83,7 +83,7 @@ def test_a_file_without_the_role_says_which_it_has(tmp_path):
     path = tmp_path / "chats.jsonl"
     messages = [{"role": "customer", "content": "a"}, {"role": "agent", "content": "b"}]
     path.write_text(json.dumps({"messages": messages}))
-    with pytest.raises(InputError, match=r"no message of assistant .*customer \(1\), agent \(1\).*--respond ROLE"):
+    with pytest.raises(InputError, match=r"no message of assistant .*customer \(1\), agent \(1\).*--set respond=ROLE"):
         list(read_examples(path))
     for respond in ("", "agent,"):
         with pytest.raises(InputError, match="give a role, several"):

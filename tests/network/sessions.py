@@ -24,12 +24,20 @@ STEP = "/step/"  # as in `traced`, which a session does not import
 LINES = {  # of each verb
     "--help": ["--help"],
     "data": ["data jsonl dialogues/a.jsonl -o out/data"],
-    "index": [
-        "index convert-small replies.txt -o out/index",
-        "index minilm replies.txt -o out/index-minilm",
-        "index MODEL replies.txt -o out/index-milvus --store milvus",
-        "index MODEL replies.txt -o out/index-approximate --approximate",
+    "corpora": ["corpora jsonl"],
+    "index build": [
+        "index build convert-small replies.txt -o out/index",
+        "index build minilm replies.txt -o out/index-minilm",
+        "index build MODEL replies.txt -o out/index-milvus --store milvus",
+        "index build MODEL replies.txt -o out/index-approximate",
     ],
+    "index add": ["index add out/index-minilm replies.txt"],
+    "index delete": ["index delete out/index-minilm 0"],
+    "index compact": ["index compact out/index-minilm"],
+    "index reencode": ["index reencode out/index MODEL -o out/index-reencoded"],
+    "index tune": ["index tune out/index-approximate"],
+    "index map": ["index map out/index"],
+    "index verify": ["index verify out/index"],
     "reply": [
         "reply out/index Hello!",
         "reply out/index-milvus hello",
@@ -41,8 +49,9 @@ LINES = {  # of each verb
     "evaluate": [
         "evaluate bm25 minilm out/run/model --data examples --candidates 20 -o out/evaluation"
     ],
+    "index evaluate": ["index evaluate out/index --data examples"],
     "calibrate": [
-        "index convert-small texts.txt -o out/texts",
+        "index build convert-small texts.txt -o out/texts",
         "calibrate out/texts --data conversations",
     ],
     "ablate": ["ablate rows.toml --data examples -o out/ablation --candidates 20"],

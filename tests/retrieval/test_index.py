@@ -292,7 +292,7 @@ def test_an_interrupted_build_leaves_nothing_behind(tmp_path, encoder, error):
 
 
 def test_an_index_that_exists_is_kept_unless_overwriting_is_asked_for(index, encoder):
-    with pytest.raises(InputError, match=r"is an index already.*--append.*--overwrite"):
+    with pytest.raises(InputError, match=r"is an index already.*index add.*--overwrite"):
         Index.build(encoder, ["new"], index.folder)
     assert len(Index.open(index.folder, encoder)) == 40
     Index.build(encoder, ["new"], index.folder, overwrite=True)

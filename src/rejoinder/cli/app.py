@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 import rejoinder
 from rejoinder.cli.calibrate import calibrate
-from rejoinder.cli.data import data
+from rejoinder.cli.data import corpora, data
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, plot, table
 from rejoinder.cli.export import export, models
@@ -23,7 +23,7 @@ from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 from rejoinder.errors import InputError
 
-VERBS = (data, tokenise, train, evaluate, ablate, table, plot, index, calibrate, reply, chat, serve,
+VERBS = (data, corpora, tokenise, train, evaluate, ablate, table, plot, calibrate, reply, chat, serve,
          export, join, models, recipes, doctor)  # fmt: skip
 MOVED = {"corpus": "workshop.corpus", "results": "workshop.results"}
 
@@ -69,4 +69,5 @@ def rejoinder_command(
 
 for _verb in VERBS:
     app.command(cls=Command)(guarded(_verb))
+app.add_typer(index)
 app.add_typer(intents)

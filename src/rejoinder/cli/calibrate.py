@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rejoinder.cli.options import Json, Seed, Split
+from rejoinder.cli.options import Json, Seed, ValidSplit
 from rejoinder.cli.rankers import open_index, report_truncated
 from rejoinder.cli.retrieval import Earlier, IndexFolder, Model
 from rejoinder.cli.shell import emit
@@ -23,7 +23,7 @@ def calibrate(
     data: Annotated[
         Path, typer.Option(metavar="DATA", help="Conversations that the model has not learned from, with the replies.")
     ],
-    split: Annotated[Split | None, typer.Option(help="Of a folder valid, of a file everything, if not given.")] = None,
+    split: ValidSplit = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="N examples at most, at random.")] = None,
     context: Earlier = None,
     model: Model = None,

@@ -1,4 +1,4 @@
-"""`rejoinder data`: examples of a corpus."""
+"""`rejoinder data` and `corpora`: examples of a corpus."""
 
 from __future__ import annotations
 
@@ -36,31 +36,18 @@ _FILES = (
     "Files; also .zst, .gz, .bz2 or .xz. "
     "train=, valid= or test= before one puts it into that split."
 )
-Source: TypeAlias = Annotated[str | None, typer.Argument(help="A corpus; --about lists them.")]
+Source: TypeAlias = Annotated[
+    str, typer.Argument(help="A corpus; `rejoinder corpora` lists them.")
+]
 Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...", help=_FILES)]
 Output: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder of the examples.")
-]
-About: TypeAlias = Annotated[
-    bool, typer.Option("--about", help="Show the corpora, or all about SOURCE.")
 ]
 SkipBad: TypeAlias = Annotated[
     bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")
 ]
 MaxBad: TypeAlias = Annotated[
     int, typer.Option(min=0, metavar="N", help="With --skip-bad: most bad lines.")
-]
-Respond: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ROLE", help="Roles whose messages are responses: agent,bot, or any. [assistant]"
-    ),
-]
-Redact: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--redact", help="Write <email>, <card>, <iban>, <phone> in place of personal data."
-    ),
 ]
 DryRun: TypeAlias = Annotated[
     bool,
@@ -72,16 +59,13 @@ MaxExamples: TypeAlias = Annotated[
 
 
 def data(
-    source: Source = None,
+    source: Source,
     inputs: Inputs = None,
     output: Output = None,
     settings: Settings = None,
-    about: About = False,
     skip_bad: SkipBad = False,
     max_bad: MaxBad = 1_000,
     history: History = 10,
-    respond: Respond = None,
-    redact: Redact = False,
     dry_run: DryRun = False,
     limit: MaxExamples = None,
     processes: Processes = None,
@@ -97,20 +81,20 @@ def data(
     Example: rejoinder data jsonl chats.jsonl.zst -o data/chats
 
     To see what the file holds, before that: rejoinder data jsonl chats.jsonl.zst --dry-run
+
+    Of chats, --set respond=agent makes the messages of that role responses, and --set redact=true
+    replaces personal data.
     """
     from rejoinder.corpora.build import build_data
     from rejoinder.corpora.lines import Reading
-    from rejoinder.corpora.sources import find_corpus, find_inputs
+    from rejoinder.corpora.sources import find_corpus, find_inputs, read_settings
     from rejoinder.engine import local_engine
 
-    if about:
-        _about(source, as_json)
-        return
-    if source is None or (output is None and not dry_run):
-        raise InputError("give a SOURCE and -o DIR, or --about for a list of the corpora")
+    if output is None and not dry_run:
+        raise InputError("give -o DIR for the examples, or --dry-run to look at the input")
     on_ray = wants_ray(where, address, processes)
     corpus = find_corpus(source)
-    values = _corpus_settings(corpus, settings, respond, redact)
+    values = read_settings(corpus, settings or [])
     files = find_inputs(corpus, inputs or [])
     reading = Reading(
         skip_bad=skip_bad,
@@ -143,19 +127,6 @@ def data(
             overwrite=overwrite,
         )
     emit({"output": str(output), **summary.to_json()}, as_json, _summary_text)
-
-
-def _corpus_settings(
-    corpus: Corpus, settings: Sequence[str] | None, respond: str | None, redact: bool
-) -> Any:
-    from rejoinder.corpora.sources import read_settings
-
-    assignments = list(settings or [])
-    if respond is not None:
-        assignments.append(f"respond={json.dumps(respond)}")
-    if redact:
-        assignments.append("redact=true")
-    return read_settings(corpus, assignments)
 
 
 @contextlib.contextmanager
@@ -235,7 +206,7 @@ def _survey_text(result: Mapping[str, Any]) -> str:
     ]
     if result["messages_with_personal"]:
         redacted = result["settings"].get("redact")
-        lines.append("it is replaced (--redact)" if redacted else "--redact replaces it")
+        lines.append("it is replaced" if redacted else "--set redact=true replaces it")
     for example in result["shown"]:
         messages = [f"  {message}" for message in example["context"]]
         lines += ["", *messages, f"> {example['response']}"]
@@ -243,13 +214,22 @@ def _survey_text(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _about(source: str | None, as_json: bool) -> None:
+def corpora(
+    source: Annotated[
+        str | None, typer.Argument(help="Describe this corpus; none: list all.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the corpora that `rejoinder data` reads; or describe one, its form, licence and settings.
+
+    Example: rejoinder corpora reddit
+    """
     from rejoinder.corpora.sources import CORPORA, find_corpus, settings_of
 
     if source is None:
         width = max(map(len, CORPORA))
         lines = [f"{name:<{width}}  {corpus.title}" for name, corpus in CORPORA.items()]
-        lines += ["", "rejoinder data SOURCE --about describes one."]
+        lines += ["", "rejoinder corpora SOURCE describes one."]
         titles = {name: corpus.title for name, corpus in CORPORA.items()}
         emit({"sources": titles}, as_json, lambda _: "\n".join(lines))
         return

@@ -1,4 +1,4 @@
-"""`rejoinder evaluate`, `table` and `plot`: how often is the right response among the first k? How do encodings lie?"""
+"""`rejoinder evaluate`, `index evaluate` and `table`: recall of rankers and searches; `plot`: the embedding space."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import Json, Limit, Seed, Settings, Split, number_or_all
+from rejoinder.cli.options import Json, Limit, Seed, Settings, Split, TestSplit, number_or_all
 from rejoinder.cli.rankers import ENCODER_BLOCK, Rankers, fit_ranker, open_index, read_training, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
@@ -24,20 +24,18 @@ if TYPE_CHECKING:
     from rejoinder.conversations import Context
     from rejoinder.corpora.example import Example
     from rejoinder.encoders.protocol import Ranker
-    from rejoinder.evaluation.contexts import ContextReading
     from rejoinder.evaluation.table import Table
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.evaluation.tasks import Copies, RankingTask
     from rejoinder.retrieval.searching import Searcher
 
-_OF_INDEXES = {"arguments", "data", "index", "limit", "split", "context", "seed", "hybrid", "as_json"}  # with --index
+TABLE = "table"  # of --context: all readings are compared
 _ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
 _ALL = "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
 _PARTS = """What is read of a context: full; N: the newest message and N earlier ones; of multi-context models also
-input, history, history=N: by that part alone."""
+input, history, history=N: by that part alone; table: compare all readings."""
 _COPIES = "What a candidate with the text of the right one counts as; wrong: as in the papers."
-_INDEX = "In place of models: measure the search among all replies of an index; repeatable."
-_REPLIES = "Your canned replies, as for `rejoinder index`: all of them are ranked for each example."
+_REPLIES = "Your canned replies, as for `rejoinder index build`: all of them are ranked for each example."
 Candidates: TypeAlias = Annotated[int | None, typer.Option(parser=number_or_all(2), metavar="N|all", help=_ALL)]
 FitOn: TypeAlias = Annotated[
     Path | None,
@@ -60,17 +58,12 @@ def evaluate(
     data: Annotated[
         list[str] | None, typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples.")
     ] = None,
-    index: Annotated[list[Path] | None, typer.Option(metavar="INDEX", help=_INDEX)] = None,
-    hybrid: Annotated[
-        float, typer.Option(min=0, metavar="W", help="With --index: as for `reply`. Without: rank hybrid:MODEL.")
-    ] = 0,
     candidates: Candidates = 100,
     replies: Annotated[Path | None, typer.Option(metavar="FILE", help=_REPLIES)] = None,
     copies: Annotated[Literal["right", "wrong"], typer.Option(help=_COPIES)] = "right",
     limit: Limit = None,
-    split: Annotated[Split | None, typer.Option(help="Of a folder test, of a file everything, if not given.")] = None,
+    split: TestSplit = None,
     context: ContextOption = "full",
-    context_table: Annotated[bool, typer.Option("--context-table", help="Compare all readings of a context.")] = False,
     fit_on: FitOn = None,
     above: Annotated[list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it; repeatable.")] = None,
     seed: Seed = 0,
@@ -92,27 +85,20 @@ def evaluate(
 
     How often is the right one of your own replies first, among three, among ten?
     rejoinder evaluate bm25 runs/support/model --replies replies.jsonl --data chats.jsonl
-
-    How often does a search of an index find the right one, first, among 3, 10, 30, 100?
-    rejoinder evaluate --index replies.index --data chats.jsonl
     """
     from rejoinder.evaluation import contexts, ranking, report
     from rejoinder.evaluation.table import table_of_rows
 
-    arguments, reading, above = arguments or [], contexts.parse_reading(context), above or []
-    if index:
-        _evaluate_indexes(given, index, [*(data or []), *arguments], reading)
-        return
-    if hybrid:
-        raise InputError("--hybrid is of a search (--index); hybrid:MODEL is ranked with a weight that it learns")
+    arguments, above = arguments or [], above or []
+    reading = contexts.FULL if context == TABLE else contexts.parse_reading(context)
     models, places = _models_and_data(arguments, data or [])
-    _check_table(models, above, context, context_table, folder)
+    _check_table(models, above, context == TABLE, folder)
     pool = None if replies is None else _read_replies(replies, given)
     opener = Rankers()
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: contexts.restrict(ranker, reading, name) for name, ranker in bare.items()}
     loading = (read_task(Path(place), split, candidates, limit, seed, copies, pool) for place in places)
-    if context_table:
+    if context == TABLE:
         _compare_readings(rankers, loading, seed, as_json)
         return
     tasks = list(loading)
@@ -133,53 +119,60 @@ def evaluate(
     emit(found, as_json, lambda _: report.plain(rows, _width(), above).rstrip("\n"))
 
 
-def _check_table(
-    models: Sequence[str], above: Sequence[str], context: str, context_table: bool, folder: Path | None
-) -> None:
+def _check_table(models: Sequence[str], above: Sequence[str], context_table: bool, folder: Path | None) -> None:
     from rejoinder.evaluation.table import check_output
 
     if missing := [name for name in above if name not in models]:
         raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
-    for option, chosen in (("--context", context != "full"), ("--above", above), ("-o", folder)):
+    for option, chosen in (("--above", above), ("-o", folder)):
         if context_table and chosen:
-            raise InputError(f"--context-table shows all readings of a context; leave {option} out")
+            raise InputError(f"--context table shows all readings of a context; leave {option} out")
     if folder is not None:
         check_output(folder)
 
 
-def _evaluate_indexes(
-    given: typer.Context, indexes: Sequence[Path], places: Sequence[str], reading: ContextReading
+def evaluate_index(
+    indexes: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="Folders of indexes.")],
+    data: Annotated[list[Path], typer.Option(metavar="DATA", help="Conversations with their replies; repeatable.")],
+    hybrid: Annotated[
+        float, typer.Option(min=0, metavar="W", help="Words too: adds W times BM25, as for `reply`.")
+    ] = 0,
+    limit: Limit = None,
+    split: TestSplit = None,
+    context: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Number of earlier messages to use. Default: as for `reply`."),
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
 ) -> None:
+    """Measure the search of indexes: how often is the right reply first, among 3, 10, 30, 100 of all replies?
+
+    Example: rejoinder index evaluate replies.index --data chats.jsonl
+    """
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation import ranking, report
+    from rejoinder.evaluation.contexts import parse_reading
     from rejoinder.evaluation.tasks import ranked_part, sample
 
-    for option in given.command.params:
-        source = given.get_parameter_source(option.name or "")
-        if option.name not in _OF_INDEXES and source is not None and source.name == "COMMANDLINE":
-            raise InputError(f"--index ranks all replies of an index with its model; leave {option.opts[0]} out")
-    if reading.part != "all":
-        raise InputError(f"--index searches with what the model reads by default; --context {reading} is not possible")
-    if not places:
-        raise InputError("--index needs conversations with the replies that were given; name them with --data")
-    if missing := [place for place in places if not Path(place).exists()]:
-        raise InputError(f"{missing[0]} does not exist; --index takes no MODEL, and --data names the conversations")
-    limit, split, seed = (given.params[name] for name in ("limit", "split", "seed"))
+    if missing := [path for path in data if not path.exists()]:
+        raise InputError(f"{missing[0]} does not exist; --data names the conversations")
+    reading = parse_reading("full" if context is None else str(context))
     rows = []
-    for place in places:
-        part = ranked_part(Path(place), split)
-        with track(f"Reading {place}") as advance:
-            examples = sample(read_examples(place, part), limit, seed, progress=advance)
+    for path in data:
+        part = ranked_part(path, split)
+        with track(f"Reading {path}") as advance:
+            examples = sample(read_examples(path, part), limit, seed, progress=advance)
         for folder in indexes:
             opened = open_index(folder, None)
-            search = partial(_search, opened, ranking.RETRIEVED_AT[-1], reading.messages, given.params["hybrid"])
+            search = partial(_search, opened, ranking.RETRIEVED_AT[-1], context, hybrid)
             replies = (candidate.text for _, candidate in opened)
             with track(f"Searching {folder}", total=len(examples)) as advance:
                 result = ranking.evaluate_search(search, replies, examples, seed=seed, progress=advance)
-            rows.append(report.Row(str(folder), f"{place} ({part})" if part else place, result, str(reading)))
+            rows.append(report.Row(str(folder), f"{path} ({part})" if part else str(path), result, str(reading)))
             report_truncated(opened.encoder, "messages")
     note(f"a reply that is not among the first {ranking.RETRIEVED_AT[-1]} counts as the last of all")
-    emit({"results": report.to_json(rows)}, given.params["as_json"], lambda _: report.plain(rows, _width()).rstrip())
+    emit({"results": report.to_json(rows)}, as_json, lambda _: report.plain(rows, _width()).rstrip())
 
 
 def _search(

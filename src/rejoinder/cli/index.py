@@ -1,21 +1,23 @@
-"""`rejoinder index`: replies to answer with, encoded; what comes and goes later; the same replies by another model."""
+"""`rejoinder index`: encoded replies: built, changed later, tuned and measured."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import typer
 
-from rejoinder.cli.approximate import Approximate, Data, Method, Recall, change_search, check_search, describe_search
+from rejoinder.cli.evaluate import evaluate_index
 from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_engine, wants_ray
 from rejoinder.cli.rankers import open_index, report_truncated
-from rejoinder.cli.shell import emit
+from rejoinder.cli.retrieval import IndexFolder, Model
+from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
-from rejoinder.progress import track
+from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.engine import Engine
@@ -23,111 +25,255 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.reading import Candidate
     from rejoinder.retrieval.stores import Store
 
-_MODEL = "A model folder, convert-small; or minilm, use, st:NAME. Not with --delete, --compact."
+RECALL, CONTEXTS = 0.95, 1000
+Encoder: TypeAlias = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model folder, convert-small; or minilm, use, st:NAME.")
+]
+Replies: TypeAlias = Annotated[
+    Path, typer.Argument(help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples.")
+]
+Output: TypeAlias = Annotated[Path, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")]
+PartOf: TypeAlias = Annotated[Split | None, typer.Option("--split", help="Of examples, only this part.")]
+First: TypeAlias = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N replies.")]
+Deduplicate: TypeAlias = Annotated[bool, typer.Option("--deduplicate", help="Only the first of equal texts.")]
+Method: TypeAlias = Literal["hnsw", "ivf", "scan", "exact"]
+
+index = typer.Typer(
+    name="index",
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Indexes of encoded replies: build, add, delete, compact, reencode, tune, map, verify, evaluate.",
+    epilog="Example: rejoinder index build runs/small/model replies.txt -o replies.index",
+)
 
 
-def index(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="INDEX", help="The index's folder.")],
-    model: Annotated[str | None, typer.Argument(help=_MODEL)] = None,
-    replies: Annotated[
-        Path | None, typer.Argument(help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples.")
-    ] = None,
-    split: Annotated[Split | None, typer.Option(help="Of examples, only this part.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N replies.")] = None,
-    deduplicate: Annotated[bool, typer.Option("--deduplicate", help="Only the first of equal texts.")] = False,
-    append: Annotated[bool, typer.Option("--append", help="Add to an index that exists.")] = False,
-    reencode: Annotated[
-        bool, typer.Option("--reencode", help="REPLIES is an index: the same replies and positions, by MODEL.")
-    ] = False,
-    overwrite: Overwrite = False,
-    delete: Annotated[list[int] | None, typer.Option(metavar="POSITION", help="Delete this reply; repeatable.")] = None,
-    delete_id: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Delete the replies whose field id is this; repeatable.")
-    ] = None,
-    compact: Annotated[
-        bool, typer.Option("--compact", help="Make all that was added one, without the data of what was deleted.")
-    ] = False,
-    approximate: Approximate = None,
-    recall: Recall = None,
-    method: Method = None,
-    data: Data = None,
+def build(
+    model: Encoder,
+    replies: Replies,
+    output: Output,
+    split: PartOf = None,
+    limit: First = None,
+    deduplicate: Deduplicate = False,
     store: Annotated[
         str | None,
-        typer.Option(metavar="milvus|http://HOST:19530", help="Replies of a new index in Milvus: a file, or there."),
+        typer.Option(metavar="milvus|http://HOST:19530", help="Keep the replies in Milvus: a file, or there."),
     ] = None,
-    draw: Annotated[
-        bool, typer.Option("--map", help="Draw the map that rejoinder serve shows now, not at its first look.")
-    ] = False,
+    overwrite: Overwrite = False,
     where: RunOn = "local",
     address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Encode replies to answer with. A reply keeps its position, counted from 0, and its line's other fields.
 
-    Example: rejoinder index runs/small/model replies.txt -o replies.index, and later
-    rejoinder index runs/small/model more.txt -o replies.index --append, or
-    rejoinder index -o replies.index --delete 17 --compact, or, when the model has changed,
-    rejoinder index --reencode runs/new/model replies.index -o new.index
+    Example: rejoinder index build runs/small/model replies.txt -o replies.index
 
     Replies for several machines are in a Milvus server (extra milvus):
-    rejoinder index runs/small/model replies.txt -o replies.index --store http://HOST:19530
-
-    Hundreds of thousands of replies are searched faster when not each is looked at (extra ann):
-    rejoinder index -o replies.index --approximate --data data/support
+    rejoinder index build runs/small/model replies.txt -o replies.index --store http://HOST:19530
     """
-    on_ray = wants_ray(where, address)
-    check_search(approximate, recall=recall, method=method, data=data)
-    if delete or delete_id or compact:
-        if model or append or reencode or overwrite or on_ray or draw or approximate is not None:
-            raise InputError("--delete and --compact take only -o INDEX; add or overwrite in a call of its own")
-        emit(_change(output, delete or [], delete_id or [], compact), as_json, _text)
-        return
-    if replies is None and (draw or approximate is not None) and not (append or reencode or overwrite or on_ray):
-        emit(_finish({}, draw, output, model, approximate, recall, method, data), as_json, _text)
-        return
-    if model is None or replies is None:
-        raise InputError("name a MODEL and its REPLIES, as in: rejoinder index runs/small/model replies.txt -o INDEX")
-    _check(append, overwrite, reencode, any((split, limit, deduplicate)), store, bool(approximate or draw))
+    from rejoinder.encoders.conversation import track_truncation
+    from rejoinder.encoders.open import open_encoder
+    from rejoinder.retrieval.index import Index, check_target
+    from rejoinder.retrieval.stores import Store
+
+    with _engine(where, address, output, model) as engine:
+        check_target(output, overwrite=overwrite)
+        encoder = track_truncation(open_encoder(model))
+        source = _Source(replies, split, limit, deduplicate)
+        total = source.total()
+        options: dict[str, Any] = {"overwrite": overwrite, "engine": engine}
+        with track("Encoding", total=total, unit="replies") as advance:
+            options["progress"] = advance
+            built: Index | Store
+            if store:
+                built = Store.build(encoder, source.read(), output, store, **options)
+            else:
+                built = Index.build(encoder, source.read(), output, **options)
+    report_truncated(encoder, "replies")
+    emit(_describe(built, added=total), as_json, _text)
+
+
+def add(
+    folder: IndexFolder,
+    replies: Replies,
+    model: Model = None,
+    split: PartOf = None,
+    limit: First = None,
+    deduplicate: Annotated[
+        bool, typer.Option("--deduplicate", help="Only the first of equal texts, and none that the index has.")
+    ] = False,
+    where: RunOn = "local",
+    address: Address = None,
+    as_json: Json = False,
+) -> None:
+    """Add replies to an index, encoded by its model.
+
+    Example: rejoinder index add replies.index more.txt
+    """
+    from rejoinder.retrieval.manifest import read_manifest
+
     source = _Source(replies, split, limit, deduplicate)
+    on_ray = wants_ray(where, address)
+    named = model or (read_manifest(folder).model.locate(folder) if on_ray else "")
+    with _engine(where, address, folder, named) as engine:
+        opened = open_index(folder, model)
+        known = [candidate.text for _, candidate in opened] if deduplicate else []
+        with track("Encoding", total=source.total(known), unit="replies") as advance:
+            added = opened.add(source.read(known), progress=advance, engine=engine)
+    report_truncated(opened.encoder, "replies")
+    emit(_describe(opened, added=len(added)), as_json, _text)
+
+
+def delete(
+    folder: IndexFolder,
+    positions: Annotated[
+        list[int] | None, typer.Argument(metavar="POSITION...", help="Positions, as `reply` shows them.")
+    ] = None,
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", metavar="ID", help="Replies whose field id is this; repeatable.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Delete replies, by position or by their field id. The others keep their positions.
+
+    Example: rejoinder index delete replies.index 17 --id parking
+    """
+    from rejoinder.retrieval.stores import open_index as open_bare
+
+    if not positions and not ids:
+        raise InputError(f"name what to delete: positions, as in `rejoinder index delete {folder} 17`, or --id ID")
+    opened = open_bare(folder)
+    by_id: dict[str, list[int]] = {name: [] for name in ids or ()}
+    for position, candidate in opened if ids else ():
+        by_id.get(str(candidate.payload.get("id")), []).append(position)
+    if missing := [name for name, having in by_id.items() if not having]:
+        raise InputError(f"{folder} has no reply whose field id is {missing[0]!r}")
+    deleted = opened.delete({*(positions or ()), *itertools.chain(*by_id.values())})
+    emit(_describe(opened, deleted=deleted), as_json, _text)
+
+
+def compact(folder: IndexFolder, as_json: Json = False) -> None:
+    """Make one of all that was added, without the data of deleted replies. Positions stay.
+
+    Example: rejoinder index compact replies.index
+    """
+    from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.stores import open_index as open_bare
+
+    opened = open_bare(folder)
+    if not isinstance(opened, Index):
+        raise InputError(f"{folder}: Milvus compacts by itself; there is nothing to do")
+    with track("Copying", total=len(opened), unit="replies") as advance:
+        removed = opened.compact(progress=advance)
+    emit({**_describe(opened), "removed": removed}, as_json, _text)
+
+
+def reencode(
+    folder: IndexFolder,
+    model: Encoder,
+    output: Output,
+    overwrite: Overwrite = False,
+    where: RunOn = "local",
+    address: Address = None,
+    as_json: Json = False,
+) -> None:
+    """Write a new index of the same replies, at the same positions, encoded by another model.
+
+    Example: rejoinder index reencode replies.index runs/new/model -o new.index
+    """
+    from rejoinder.encoders.conversation import track_truncation
+    from rejoinder.encoders.open import open_encoder
+    from rejoinder.retrieval.index import Index, check_target
+
+    with _engine(where, address, output, model) as engine:
+        check_target(output, overwrite=overwrite)
+        opened = Index.open(folder)
+        encoder = track_truncation(open_encoder(model))
+        with track("Encoding", total=len(opened), unit="replies") as advance:
+            made = opened.reencode(encoder, output, overwrite=overwrite, progress=advance, engine=engine)
+    report_truncated(encoder, "replies")
+    emit(_describe(made, added=len(made)), as_json, _text)
+
+
+def tune(
+    folder: IndexFolder,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DATA", help="Conversations to tune with. Default: texts of the replies.")
+    ] = None,
+    recall: Annotated[
+        float | None, typer.Option(metavar="R", help=f"Wanted share of the 30 best replies. Default: {RECALL}.")
+    ] = None,
+    method: Annotated[
+        Method | None,
+        typer.Option(help="A graph, cells, a scan in 8 bits, or exact again. Default: hnsw; ivf above 5M replies."),
+    ] = None,
+    model: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Make the search of a large index approximate, and measure it (extra ann); --method exact undoes it.
+
+    Example: rejoinder index tune replies.index --data data/support
+    """
+    from rejoinder.corpora.examples import read_examples
+    from rejoinder.evaluation.tasks import sample
+    from rejoinder.retrieval import approximate
+    from rejoinder.retrieval.index import Index
+
+    if method == "exact":
+        for option, value in (("--data", data), ("--recall", recall)):
+            if value is not None:
+                raise InputError(f"--method exact finds all; leave {option} out")
+        opened = Index.open(folder)
+        approximate.exact(opened)
+        emit(_describe(opened), as_json, _text)
+        return
+    tuned = open_index(folder, model)
+    if not isinstance(tuned, Index):
+        raise InputError(f"{folder}: Milvus searches approximately by itself; there is nothing to tune")
+    contexts = None
+    if data is None:
+        note("tuned and measured with texts of the replies as contexts; --data names real conversations")
+    else:
+        with track(f"Reading {data}") as advance:
+            part = read_examples(data, "valid" if data.is_dir() else None)
+            contexts = [example.context for example in sample(part, CONTEXTS, progress=advance)]
+    approximate.approximate(tuned, RECALL if recall is None else recall, contexts, method=method, track=track)
+    emit(_describe(tuned), as_json, _text)
+
+
+def draw_map(folder: IndexFolder, as_json: Json = False) -> None:
+    """Draw the map that `rejoinder serve` shows, which it else draws at the first look.
+
+    Example: rejoinder index map replies.index
+    """
+    from rejoinder.retrieval.index import Index
+    from rejoinder.serving.projection import ReplyMap
+
+    opened = Index.open(folder)
+    with track("Drawing the map", unit="replies") as advance:
+        advance(len(ReplyMap.draw(opened).texts))
+    emit(_describe(opened), as_json, _text)
+
+
+def verify(folder: IndexFolder, as_json: Json = False) -> None:
+    """Compare all files of an index with their digests; opening one compares small files alone.
+
+    Example: rejoinder index verify replies.index
+    """
+    from rejoinder.retrieval.index import Index
+
+    emit(_describe(Index.open(folder, verify=True)), as_json, _text)
+
+
+@contextlib.contextmanager
+def _engine(where: str, address: str | None, output: Path, model: str) -> Iterator[Engine | None]:
+    """Yield the engine of a Ray cluster if the options ask for one, else None."""
+    if not wants_ray(where, address):
+        yield None
+        return
     files = [path for path in Path(model).glob("*") if path.is_file()]
-    with ray_engine(address, output, files) if on_ray else contextlib.nullcontext() as engine:
-        if reencode:
-            result = _reencode(model, replies, output, overwrite, engine)
-        elif append:
-            result = _append(model, source, output, engine)
-        else:
-            result = _build(model, source, output, store, overwrite, engine)
-    emit(_finish(result, draw, output, model, approximate, recall, method, data), as_json, _text)
-
-
-def _finish(
-    result: dict[str, Any], draw: bool, output: Path, model: str | None, approximate: bool | None, *how: Any
-) -> dict[str, Any]:
-    """Change how an index is searched, draw its map, and return what is told of it."""
-    added = result.get("added", 0)
-    if approximate is not None:
-        result = _describe(change_search(output, model, approximate, *how), added=added)
-    if draw:
-        from rejoinder.retrieval.index import Index
-        from rejoinder.serving.projection import ReplyMap
-
-        found = Index.open(output)
-        with track("Drawing the map", unit="replies") as advance:
-            advance(len(ReplyMap.draw(found).texts))
-        result = _describe(found, added=added)
-    return result
-
-
-def _check(append: bool, overwrite: bool, reencode: bool, chosen: bool, store: str | None, approximate: bool) -> None:
-    """Refuse options that do not go together."""
-    if append and overwrite:
-        raise InputError("--append adds to the index, --overwrite replaces it; give one of them")
-    if reencode and (append or chosen):
-        raise InputError(
-            "--reencode keeps the replies as they are; leave --append, --split, --limit and the like out"
-        )
-    if store and (append or reencode or approximate):
-        raise InputError("--store is of a new index; leave --append, --reencode, --approximate and --map out")
+    with ray_engine(address, output, files) as engine:
+        yield engine
 
 
 class _Source(NamedTuple):
@@ -155,83 +301,18 @@ class _Source(NamedTuple):
         return total
 
 
-def _build(
-    model: str, source: _Source, output: Path, store: str | None, overwrite: bool, engine: Engine | None
-) -> dict[str, Any]:
-    from rejoinder.encoders.conversation import track_truncation
-    from rejoinder.encoders.open import open_encoder
-    from rejoinder.retrieval.index import Index, check_target
-    from rejoinder.retrieval.stores import Store
-
-    check_target(output, overwrite=overwrite)
-    encoder = track_truncation(open_encoder(model))
-    total = source.total()
-    options: dict[str, Any] = {"overwrite": overwrite, "engine": engine}
-    with track("Encoding", total=total, unit="replies") as advance:
-        options["progress"] = advance
-        built: Index | Store
-        if store:
-            built = Store.build(encoder, source.read(), output, store, **options)
-        else:
-            built = Index.build(encoder, source.read(), output, **options)
-    report_truncated(encoder, "replies")
-    return _describe(built, added=total)
-
-
-def _append(model: str, source: _Source, output: Path, engine: Engine | None) -> dict[str, Any]:
-    found = open_index(output, model)
-    known = [candidate.text for _, candidate in found] if source.deduplicate else []
-    with track("Encoding", total=source.total(known), unit="replies") as advance:
-        added = found.add(source.read(known), progress=advance, engine=engine)
-    report_truncated(found.encoder, "replies")
-    return _describe(found, added=len(added))
-
-
-def _reencode(model: str, old: Path, output: Path, overwrite: bool, engine: Engine | None) -> dict[str, Any]:
-    from rejoinder.encoders.conversation import track_truncation
-    from rejoinder.encoders.open import open_encoder
-    from rejoinder.retrieval.index import Index, check_target
-
-    check_target(output, overwrite=overwrite)
-    found, encoder = Index.open(old), track_truncation(open_encoder(model))
-    with track("Encoding", total=len(found), unit="replies") as advance:
-        made = found.reencode(encoder, output, overwrite=overwrite, progress=advance, engine=engine)
-    report_truncated(encoder, "replies")
-    return _describe(made, added=len(made))
-
-
-def _change(output: Path, positions: list[int], ids: list[str], compact: bool) -> dict[str, Any]:
-    from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.stores import open_index
-
-    found = open_index(output)
-    if compact and not isinstance(found, Index):
-        raise InputError(f"{output}: Milvus compacts by itself; leave --compact out")
-    by_id: dict[str, list[int]] = {name: [] for name in ids}
-    for position, candidate in found if ids else ():
-        by_id.get(str(candidate.payload.get("id")), []).append(position)
-    if missing := [name for name in ids if not by_id[name]]:
-        raise InputError(f"{output} has no reply whose field id is {missing[0]!r}")
-    chosen = {*positions, *itertools.chain(*by_id.values())}
-    deleted = found.delete(chosen) if chosen else 0
-    if not compact or not isinstance(found, Index):
-        return _describe(found, deleted=deleted)
-    with track("Copying", total=len(found), unit="replies") as advance:
-        removed = found.compact(progress=advance)
-    return {**_describe(found, deleted=deleted), "removed": removed}
-
-
-def _describe(found: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
+def _describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
+    record = opened.manifest.approximate
     return {
-        "index": str(found.folder),
-        "replies": len(found),
+        "index": str(opened.folder),
+        "replies": len(opened),
         "added": added,
         "deleted": deleted,
-        "size": found.manifest.size,
-        "approximate": describe_search(found),
-        "bytes": sum(path.stat().st_size for path in found.folder.rglob("*") if path.is_file()),
-        "model": found.manifest.model.name,
-        "fingerprint": found.fingerprint,
+        "size": opened.manifest.size,
+        "approximate": None if record is None else asdict(record),
+        "bytes": sum(path.stat().st_size for path in opened.folder.rglob("*") if path.is_file()),
+        "model": opened.manifest.model.name,
+        "fingerprint": opened.fingerprint,
     }
 
 
@@ -240,7 +321,22 @@ def _text(result: Mapping[str, Any]) -> str:
     facts += [f"{result['deleted']:,} deleted"] if result["deleted"] else []
     facts += [f"data of {result['removed']:,} removed"] if result.get("removed") else []
     facts += [f"{result['replies']:,} replies", f"vectors of {result['size']}"]
-    if found := result["approximate"]:
-        facts += [f"search finds {found['recall']:.1%} of the 30 best ({found['measured_on']:,} contexts)"]
+    if record := result["approximate"]:
+        facts += [f"search finds {record['recall']:.1%} of the 30 best ({record['measured_on']:,} contexts)"]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]
     return f'{result["index"]}: {", ".join(facts)}\nTry: rejoinder reply {result["index"]} "How are you?"'
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "build": build,
+    "add": add,
+    "delete": delete,
+    "compact": compact,
+    "reencode": reencode,
+    "tune": tune,
+    "map": draw_map,
+    "verify": verify,
+    "evaluate": evaluate_index,
+}
+for _name, _verb in COMMANDS.items():
+    index.command(_name, cls=Command)(guarded(_verb))

@@ -28,8 +28,7 @@ Also = Annotated[
     list[str] | None, typer.Option("--with", metavar="ENCODER", help="One more encoder, vectors appended; repeatable.")
 ]
 Preset = Annotated[Literal["logistic", "paper", "original"], typer.Option(help="paper: the feed-forward net.")]
-Valid = Annotated[Path | None, typer.Option(metavar="PATH", help="Validation texts, where TRAIN has no part valid.")]
-Separator = Annotated[str, typer.Option(metavar="TEXT", help="With --multi-label: separator of the labels. Default: |")]
+SEPARATOR = "|"  # of the labels of a text, where it may have several
 OutOfScope = Annotated[str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")]
 Shots = Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")]
 Sizes = Annotated[
@@ -57,18 +56,15 @@ def train(
     also: Also = None,
     preset: Preset = "logistic",
     settings: Settings = None,
-    valid: Valid = None,
     multi_label: Annotated[
-        bool, typer.Option("--multi-label", help="A text may have several intents, or none.")
+        bool, typer.Option("--multi-label", help="A text may have several intents, or none: card|loss, or JSONL lists.")
     ] = False,
-    separator: Separator = "|",
     oos: OutOfScope = "oos",
     precision: Annotated[str, typer.Option(metavar="NAME", help="auto, fp32, bf16 or int8.")] = "auto",
     reject: Annotated[
         float | None,
         typer.Option(min=0, max=0.5, metavar="SHARE", help="Without texts out of scope: the share in scope to refuse."),
     ] = None,
-    shots: Shots = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -84,8 +80,8 @@ def train(
 
     check_replaceable(output, folder.FOLDER, overwrite=overwrite)
     chosen = heads.parse_settings(preset, settings or ())
-    cut = separator if multi_label else None
-    given = data.read_training(texts, valid, separator=cut, out_of_scope=oos, shots=shots, seed=seed)
+    cut = SEPARATOR if multi_label else None
+    given = data.read_training(texts, separator=cut, out_of_scope=oos)
     encoder = open_all([model, *(also or ())], vectors, precision)
     made = classifier.train_classifier(
         encoder, given, chosen, multi_label=multi_label, reject=reject, seed=seed, track=track
@@ -105,7 +101,6 @@ def evaluate(
     ] = None,
     to: Annotated[Path | None, typer.Option("--report", metavar="DIR", help="Folder for report and pictures.")] = None,
     no_pictures: Annotated[bool, typer.Option("--no-pictures", help="No pictures in the report.")] = False,
-    separator: Separator = "|",
     oos: OutOfScope = "oos",
     model: Where = None,
     overwrite: Overwrite = False,
@@ -121,7 +116,7 @@ def evaluate(
         check_replaceable(to, report.FOLDER, overwrite=overwrite)
         if not no_pictures:
             report.check_plots()
-    cut = separator if folder.read_classifier(classifier)["multi_label"] else None
+    cut = SEPARATOR if folder.read_classifier(classifier)["multi_label"] else None
     inside, oos_texts = data.read_scoped(test, "test", separator=cut, out_of_scope=oos)
     learned = None if training is None else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     opened = folder.load_classifier(classifier, model or ())
@@ -176,7 +171,6 @@ def grid(
     output: Output,
     vectors: Vectors = "r",
     also: Also = None,
-    valid: Valid = None,
     oos: OutOfScope = "oos",
     seed: Seed = 0,
     as_json: Json = False,
@@ -193,7 +187,7 @@ def grid(
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
-    given = data.read_training(texts, valid, out_of_scope=oos)
+    given = data.read_training(texts, out_of_scope=oos)
     encoder, names = open_all([model, *(also or ())], vectors), given.train.names
     with track("Encoding", len(given.train), "texts") as advance:
         learned = classifier.encode_data(encoder, given.train, names, advance=advance)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rejoinder.cli.options import Json, Limit, Overwrite, Seed, Split
+from rejoinder.cli.options import Json, Limit, Overwrite, Seed, Split, ValidSplit
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import check_replaceable
@@ -36,7 +36,7 @@ def join(
         list[Path] | None,
         typer.Option(metavar="DATA", help="Choose the share on these conversations; repeatable, with the same weight."),
     ] = None,
-    split: Annotated[Split | None, typer.Option(help="Of a folder valid, of a file everything, if not given.")] = None,
+    split: ValidSplit = None,
     limit: Limit = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,

@@ -20,10 +20,17 @@ Settings: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable.")
 ]
 Split: TypeAlias = Literal["train", "valid", "test"]
+TestSplit: TypeAlias = Annotated[
+    Split | None, typer.Option("--split", help="Default: `test` for a data folder, everything for a file.")
+]
+ValidSplit: TypeAlias = Annotated[
+    Split | None, typer.Option("--split", help="Default: `valid` for a data folder, everything for a file.")
+]
 Limit: TypeAlias = Annotated[int | None, typer.Option(min=1, metavar="N", help="Rank N examples at most, at random.")]
-Seed: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Of groups, --limit and intervals.")]
+Seed: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 Processes: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="As many as there are cores, or as pay off, if not given.")
+    int | None,
+    typer.Option(min=1, metavar="N", help="Worker processes. Default: one per core, fewer for small inputs."),
 ]
 RunOn: TypeAlias = Annotated[Literal["local", "ray"], typer.Option("--engine", help="Where the work is done.")]
 Address: TypeAlias = Annotated[

@@ -101,7 +101,7 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def open_index(folder: Path, model: str | None, *, verify: bool = False, light: bool = False) -> Index | Store:
+def open_index(folder: Path, model: str | None, *, light: bool = False) -> Index | Store:
     """Open an index with the model that it names, or with the one at `model`; `light` is `open_model`'s."""
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
@@ -109,4 +109,4 @@ def open_index(folder: Path, model: str | None, *, verify: bool = False, light: 
     from rejoinder.retrieval.manifest import read_manifest
 
     encoder = track_truncation(open_encoder(model or read_manifest(folder).model.locate(folder), light=light))
-    return stores.open_index(folder, encoder, verify=True if verify else None)
+    return stores.open_index(folder, encoder)

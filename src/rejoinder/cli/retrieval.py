@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeAlias
 
 import typer
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
 
-IndexFolder: TypeAlias = Annotated[Path, typer.Argument(help="A folder that `rejoinder index` wrote.")]
+IndexFolder: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="INDEX", help="A folder that `rejoinder index build` wrote.")
+]
 Model: TypeAlias = Annotated[str | None, typer.Option(metavar="FOLDER", help="Where the index's model is now.")]
 Rerank: TypeAlias = Annotated[str | None, typer.Option(metavar="MODEL", help="Rank the best again with this model.")]
 RerankTop: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="With --rerank: of how many best replies.")]
@@ -52,9 +54,18 @@ HELP = """/back   take back the last message and its answer
 
 Earlier: TypeAlias = Annotated[
     int | None,
-    typer.Option("--context", metavar="N", min=0, help="Read the newest message and N earlier ones, else its subject."),
+    typer.Option(
+        "--context",
+        metavar="N",
+        min=0,
+        help="Number of earlier messages to use. Default: only those on the same subject.",
+    ),
 ]
-Copies: TypeAlias = Annotated[bool, typer.Option("--copies", help="Show near-copies of better replies, too.")]
+Omitted: TypeAlias = Literal["copies", "repeats", "both", "nothing"]
+Omit: TypeAlias = Annotated[
+    Omitted, typer.Option(help="Leave out near-copies of better replies, repeats of earlier messages, or both.")
+]
+RERANKED = 50  # replies that --rerank ranks again, or more where -k shows more
 Filter: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -81,8 +92,7 @@ def reply(
     threshold: Threshold = None,
     min_confidence: MinConfidence = None,
     context: Earlier = None,
-    no_repeat: Annotated[bool, typer.Option("--no-repeat", help="Leave out what has been said.")] = False,
-    copies: Copies = False,
+    omit: Omit = "copies",
     where: Filter = None,
     diversity: Annotated[
         float, typer.Option(min=0, max=1, metavar="D", help="Replies that differ more: 0 the best alone, to 1.")
@@ -90,8 +100,6 @@ def reply(
     hybrid: Hybrid = 0,
     model: Model = None,
     rerank: Rerank = None,
-    rerank_top: RerankTop = 50,
-    verify: Annotated[bool, typer.Option("--verify", help="Check all files of a large index first.")] = False,
     as_json: Json = False,
 ) -> None:
     """Find the best replies to a conversation: score, position and text of each.
@@ -110,8 +118,8 @@ def reply(
         raise InputError("--diversity weighs the index's own scores; leave it or --rerank out")
     more: dict[str, Any] = {"diversity": diversity} if diversity else {}
     asked = _one(messages or []) if file is None else read_conversations(file)
-    searcher = _open_searcher(index, model, rerank, rerank_top, k, verify)
-    options = {"k": k, "minimum_score": threshold, "history": context, "no_repeat": no_repeat, "distinct": not copies}
+    searcher = _open_searcher(index, model, rerank, k)
+    options = {"k": k, "minimum_score": threshold, "history": context, **_omission(omit)}
     find = _finder(searcher, min_confidence, **options, where=passing, hybrid=hybrid, **more)
     fewest = k
     for given, said, answer in _answers(find, asked):
@@ -148,13 +156,11 @@ def chat(
     threshold: Threshold = None,
     min_confidence: MinConfidence = None,
     context: Earlier = None,
-    repeat: Annotated[bool, typer.Option("--repeat", help="Answer with what was said before, too.")] = False,
-    copies: Copies = False,
+    omit: Omit = "both",
     where: Filter = None,
     hybrid: Hybrid = 0,
     model: Model = None,
     rerank: Rerank = None,
-    rerank_top: RerankTop = 50,
     as_json: Json = False,
 ) -> None:
     """Talk: each line is a message; the answer is the best reply to the conversation so far. /help shows commands.
@@ -167,9 +173,9 @@ def chat(
         print(printable(text), file=out, flush=True)
 
     passing = _parse_where(where)
-    searcher = _open_searcher(index, model, rerank, rerank_top, k)
+    searcher = _open_searcher(index, model, rerank, k)
     first: Any = getattr(searcher, "first", searcher)
-    options = {"k": k, "minimum_score": threshold, "history": context, "no_repeat": not repeat, "distinct": not copies}
+    options = {"k": k, "minimum_score": threshold, "history": context, **_omission(omit)}
     find = _finder(searcher, min_confidence, **options, where=passing, hybrid=hybrid)
     show = partial(_show, threshold=threshold, min_confidence=min_confidence, where=where)
     say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
@@ -280,17 +286,17 @@ def _typed(prompt: str) -> Iterator[str]:
             yield line
 
 
-def _open_searcher(
-    folder: Path, model: str | None, rerank: str | None, rerank_top: int, k: int, verify: bool = False
-) -> Index | Store | Cascade:
+def _omission(omit: Omitted) -> dict[str, bool]:
+    return {"no_repeat": omit in ("repeats", "both"), "distinct": omit in ("copies", "both")}
+
+
+def _open_searcher(folder: Path, model: str | None, rerank: str | None, k: int) -> Index | Store | Cascade:
     if rerank is None:
-        return open_index(folder, model, verify=verify, light=True)
-    if k > rerank_top:
-        raise InputError(f"-k {k} asks for more replies than --rerank-top {rerank_top} ranks again; raise --rerank-top")
+        return open_index(folder, model, light=True)
     from rejoinder.cli.rankers import Rankers
     from rejoinder.retrieval.cascade import Cascade
 
-    return Cascade(open_index(folder, model, verify=verify, light=True), Rankers().ranker(rerank), rerank_top)
+    return Cascade(open_index(folder, model, light=True), Rankers().ranker(rerank), max(k, RERANKED))
 
 
 def _finder(searcher: Index | Store | Cascade, min_confidence: float | None, **options: Any) -> Finder:
@@ -302,7 +308,7 @@ def _finder(searcher: Index | Store | Cascade, min_confidence: float | None, **o
         return lambda conversations: [Answer(found, None) for found in searcher.search(conversations, **options)]
     if isinstance(searcher, Cascade):
         raise InputError("--min-confidence is of the index's own scores; leave --rerank out, or take --threshold")
-    for name, wanted in (("--copies", not options.pop("distinct")), ("--where", options.pop("where", None)),
+    for name, wanted in (("--omit", not options.pop("distinct")), ("--where", options.pop("where", None)),
                          ("--diversity", options.pop("diversity", 0)),
                          ("--hybrid", options.pop("hybrid"))):  # fmt: skip
         if wanted:

@@ -18,8 +18,9 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from rejoinder.cli.retired import refuse_retired
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.progress import escaped, note, printable
 
@@ -35,6 +36,11 @@ class Command(TyperCommand):
                 each.metavar = each.metavar or each.name.upper()
                 each.display_type_rich = lambda ctx: None  # noqa: ARG005
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words after the verb, unless they are an earlier release's."""
+        _refuse_retired(ctx, args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the verb, unless an option is a number without end or none at all."""
         for parameter in self.params:
@@ -42,6 +48,21 @@ class Command(TyperCommand):
             if isinstance(value, float) and not math.isfinite(value):
                 raise InputError(f"{parameter.opts[-1]} is {value}; give a finite number")
         return super().invoke(ctx)
+
+
+class Group(TyperGroup):
+    """A verb with verbs of its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words after the group's name, unless they are an earlier release's."""
+        if args and args[0] not in self.commands:
+            _refuse_retired(ctx, args)
+        return super().parse_args(ctx, args)
+
+
+def _refuse_retired(ctx: Any, args: list[str]) -> None:
+    if not ctx.resilient_parsing:  # in which a shell completes words
+        refuse_retired(ctx.command_path.partition(" ")[2], args)
 
 
 P = ParamSpec("P")

@@ -88,6 +88,6 @@ class Corpus:
     # (thread, settings) -> its split. Default: `split_of`. The part of an `Input` comes first.
     split: Callable[[str, Any], Split] | None = None
     # A frozen dataclass: each field has a default and, below it, a line of documentation, which
-    # `--about` shows; `__post_init__` raises InputError for a wrong combination. `--set name=value`
+    # `corpora` shows; `__post_init__` raises InputError for a wrong combination. `--set name=value`
     # sets a field.
     settings: type = NoSettings

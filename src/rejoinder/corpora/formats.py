@@ -201,7 +201,7 @@ def no_response(roles: Mapping[str, int], respond: str) -> str:
     present = ", ".join(f"{role} ({count:,})" for role, count in roles.items())
     return (
         f"no message of {respond} answers another; there are those of {present}: "
-        "`rejoinder data jsonl --respond ROLE`"
+        "`--set respond=ROLE` names others"
     )
 
 

@@ -73,25 +73,21 @@ class TrainingTexts:
 
 def read_training(
     train: str | Path,
-    valid: str | Path | None = None,
     *,
     separator: str | None = None,
     out_of_scope: str = OUT_OF_SCOPE,
     shots: int | None = None,
     seed: int = 0,
 ) -> TrainingTexts:
-    """Read training texts, or a draw of `shots` of each intent, and validation texts: of `valid`, else of `train`."""
-    if shots is not None and separator is not None:
-        raise InputError("--shots draws texts of each intent, so a text must have one intent")
+    """Read training texts, or a draw of `shots` of each intent, and validation texts if there is such a part."""
     inside, oos_texts = read_scoped(train, "train", separator=separator, out_of_scope=out_of_scope)
     if len(inside.names) < 2:
         raise InputError(f"{train}: {len(inside.names)} intents; two at least are needed")
     if shots is not None:
         inside = inside.rows(draw(inside.classes, shots, seed))
-    source = train if valid is None and has_part(train, "valid") else valid
-    if source is None:
+    if not has_part(train, "valid"):
         return TrainingTexts(inside, None, oos_texts)
-    valid_inside, valid_oos_texts = read_scoped(source, "valid", separator=separator, out_of_scope=out_of_scope)
+    valid_inside, valid_oos_texts = read_scoped(train, "valid", separator=separator, out_of_scope=out_of_scope)
     return TrainingTexts(inside, valid_inside, oos_texts, valid_oos_texts)
 
 

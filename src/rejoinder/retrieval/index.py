@@ -373,7 +373,7 @@ def _gone(rows: Sequence[Rows]) -> list[Flags]:
 def check_target(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that an index may not be written to."""
     if is_ours(folder, FOLDER) and not overwrite:
-        raise InputError(f"{folder} is an index already; take --append, --overwrite, or another folder")
+        raise InputError(f"{folder} is an index already; take `rejoinder index add`, --overwrite, or another folder")
     check_replaceable(folder, FOLDER, overwrite=overwrite)
 
 

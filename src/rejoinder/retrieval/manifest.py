@@ -227,9 +227,9 @@ def read_manifest(folder: str | Path) -> Manifest:
     folder = Path(folder)
     path = folder / MANIFEST
     if not folder.exists():
-        raise InputError(f"no index {folder}; `rejoinder index MODEL REPLIES -o {folder}` builds one")
+        raise InputError(f"no index {folder}; `rejoinder index build MODEL REPLIES -o {folder}` builds one")
     if not path.is_file():
-        raise InputError(f"{folder} has no {MANIFEST}, so it is no index; `rejoinder index` builds one")
+        raise InputError(f"{folder} has no {MANIFEST}, so it is no index; `rejoinder index build` builds one")
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
         if content["kind"] != KIND:

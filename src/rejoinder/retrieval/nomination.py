@@ -33,7 +33,7 @@ NOMINATED = 1.5  # replies that each vector of a context nominates for each one 
 SCANNED = 12  # vectors of contexts from which on one product with all float32 rows is faster than scans one by one
 TRAINED_ON = 64  # rows for each cell; FAISS wants 39 at least
 SMALL = 32 << 20  # bytes up to which a file is compared with its digest when it is opened: a tenth of a second
-_FEATURE = "approximate search (`rejoinder index -o INDEX --exact` goes back to the exact one)"
+_FEATURE = "approximate search (`rejoinder index tune INDEX --method exact` goes back to the exact one)"
 
 
 class Nominator:
@@ -94,7 +94,7 @@ class Nominator:
     def _damaged(self) -> str:
         return (
             f"{self.folder / self.record.file} is missing or damaged; open the index again if it was just changed; "
-            f"else `rejoinder index -o {self.folder} --approximate` makes the file again, --exact goes on without it"
+            f"else `rejoinder index tune {self.folder}` makes the file again, --method exact goes on without it"
         )
 
     def _effort(self, k: int, passing: int, vectors: int) -> int | None:

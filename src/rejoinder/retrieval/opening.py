@@ -67,7 +67,7 @@ def check_model(folder: Path, record: ModelRecord, encoder: DualEncoder) -> None
     if record.fingerprint != encoder.fingerprint:
         built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"
         given = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
-        advice = "use that model (--model), or encode the replies with this one: rejoinder index --reencode"
+        advice = "use that model (--model), or encode the replies with this one (`rejoinder index reencode`)"
         raise InputError(f"{folder} was built with {built}, but {given}; {advice}")
 
 
