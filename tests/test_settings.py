@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rejoinder.errors import InputError
-from rejoinder.settings import override, parse_setting, read_toml, section, to_toml, validate
+from rejoinder.settings import override, parse_setting, read_toml, section, toml_value, validate
 
 
 @section
@@ -27,10 +27,9 @@ class Plain:
     share: float = 0.5
 
 
-def test_toml_of_tables_in_arrays_in_tables():
-    inner = {"c": [1.5, 2.0], "d e": {"f": '\x7f\t\\"'}}
-    value = {"a": 1, "b": inner, "g": [{"h": True}, {"h": False, "i": {"j": 1e-6}}], "k": [], "l": {}}
-    assert tomllib.loads(to_toml(value)) == value
+@pytest.mark.parametrize("value", [1, 1e-6, True, '\x7f\t\\"', "Grüße", [1.5, 2.0], ["a", "b c"], []])
+def test_a_value_is_written_as_toml_on_one_line(value):
+    assert tomllib.loads(f"value = {toml_value(value)}") == {"value": value}
 
 
 @pytest.mark.parametrize(("target", "table", "said"), [

@@ -1,4 +1,4 @@
-"""Settings: read from TOML files and from `--set KEY=VALUE`, checked strictly against dataclasses, written as TOML."""
+"""Settings: read from TOML files and from `--set KEY=VALUE`, checked strictly against dataclasses."""
 
 from __future__ import annotations
 
@@ -259,23 +259,9 @@ def _dotted(above: str, key: str) -> str:
     return f"{above}.{key}" if above and key else above or key
 
 
-def to_toml(document: Mapping[str, Any]) -> str:
-    """Write nested dictionaries, without None, as TOML: plain values, then tables; tables inside of tables inline."""
-    lines = [f"{_key(key)} = {toml_value(value)}" for key, value in document.items() if not holds_tables(value)]
-    for name, value in document.items():
-        header = f"[{_key(name)}]" if isinstance(value, Mapping) else f"[[{_key(name)}]]"
-        for table in [value] if isinstance(value, Mapping) else value if holds_tables(value) else []:
-            lines += ["", header, *(f"{_key(key)} = {toml_value(item)}" for key, item in table.items())]
-    return "\n".join(lines) + "\n"
-
-
 def toml_value(value: object) -> str:
-    """Return one value in TOML's syntax."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key)} = {toml_value(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_value, value))}]"
-    # Strings, numbers and booleans are written as in JSON, but for one control character that JSON leaves bare.
+    """Return a string, a number, a boolean or a list of these in TOML's syntax, on one line."""
+    # JSON writes the same, but leaves one control character bare that TOML wants escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -284,7 +270,3 @@ def holds_tables(value: object) -> bool:
     if isinstance(value, list | tuple):
         return len(value) > 0 and all(isinstance(item, Mapping) for item in value)
     return isinstance(value, Mapping)
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_value(key)

@@ -6,11 +6,11 @@ import statistics
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.encoders import persistence
 from rejoinder.errors import RejoinderError
-from rejoinder.settings import to_toml
 from rejoinder.training import display, loop
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import recipe, stage, write_data
@@ -35,7 +35,7 @@ def write_file(folder, rows):  # of 6 steps a row
     save_recipe(quick, folder / "tiny.toml")
     listed = [{"name": name, "settings": settings, "published": 50.5} for name, settings in rows.items()]
     path = folder / "rows.toml"
-    path.write_text(to_toml({"name": "Tiny table", "recipe": "tiny.toml", "published": 52.0, "row": listed}))
+    path.write_text(tomli_w.dumps({"name": "Tiny table", "recipe": "tiny.toml", "published": 52.0, "row": listed}))
     return path
 
 

@@ -19,6 +19,7 @@ from typing import Any, TextIO
 import pytest
 
 from rejoinder.cli import main
+from rejoinder.cli.shell import guarded
 from rejoinder.retrieval.index import Index
 from tests.cli.test_outputs import make_place
 from tests.corpora.jobs import build, scattered, streamed
@@ -37,7 +38,9 @@ COMMANDS: dict[str, Command] = {
     "train": "train recipe.toml --data examples -o OUT",
     "data": lambda out: build(*streamed(Path()), out),
     "data, scattered": lambda out: build(*scattered(Path()), out),
-    "corpus": lambda out: build_corpus(load_corpus_plan("corpus.toml"), "dialogues", out),
+    "corpus": lambda out: guarded(build_corpus)(
+        load_corpus_plan("corpus.toml"), "dialogues", out
+    ),
     "index build": "index build MODEL replies.txt -o OUT",
     "index add": "index add OUT replies.txt",
     "index delete": "index delete OUT 1",
@@ -80,12 +83,13 @@ def is_write(event: str, arguments: tuple[Any, ...], root: str) -> bool:
 
 
 def run_here(line: Command, out: Path) -> int:
-    if not isinstance(line, str):
-        line(out)
-        return 0
-    sys.argv = ["rejoinder", *(str(out) if word == "OUT" else word for word in line.split())]
     try:
-        main()
+        if isinstance(line, str):
+            words = (str(out) if word == "OUT" else word for word in line.split())
+            sys.argv = ["rejoinder", *words]
+            main()
+        else:
+            line(out)
     except SystemExit as ended:
         return int(ended.code or 0)
     return 0

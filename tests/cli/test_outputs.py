@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.encoders.persistence import save
-from rejoinder.settings import to_toml
 from rejoinder.training.recipe_files import save_recipe
 from tests.encoders.small import small_model
 from tests.encoders.tiny_transformer import network, tokenizer
@@ -56,7 +56,7 @@ def make_place(folder):
     write_examples(read_examples(folder / "examples", "valid"), folder / "examples" / "test-00000.parquet")
     save_recipe(recipe("", stage=[stage(steps=2)]), folder / "recipe.toml")
     rows = {"name": "Rows", "recipe": "recipe.toml", "row": [{"name": "a", "settings": ["seed=1"]}]}
-    (folder / "rows.toml").write_text(to_toml(rows))
+    (folder / "rows.toml").write_text(tomli_w.dumps(rows))
     (folder / "table.toml").write_text('name = "T"\n[row.b]\nname = "B"\nranker = "bm25"\n[column.n]\nname = "N"\n'
                                        'path = "examples"\ncandidates = 20\n')  # fmt: skip
     (folder / "replies.txt").write_text("hello\nat noon\n")

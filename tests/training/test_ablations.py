@@ -4,11 +4,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import tomli_w
 import torch
 
 from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
-from rejoinder.settings import to_toml
 from rejoinder.training.ablations import BASE, load_plan, markdown
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import recipe
@@ -30,7 +30,7 @@ def write(tmp_path):
     def write_(rows, **keys):
         listed = [{"name": name, "settings": settings} for name, settings in rows.items()]
         path = tmp_path / "file.toml"
-        path.write_text(to_toml({"name": "t", "recipe": "tiny.toml", **keys, "row": listed}), encoding="utf-8")
+        path.write_text(tomli_w.dumps({"name": "t", "recipe": "tiny.toml", **keys, "row": listed}), encoding="utf-8")
         return path
 
     return write_

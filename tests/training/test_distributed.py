@@ -8,13 +8,13 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+import tomli_w
 import torch
 
 from rejoinder.corpora.examples import read_examples
 from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
-from rejoinder.settings import to_toml
 from rejoinder.training import distributed
 from rejoinder.training.ablations import ablate, load_plan
 from rejoinder.training.batches import EpochOrder, Portion, make_step
@@ -71,7 +71,7 @@ def folder(tmp_path_factory):
     save_recipe(recipe(data, **SHORT, **STEADY, **where), folder / "plain.toml")
     rows = [{"name": "two-heads", "settings": ["model.heads=2"]}]
     plan = {"name": "Table", "recipe": "plain.toml", "settings": ["stage.0.steps=3"], "row": rows}
-    (folder / "plan.toml").write_text(to_toml(plan))
+    (folder / "plan.toml").write_text(tomli_w.dumps(plan))
     with pytest.raises(TrainingInterrupted):
         train(load_recipe(folder / "plain.toml"), folder / "one_then_two", display=interrupt_at(4))
     both = together.launch(folder)

@@ -9,12 +9,14 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from rejoinder.encoders.families import FAMILIES, build_module, family
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.quantization import skeleton
 from rejoinder.networks.transformer import TransformerShape
-from rejoinder.settings import holds_tables, override, read_toml, to_toml, toml_value, validate
+from rejoinder.settings import holds_tables, override, read_toml, toml_value, validate
 from rejoinder.training.distillation import attach_map
 from rejoinder.training.distributed import Processes, check_division
 from rejoinder.training.initialisation import take_over
@@ -112,7 +114,7 @@ def recipe_document(recipe: Recipe) -> dict[str, Any]:
 def save_recipe(recipe: Recipe, path: str | Path) -> None:
     """Write a recipe with every default."""
     with atomic_file(path) as part:
-        part.write_text(to_toml(recipe_document(recipe)), encoding="utf-8")
+        part.write_text(tomli_w.dumps(recipe_document(recipe)), encoding="utf-8")
 
 
 def first_difference(old: Recipe, new: Recipe) -> str | None:
