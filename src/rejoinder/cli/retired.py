@@ -47,13 +47,9 @@ def _options(verb: str, words: Sequence[str]) -> str | None:
     return None if renewed == list(words) else _line(target, renewed)
 
 
-class _UnreadableError(Exception):
-    pass
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise _UnreadableError(message)
+        raise InputError(f"not the spelling of an earlier release: {message}")
 
 
 def _old_index() -> _Parser:
@@ -81,7 +77,7 @@ def _index(words: Sequence[str]) -> str | None:
     """Return the commands of today that do what `rejoinder index` did with these words."""
     try:
         old = _old_index().parse_intermixed_args(list(words))
-    except (_UnreadableError, argparse.ArgumentError):
+    except (InputError, argparse.ArgumentError):
         return None
     if old.output is None and len(old.names) == 1:  # a folder alone, as it is written today
         old.output = old.names.pop()
