@@ -19,6 +19,9 @@ OPTIONS: dict[str, Mapping[str, str]] = {
 """Retired options of a verb; {} stands for the option's value."""
 VERBS = {("evaluate", "--index"): "index evaluate", ("data", "--about"): "corpora"}
 """Verbs to which an option has moved."""
+PAIRS = {"reply": {"--no-repeat", "--copies"}, "chat": {"--repeat", "--copies"}}
+"""Options of a verb that together are one value of --omit."""
+TOGETHER = {"reply": "--omit repeats", "chat": "--omit nothing"}
 
 
 def refuse_retired(verb: str, words: Sequence[str]) -> None:
@@ -30,7 +33,12 @@ def refuse_retired(verb: str, words: Sequence[str]) -> None:
 
 def _options(verb: str, words: Sequence[str]) -> str | None:
     """Return the command with today's options, None if none of its options is retired."""
-    retired, renewed, target = OPTIONS.get(verb, {}), list[str](), verb
+    retired = dict(OPTIONS.get(verb, {}))
+    if verb in PAIRS and PAIRS[verb] <= set(words):
+        first, second = sorted(PAIRS[verb])
+        retired = {first: TOGETHER[verb], second: ""}
+    renewed = list[str]()
+    target = verb
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=")
