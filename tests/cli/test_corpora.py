@@ -8,14 +8,32 @@ VERB = ["corpora"]
 
 def test_the_corpora_are_listed_and_each_is_described(command, answer, refused):
     out = command().out
-    assert {line.split()[0] for line in out.splitlines() if line} >= {"chitchat", "jsonl", "csv", "rejoinder"}
+    assert {line.split()[0] for line in out.splitlines() if line} >= {
+        "chitchat",
+        "jsonl",
+        "csv",
+        "rejoinder",
+    }
     out = command("chitchat").out
-    for text in ("licence   MIT", "origin    pip install chitchat-dataset", "expected  7,168", "no settings"):
+    for text in (
+        "licence   MIT",
+        "origin    pip install chitchat-dataset",
+        "expected  7,168",
+        "no settings",
+    ):
         assert text in out
     for name, title in answer()["sources"].items():
         described = answer(name)
         assert (described["name"], described["title"]) == (name, title)
-        assert set(described) == {"name", "title", "reads", "licence", "origin", "expected", "settings"}
+        assert set(described) == {
+            "name",
+            "title",
+            "reads",
+            "licence",
+            "origin",
+            "expected",
+            "settings",
+        }
     refused("nope", said="no source 'nope'")
 
 

@@ -30,6 +30,8 @@ RETIRED = {
     "data jsonl x --redact --respond agent -o d": "data jsonl x --set redact=true --set respond=agent -o d",
     "reply idx Hi --no-repeat": "reply idx Hi --omit both",
     "reply idx Hi --copies": "reply idx Hi --omit nothing",
+    "reply idx Hi --no-repeat --copies": "reply idx Hi --omit repeats",
+    "chat idx --copies --repeat": "chat idx --omit nothing",
     "chat idx --repeat": "chat idx --omit copies",
     "chat idx --copies": "chat idx --omit repeats",
     "intents train model t.csv -o c --several": "intents train model t.csv -o c --multi-label",

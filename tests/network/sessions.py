@@ -49,7 +49,10 @@ LINES = {  # of each verb
     "evaluate": [
         "evaluate bm25 minilm out/run/model --data examples --candidates 20 -o out/evaluation"
     ],
-    "index evaluate": ["index evaluate out/index --data examples"],
+    "index evaluate": [
+        "index build MODEL examples -o out/responses",
+        "index evaluate out/responses --data examples",
+    ],
     "calibrate": [
         "index build convert-small texts.txt -o out/texts",
         "calibrate out/texts --data conversations",

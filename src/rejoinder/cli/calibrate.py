@@ -36,7 +36,7 @@ def calibrate(
     """Learn from conversations how probably the best reply is right, for `reply` and `chat` with --min-confidence.
 
     The reply that was given is right, or one of the same words; if the index lacks it, none is. The calibration is kept
-    in the index, and is void once replies are added or deleted. What is shown is of a cross-validation.
+    in the index, and becomes invalid when replies are added or deleted. The figures are cross-validated.
 
     Example: rejoinder calibrate replies.index --data data/support -o calibration.png
     """

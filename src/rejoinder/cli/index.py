@@ -27,15 +27,27 @@ if TYPE_CHECKING:
 
 RECALL, CONTEXTS = 0.95, 1000
 Encoder: TypeAlias = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model folder, convert-small; or minilm, use, st:NAME.")
+    str,
+    typer.Argument(metavar="MODEL", help="A model folder, convert-small; or minilm, use, st:NAME."),
 ]
 Replies: TypeAlias = Annotated[
-    Path, typer.Argument(help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples.")
+    Path,
+    typer.Argument(
+        help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples."
+    ),
 ]
-Output: TypeAlias = Annotated[Path, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")]
-PartOf: TypeAlias = Annotated[Split | None, typer.Option("--split", help="Of examples, only this part.")]
-First: TypeAlias = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N replies.")]
-Deduplicate: TypeAlias = Annotated[bool, typer.Option("--deduplicate", help="Only the first of equal texts.")]
+Output: TypeAlias = Annotated[
+    Path, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")
+]
+PartOf: TypeAlias = Annotated[
+    Split | None, typer.Option("--split", help="Of examples, only this part.")
+]
+First: TypeAlias = Annotated[
+    int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N replies.")
+]
+Deduplicate: TypeAlias = Annotated[
+    bool, typer.Option("--deduplicate", help="Only the first of equal texts.")
+]
 Method: TypeAlias = Literal["hnsw", "ivf", "scan", "exact"]
 
 index = typer.Typer(
@@ -57,14 +69,18 @@ def build(
     deduplicate: Deduplicate = False,
     store: Annotated[
         str | None,
-        typer.Option(metavar="milvus|http://HOST:19530", help="Keep the replies in Milvus: a file, or there."),
+        typer.Option(
+            metavar="milvus|http://HOST:19530", help="Keep the replies in Milvus: a file, or there."
+        ),
     ] = None,
     overwrite: Overwrite = False,
     where: RunOn = "local",
     address: Address = None,
     as_json: Json = False,
 ) -> None:
-    """Encode replies to answer with. A reply keeps its position, counted from 0, and its line's other fields.
+    """Encode replies to answer with.
+
+    A reply keeps its position, counted from 0, and its line's other fields.
 
     Example: rejoinder index build runs/small/model replies.txt -o replies.index
 
@@ -100,7 +116,10 @@ def add(
     split: PartOf = None,
     limit: First = None,
     deduplicate: Annotated[
-        bool, typer.Option("--deduplicate", help="Only the first of equal texts, and none that the index has.")
+        bool,
+        typer.Option(
+            "--deduplicate", help="Only the first of equal texts, and none that the index has."
+        ),
     ] = False,
     where: RunOn = "local",
     address: Address = None,
@@ -127,10 +146,12 @@ def add(
 def delete(
     folder: IndexFolder,
     positions: Annotated[
-        list[int] | None, typer.Argument(metavar="POSITION...", help="Positions, as `reply` shows them.")
+        list[int] | None,
+        typer.Argument(metavar="POSITION...", help="Positions, as `reply` shows them."),
     ] = None,
     ids: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help="Replies whose field id is this; repeatable.")
+        list[str] | None,
+        typer.Option("--id", metavar="ID", help="Replies whose field id is this; repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -141,7 +162,9 @@ def delete(
     from rejoinder.retrieval.stores import open_index as open_bare
 
     if not positions and not ids:
-        raise InputError(f"name what to delete: positions, as in `rejoinder index delete {folder} 17`, or --id ID")
+        raise InputError(
+            f"name what to delete: positions, as in `rejoinder index delete {folder} 17`, or --id ID"
+        )
     opened = open_bare(folder)
     by_id: dict[str, list[int]] = {name: [] for name in ids or ()}
     for position, candidate in opened if ids else ():
@@ -190,7 +213,9 @@ def reencode(
         opened = Index.open(folder)
         encoder = track_truncation(open_encoder(model))
         with track("Encoding", total=len(opened), unit="replies") as advance:
-            made = opened.reencode(encoder, output, overwrite=overwrite, progress=advance, engine=engine)
+            made = opened.reencode(
+                encoder, output, overwrite=overwrite, progress=advance, engine=engine
+            )
     report_truncated(encoder, "replies")
     emit(_describe(made, added=len(made)), as_json, _text)
 
@@ -198,14 +223,20 @@ def reencode(
 def tune(
     folder: IndexFolder,
     data: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="Conversations to tune with. Default: texts of the replies.")
+        Path | None,
+        typer.Option(
+            metavar="DATA", help="Conversations to tune with. Default: texts of the replies."
+        ),
     ] = None,
     recall: Annotated[
-        float | None, typer.Option(metavar="R", help=f"Wanted share of the 30 best replies. Default: {RECALL}.")
+        float | None,
+        typer.Option(metavar="R", help=f"Wanted share of the 30 best replies. Default: {RECALL}."),
     ] = None,
     method: Annotated[
         Method | None,
-        typer.Option(help="A graph, cells, a scan in 8 bits, or exact again. Default: hnsw; ivf above 5M replies."),
+        typer.Option(
+            help="A graph, cells, a scan in 8 bits, or exact again. Default: hnsw; ivf above 5M replies."
+        ),
     ] = None,
     model: Model = None,
     as_json: Json = False,
@@ -229,15 +260,21 @@ def tune(
         return
     tuned = open_index(folder, model)
     if not isinstance(tuned, Index):
-        raise InputError(f"{folder}: Milvus searches approximately by itself; there is nothing to tune")
+        raise InputError(
+            f"{folder}: Milvus searches approximately by itself; there is nothing to tune"
+        )
     contexts = None
     if data is None:
-        note("tuned and measured with texts of the replies as contexts; --data names real conversations")
+        note(
+            "tuned and measured with texts of the replies as contexts; --data names real conversations"
+        )
     else:
         with track(f"Reading {data}") as advance:
             part = read_examples(data, "valid" if data.is_dir() else None)
             contexts = [example.context for example in sample(part, CONTEXTS, progress=advance)]
-    approximate.approximate(tuned, RECALL if recall is None else recall, contexts, method=method, track=track)
+    approximate.approximate(
+        tuned, RECALL if recall is None else recall, contexts, method=method, track=track
+    )
     emit(_describe(tuned), as_json, _text)
 
 
@@ -322,7 +359,9 @@ def _text(result: Mapping[str, Any]) -> str:
     facts += [f"data of {result['removed']:,} removed"] if result.get("removed") else []
     facts += [f"{result['replies']:,} replies", f"vectors of {result['size']}"]
     if record := result["approximate"]:
-        facts += [f"search finds {record['recall']:.1%} of the 30 best ({record['measured_on']:,} contexts)"]
+        facts += [
+            f"search finds {record['recall']:.1%} of the 30 best ({record['measured_on']:,} contexts)"
+        ]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]
     return f'{result["index"]}: {", ".join(facts)}\nTry: rejoinder reply {result["index"]} "How are you?"'
 

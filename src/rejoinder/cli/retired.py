@@ -19,6 +19,9 @@ OPTIONS: dict[str, Mapping[str, str]] = {
 """Retired options of a verb; {} stands for the option's value."""
 VERBS = {("evaluate", "--index"): "index evaluate", ("data", "--about"): "corpora"}
 """Verbs to which an option has moved."""
+PAIRS = {"reply": {"--no-repeat", "--copies"}, "chat": {"--repeat", "--copies"}}
+"""Options of a verb that together are one value of --omit."""
+TOGETHER = {"reply": "--omit repeats", "chat": "--omit nothing"}
 
 
 def refuse_retired(verb: str, words: Sequence[str]) -> None:
@@ -30,7 +33,12 @@ def refuse_retired(verb: str, words: Sequence[str]) -> None:
 
 def _options(verb: str, words: Sequence[str]) -> str | None:
     """Return the command with today's options, None if none of its options is retired."""
-    retired, renewed, target = OPTIONS.get(verb, {}), list[str](), verb
+    retired = dict(OPTIONS.get(verb, {}))
+    if verb in PAIRS and PAIRS[verb] <= set(words):
+        first, second = sorted(PAIRS[verb])
+        retired = {first: TOGETHER[verb], second: ""}
+    renewed = list[str]()
+    target = verb
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=")
@@ -47,13 +55,9 @@ def _options(verb: str, words: Sequence[str]) -> str | None:
     return None if renewed == list(words) else _line(target, renewed)
 
 
-class _UnreadableError(Exception):
-    pass
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise _UnreadableError(message)
+        raise InputError(f"not the spelling of an earlier release: {message}")
 
 
 def _old_index() -> _Parser:
@@ -81,7 +85,7 @@ def _index(words: Sequence[str]) -> str | None:
     """Return the commands of today that do what `rejoinder index` did with these words."""
     try:
         old = _old_index().parse_intermixed_args(list(words))
-    except (_UnreadableError, argparse.ArgumentError):
+    except (InputError, argparse.ArgumentError):
         return None
     if old.output is None and len(old.names) == 1:  # a folder alone, as it is written today
         old.output = old.names.pop()
