@@ -39,10 +39,10 @@ from rejoinder.arrays import FloatArray
 from rejoinder.corpora.example import split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.progress import track
+from rejoinder.retrieval.ann import LINKS, MEASURED_AT, library
 from rejoinder.retrieval.approximate import CARE, approximate
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.nomination import LINKS, MEASURED_AT, library
-from rejoinder.retrieval.search import Scores, exact_scores, search
+from rejoinder.retrieval.scan import Scores, exact_scores, search
 
 TURN = 25
 """Queries after which the next program has its turn."""

@@ -28,8 +28,8 @@ from common import write_result
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.retrieval.choice import on_subject
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.postprocess import on_subject
 
 Answer: TypeAlias = Callable[[list[list[str]]], list[str]]  # conversations to a reply for each
 TURNS = 7

@@ -26,10 +26,10 @@ from common import read_texts, use_threads, write_result
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.memory import keep_memory
+from rejoinder.retrieval.ann import library
 from rejoinder.retrieval.approximate import approximate
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.nomination import library
-from rejoinder.retrieval.search import search
+from rejoinder.retrieval.scan import search
 
 BEST, AT_ONCE = 10, 1024
 FLAT, EXACT, SCAN = "FAISS, flat float32", "ours, float32", "ours, 8 bits"

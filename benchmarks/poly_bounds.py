@@ -27,7 +27,7 @@ import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray
 from rejoinder.encoders.open import open_encoder
-from rejoinder.retrieval.search import Array, exact_scores
+from rejoinder.retrieval.scan import Array, exact_scores
 from rejoinder.retrieval.segments import VECTORS
 
 AT_ONCE = 1 << 16

@@ -14,8 +14,8 @@ from rejoinder.retrieval import index as index_module
 from rejoinder.retrieval import opening, writing
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST, Manifest, model_record
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import exact_scores
+from rejoinder.retrieval.replies import Candidate
+from rejoinder.retrieval.scan import exact_scores
 from tests.retrieval.conftest import HashEncoder
 
 FILES = Path("/proc/self/fd")

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST
-from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.postprocess import Reply
+from rejoinder.retrieval.replies import Candidate
 from rejoinder.retrieval.segments import check_rows
 from tests.corpora.jobs import Watched
 from tests.encoders.small import small_model
 from tests.retrieval.conftest import HashEncoder, TableEncoder
-from tests.retrieval.test_search import attended
+from tests.retrieval.test_scan import attended
 
 TEXTS = [f"reply number {i}" for i in range(40)]
 json_values = st.recursive(

@@ -7,8 +7,8 @@ import pytest
 
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
+from rejoinder.retrieval.calibration import Calibration, Confident, calibrate
 from rejoinder.retrieval.cascade import Cascade
-from rejoinder.retrieval.confidence import Calibration, Confident, calibrate
 from rejoinder.retrieval.index import Index
 from tests.retrieval.conftest import HashEncoder
 

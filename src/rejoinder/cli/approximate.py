@@ -14,7 +14,7 @@ from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.searching import Searcher
+    from rejoinder.retrieval.search import Searcher
 
 RECALL, CONTEXTS = 0.95, 1000
 Approximate: TypeAlias = Annotated[

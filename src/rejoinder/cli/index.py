@@ -20,7 +20,7 @@ from rejoinder.progress import track
 if TYPE_CHECKING:
     from rejoinder.corpora.engine import Engine
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.reading import Candidate
+    from rejoinder.retrieval.replies import Candidate
     from rejoinder.retrieval.stores import Store
 
 _MODEL = "A model folder, convert-small; or minilm, use, st:NAME. Not with --delete, --compact."
@@ -140,7 +140,7 @@ class _Source(NamedTuple):
 
     def read(self, known: Sequence[str] = ()) -> Iterator[Candidate]:
         """Yield the replies; without duplicates, if asked for, of each other or of what is known."""
-        from rejoinder.retrieval.reading import distinct, read_candidates
+        from rejoinder.retrieval.replies import distinct, read_candidates
 
         found = read_candidates(self.path, self.split)
         return itertools.islice(distinct(found, known) if self.deduplicate else found, self.limit)

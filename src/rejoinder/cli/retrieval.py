@@ -23,8 +23,8 @@ from rejoinder.progress import note, printable, track
 
 if TYPE_CHECKING:
     from rejoinder.conversations import Conversation
+    from rejoinder.retrieval.calibration import Answer
     from rejoinder.retrieval.cascade import Cascade
-    from rejoinder.retrieval.confidence import Answer
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
 
@@ -101,7 +101,7 @@ def reply(
 
     --input FILE: {"id": 7, "messages": ["Hi!", "How are you?"]} a line, the id if you like, or ["Hi!", "How are you?"]
     """
-    from rejoinder.retrieval.reading import read_conversations
+    from rejoinder.retrieval.replies import read_conversations
 
     passing = _parse_where(where)
     if file is not None and messages:
@@ -199,7 +199,7 @@ class _Talk:
 
     def asked(self, line: str) -> Conversation:
         """Return the conversation whose newest message is `line`."""
-        from rejoinder.retrieval.choice import Newest
+        from rejoinder.retrieval.postprocess import Newest
 
         messages = Newest()
         for turn in [*self._stating, *self.turns[-self._recent :]]:
@@ -295,8 +295,8 @@ def _open_searcher(
 
 def _finder(searcher: Index | Store | Cascade, min_confidence: float | None, **options: Any) -> Finder:
     """Return what answers conversations, with the options of `Index.search`."""
+    from rejoinder.retrieval.calibration import Answer, Confident
     from rejoinder.retrieval.cascade import Cascade
-    from rejoinder.retrieval.confidence import Answer, Confident
 
     if min_confidence is None:
         return lambda conversations: [Answer(found, None) for found in searcher.search(conversations, **options)]

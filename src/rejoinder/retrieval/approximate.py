@@ -1,4 +1,4 @@
-"""Approximate search: make the file of FAISS with which an index is searched faster; see `nomination`."""
+"""Approximate search: make the file of FAISS with which an index is searched faster; see `ann`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from rejoinder.conversations import Conversation, check_number
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Track, no_track
-from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import ApproximateRecord, Method
-from rejoinder.retrieval.nomination import (
+from rejoinder.retrieval.ann import (
     FILE,
     LINKS,
     MEASURED_AT,
@@ -31,7 +29,9 @@ from rejoinder.retrieval.nomination import (
     library,
     whole_numbers,
 )
-from rejoinder.retrieval.search import CONTEXTS_AT_ONCE, Found, Rows, search
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.manifest import ApproximateRecord, Method
+from rejoinder.retrieval.scan import CONTEXTS_AT_ONCE, Found, Rows, search
 
 MEASURED_ON = 1000  # texts of replies, where no contexts are given
 MOST_IN_GRAPH = 5_000_000

@@ -12,8 +12,8 @@ from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, Conversation, check_count, check_minimum, is_whole
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError
-from rejoinder.retrieval.choice import Reply
-from rejoinder.retrieval.searching import Searcher, Where
+from rejoinder.retrieval.postprocess import Reply
+from rejoinder.retrieval.search import Searcher, Where
 
 
 class Cascade:

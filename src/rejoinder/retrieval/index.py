@@ -6,7 +6,7 @@
         offsets.i64              where each reply begins
         vectors.f32              float32 vectors
     approximate-*.faiss          with which it is searched faster; see `approximate`
-    calibration.json             how probable it is that a best reply is right; see `confidence`
+    calibration.json             how probable it is that a best reply is right; see `calibration`
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as
 before or as after. Positions are never given twice. Readers stay with what they opened until they `refresh`.
@@ -31,7 +31,7 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
 from rejoinder.progress import Advance
-from rejoinder.retrieval.choice import Reply
+from rejoinder.retrieval.ann import FILE, Nominator
 from rejoinder.retrieval.manifest import (
     KIND,
     MANIFEST,
@@ -43,11 +43,11 @@ from rejoinder.retrieval.manifest import (
     read_manifest,
     read_runs,
 )
-from rejoinder.retrieval.nomination import FILE, Nominator
 from rejoinder.retrieval.opening import check_encoder, read, stamp_of
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import Flags, Found, Rows, search
-from rejoinder.retrieval.searching import Searcher, Where
+from rejoinder.retrieval.postprocess import Reply
+from rejoinder.retrieval.replies import Candidate
+from rejoinder.retrieval.scan import Flags, Found, Rows, search
+from rejoinder.retrieval.search import Searcher, Where
 from rejoinder.retrieval.segments import FILES, Segment, texts_of
 from rejoinder.retrieval.writing import extend, rewrite, sweep
 
@@ -67,7 +67,7 @@ FOLDER = Kind(
 
 @dataclass(frozen=True)
 class _Selected:
-    """Fulfils `searching.Selection`."""
+    """Fulfils `search.Selection`."""
 
     index: Index
     rows: Sequence[Rows]  # with those marked as deleted that do not pass

@@ -9,8 +9,8 @@ from pathlib import Path
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import beside
+from rejoinder.retrieval.ann import SMALL, Nominator
 from rejoinder.retrieval.manifest import MANIFEST, Manifest, ModelRecord, read_manifest
-from rejoinder.retrieval.nomination import SMALL, Nominator
 from rejoinder.retrieval.segments import Segment
 
 _TRIES, _PAUSE = 50, 0.02  # how often an index that somebody is changing is tried, and seconds in between

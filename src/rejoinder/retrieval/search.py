@@ -1,228 +1,283 @@
-"""Search among encoded replies, for contexts of one vector (bi-encoders) or of several (poly-encoders).
-
-With l_i = y·c_i and p = softmax(l) the score of a reply y is sum_i p_i·l_i (POLY, section 4.4). Rows whose greatest l_i
-cannot reach the best k so far (allowing for rounding, `_rounding`) are left out before any softmax; what is left is
-scored again in float64, in a fixed order: equal rows tie to the last bit, and ties go to the reply that came first.
-"""
+"""Searching: what an index on the disk and one in a vector database have in common."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+import contextlib
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from rejoinder.arrays import FloatArray
-from rejoinder.encoders.protocol import attended
-from rejoinder.retrieval.products import greatest_products, products, scores_of
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.conversations import Context, Conversation, check_count, check_minimum, check_number
+from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import ContextVectors, DualEncoder, check_vectors, encode_queries
+from rejoinder.errors import BusyError, InputError
+from rejoinder.files import beside, locked
+from rejoinder.retrieval.manifest import Manifest, Positions, read_manifest
+from rejoinder.retrieval.opening import check_model
+from rejoinder.retrieval.postprocess import (
+    Reply,
+    diverse,
+    newest,
+    on_subject,
+    remembering,
+    said_before,
+    without_copies,
+)
+from rejoinder.retrieval.replies import Candidate
+from rejoinder.retrieval.scan import Flags, Found, Scores, exact_scores
+from rejoinder.retrieval.segments import check_rows, has_unit_vectors
+from rejoinder.views import Described
 
-Array: TypeAlias = npt.NDArray[Any]
-Positions: TypeAlias = npt.NDArray[np.int64]
-Scores: TypeAlias = npt.NDArray[np.float64]
-Found: TypeAlias = list[tuple[Positions, Scores]]
-Flags: TypeAlias = npt.NDArray[np.bool_]
-
-CONTEXTS_AT_ONCE, VECTORS_AT_ONCE = 128, 2048
-PRODUCTS_AT_ONCE = 1 << 19  # 2 MB
-ROWS_AT_ONCE, ROWS_AT_LEAST = 1 << 14, 1 << 8
-PENDING_AT_MOST = 1 << 20  # replies kept for the second scoring: there can be many equal ones
-_UNIT_ROUNDOFF = 2.0**-24
+Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
+"""Which replies may be found: of a payload's field the value, or a list or set of values of which it has one, for each
+field named; or what says so of a candidate. Values are compared as JSON writes them, so 3 finds 3 and "3"; a payload's
+list has each of its items."""
+POOL = 10  # of how many best replies for each one wanted `diversity` chooses
+HEAVIEST = 1_000_000  # weight of BM25: scores stay finite
+MATCHED_AT_LEAST = 64  # replies of which words and vectors each name so many, before more are asked for
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """The vectors (n, d) of a segment, float32, from position `first` on."""
+Find: TypeAlias = Callable[[Sequence[FloatArray], Sequence[int], int, float], Found]
+"""Finds the best k for some of the contexts, given by their places."""
 
-    first: int
-    vectors: Array
-    deleted: Flags | None = None  # (n,): which rows are gone
-    longest: float = 1.01  # bounds the length of a row
+
+class Selection(Protocol):
+    """The replies of an index that a search may find, by their numbers."""
 
     @property
-    def present(self) -> int:
-        """The number of rows that are not gone."""
-        return len(self.vectors) - (0 if self.deleted is None else int(self.deleted.sum()))
+    def most(self) -> int:
+        """No search finds more than so many; 0 where there are none."""
+
+    def find(self, contexts: Sequence[FloatArray], k: int, minimum: float) -> Found:
+        """Find the best k for the vectors (m, d) of each context; see `search.search`."""
+
+    def vectors(self, numbers: Positions) -> FloatArray:
+        """Return the vectors of some that were found: (n, d)."""
+
+    def vector(self, position: int) -> FloatArray:
+        """Return the vector of a reply that was found: (d,)."""
+
+    def reply(self, found: tuple[int, float]) -> Reply:
+        """Return one that was found, by its number, with its score."""
+
+    def words(self) -> tuple[WordIndex, Flags]:
+        """Return the words of all replies, (n,), and which of these may be found."""
 
 
-def search(segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf) -> Found:
-    """Find the best k rows of each context (m, d), in segments by ascending position.
+class Searcher(Described):
+    """What can be searched for replies."""
 
-    For each context positions and scores of at least `minimum` come out, best first, equal ones by position.
+    folder: Path
+    encoder: DualEncoder | None
+    manifest: Manifest
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[tuple[int, Candidate]]: ...
+
+    @abstractmethod
+    def _passing(self, where: Where | None) -> Selection:
+        """Return the replies that pass."""
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from changing the index, of which this one must have the latest state."""
+        with locked(beside(self.folder), f"{self.folder} is being written"):
+            if read_manifest(self.folder).fingerprint != self.fingerprint:
+                raise BusyError(f"{self.folder} was changed by somebody else since it was opened; open it again")
+            yield
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the model's fingerprint and of the content of all replies and vectors."""
+        return self.manifest.fingerprint
+
+    def search(
+        self,
+        contexts: Sequence[Conversation],
+        k: int = 5,
+        minimum_score: float | None = None,
+        *,
+        history: int | None = None,
+        no_repeat: bool = False,
+        distinct: bool = False,
+        where: Where | None = None,
+        diversity: float = 0.0,
+        hybrid: float = 0.0,
+    ) -> list[list[Reply]]:
+        """Find the best `k` replies to each context, best first; equal scores in the order of their positions.
+
+        There are fewer where fewer pass `where` (`count` tells) or the scores of others are below `minimum_score`.
+
+        Args:
+            contexts: conversations, each a list of messages, oldest first.
+            k: replies to find for each.
+            minimum_score: the lowest score that a reply may have.
+            history: earlier messages of a context that are read at most; None: all that the model reads, but none where
+                the newest message begins a new subject (`postprocess.on_subject`).
+            no_repeat: leave out what either side has said in the conversation; a first answer may be a word that the
+                other side said. Without roles the sides take turns, and the newest message is the other's.
+            distinct: of replies of the same words, or of vectors with a cosine of `NEAR_COPY` or more, give the best.
+            where: which replies may be found. The first mapping with a field reads all payloads, once; a callable is
+                asked about every reply by every call.
+            diversity: D from 0 to 1. Of the `POOL`·k best replies each next one is that of the greatest
+                (1 - D)·score - D·(its greatest cosine with one chosen before): maximal marginal relevance, with
+                lambda = 1 - D (Carbonell and Goldstein, SIGIR 1998). They come in the order of this choice.
+            hybrid: W, from 0 to `HEAVIEST`. To each score W times BM25 of the reply for the newest message is added
+                (`keywords`, counted over all replies). The first such search reads all replies, and again after a
+                change.
+
+        Raises:
+            InputError: a number is out of its range, or no reply has a field of `where`.
+            MissingExtraError: `hybrid` needs the extra baselines.
+        """
+        said = [said_before(context) for context in contexts] if no_repeat else None
+        check_count("k", k)
+        model = remembering(self._model())
+        read = self.read(contexts, history, model)
+        options: dict[str, Any] = {"said": said, "distinct": distinct, "where": where, "diversity": diversity,
+                                   "hybrid": hybrid, "inputs": [context[-1] for context in read]}  # fmt: skip
+        return self.search_vectors(encode_queries(model, read), k, minimum_score, **options)
+
+    def read(self, contexts: Sequence[Conversation], history: int | None, model: Any = None) -> list[Context]:
+        """Return what `search` reads of conversations; the index's model, if it is given, may be one that remembers."""
+        read = newest(contexts, history)
+        return on_subject(model or self._model(), read) if history is None else read
+
+    def search_vectors(
+        self,
+        queries: FloatArray | ContextVectors,
+        k: int = 5,
+        minimum_score: float | None = None,
+        *,
+        said: Sequence[frozenset[str]] | None = None,
+        distinct: bool = False,
+        where: Where | None = None,
+        diversity: float = 0.0,
+        hybrid: float = 0.0,
+        inputs: Sequence[str] = (),
+    ) -> list[list[Reply]]:
+        """Search as `search` does for contexts that the index's model has encoded already: (n, d), or (n, m, d).
+
+        `said` is, for each context, what `postprocess.said_before` gives; None: anything may be said again. `inputs`
+        are the newest messages, which `hybrid` needs.
+        """
+        check_number("diversity", diversity, "it goes from 0, the best alone, to 1", 0, 1)
+        check_number("hybrid", hybrid, f"the weight of BM25 is a number from 0 to {HEAVIEST:,}", 0, HEAVIEST)
+        check_count("k", k)
+        check_minimum(minimum_score)
+        if not isinstance(queries, ContextVectors):
+            queries = check_vectors(queries, "context")
+        said = [frozenset[str]()] * len(queries) if said is None else said
+        selection = self._passing(where)
+        if not selection.most:
+            return [[] for _ in range(len(queries))]
+        contexts = self._query_vectors(queries)
+        sharpness = queries.sharpness if isinstance(queries, ContextVectors) else 1.0
+        find: Find = partial(_find_both, selection, inputs, hybrid * sharpness) if hybrid else partial(_find, selection)
+        wanted = POOL * k if diversity else k
+        found = self._search(selection, find, contexts, wanted, minimum_score, said, distinct, sharpness)
+        return [diverse(replies, k, diversity, selection.vector) for replies in found]
+
+    def count(self, where: Where | None = None) -> int:
+        """Return how many replies a search can find; see `search`."""
+        return self._passing(where).most
+
+    def _search(
+        self,
+        selection: Selection,
+        find: Find,
+        contexts: Sequence[FloatArray],
+        k: int,
+        minimum_score: float | None,
+        said: Sequence[frozenset[str]],
+        distinct: bool,
+        sharpness: float,
+    ) -> list[list[Reply]]:
+        """Find the best k replies to each query that were not `said`; search for more where too many are left out."""
+        minimum = -np.inf if minimum_score is None else minimum_score * sharpness
+        found: list[list[Reply]] = [[] for _ in contexts]
+        wanted, few = k, list(range(len(contexts)))  # few: contexts that have fewer than k replies so far
+        while few:
+            best = find(contexts, few, min(wanted, selection.most), minimum)
+            short = []
+            for i, (numbers, scores) in zip(few, best, strict=True):
+                vectors = unit_rows(selection.vectors(numbers)) if distinct else None
+                pairs = list(zip(numbers.tolist(), (scores / sharpness).tolist(), strict=True))
+                found[i] = without_copies(pairs, selection.reply, said[i], vectors, k)
+                if len(found[i]) < k and len(pairs) == wanted:
+                    short.append(i)
+            wanted, few = 4 * wanted, short
+        return found
+
+    def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
+        """Return the vectors, (m, d), with which each context is searched for."""
+        return self._query_vectors(encode_queries(self._model(), newest(contexts, None)))
+
+    def _query_vectors(self, queries: FloatArray | ContextVectors) -> list[FloatArray]:
+        """Return the vectors (m, d) of each context, times its sharpness: what is found scores as much higher."""
+        if not isinstance(queries, ContextVectors) and queries.ndim != 3:
+            queries = check_rows(queries, "context", unit=has_unit_vectors(self.encoder))[:, None]
+        several = queries if isinstance(queries, ContextVectors) else ContextVectors(queries)
+        contexts = list(replace(several, vectors=several.vectors * np.float32(several.sharpness)))
+        for number, vectors in enumerate(contexts):
+            if not len(vectors):
+                raise InputError(f"context {number} has no vector; a model gives at least one for each conversation")
+            if vectors.shape[1] != (size := self.manifest.size):
+                raise InputError(f"queries of size {vectors.shape[1]}; the vectors of {self.folder} have {size}")
+            if not np.isfinite(vectors).all():
+                raise InputError(f"the model's vectors of context {number} are not finite: did its training diverge?")
+        return contexts
+
+    def _model(self) -> DualEncoder:
+        if self.encoder is None:
+            encoder = open_encoder(self.manifest.model.locate(self.folder))
+            check_model(self.folder, self.manifest.model, encoder)
+            self.encoder = encoder
+        return self.encoder
+
+
+def _find(
+    selection: Selection, contexts: Sequence[FloatArray], chosen: Sequence[int], k: int, minimum: float
+) -> Found:
+    return selection.find([contexts[i] for i in chosen], k, minimum)
+
+
+def _find_both(
+    selection: Selection, inputs: Sequence[str], weight: float, contexts: Sequence[FloatArray], chosen: Sequence[int],
+    k: int, minimum: float,
+) -> Found:  # fmt: skip
+    """Find the best k by score + weight·BM25, as exactly as `selection.find` finds those by score.
+
+    The best of each of the two orders are added up, more of them until no other reply can reach the k-th best sum
+    (Fagin's threshold algorithm).
     """
-    found: Found = []
-    for queries in _groups(contexts, max(1, min(CONTEXTS_AT_ONCE, PRODUCTS_AT_ONCE // k))):
-        for positions, scores in _Best(segments, queries, k).scan():
-            enough = scores >= minimum
-            found.append((positions[enough], scores[enough]))
-    return found
-
-
-def all_scores(vectors: Array, contexts: Sequence[FloatArray]) -> FloatArray:
-    """Return the scores (q, n), in float32, of all rows (n, d) for all contexts."""
-    scores = np.empty((len(contexts), len(vectors)), dtype=np.float32)
-    start = 0
-    for queries in _groups(contexts, CONTEXTS_AT_ONCE):
-        for rows in queries.steps(len(vectors)):
-            multiplied = products(vectors[rows], queries.vectors)
-            for query, part in enumerate(queries.parts):
-                own = multiplied[:, part]
-                scores[start + query, rows] = own[:, 0] if own.shape[1] == 1 else scores_of(own)
-        start += len(queries.contexts)
-    return scores
-
-
-def exact_scores(context: FloatArray, rows: Array) -> Scores:
-    """Return the scores (b,) of rows (b, d) for the vectors (m, d) of a context, in float64.
-
-    Equal rows have equal scores whatever stands beside them (vectors of up to 8,192 numbers, NumPy's buffer).
-    """
-    exact: Scores = np.einsum("md,bd->bm", context.astype(np.float64), rows.astype(np.float64))
-    return exact[:, 0] if len(context) == 1 else attended(exact)
-
-
-def _groups(contexts: Sequence[FloatArray], most: int) -> Iterator[_Queries]:
-    start = 0
-    while start < len(contexts):
-        end, total = start + 1, len(contexts[start])
-        while end < min(len(contexts), start + most) and total + len(contexts[end]) <= VECTORS_AT_ONCE:
-            total += len(contexts[end])
-            end += 1
-        yield _Queries(contexts[start:end])
-        start = end
-
-
-class _Queries:
-    """The vectors of q contexts, M in all."""
-
-    def __init__(self, contexts: Sequence[FloatArray]) -> None:
-        self.contexts = contexts
-        self.vectors = np.ascontiguousarray(np.concatenate(contexts), dtype=np.float32)
-        ends = np.cumsum([len(vectors) for vectors in contexts]).tolist()
-        self.parts = [slice(end - len(vectors), end) for end, vectors in zip(ends, contexts, strict=True)]
-
-    def steps(self, count: int) -> Iterator[slice]:
-        """Divide `count` rows into those that are multiplied at once."""
-        size = max(ROWS_AT_LEAST, min(ROWS_AT_ONCE, PRODUCTS_AT_ONCE // len(self.vectors)))
-        return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-    def blocks(self, segment: Rows) -> Iterator[_Block]:
-        for rows in self.steps(len(segment.vectors)):
-            deleted = None if segment.deleted is None else segment.deleted[rows]
-            if deleted is None or not deleted.all():
-                yield _Block(self, segment.first + rows.start, segment.vectors[rows], deleted)
-
-
-class _Block:
-    """Products (b, M) of rows from `first` on with the vectors of q contexts.
-
-    `greatest`, (q, b), are each row's greatest products with a vector of each context; -inf for deleted rows.
-    """
-
-    def __init__(self, queries: _Queries, first: int, rows: Array, deleted: Flags | None) -> None:
-        self.first, self.parts = first, queries.parts
-        self.products = products(rows, queries.vectors)
-        self.single = self.products.shape[1] == len(self.parts)
-        if self.single:
-            greatest = self.products
-        elif len(self.parts) == 1:
-            greatest = greatest_products(self.products)[:, None]
-        else:
-            greatest = np.maximum.reduceat(self.products, [part.start for part in self.parts], axis=1)
-        self.greatest: FloatArray = np.ascontiguousarray(greatest.T)
-        if deleted is not None:
-            self.greatest[:, deleted] = -np.inf
-
-    def scores(self, query: int, rows: Array | slice) -> FloatArray:
-        """Return the scores of some of the rows for one context, in float32."""
-        return self.greatest[query, rows] if self.single else scores_of(self.products[rows, self.parts[query]])
-
-
-class _Best:
-    """What can still be among the best k of some contexts."""
-
-    def __init__(self, segments: Sequence[Rows], queries: _Queries, k: int) -> None:
-        self.segments, self.queries, self.k = segments, queries, k
-        longest = max((segment.longest for segment in segments), default=0.0)
-        largest = longest * np.linalg.norm(queries.vectors.astype(np.float64), axis=1)
-        size, parts = queries.vectors.shape[1], queries.parts
-        self.rounding = np.array([_rounding(size, largest[part]) for part in parts], dtype=np.float32)
-        self.best = np.full((len(queries.contexts), self.k), -np.inf, dtype=np.float32)  # scores so far
-        # No row that the scan scores below this is among the best.
-        self.floor = np.full(len(queries.contexts), -np.inf, dtype=np.float32)
-        self.pending: list[list[tuple[Positions, FloatArray]]] = [[] for _ in queries.contexts]
-
-    def scan(self) -> Iterator[tuple[Positions, Scores]]:
-        for segment in self.segments:
-            for block in self.queries.blocks(segment):
-                self._add(block)
-        for query in range(len(self.pending)):
-            yield self._rescore(query)
-
-    def _add(self, block: _Block) -> None:
-        if not block.single:  # a softmax costs more than finding a floor first
-            for query in np.flatnonzero(np.isneginf(self.floor)).tolist():
-                self._guess_floor(block, query)
-        hopeful = block.greatest > self.floor[:, None]
-        for query in np.flatnonzero(hopeful.any(axis=1)).tolist():
-            rows = np.flatnonzero(hopeful[query])
-            scores = block.scores(query, rows)
-            merged = np.concatenate([self.best[query], scores])
-            self.best[query] = np.partition(merged, len(scores))[len(scores) :]
-            self.floor[query] = max(self.floor[query], self.best[query].min() - self.rounding[query])
-            kept = scores > self.floor[query]
-            self.pending[query].append((block.first + rows[kept], scores[kept]))
-            if sum(len(each) for each, _ in self.pending[query]) > max(PENDING_AT_MOST // len(self.best), 2 * self.k):
-                positions, _ = self._rescore(query)
-                self.pending[query] = [(positions, np.full(len(positions), np.inf, dtype=np.float32))]
-
-    def _guess_floor(self, block: _Block, query: int) -> None:
-        """Take the floor from the rows with the greatest products: there are as many with such scores."""
-        greatest = block.greatest[query]
-        if len(greatest) > self.k:
-            top = np.argpartition(greatest, -self.k)[-self.k :]
-            if greatest[top].min() > -np.inf:  # none of them was deleted
-                self.floor[query] = block.scores(query, top).min() - self.rounding[query]
-
-    def _rescore(self, query: int) -> tuple[Positions, Scores]:
-        """Score what is pending from the float32 rows: positions and scores of the best k."""
-        hopeful = [positions[scores > self.floor[query]] for positions, scores in self.pending[query]]
-        positions = np.sort(np.concatenate([np.zeros(0, np.int64), *hopeful]))
-        return rescore(self.segments, self.queries.contexts[query], positions, self.k)
-
-
-def rescore(
-    segments: Sequence[Rows], context: FloatArray, positions: Positions, k: int
-) -> tuple[Positions, Scores]:
-    """Return the best k of some rows, whose ascending positions are given, by their exact scores; see `search`."""
-    step = max(1, PRODUCTS_AT_ONCE // context.shape[1])  # the disk is read in one direction
-    parts = [positions[start : start + step] for start in range(0, len(positions), step)]
-    scores = np.concatenate([np.zeros(0), *(exact_scores(context, _gather(segments, part)) for part in parts)])
-    order = np.lexsort((positions, -scores))[:k]
-    return positions[order], scores[order]
-
-
-def _gather(segments: Sequence[Rows], positions: Positions) -> Array:
-    if len(segments) == 1:
-        return segments[0].vectors[positions - segments[0].first]
-    ends = [*np.searchsorted(positions, [segment.first for segment in segments[1:]]), len(positions)]
-    bounds = zip(segments, [0, *ends[:-1]], ends, strict=True)
-    return np.concatenate([segment.vectors[positions[a:b] - segment.first] for segment, a, b in bounds])
-
-
-def _rounding(size: int, largest: Scores) -> float:
-    """Bound how far apart two scores of a scan in float32 can be whose true values are equal.
-
-    `largest`, (m,), bounds the products |c|·|y| with each vector of the context. A product of d = `size` numbers is off
-    by at most e = d·u·|c|·|y|, in any order of summation (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
-    The score f of products l then is off by at most e·(1 + A), since df/dl_i = p_i·(1 + l_i - f), where A is the
-    greatest mean deviation sum_i p_i·|l_i - f|: at most log(m - 1)/2 + 0.4478 (the entropy of p bounds it), and 0 for
-    one vector. The softmax itself adds at most (m + 8)·u·(2·|c|·|y| + 3).
-    """
-    count, most = len(largest), float(largest.max())
-    product = 1.1 * (size + 16) * _UNIT_ROUNDOFF * most
-    if count == 1:
-        return 2 * product + 1e-30
-    return 2 * (product * (1.5 + math.log(count) / 2) + _UNIT_ROUNDOFF * (count + 8) * (2.1 * most + 3))
+    if len(inputs) != len(contexts):
+        raise InputError(f"{len(contexts)} contexts but {len(inputs)} inputs, their newest messages; give one for each")
+    words, there = selection.words()
+    done: dict[int, tuple[Positions, Scores]] = {}
+    wanted, few = max(4 * k, MATCHED_AT_LEAST), list(chosen)
+    while few:
+        wanted, left = min(wanted, selection.most), []
+        for i, (near, scores) in zip(few, selection.find([contexts[i] for i in few], wanted, -np.inf), strict=True):
+            matches = np.where(there, weight * words.scores(inputs[i]), -np.inf)
+            alike = np.argpartition(matches, -wanted)[-wanted:]
+            numbers = np.union1d(near, alike)
+            sums = exact_scores(contexts[i], selection.vectors(numbers)) + matches[numbers]
+            order = np.lexsort((numbers, -sums))[:k]
+            if wanted == selection.most or sums[order[-1]] > scores[-1] + matches[alike].min():
+                order = order[sums[order] >= minimum]
+                done[i] = numbers[order], sums[order]
+            else:
+                left.append(i)
+        wanted, few = 4 * wanted, left
+    return [done[i] for i in chosen]

@@ -18,8 +18,8 @@ from rejoinder.encoders.protocol import DualEncoder, check_vectors
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, is_within, parse_json
 from rejoinder.retrieval.manifest import Manifest, Positions, runs_of
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import Array, Flags
+from rejoinder.retrieval.replies import Candidate
+from rejoinder.retrieval.scan import Array, Flags
 
 REPLIES, OFFSETS, VECTORS = "replies.jsonl", "offsets.i64", "vectors.f32"
 FILES = (REPLIES, OFFSETS, VECTORS, "codes.f16", "codes.i8", "scales.f32", "errors.f32")

@@ -32,8 +32,8 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
 from rejoinder.files import atomic_folder
 from rejoinder.progress import Advance
+from rejoinder.retrieval.ann import LINKS, NOMINATED
 from rejoinder.retrieval.approximate import CARE
-from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import DATABASE, FOLDER, Index, check_target
 from rejoinder.retrieval.manifest import (
     Manifest,
@@ -44,11 +44,11 @@ from rejoinder.retrieval.manifest import (
     read_runs,
     write_runs,
 )
-from rejoinder.retrieval.nomination import LINKS, NOMINATED
 from rejoinder.retrieval.opening import check_encoder, check_model
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import Flags, Found, exact_scores
-from rejoinder.retrieval.searching import Searcher, Where
+from rejoinder.retrieval.postprocess import Reply
+from rejoinder.retrieval.replies import Candidate
+from rejoinder.retrieval.scan import Flags, Found, exact_scores
+from rejoinder.retrieval.search import Searcher, Where
 from rejoinder.retrieval.segments import Line, check_rows, has_unit_vectors, texts_of, value_texts
 from rejoinder.retrieval.writing import encoded_batches
 
@@ -307,7 +307,7 @@ class Store(Searcher):
 
 @dataclass
 class _Selected:
-    """Fulfils `searching.Selection`."""
+    """Fulfils `search.Selection`."""
 
     store: Store
     condition: str

@@ -18,14 +18,14 @@ from rejoinder.encoders.onnx import MANIFEST as ONNX
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder, Ranker, encode_queries
 from rejoinder.errors import BusyError, InputError
+from rejoinder.retrieval.calibration import Confident
 from rejoinder.retrieval.cascade import Cascade, score_lists
-from rejoinder.retrieval.choice import Reply, newest, on_subject, remembering, said_before
-from rejoinder.retrieval.confidence import Confident
 from rejoinder.retrieval.index import CALIBRATION, Index
 from rejoinder.retrieval.manifest import MANIFEST, read_manifest
 from rejoinder.retrieval.opening import read
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import all_scores
+from rejoinder.retrieval.postprocess import Reply, newest, on_subject, remembering, said_before
+from rejoinder.retrieval.replies import Candidate
+from rejoinder.retrieval.scan import all_scores
 from rejoinder.serving.batching import Job, UnavailableError
 from rejoinder.serving.guard import logger, places
 from rejoinder.text.tokenizer import encode_messages

@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rejoinder.retrieval.searching import HEAVIEST
+from rejoinder.retrieval.search import HEAVIEST
 
 Text: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")]
 Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]

@@ -21,9 +21,9 @@ from rejoinder.corpora.example import Example, text_key
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, is_altered, parse_json, signed
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import CALIBRATION
-from rejoinder.retrieval.searching import Searcher
+from rejoinder.retrieval.postprocess import Reply
+from rejoinder.retrieval.search import Searcher
 
 FOLDS = 5
 LEAST = 10  # conversations with a right best reply, and with a wrong one, from which a calibration is fitted

@@ -24,7 +24,7 @@ from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import file_digest, is_within
 from rejoinder.retrieval.manifest import ApproximateRecord, Method
-from rejoinder.retrieval.search import Found, Rows, rescore, search
+from rejoinder.retrieval.scan import Found, Rows, rescore, search
 
 FILE = "approximate-*.faiss"
 MEASURED_AT = 30  # ACL19 gives the recall of the best 30

@@ -9,9 +9,9 @@ from sklearn.preprocessing import StandardScaler
 
 from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError
-from rejoinder.retrieval.choice import Reply
-from rejoinder.retrieval.confidence import Calibration, Confident, calibrate, read_calibration
+from rejoinder.retrieval.calibration import Calibration, Confident, calibrate, read_calibration
 from rejoinder.retrieval.index import CALIBRATION, Index
+from rejoinder.retrieval.postprocess import Reply
 from tests.retrieval.conftest import HashEncoder
 
 REPLIES = [f"Reply number {i}." for i in range(30)]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.retrieval import products as products_module
-from rejoinder.retrieval import search as module
-from rejoinder.retrieval.search import Rows, all_scores, exact_scores, search
+from rejoinder.retrieval import scan as module
+from rejoinder.retrieval.scan import Rows, all_scores, exact_scores, search
 from rejoinder.retrieval.writing import longest_of
 
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.retrieval import ann
 from rejoinder.retrieval import approximate as module
-from rejoinder.retrieval import nomination
 from rejoinder.retrieval.approximate import approximate, exact
-from rejoinder.retrieval.confidence import Calibration, read_calibration
+from rejoinder.retrieval.calibration import Calibration, read_calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST, Manifest
-from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.replies import Candidate
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_changes import CONTEXTS, A, CrashError, answers, changes, crash
 
@@ -54,8 +54,8 @@ def index(tmp_path, encoder):
 @pytest.fixture
 def never_scanned(monkeypatch):
     """Searches may not take the float32 vectors of all replies."""
-    monkeypatch.setattr(nomination, "SCANNED", 1000)
-    return lambda: monkeypatch.setattr(nomination, "search", crash)
+    monkeypatch.setattr(ann, "SCANNED", 1000)
+    return lambda: monkeypatch.setattr(ann, "search", crash)
 
 
 def found(index, queries, k=30, **options):
@@ -111,7 +111,7 @@ def test_a_scan_finds_what_the_exact_search_does_and_leaves_many_contexts_to_it(
     assert [found(index, query[None])[0] for query in queries] == wanted
     assert len(found(index, np.zeros((1, 24), np.float32))[0]) == 30
     opened = Index.open(index.folder, index.encoder)
-    monkeypatch.setattr(nomination.Nominator, "file", property(crash))
+    monkeypatch.setattr(ann.Nominator, "file", property(crash))
     assert found(opened, queries) == wanted
 
 
@@ -145,7 +145,7 @@ def test_where_nothing_near_passes_all_are_scanned(large, monkeypatch, method):
     index, queries = large
     far = {position for position, _ in found(index, queries[:1], COUNT)[0][-150:]}
     wanted = found(index, queries[:1], where=lambda reply: int(reply.text) in far)
-    monkeypatch.setattr(nomination, "cost", lambda *_: 1e-9)
+    monkeypatch.setattr(ann, "cost", lambda *_: 1e-9)
     approximate(index, 0.01, method=method)
     assert found(index, queries[:1], where=lambda reply: int(reply.text) in far) == wanted
 
@@ -164,7 +164,7 @@ def test_changes_equal_an_exact_index(tmp_path_factory, method, start, steps):
     index = Index.build(encoder, start, folder / "approximate")
     plain = Index.build(encoder, start, folder / "exact")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nomination, "cost", lambda *_: 1e-9)  # a scan is never as good
+        patch.setattr(ann, "cost", lambda *_: 1e-9)  # a scan is never as good
         patch.setattr(module, "LEAST_EFFORT", dict.fromkeys(METHODS, 64))
         approximate(index, 0.5, method=method)
         for kind, values in steps:
