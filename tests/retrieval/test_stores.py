@@ -136,7 +136,7 @@ def test_a_deletion_holds_from_the_manifest_on(make, monkeypatch):
     store = make()
     with monkeypatch.context() as patch:
         patch.setattr(store, "_sweep", crash, raising=False)
-        patch.setattr(store, "_change", store._alone)
+        patch.setattr(store, "_change", store._write_lock)
         with pytest.raises(CrashError):
             store.delete([0, 3])
     assert (len(store), store.count()) == (7, 7)

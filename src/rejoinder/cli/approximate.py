@@ -44,15 +44,14 @@ def check_search(approximate: bool | None, **options: object) -> None:
 def change_search(
     folder: Path, model: str | None, approximate: bool, recall: float | None, method: Method, data: Path | None
 ) -> Index:
-    """Make the search of an index approximate, or exact again; see `retrieval.approximate`."""
+    """Make the search of an index approximate, or exact again; see `Index.approximate`."""
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.tasks import sample
-    from rejoinder.retrieval import approximate as retrieval
     from rejoinder.retrieval.index import Index
 
     if not approximate:
         index = Index.open(folder)
-        retrieval.exact(index)
+        index.exact()
         return index
     opened = open_index(folder, model)
     if not isinstance(opened, Index):
@@ -64,7 +63,7 @@ def change_search(
         with track(f"Reading {data}") as advance:
             part = read_examples(data, "valid" if data.is_dir() else None)
             contexts = [example.context for example in sample(part, CONTEXTS, progress=advance)]
-    retrieval.approximate(opened, RECALL if recall is None else recall, contexts, method=method, track=track)
+    opened.approximate(RECALL if recall is None else recall, contexts, method=method, track=track)
     return opened
 
 

@@ -295,7 +295,7 @@ def _open_searcher(
 
 def _finder(searcher: Index | Store | Cascade, min_confidence: float | None, **options: Any) -> Finder:
     """Return what answers conversations, with the options of `Index.search`."""
-    from rejoinder.retrieval.calibration import Answer, Confident
+    from rejoinder.retrieval.calibration import Answer, CalibratedIndex
     from rejoinder.retrieval.cascade import Cascade
 
     if min_confidence is None:
@@ -307,7 +307,7 @@ def _finder(searcher: Index | Store | Cascade, min_confidence: float | None, **o
                          ("--hybrid", options.pop("hybrid"))):  # fmt: skip
         if wanted:
             raise InputError(f"--min-confidence is calibrated for the best of all distinct replies; leave {name} out")
-    confident, history = Confident(searcher), options.pop("history")
+    confident, history = CalibratedIndex(searcher), options.pop("history")
     if history not in (None, read := confident.calibration.history):
         was = f"calibrated with {'all earlier messages' if read is None else f'--context {read}'}"
         advice = f"leave --context out, or calibrate again with --context {history}"

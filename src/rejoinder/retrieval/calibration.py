@@ -71,7 +71,7 @@ class Answer(NamedTuple):
     confidence: float | None
 
 
-class Confident:
+class CalibratedIndex:
     """Answers out of a calibrated index where the best reply is right with some probability, and else not."""
 
     def __init__(self, index: Searcher) -> None:
@@ -94,9 +94,9 @@ class Confident:
         check_count("k", k)
         _check(self.calibration, self.index)
         found = _search(self.index, contexts, self.calibration.history, max(k, 2), no_repeat=no_repeat)
-        return self.judge(found, minimum_confidence, k, minimum_score)
+        return self.apply_threshold(found, minimum_confidence, k, minimum_score)
 
-    def judge(
+    def apply_threshold(
         self, found: Sequence[list[Reply]], minimum_confidence: float, k: int = 5, minimum_score: float | None = None
     ) -> list[Answer]:
         """Answer as `answer` does out of distinct replies, at least two where there are, that were found already."""

@@ -5,7 +5,7 @@
         replies.jsonl            texts and payloads
         offsets.i64              where each reply begins
         vectors.f32              float32 vectors
-    approximate-*.faiss          with which it is searched faster; see `approximate`
+    approximate-*.faiss          with which it is searched faster; see `ann`
     calibration.json             how probable it is that a best reply is right; see `calibration`
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as
@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -24,19 +26,20 @@ from typing import Self
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import check_count
+from rejoinder.conversations import Conversation, check_count, check_number
 from rejoinder.corpora.engine import Engine
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
-from rejoinder.progress import Advance
-from rejoinder.retrieval.ann import FILE, Nominator
+from rejoinder.progress import Advance, Track, no_track
+from rejoinder.retrieval.ann import FILE, MEASURED_ON, SCANNED, FaissIndex, build_file, library
 from rejoinder.retrieval.manifest import (
     KIND,
     MANIFEST,
     ApproximateRecord,
     Manifest,
+    Method,
     Positions,
     are_in,
     model_record,
@@ -66,7 +69,7 @@ FOLDER = Kind(
 
 
 @dataclass(frozen=True)
-class _Selected:
+class FilteredIndex:
     """Fulfils `search.Selection`."""
 
     index: Index
@@ -77,7 +80,7 @@ class _Selected:
         return sum(rows.present for rows in self.rows)
 
     def find(self, contexts: Sequence[FloatArray], k: int, minimum: float) -> Found:
-        find = self.index._nominator.search if self.index._nominator else search
+        find = self.index._faiss.search if self.index._faiss else search
         return find(self.rows, contexts, k, minimum)
 
     def vectors(self, numbers: Positions) -> FloatArray:
@@ -104,7 +107,7 @@ class Index(Searcher):
         self, folder: Path, manifest: Manifest, segments: list[Segment], encoder: DualEncoder | None
     ) -> None:
         self.folder, self.encoder = folder, encoder
-        self._nominator: Nominator | None = None
+        self._faiss: FaissIndex | None = None
         self._word_index: WordIndex | None = None
         self._stamp: tuple[int, int, int] | None = None  # of the manifest when `refresh` read it
         self._set(manifest, segments)
@@ -266,16 +269,58 @@ class Index(Searcher):
             rewrite(manifest, part, self._segments, old, encoder, batch, progress, engine).write(part)
         return type(self).open(folder, encoder, verify=False)
 
-    def replace_file(self, make: Callable[[Sequence[Rows]], ApproximateRecord | None]) -> ApproximateRecord | None:
-        """Search with the file of FAISS that `make` writes for the rows, None: exactly; see `approximate`."""
+    def approximate(
+        self,
+        recall: float = 0.95,
+        contexts: Sequence[Conversation] | None = None,
+        *,
+        method: Method | None = None,
+        track: Track = no_track,
+    ) -> ApproximateRecord:
+        """Make a file of FAISS in the index's folder; all searches use it from now on. See `ann`.
+
+        Args:
+            recall: wanted share, on the average, of the `ann.MEASURED_AT` best replies of an exact search.
+            contexts: conversations as those that will be searched for. With half of them the search is tuned to the
+                `recall`, on the others it is measured. None: texts of the replies, each as a message.
+            method: "hnsw", "ivf" or "scan"; None: the graph, or above `ann.MOST_IN_GRAPH` replies the clusters.
+            track: shows the progress.
+
+        Raises:
+            InputError: the recall is not above 0 and at most 1, there are fewer than two replies or contexts, a context
+                has too many vectors for a scan, or FAISS is missing.
+        """
+        check_number("recall", recall, "it goes from above 0 to 1", math.ulp(0), 1)
+        library()
+        if contexts is None:
+            step = len(self) // MEASURED_ON + 1
+            contexts = [[candidate.text] for _, candidate in itertools.islice(self, 0, None, step)]
+        if min(len(self), len(contexts)) < 2:
+            raise InputError(f"{self.folder}: {len(self)} replies and {len(contexts)} contexts; it needs two of each")
+        vectors = self.encode_contexts(contexts)
+        if method == "scan" and (most := max(map(len, vectors))) >= SCANNED:
+            raise InputError(
+                f"{self.folder}: its model makes {most} vectors of a context, for which the exact search is faster "
+                "than a scan in 8 bits; take hnsw or ivf, or leave the search exact"
+            )
         with self._change():
             try:
-                manifest = replace(self.manifest, approximate=make(self._rows), same_as="")
-                manifest.write(self.folder)
-                self._set(manifest, self._segments)
+                record = build_file(self.folder, self._rows, vectors, recall, method, track)
+                self._replace_file(record)
             finally:
-                sweep(self.folder, kept := read_manifest(self.folder))
-        return kept.approximate
+                sweep(self.folder, read_manifest(self.folder))
+        return record
+
+    def exact(self) -> None:
+        """Remove the file of FAISS: search is exact again."""
+        with self._change():
+            self._replace_file(None)
+            sweep(self.folder, self.manifest)
+
+    def _replace_file(self, record: ApproximateRecord | None) -> None:
+        manifest = replace(self.manifest, approximate=record, same_as="")
+        manifest.write(self.folder)
+        self._set(manifest, self._segments)
 
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
         gone, end = read_runs(manifest.deleted), 0
@@ -288,14 +333,14 @@ class Index(Searcher):
             rows.append(Rows(end, segment.vectors, deleted, record.longest))
             end += record.count
         if (built := manifest.approximate) is None:
-            self._nominator = None
-        elif self._nominator is None or self._nominator.record != built:
-            self._nominator = Nominator(self.folder, built)
+            self._faiss = None
+        elif self._faiss is None or self._faiss.record != built:
+            self._faiss = FaissIndex(self.folder, built)
         self.manifest, self._segments, self._rows, self._word_index = manifest, segments, rows, None
 
-    def _passing(self, where: Where | None) -> _Selected:
+    def _filter(self, where: Where | None) -> FilteredIndex:
         if where is None:
-            return _Selected(self, self._rows)
+            return FilteredIndex(self, self._rows)
         gone = _gone(self._rows)
         if callable(where):
             for i, segment in enumerate(self._segments):
@@ -310,7 +355,7 @@ class Index(Searcher):
                 gone = [out | (True if flags is None else ~flags) for out, flags in zip(gone, having, strict=True)]
         else:
             raise InputError(f"where is {where!r}; it is a mapping of fields to values, or a function of a candidate")
-        return _Selected(self, [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)])
+        return FilteredIndex(self, [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)])
 
     def _words(self) -> WordIndex:
         """Return the words of all replies, counted over those that are there."""
@@ -361,7 +406,7 @@ class Index(Searcher):
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
-        with self._alone():
+        with self._write_lock():
             sweep(self.folder, self.manifest)
             yield
 

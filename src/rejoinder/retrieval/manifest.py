@@ -102,14 +102,14 @@ class SegmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class ApproximateRecord:
-    """A file of FAISS that nominates replies, and how well it does; see `approximate`."""
+    """A file of FAISS that names candidates, and how well it does; see `ann`."""
 
     file: str
     size: Count  # of the file
     digest: str  # its SHA-256
     method: Method
     count: Count  # it covers the first rows, so many
-    effort: Count  # of a search for the best 30: efSearch of a graph, nprobe of cells, replies that a scan nominates
+    effort: Count  # of a search for the best 30: efSearch of a graph, nprobe of clusters, candidates of a scan
     wanted: float  # recall of the best 30, against the exact search
     recall: float  # the same as measured, on other contexts than the effort was chosen with
     measured_on: Count  # so many contexts

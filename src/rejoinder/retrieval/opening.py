@@ -9,7 +9,7 @@ from pathlib import Path
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import beside
-from rejoinder.retrieval.ann import SMALL, Nominator
+from rejoinder.retrieval.ann import SMALL, FaissIndex
 from rejoinder.retrieval.manifest import MANIFEST, Manifest, ModelRecord, read_manifest
 from rejoinder.retrieval.segments import Segment
 
@@ -37,7 +37,7 @@ def read(
                     old = Segment(folder, manifest, place, verify=check)
                 segments.append(old)
             if verify and manifest.approximate:
-                Nominator(folder, manifest.approximate).check(content=True)
+                FaissIndex(folder, manifest.approximate).check(content=True)
             if manifest == read_manifest(folder):
                 return manifest, segments
         except (InputError, FileNotFoundError, PermissionError):  # Windows opens no file that is just being replaced

@@ -46,7 +46,7 @@ class Reply:
         return {"text": self.text, "score": self.score, "position": self.position, "payload": dict(self.payload)}
 
 
-def newest(conversations: Sequence[Conversation], history: int | None) -> list[Context]:
+def truncate_history(conversations: Sequence[Conversation], history: int | None) -> list[Context]:
     """Return of each conversation the texts of its newest message and of at most `history` earlier ones."""
     if history is not None:
         check_count("history", history, 0)
@@ -54,7 +54,7 @@ def newest(conversations: Sequence[Conversation], history: int | None) -> list[C
     return read if history is None else [context[-1 - history :] for context in read]
 
 
-def on_subject(encoder: Any, contexts: Sequence[Context]) -> list[Context]:
+def drop_stale_history(encoder: Any, contexts: Sequence[Context]) -> list[Context]:
     """Return contexts without the earlier messages that the newest one, as a response to them, does not follow from.
 
     Its cosine with them is below the encoder's `subject_threshold` then, if it has one. Personas stay.
@@ -71,12 +71,7 @@ def on_subject(encoder: Any, contexts: Sequence[Context]) -> list[Context]:
     return read
 
 
-def remembering(encoder: Any) -> Any:
-    """Return the same encoder, for one search: where it can, it encodes no text twice."""
-    return encoder.with_cache()
-
-
-def said_before(conversation: Conversation) -> frozenset[str]:
+def forbidden_keys(conversation: Conversation) -> frozenset[str]:
     """Return the keys of what must not be said again; see `Index.search`."""
     messages = spoken(conversation)
     if None in (role for role, _ in messages):
@@ -88,7 +83,7 @@ def said_before(conversation: Conversation) -> frozenset[str]:
     return earlier.union(key for key in keys if answered or " " in key)
 
 
-def without_copies(
+def remove_near_duplicates(
     found: Sequence[T], read: Callable[[T], Reply], said: frozenset[str], vectors: FloatArray | None, most: int
 ) -> list[Reply]:
     """Read the replies that were `found`, best first: the first ones, at most so many, without what was said.

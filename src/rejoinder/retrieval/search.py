@@ -24,11 +24,10 @@ from rejoinder.retrieval.opening import check_model
 from rejoinder.retrieval.postprocess import (
     Reply,
     diverse,
-    newest,
-    on_subject,
-    remembering,
-    said_before,
-    without_copies,
+    drop_stale_history,
+    forbidden_keys,
+    remove_near_duplicates,
+    truncate_history,
 )
 from rejoinder.retrieval.replies import Candidate
 from rejoinder.retrieval.scan import Flags, Found, Scores, exact_scores
@@ -40,8 +39,8 @@ Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
 field named; or what says so of a candidate. Values are compared as JSON writes them, so 3 finds 3 and "3"; a payload's
 list has each of its items."""
 POOL = 10  # of how many best replies for each one wanted `diversity` chooses
-HEAVIEST = 1_000_000  # weight of BM25: scores stay finite
-MATCHED_AT_LEAST = 64  # replies of which words and vectors each name so many, before more are asked for
+MAX_HYBRID_WEIGHT = 1_000_000  # weight of BM25: scores stay finite
+MIN_CANDIDATES = 64  # replies of which words and vectors each name so many, before more are asked for
 
 
 Find: TypeAlias = Callable[[Sequence[FloatArray], Sequence[int], int, float], Found]
@@ -85,11 +84,11 @@ class Searcher(Described):
     def __iter__(self) -> Iterator[tuple[int, Candidate]]: ...
 
     @abstractmethod
-    def _passing(self, where: Where | None) -> Selection:
+    def _filter(self, where: Where | None) -> Selection:
         """Return the replies that pass."""
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _write_lock(self) -> Iterator[None]:
         """Keep other processes from changing the index, of which this one must have the latest state."""
         with locked(beside(self.folder), f"{self.folder} is being written"):
             if read_manifest(self.folder).fingerprint != self.fingerprint:
@@ -123,7 +122,7 @@ class Searcher(Described):
             k: replies to find for each.
             minimum_score: the lowest score that a reply may have.
             history: earlier messages of a context that are read at most; None: all that the model reads, but none where
-                the newest message begins a new subject (`postprocess.on_subject`).
+                the newest message begins a new subject (`postprocess.drop_stale_history`).
             no_repeat: leave out what either side has said in the conversation; a first answer may be a word that the
                 other side said. Without roles the sides take turns, and the newest message is the other's.
             distinct: of replies of the same words, or of vectors with a cosine of `NEAR_COPY` or more, give the best.
@@ -132,7 +131,7 @@ class Searcher(Described):
             diversity: D from 0 to 1. Of the `POOL`·k best replies each next one is that of the greatest
                 (1 - D)·score - D·(its greatest cosine with one chosen before): maximal marginal relevance, with
                 lambda = 1 - D (Carbonell and Goldstein, SIGIR 1998). They come in the order of this choice.
-            hybrid: W, from 0 to `HEAVIEST`. To each score W times BM25 of the reply for the newest message is added
+            hybrid: W, from 0 to `MAX_HYBRID_WEIGHT`. To each score W times BM25 of the reply for the newest message is added
                 (`keywords`, counted over all replies). The first such search reads all replies, and again after a
                 change.
 
@@ -140,9 +139,9 @@ class Searcher(Described):
             InputError: a number is out of its range, or no reply has a field of `where`.
             MissingExtraError: `hybrid` needs the extra baselines.
         """
-        said = [said_before(context) for context in contexts] if no_repeat else None
+        said = [forbidden_keys(context) for context in contexts] if no_repeat else None
         check_count("k", k)
-        model = remembering(self._model())
+        model = self._model().with_cache()
         read = self.read(contexts, history, model)
         options: dict[str, Any] = {"said": said, "distinct": distinct, "where": where, "diversity": diversity,
                                    "hybrid": hybrid, "inputs": [context[-1] for context in read]}  # fmt: skip
@@ -150,8 +149,8 @@ class Searcher(Described):
 
     def read(self, contexts: Sequence[Conversation], history: int | None, model: Any = None) -> list[Context]:
         """Return what `search` reads of conversations; the index's model, if it is given, may be one that remembers."""
-        read = newest(contexts, history)
-        return on_subject(model or self._model(), read) if history is None else read
+        read = truncate_history(contexts, history)
+        return drop_stale_history(model or self._model(), read) if history is None else read
 
     def search_vectors(
         self,
@@ -168,17 +167,17 @@ class Searcher(Described):
     ) -> list[list[Reply]]:
         """Search as `search` does for contexts that the index's model has encoded already: (n, d), or (n, m, d).
 
-        `said` is, for each context, what `postprocess.said_before` gives; None: anything may be said again. `inputs`
+        `said` is, for each context, what `postprocess.forbidden_keys` gives; None: anything may be said again. `inputs`
         are the newest messages, which `hybrid` needs.
         """
         check_number("diversity", diversity, "it goes from 0, the best alone, to 1", 0, 1)
-        check_number("hybrid", hybrid, f"the weight of BM25 is a number from 0 to {HEAVIEST:,}", 0, HEAVIEST)
+        check_number("hybrid", hybrid, f"the weight of BM25 is a number from 0 to {MAX_HYBRID_WEIGHT:,}", 0, MAX_HYBRID_WEIGHT)
         check_count("k", k)
         check_minimum(minimum_score)
         if not isinstance(queries, ContextVectors):
             queries = check_vectors(queries, "context")
         said = [frozenset[str]()] * len(queries) if said is None else said
-        selection = self._passing(where)
+        selection = self._filter(where)
         if not selection.most:
             return [[] for _ in range(len(queries))]
         contexts = self._query_vectors(queries)
@@ -190,7 +189,7 @@ class Searcher(Described):
 
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find; see `search`."""
-        return self._passing(where).most
+        return self._filter(where).most
 
     def _search(
         self,
@@ -213,7 +212,7 @@ class Searcher(Described):
             for i, (numbers, scores) in zip(few, best, strict=True):
                 vectors = unit_rows(selection.vectors(numbers)) if distinct else None
                 pairs = list(zip(numbers.tolist(), (scores / sharpness).tolist(), strict=True))
-                found[i] = without_copies(pairs, selection.reply, said[i], vectors, k)
+                found[i] = remove_near_duplicates(pairs, selection.reply, said[i], vectors, k)
                 if len(found[i]) < k and len(pairs) == wanted:
                     short.append(i)
             wanted, few = 4 * wanted, short
@@ -221,7 +220,7 @@ class Searcher(Described):
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""
-        return self._query_vectors(encode_queries(self._model(), newest(contexts, None)))
+        return self._query_vectors(encode_queries(self._model(), truncate_history(contexts, None)))
 
     def _query_vectors(self, queries: FloatArray | ContextVectors) -> list[FloatArray]:
         """Return the vectors (m, d) of each context, times its sharpness: what is found scores as much higher."""
@@ -265,7 +264,7 @@ def _find_both(
         raise InputError(f"{len(contexts)} contexts but {len(inputs)} inputs, their newest messages; give one for each")
     words, there = selection.words()
     done: dict[int, tuple[Positions, Scores]] = {}
-    wanted, few = max(4 * k, MATCHED_AT_LEAST), list(chosen)
+    wanted, few = max(4 * k, MIN_CANDIDATES), list(chosen)
     while few:
         wanted, left = min(wanted, selection.most), []
         for i, (near, scores) in zip(few, selection.find([contexts[i] for i in few], wanted, -np.inf), strict=True):

@@ -1,7 +1,7 @@
 """An index whose replies are in Milvus: a file of milvus-lite inside the index's folder, or a server's collection.
 
 The folder keeps the manifest: the model, where the replies are, the next position, and a digest of all that was added
-and deleted, in this order. Milvus nominates replies by its graph (HNSW); they are scored from the exact vectors as
+and deleted, in this order. Milvus names candidates by its graph (HNSW); they are scored from the exact vectors as
 everywhere. An `add` writes to Milvus first and then replaces the manifest: rows from its end on are of one that was not
 finished, which no search finds and the next change removes. Deleted positions are in the manifest until their rows are
 gone.
@@ -32,8 +32,7 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
 from rejoinder.files import atomic_folder
 from rejoinder.progress import Advance
-from rejoinder.retrieval.ann import LINKS, NOMINATED
-from rejoinder.retrieval.approximate import CARE
+from rejoinder.retrieval.ann import CANDIDATES, EF_CONSTRUCTION, LINKS
 from rejoinder.retrieval.index import DATABASE, FOLDER, Index, check_target
 from rejoinder.retrieval.manifest import (
     Manifest,
@@ -174,7 +173,7 @@ class Store(Searcher):
 
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find."""
-        return self._count(self._passing(where).condition)
+        return self._count(self._filter(where).condition)
 
     def add(
         self,
@@ -242,11 +241,11 @@ class Store(Searcher):
         schema.add_field("line", DataType.VARCHAR, max_length=LONGEST)
         schema.add_field("fields", DataType.VARCHAR, max_length=LONGEST)
         indexes = self._client.prepare_index_params()
-        graph = {"M": LINKS, "efConstruction": CARE}
+        graph = {"M": LINKS, "efConstruction": EF_CONSTRUCTION}
         indexes.add_index("vector", index_type="HNSW", metric_type="IP", params=graph)
         self._ask("create_collection", schema=schema, index_params=indexes, consistency_level="Strong")
 
-    def _passing(self, where: Where | None) -> _Selected:
+    def _filter(self, where: Where | None) -> FilteredIndex:
         conditions = [self._there()]
         if callable(where):
             raise InputError(f"{self.folder}: Milvus filters by fields and their values, not by a function")
@@ -256,7 +255,7 @@ class Store(Searcher):
             if not self._count(_contains([_token(name)])):
                 raise InputError(f"{self.folder}: no reply has a field {name!r}")
             conditions.append(_contains([_token(name, text) for text in sorted(texts_of(name, value))]))
-        return _Selected(self, " and ".join(conditions))
+        return FilteredIndex(self, " and ".join(conditions))
 
     def _there(self) -> str:
         """Return the condition that a row is one of this index."""
@@ -271,7 +270,7 @@ class Store(Searcher):
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
-        with self._alone():
+        with self._write_lock():
             self._sweep()
             yield
 
@@ -306,7 +305,7 @@ class Store(Searcher):
 
 
 @dataclass
-class _Selected:
+class FilteredIndex:
     """Fulfils `search.Selection`."""
 
     store: Store
@@ -320,7 +319,7 @@ class _Selected:
     def find(self, contexts: Sequence[FloatArray], k: int, minimum: float) -> Found:
         if k > MOST_FOUND:
             raise InputError(f"{k} replies are asked for; Milvus finds {MOST_FOUND:,} at most")
-        wanted = min(math.ceil(NOMINATED * k), MOST_FOUND)
+        wanted = min(math.ceil(CANDIDATES * k), MOST_FOUND)
         options: dict[str, Any] = {"output_fields": ["line", "vector"], "filter": self.condition}
         options["search_params"] = {"params": {"ef": max(2 * wanted, LEAST_EFFORT)}}
         queries = iter(self.store._ask("search", np.concatenate(contexts), limit=wanted, **options))

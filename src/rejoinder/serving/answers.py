@@ -18,12 +18,12 @@ from rejoinder.encoders.onnx import MANIFEST as ONNX
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder, Ranker, encode_queries
 from rejoinder.errors import BusyError, InputError
-from rejoinder.retrieval.calibration import Confident
+from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.cascade import Cascade, score_lists
 from rejoinder.retrieval.index import CALIBRATION, Index
 from rejoinder.retrieval.manifest import MANIFEST, read_manifest
 from rejoinder.retrieval.opening import read
-from rejoinder.retrieval.postprocess import Reply, newest, on_subject, remembering, said_before
+from rejoinder.retrieval.postprocess import Reply, drop_stale_history, forbidden_keys, truncate_history
 from rejoinder.retrieval.replies import Candidate
 from rejoinder.retrieval.scan import all_scores
 from rejoinder.serving.batching import Job, UnavailableError
@@ -61,7 +61,7 @@ class Sources:
         answers = Answers(self, Index.open(self.index, encoder), encoder, ranker, classifier)
         answers.index.search([["Hello!", "How are you?"]], 1)
         if self.calibrated:
-            Confident(answers.index)
+            CalibratedIndex(answers.index)
         encoder.encode_responses(["Hello!"])
         answers.second = None if self.beside is None else self.beside.open()
         return answers
@@ -69,7 +69,7 @@ class Sources:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A conversation and how replies to it are chosen; see `Index.search` and `Confident.answer`."""
+    """A conversation and how replies to it are chosen; see `Index.search` and `CalibratedIndex.answer`."""
 
     messages: Sequence[Any]
     k: int = 5
@@ -107,7 +107,7 @@ class Answers:
     ranker: Ranker | None = None
     classifier: IntentClassifier | OnnxIntents | None = None
     second: Answers | None = None  # of the index beside this one
-    _confident: Confident | None = field(default=None, init=False)
+    _confident: CalibratedIndex | None = field(default=None, init=False)
     _seen: object = field(default=None, init=False)  # of the index's files, when it was opened
     _again: float = field(default=0.0, init=False)  # when what could not be opened is tried again
     _trouble: str | None = field(default=None, init=False)
@@ -181,16 +181,16 @@ class Answers:
         asked: list[_Asked] = []
         for place, question in enumerate(questions):
             try:
-                read = newest([question.messages], self._history(question))[0]
-                said = said_before(question.messages) if question.no_repeat else frozenset[str]()
+                read = truncate_history([question.messages], self._history(question))[0]
+                said = forbidden_keys(question.messages) if question.no_repeat else frozenset[str]()
                 asked.append(_Asked(place, question, read, said))
             except InputError as error:
                 results[place] = error
         if not asked:
             return results
-        model = remembering(self.encoder)
+        model = self.encoder.with_cache()
         whole = [row for row, each in enumerate(asked) if self._history(each.question) is None]
-        for row, read in zip(whole, on_subject(model, [asked[row].read for row in whole]), strict=True):
+        for row, read in zip(whole, drop_stale_history(model, [asked[row].read for row in whole]), strict=True):
             asked[row] = asked[row]._replace(read=read)
         vectors = encode_queries(model, [each.read for each in asked])
         groups: dict[str, list[int]] = {}
@@ -298,7 +298,7 @@ class Answers:
         if question.minimum_confidence is None:
             return question.history
         if self._confident is None:
-            self._confident = Confident(self.index)
+            self._confident = CalibratedIndex(self.index)
         read = self._confident.calibration.history
         if question.history not in (None, read):
             raise InputError(f"the index was calibrated with history {json.dumps(read)}; leave history out")
@@ -320,7 +320,7 @@ class Answers:
         if like.minimum_confidence is not None:
             assert self._confident is not None
             found = self.index.search_vectors(queries, max(like.k, 2), None, **options)
-            sure = self._confident.judge(found, like.minimum_confidence, like.k, like.minimum_score)
+            sure = self._confident.apply_threshold(found, like.minimum_confidence, like.k, like.minimum_score)
             return [{"replies": _plain(answer.replies), "confidence": answer.confidence} for answer in sure]
         if like.rerank:
             if self.ranker is None:
