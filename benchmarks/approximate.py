@@ -41,6 +41,7 @@ from rejoinder.corpora.examples import read_examples
 from rejoinder.progress import track
 from rejoinder.retrieval.ann import EF_CONSTRUCTION, LINKS, MEASURED_AT, library
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.scan import Scores, exact_scores, search
 
 TURN = 25
@@ -125,7 +126,7 @@ def measure(
         "exact": lambda query: search(rows, [query], MEASURED_AT)[0][1],
         "approximate": lambda query: faiss_index.search(rows, [query], MEASURED_AT)[0][1],
         "approximate, with texts": lambda query: np.array(
-            [reply.score for reply in index.search_vectors(query, MEASURED_AT)[0]]
+            [reply.score for reply in index.search_vectors(query, SearchOptions(k=MEASURED_AT))[0]]
         ),
         "FAISS": lambda query: exact_scores(
             query, rows[0].vectors[direct.search(query, MEASURED_AT, params=parameters)[1][0]]

@@ -153,7 +153,7 @@ WRONG = {
     "reply model Hi": "no manifest.json",
     "reply idx ' '": "message 1 is blank",
     "reply idx \udcff": "message 1 is not UTF-8",
-    "reply idx Hi --rerank slow --rerank-top 2 -k 3": "-k 3 asks for more replies than --rerank-top 2",
+    "reply idx Hi --rerank slow --rerank-top 2 -k 3": "k is 3; 2 replies are ranked again",
     "reply idx Hi --rerank nothing": ["no model folder nothing"],
     "reply idx Hi --rerank slow --rerank-top 0": "--rerank-top",
     "reply idx": "no message",
@@ -162,19 +162,19 @@ WRONG = {
     "reply idx --input blank.txt": "blank.txt holds no conversations",
     "reply idx --input replies.jsonl": "replies.jsonl:1: no field messages or turns or context; there is text, id",
     "reply idx Hi --where 'tag=a\nb'": "new-line character",
-    "reply idx Hi --rerank slow --diversity 0.3": "leave it or --rerank out",
+    "reply idx Hi --rerank slow --diversity 0.3": "leave it or rerank out",
     "reply idx Hi --diversity 2": "--diversity",
     "reply idx Hi --where team": "'team': write FIELD=VALUE",
     "reply idx Hi --where tag=time --where tag=x": "names tag twice",
     "reply idx Hi --where topic=x": "idx: no reply has a field 'topic'; the fields are id, tag",
     "chat idx --where topic=x": "the fields are id, tag",
-    "chat idx --rerank slow -k 51": "--rerank-top 50",
+    "chat idx --rerank slow -k 51": "1 to 50 is allowed",
     "chat nothing": "no index nothing",
     "reply idx Hi --min-confidence 0.8": "idx is not calibrated; rejoinder calibrate idx --data",
     "reply idx Hi --min-confidence 80": "--min-confidence",
-    "reply idx Hi --min-confidence 0.8 --rerank slow": "leave --rerank out",
-    "reply idx Hi --min-confidence 0.8 --copies": "leave --copies out",
-    "reply idx Hi --min-confidence 0.8 --where team=billing": "leave --where out",
+    "reply idx Hi --min-confidence 0.8 --rerank slow": "leave rerank out",
+    "reply idx Hi --min-confidence 0.8 --copies": "leave copies (distinct=False) out",
+    "reply idx Hi --min-confidence 0.8 --where team=billing": "leave where out",
     "calibrate nothing --data talks.jsonl": "no index nothing",
     "calibrate idx --data nothing.jsonl": "nothing.jsonl does not exist",
     "calibrate idx --data talks.jsonl -o picture.bmp": "ends in .png, .svg, .pdf",
@@ -272,7 +272,7 @@ def test_a_model_that_moved_is_found_with_the_option_and_another_is_refused(comm
 
 
 def test_verify_checks_a_large_index(command, refused, index, tmp_path, monkeypatch):
-    monkeypatch.setattr("rejoinder.retrieval.opening.SMALL", 0)
+    monkeypatch.setattr("rejoinder.retrieval.segments.SMALL", 0)
     vectors = next((tmp_path / index).glob("segment-*/vectors.f32"))
     vectors.write_bytes(b"\0" + vectors.read_bytes()[1:])
     assert command("reply", index, "Hi").code == 0
@@ -440,7 +440,7 @@ def test_words_count_where_they_are_asked_for(command, answer, refused, tmp_path
     words = ("evaluate", "--index", "idx", "--data", "chats")
     plain, both = (answer(*words, *more)["results"][0] for more in ([], ["--hybrid", 1]))
     assert plain["recall"]["1"]["value"] < both["recall"]["1"]["value"] == 1
-    refused("reply", "idx", "Hi", "--hybrid", 1, "--min-confidence", 0.5, said="leave --hybrid out")
+    refused("reply", "idx", "Hi", "--hybrid", 1, "--min-confidence", 0.5, said="leave hybrid out")
     refused("evaluate", "bm25", "--data", "chats", "--hybrid", 1, said="hybrid:MODEL is ranked with a weight")
 
 

@@ -15,6 +15,7 @@ from rejoinder.retrieval import ann
 from rejoinder.retrieval.calibration import Calibration, read_calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST, Manifest
+from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.replies import Candidate
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_changes import CONTEXTS, A, CrashError, answers, changes, crash
@@ -57,7 +58,8 @@ def never_scanned(monkeypatch):
 
 
 def found(index, queries, k=30, **options):
-    return [[(each.position, each.score) for each in best] for best in index.search_vectors(queries, k, **options)]
+    lists = index.search_vectors(queries, SearchOptions(k=k, **options))
+    return [[(each.position, each.score) for each in best] for best in lists]
 
 
 def exact_index(index):
@@ -193,7 +195,7 @@ def test_without_faiss_an_index_changes_but_says_what_search_needs(large, monkey
         with pytest.raises(MissingExtraError, match=r"--exact` .* the extra 'ann': pip install 'faiss-cpu"):
             forbidden()
     opened.exact()
-    assert len(opened.search_vectors(queries, 5)[0]) == 5
+    assert len(opened.search_vectors(queries, SearchOptions(k=5))[0]) == 5
 
 
 @pytest.mark.parametrize("damage", [

@@ -11,7 +11,7 @@ from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError
 from rejoinder.retrieval.calibration import CalibratedIndex, Calibration, calibrate, read_calibration
 from rejoinder.retrieval.index import CALIBRATION, Index
-from rejoinder.retrieval.postprocess import Reply
+from rejoinder.retrieval.replies import Reply
 from tests.retrieval.conftest import HashEncoder
 
 REPLIES = [f"Reply number {i}." for i in range(30)]

@@ -13,8 +13,8 @@ from rejoinder.errors import InputError
 from rejoinder.retrieval import search
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, SearchOptions
 from rejoinder.retrieval.replies import Candidate
-from rejoinder.retrieval.search import MAX_HYBRID_WEIGHT
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 
@@ -106,7 +106,7 @@ def test_all_that_a_search_can_do_goes_with_it(tmp_path):
         with pytest.raises(InputError, match="hybrid is"):
             index.search([["red"]], hybrid=wrong)
     with pytest.raises(InputError, match="1 contexts but 0 inputs"):
-        index.search_vectors(index.encoder.encode_contexts([["red"]]), hybrid=1.0)
+        index.search_vectors(index.encoder.encode_contexts([["red"]]), SearchOptions(hybrid=1.0))
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=12), TEXTS)

@@ -13,9 +13,9 @@ from rejoinder.encoders.protocol import ContextVectors, DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST
-from rejoinder.retrieval.postprocess import Reply
-from rejoinder.retrieval.replies import Candidate
-from rejoinder.retrieval.segments import check_rows
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import check_rows
+from rejoinder.retrieval.replies import Candidate, Reply
 from tests.corpora.jobs import Watched
 from tests.encoders.small import small_model
 from tests.retrieval.conftest import HashEncoder, TableEncoder
@@ -61,7 +61,7 @@ def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries):
     index = Index.open(folder, encoder)
     assert [(candidate.text, candidate.payload) for _, candidate in index] == entries
     if entries:
-        [replies] = index.search_vectors(np.eye(9, dtype=np.float32)[:1], k=1)
+        [replies] = index.search_vectors(np.eye(9, dtype=np.float32)[:1], SearchOptions(k=1))
         assert replies == [Reply(entries[0][0], 1.0, 0, entries[0][1])]
 
 

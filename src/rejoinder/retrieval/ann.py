@@ -55,7 +55,7 @@ class FaissIndex:
     def search(
         self, segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf
     ) -> Found:
-        """Find what `search.search` finds, or nearly; `segments` are those of the index."""
+        """Find what `scan.search` finds, or nearly; `segments` are those of the index."""
         covered = [rows for rows in segments if rows.first < self.record.count]
         passing = sum(rows.present for rows in covered)
         search_effort = self._search_effort(k, passing, sum(map(len, contexts)))
@@ -124,8 +124,8 @@ class FaissIndex:
         faiss = library()
         chosen: dict[str, Any] = {}
         if filtered:
-            gone = [np.zeros(len(rows.vectors), bool) if rows.deleted is None else rows.deleted for rows in filtered]
-            chosen["sel"] = faiss.IDSelectorBitmap(np.packbits(~np.concatenate(gone), bitorder="little"))
+            passing = ~np.concatenate([rows.gone for rows in filtered])
+            chosen["sel"] = faiss.IDSelectorBitmap(np.packbits(passing, bitorder="little"))
         if self.record.method == "hnsw":
             return faiss.SearchParametersHNSW(efSearch=search_effort, **chosen)
         if self.record.method == "ivf":
@@ -169,6 +169,12 @@ def build_file(
 
     With half of the contexts (m, d) the search is tuned to the `recall`, on the others it is measured.
     """
+    most = max(map(len, contexts))
+    if method == "scan" and most >= SCANNED:
+        raise InputError(
+            f"{folder}: its model makes {most} vectors of a context, for which the exact search is faster than a scan "
+            "in 8 bits; take hnsw or ivf, or leave the search exact"
+        )
     count = sum(len(rows.vectors) for rows in segments)
     method = method or ("hnsw" if count <= MOST_IN_GRAPH else "ivf")
     file = _trained_file(method, segments, count)

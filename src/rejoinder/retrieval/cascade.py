@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Context, Conversation, check_count, check_minimum, is_whole
+from rejoinder.conversations import Context, Conversation, check_count
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError
-from rejoinder.retrieval.postprocess import Reply
-from rejoinder.retrieval.search import Searcher, Where
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.replies import Reply
+from rejoinder.retrieval.search import Searchable, Searcher
 
 
-class Cascade:
+class Cascade(Searchable):
     """Ranks the `top` best replies of a search again with a slow ranker; no others come out."""
 
     def __init__(self, first: Searcher | Cascade, ranker: Ranker, top: int = 50) -> None:
@@ -26,43 +26,30 @@ class Cascade:
     def __len__(self) -> int:
         return len(self.first)
 
-    def search(
-        self,
-        contexts: Sequence[Conversation],
-        k: int = 5,
-        minimum_score: float | None = None,
-        *,
-        history: int | None = None,
-        no_repeat: bool = False,
-        distinct: bool = False,
-        where: Where | None = None,
-        hybrid: float = 0.0,
-    ) -> list[list[Reply]]:
-        """Find the best k replies, at most `top`, with the slow ranker's scores; see `Index.search`.
+    def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
+        """Find the best k replies, at most `top`, with the slow ranker's scores; see `search`.
 
         Equal scores stay in the order of the first search.
         """
-        check_minimum(minimum_score)
-        if not (is_whole(k) and 1 <= k <= self.top):
-            raise InputError(f"k is {k}; {self.top} replies are ranked again (top), so 1 to {self.top} is allowed")
-        options: dict[str, Any] = {"no_repeat": no_repeat, "distinct": distinct, "where": where, "hybrid": hybrid}
-        found = self.first.search(contexts, self.top, history=history, **options)
-        return self.rank(self.read(contexts, history), found, k, minimum_score)
+        options = replace(options, rerank=self.top)
+        first = self.first.find(contexts, options.first_search)
+        return self.rank(self.read(contexts, options.history), first, options)
 
     def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Context]:
         """Return what of conversations is read, by both rankers."""
         return self.first.read(contexts, history)
 
     def rank(
-        self, contexts: Sequence[Context], found: Sequence[list[Reply]], k: int, minimum_score: float | None = None
+        self, contexts: Sequence[Context], first: Sequence[list[Reply]], options: SearchOptions
     ) -> list[list[Reply]]:
-        """Order the replies found for each context by the slow ranker's scores, and keep the best k."""
-        minimum = -np.inf if minimum_score is None else minimum_score
-        scores = score_lists(self.ranker, contexts, [[each.text for each in replies] for replies in found])
-        return [
-            [replace(replies[i], score=float(own[i])) for i in np.argsort(-own, kind="stable")[:k] if own[i] >= minimum]
-            for replies, own in zip(found, scores, strict=True)
-        ]
+        """Order the replies to each context by the slow ranker's scores, and keep the best k."""
+        minimum = -np.inf if options.minimum_score is None else options.minimum_score
+        scores = score_lists(self.ranker, contexts, [[reply.text for reply in replies] for replies in first])
+        ranked = []
+        for replies, own in zip(first, scores, strict=True):
+            order = np.argsort(-own, kind="stable")[: options.k]
+            ranked.append([replace(replies[i], score=float(own[i])) for i in order if own[i] >= minimum])
+        return ranked
 
 
 def score_lists(ranker: Ranker, contexts: Sequence[Context], lists: Sequence[Sequence[str]]) -> list[FloatArray]:

@@ -19,7 +19,8 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -33,7 +34,7 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
 from rejoinder.progress import Advance, Track, no_track
-from rejoinder.retrieval.ann import FILE, MEASURED_ON, SCANNED, FaissIndex, build_file, library
+from rejoinder.retrieval.ann import FILE, MEASURED_ON, FaissIndex, build_file, library
 from rejoinder.retrieval.manifest import (
     KIND,
     MANIFEST,
@@ -46,12 +47,12 @@ from rejoinder.retrieval.manifest import (
     read_manifest,
     read_runs,
 )
-from rejoinder.retrieval.opening import check_encoder, read, stamp_of
-from rejoinder.retrieval.postprocess import Reply
+from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.queries import check_encoder
 from rejoinder.retrieval.replies import Candidate
-from rejoinder.retrieval.scan import Flags, Found, Rows, search
-from rejoinder.retrieval.search import Searcher, Where
-from rejoinder.retrieval.segments import FILES, Segment, texts_of
+from rejoinder.retrieval.scan import Rows, search
+from rejoinder.retrieval.search import Searcher
+from rejoinder.retrieval.segments import FILES, FilteredSegments, Segment, open_segments, stamp_of, texts_of
 from rejoinder.retrieval.writing import extend, rewrite, sweep
 
 CALIBRATION = "calibration.json"
@@ -66,34 +67,6 @@ FOLDER = Kind(
      *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES),
      *(DATABASE + depth * "/*" for depth in range(1, 8))),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class FilteredIndex:
-    """Fulfils `search.Selection`."""
-
-    index: Index
-    rows: Sequence[Rows]  # with those marked as deleted that do not pass
-
-    @property
-    def most(self) -> int:
-        return sum(rows.present for rows in self.rows)
-
-    def find(self, contexts: Sequence[FloatArray], k: int, minimum: float) -> Found:
-        find = self.index._faiss.search if self.index._faiss else search
-        return find(self.rows, contexts, k, minimum)
-
-    def vectors(self, numbers: Positions) -> FloatArray:
-        return self.index._vectors(numbers)
-
-    def vector(self, position: int) -> FloatArray:
-        return self.index._row(position)
-
-    def reply(self, found: tuple[int, float]) -> Reply:
-        return self.index._reply(found)
-
-    def words(self) -> tuple[WordIndex, Flags]:
-        return self.index._words(), ~np.concatenate(_gone(self.rows))
 
 
 class Index(Searcher):
@@ -146,9 +119,8 @@ class Index(Searcher):
             InputError: there is no index, a file is missing, truncated or altered, or the index is of another model.
         """
         folder = Path(folder)
-        if encoder is not None:
-            check_encoder(encoder)
-        return cls(folder, *read(folder, encoder, verify), encoder)
+        manifest, segments = _open(folder, encoder, verify)
+        return cls(folder, manifest, segments, encoder)
 
     def refresh(self) -> bool:
         """Take over what others have changed since; return whether they have. Only what is new is opened.
@@ -161,7 +133,8 @@ class Index(Searcher):
         stamp = stamp_of(self.folder)
         if stamp and stamp == self._stamp:
             return False
-        manifest, segments = read(self.folder, self.encoder, None, {each.record.name: each for each in self._segments})
+        known = {segment.record.name: segment for segment in self._segments}
+        manifest, segments = _open(self.folder, self.encoder, None, known)
         changed = manifest != self.manifest
         if changed:
             self._set(manifest, segments)
@@ -298,11 +271,6 @@ class Index(Searcher):
         if min(len(self), len(contexts)) < 2:
             raise InputError(f"{self.folder}: {len(self)} replies and {len(contexts)} contexts; it needs two of each")
         vectors = self.encode_contexts(contexts)
-        if method == "scan" and (most := max(map(len, vectors))) >= SCANNED:
-            raise InputError(
-                f"{self.folder}: its model makes {most} vectors of a context, for which the exact search is faster "
-                "than a scan in 8 bits; take hnsw or ivf, or leave the search exact"
-            )
         with self._change():
             try:
                 record = build_file(self.folder, self._rows, vectors, recall, method, track)
@@ -338,10 +306,15 @@ class Index(Searcher):
             self._faiss = FaissIndex(self.folder, built)
         self.manifest, self._segments, self._rows, self._word_index = manifest, segments, rows, None
 
-    def _filter(self, where: Where | None) -> FilteredIndex:
-        if where is None:
-            return FilteredIndex(self, self._rows)
-        gone = _gone(self._rows)
+    def _filter(self, where: Where | None) -> FilteredSegments:
+        rows = self._rows if where is None else self._passing_rows(where)
+        find = search if self._faiss is None else self._faiss.search
+        count = sum(own.present for own in rows)
+        return FilteredSegments(self._segments, rows, count, partial(find, rows), self._words)
+
+    def _passing_rows(self, where: Where) -> list[Rows]:
+        """Return the rows of which those that do not pass are marked as deleted."""
+        gone = [rows.gone for rows in self._rows]
         if callable(where):
             for i, segment in enumerate(self._segments):
                 gone[i] = np.array([out or not where(segment.candidate(row)) for row, out in enumerate(gone[i])])
@@ -350,18 +323,18 @@ class Index(Searcher):
                 having = [segment.having(name, texts_of(name, value)) for segment in self._segments]
                 if self._segments and all(flags is None for flags in having):
                     fields = sorted({field for _, candidate in self for field in candidate.payload})
-                    there = f"the fields are {', '.join(fields)[:300]}" if fields else "none has a payload"
-                    raise InputError(f"{self.folder}: no reply has a field {name!r}; {there}")
+                    shown = f"the fields are {', '.join(fields)[:300]}" if fields else "none has a payload"
+                    raise InputError(f"{self.folder}: no reply has a field {name!r}; {shown}")
                 gone = [out | (True if flags is None else ~flags) for out, flags in zip(gone, having, strict=True)]
         else:
             raise InputError(f"where is {where!r}; it is a mapping of fields to values, or a function of a candidate")
-        return FilteredIndex(self, [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)])
+        return [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)]
 
     def _words(self) -> WordIndex:
         """Return the words of all replies, counted over those that are there."""
         if self._word_index is None:
-            parts = zip(self._segments, _gone(self._rows), strict=True)
-            lines = (pair for segment, gone in parts for pair in zip(segment.lines(), gone, strict=True))
+            parts = zip(self._segments, self._rows, strict=True)
+            lines = (pair for segment, rows in parts for pair in zip(segment.lines(), rows.gone, strict=True))
             self._word_index = WordIndex(None if gone else line.text for line, gone in lines)
         return self._word_index
 
@@ -387,23 +360,6 @@ class Index(Searcher):
         segment = self._segments[bisect.bisect_right(firsts, position) - 1]
         return np.asarray(segment.vectors[segment.rows(np.array([position]))[0]])
 
-    def _vectors(self, numbers: Positions) -> FloatArray:
-        """Return the vectors of rows by their numbers among all segments' rows."""
-        owners = np.searchsorted([rows.first for rows in self._rows], numbers, side="right") - 1
-        found = np.empty((len(numbers), self.manifest.size), dtype=np.float32)
-        for owner in np.unique(owners):
-            rows = self._rows[owner]
-            found[owners == owner] = rows.vectors[numbers[owners == owner] - rows.first]
-        return found
-
-    def _reply(self, found: tuple[int, float]) -> Reply:
-        """Return the reply of a row, by its number among all segments' rows, with its score."""
-        number, score = found
-        owner = bisect.bisect_right(self._rows, number, key=lambda rows: rows.first) - 1
-        segment, row = self._segments[owner], number - self._rows[owner].first
-        candidate = segment.candidate(row)
-        return Reply(candidate.text, score, segment.position(row), candidate.payload)
-
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
         with self._write_lock():
@@ -411,8 +367,13 @@ class Index(Searcher):
             yield
 
 
-def _gone(rows: Sequence[Rows]) -> list[Flags]:
-    return [np.zeros(len(each.vectors), bool) if each.deleted is None else each.deleted for each in rows]
+def _open(
+    folder: Path, encoder: DualEncoder | None, verify: bool | None, known: Mapping[str, Segment] | None = None
+) -> tuple[Manifest, list[Segment]]:
+    manifest, segments = open_segments(folder, encoder, verify, known)
+    if manifest.store:
+        raise InputError(f"the replies of {folder} are in Milvus; rejoinder.retrieval.stores.Store opens it")
+    return manifest, segments
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from rejoinder.arrays import ranges
 from rejoinder.encoders import bundled
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, is_plain, parse_json
 
@@ -76,6 +77,17 @@ def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
     except ValueError:  # another drive
         relative = ""
     return ModelRecord(fingerprint, name, str(path), relative)
+
+
+def check_model(folder: Path, record: ModelRecord, encoder: DualEncoder) -> None:
+    """Refuse a model that an index was not built with."""
+    if record.fingerprint != encoder.fingerprint:
+        built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"
+        given = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
+        raise InputError(
+            f"{folder} was built with {built}, but {given}; use that model (--model), or encode the replies with this "
+            "one: rejoinder index --reencode"
+        )
 
 
 @dataclass(frozen=True, slots=True)

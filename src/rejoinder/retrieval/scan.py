@@ -52,6 +52,11 @@ class Rows:
         """The number of rows that are not gone."""
         return len(self.vectors) - (0 if self.deleted is None else int(self.deleted.sum()))
 
+    @property
+    def gone(self) -> Flags:
+        """Which rows are gone: (n,)."""
+        return np.zeros(len(self.vectors), bool) if self.deleted is None else self.deleted
+
 
 def search(segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf) -> Found:
     """Find the best k rows of each context (m, d), in segments by ascending position.

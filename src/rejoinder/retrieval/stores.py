@@ -38,17 +38,18 @@ from rejoinder.retrieval.manifest import (
     Manifest,
     Positions,
     StoreRecord,
+    check_model,
     model_record,
     read_manifest,
     read_runs,
     write_runs,
 )
-from rejoinder.retrieval.opening import check_encoder, check_model
-from rejoinder.retrieval.postprocess import Reply
-from rejoinder.retrieval.replies import Candidate
+from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.queries import check_encoder, check_rows, has_unit_vectors
+from rejoinder.retrieval.replies import Candidate, Reply
 from rejoinder.retrieval.scan import Flags, Found, exact_scores
-from rejoinder.retrieval.search import Searcher, Where
-from rejoinder.retrieval.segments import Line, check_rows, has_unit_vectors, texts_of, value_texts
+from rejoinder.retrieval.search import Searcher
+from rejoinder.retrieval.segments import Line, open_segments, texts_of, value_texts
 from rejoinder.retrieval.writing import encoded_batches
 
 EMBEDDED = "milvus"
@@ -64,9 +65,11 @@ def open_index(
     folder: str | Path, encoder: DualEncoder | None = None, *, verify: bool | None = None
 ) -> Index | Store:
     """Open an index, wherever its replies are; see `Index.open`."""
-    if read_manifest(folder).store is None:
-        return Index.open(folder, encoder, verify=verify)
-    return Store.open(folder, encoder)
+    folder = Path(folder)
+    manifest, segments = open_segments(folder, encoder, verify)
+    if manifest.store is None:
+        return Index(folder, manifest, segments, encoder)
+    return Store(folder, manifest, encoder)
 
 
 class Store(Searcher):
@@ -245,7 +248,7 @@ class Store(Searcher):
         indexes.add_index("vector", index_type="HNSW", metric_type="IP", params=graph)
         self._ask("create_collection", schema=schema, index_params=indexes, consistency_level="Strong")
 
-    def _filter(self, where: Where | None) -> FilteredIndex:
+    def _filter(self, where: Where | None) -> FilteredStore:
         conditions = [self._there()]
         if callable(where):
             raise InputError(f"{self.folder}: Milvus filters by fields and their values, not by a function")
@@ -255,7 +258,7 @@ class Store(Searcher):
             if not self._count(_contains([_token(name)])):
                 raise InputError(f"{self.folder}: no reply has a field {name!r}")
             conditions.append(_contains([_token(name, text) for text in sorted(texts_of(name, value))]))
-        return FilteredIndex(self, " and ".join(conditions))
+        return FilteredStore(self, " and ".join(conditions))
 
     def _there(self) -> str:
         """Return the condition that a row is one of this index."""
@@ -305,18 +308,20 @@ class Store(Searcher):
 
 
 @dataclass
-class FilteredIndex:
-    """Fulfils `search.Selection`."""
+class FilteredStore:
+    """Rows in Milvus that pass a filter; fulfils `postprocess.FilteredIndex`."""
 
     store: Store
     condition: str
     hits: dict[int, tuple[str, FloatArray]] = field(default_factory=dict)
 
     @property
-    def most(self) -> int:
+    def count(self) -> int:
+        """Number that no search exceeds."""
         return len(self.store)
 
-    def find(self, contexts: Sequence[FloatArray], k: int, minimum: float) -> Found:
+    def candidates(self, contexts: Sequence[FloatArray], k: int, minimum: float) -> Found:
+        """Return the best k of each context among those that Milvus names."""
         if k > MOST_FOUND:
             raise InputError(f"{k} replies are asked for; Milvus finds {MOST_FOUND:,} at most")
         wanted = min(math.ceil(CANDIDATES * k), MOST_FOUND)
@@ -335,18 +340,17 @@ class FilteredIndex:
         return found
 
     def vectors(self, numbers: Positions) -> FloatArray:
-        rows = [self.vector(number) for number in numbers.tolist()]
+        """Return the vectors of candidates: (n, d)."""
+        rows = [self.hits[number][1] for number in numbers.tolist()]
         return np.stack(rows) if rows else np.zeros((0, self.store.manifest.size), np.float32)
 
-    def vector(self, position: int) -> FloatArray:
-        return self.hits[position][1]
-
-    def reply(self, found: tuple[int, float]) -> Reply:
-        position, score = found
-        candidate = _candidate(self.hits[position][0])
-        return Reply(candidate.text, score, position, candidate.payload)
+    def reply(self, number: int, score: float) -> Reply:
+        """Return a candidate with its score."""
+        candidate = _candidate(self.hits[number][0])
+        return Reply(candidate.text, score, number, candidate.payload)
 
     def words(self) -> tuple[WordIndex, Flags]:
+        """Refuse what would read all replies."""
         folder = self.store.folder
         raise InputError(f"{folder}: hybrid search reads all replies, which are in Milvus here; take an index on disk")
 
