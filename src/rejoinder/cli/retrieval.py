@@ -53,7 +53,12 @@ HELP = """/back   take back the last message and its answer
 
 Earlier: TypeAlias = Annotated[
     int | None,
-    typer.Option("--context", metavar="N", min=0, help="Read the newest message and N earlier ones, else its subject."),
+    typer.Option(
+        "--context",
+        metavar="N",
+        min=0,
+        help="Number of earlier messages to use. Default: only those on the same subject.",
+    ),
 ]
 Copies: TypeAlias = Annotated[bool, typer.Option("--copies", help="Show near-copies of better replies, too.")]
 Filter: TypeAlias = Annotated[

@@ -11,9 +11,9 @@ from rejoinder.errors import InputError
 from rejoinder.retrieval.replies import Candidate
 
 Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
-"""A filter: for each field of a payload that is named, a value, or a list or set of values of which the reply has one; or
-a function that returns whether a candidate passes. Values are compared as JSON writes them, so 3 finds 3 and "3"; a
-payload's list has each of its items."""
+"""A filter: for each field of a payload that is named, a value, or a list or set of values of which the reply has
+one; or a function that returns whether a candidate passes. Values are compared as JSON writes them, so 3 finds 3 and
+"3"; a payload's list has each of its items."""
 POOL = 10  # times k: the number of best replies among which `diversity` chooses
 MAX_HYBRID_WEIGHT = 1_000_000  # of BM25: scores stay finite
 

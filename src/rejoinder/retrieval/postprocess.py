@@ -44,14 +44,16 @@ def postprocess(
     forbidden: frozenset[str],
     options: SearchOptions,
     *,
+    pool: int,
     is_last: bool,
 ) -> list[Reply] | None:
     """Return the best k replies of the candidates of a context, which come best first.
 
-    None if too many were left out; `is_last` says that there are no more candidates.
+    k is chosen among the `pool` best that may be given. None if there are fewer, unless `is_last` says that there are
+    no more candidates.
     """
-    chosen, replies = remove_near_duplicates(numbers, scores, filtered, forbidden, options)
-    if len(replies) < options.pool and not is_last:
+    chosen, replies = remove_near_duplicates(numbers, scores, filtered, forbidden, pool, distinct=options.distinct)
+    if len(replies) < pool and not is_last:
         return None
     if not options.diversity or not replies:
         return replies
@@ -60,19 +62,25 @@ def postprocess(
 
 
 def remove_near_duplicates(
-    numbers: Positions, scores: Scores, filtered: FilteredIndex, forbidden: frozenset[str], options: SearchOptions
+    numbers: Positions,
+    scores: Scores,
+    filtered: FilteredIndex,
+    forbidden: frozenset[str],
+    count: int,
+    *,
+    distinct: bool,
 ) -> tuple[Positions, list[Reply]]:
-    """Read the best replies, as many as are needed, without forbidden ones: their numbers, and the replies.
+    """Return the numbers of the best `count` candidates without forbidden ones, and their replies.
 
-    If they are to be distinct also without near-duplicates of better ones, most of which are not even read.
+    With `distinct` also without near-duplicates of better ones, most of which are not even read.
     """
-    vectors = unit_rows(filtered.vectors(numbers)) if options.distinct else None
+    vectors = unit_rows(filtered.vectors(numbers)) if distinct else None
     chosen: list[int] = []
     replies: list[Reply] = []
     keys = set(forbidden)
     near = np.zeros(len(numbers), dtype=bool)
     for row, (number, score) in enumerate(zip(numbers.tolist(), scores.tolist(), strict=True)):
-        if len(replies) == options.pool:
+        if len(replies) == count:
             break
         if near[row]:
             continue

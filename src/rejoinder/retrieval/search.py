@@ -123,14 +123,15 @@ class Searcher(Searchable, Described):
         return self._find(queries, options or SearchOptions())
 
     def _find(self, queries: Queries, options: SearchOptions) -> list[list[Reply]]:
-        if options != options.first_search:
+        if options.rerank or options.minimum_confidence is not None:
             raise InputError("an index alone has no slow ranker and no calibration; take Cascade or CalibratedIndex")
+        pool = options.pool
         filtered = self._filter(options.where)
         replies: list[list[Reply]] = [[] for _ in queries.vectors]
         if not filtered.count:
             return replies
         self._check_size(queries)
-        wanted = options.pool
+        wanted = pool
         left = list(range(len(replies)))  # contexts that have too few replies so far
         while left:
             best = find_candidates(filtered, queries, left, min(wanted, filtered.count), options)
@@ -139,7 +140,7 @@ class Searcher(Searchable, Described):
                 forbidden = queries.forbidden[i]
                 is_last = len(numbers) < wanted
                 own = scores / queries.sharpness
-                chosen = postprocess(numbers, own, filtered, forbidden, options, is_last=is_last)
+                chosen = postprocess(numbers, own, filtered, forbidden, options, pool=pool, is_last=is_last)
                 if chosen is None:
                     short.append(i)
                 else:
