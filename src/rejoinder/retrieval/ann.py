@@ -50,7 +50,8 @@ class FaissIndex:
     """Searches with a file of FAISS that `build_file` made."""
 
     def __init__(self, folder: Path, record: ApproximateRecord) -> None:
-        self.folder, self.record = folder, record
+        self.folder = folder
+        self.record = record
 
     def search(
         self, segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf

@@ -21,17 +21,19 @@ class Cascade(Searchable):
 
     def __init__(self, first: Searcher | Cascade, ranker: Ranker, top: int = 50) -> None:
         check_count("top", top)
-        self.first, self.ranker, self.top = first, ranker, top
+        self.first = first
+        self.ranker = ranker
+        self.top = top
 
     def __len__(self) -> int:
         return len(self.first)
 
     def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
-        """Find the best k replies, at most `top`, with the slow ranker's scores; see `search`.
+        """Find the best k replies with the slow ranker's scores; see `search`.
 
-        Equal scores stay in the order of the first search.
+        Equal scores stay in the order of the first search. Without `options.rerank` the best `top` are ranked again.
         """
-        options = replace(options, rerank=self.top)
+        options = replace(options, rerank=options.rerank or self.top)
         first = self.first.find(contexts, options.first_search)
         return self.rank(self.read(contexts, options.history), first, options)
 

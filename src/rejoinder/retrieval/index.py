@@ -79,7 +79,8 @@ class Index(Searcher):
     def __init__(
         self, folder: Path, manifest: Manifest, segments: list[Segment], encoder: DualEncoder | None
     ) -> None:
-        self.folder, self.encoder = folder, encoder
+        self.folder = folder
+        self.encoder = encoder
         self._faiss: FaissIndex | None = None
         self._word_index: WordIndex | None = None
         self._stamp: tuple[int, int, int] | None = None  # of the manifest when `refresh` read it
@@ -291,20 +292,27 @@ class Index(Searcher):
         self._set(manifest, self._segments)
 
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
-        gone, end = read_runs(manifest.deleted), 0
+        gone = read_runs(manifest.deleted)
+        end = 0
         rows: list[Rows] = []  # numbered through; see `Segment.position`
         for segment in segments:
-            record, deleted = segment.record, None
-            if len(here := gone[(gone >= record.first) & (gone < record.end)]):
+            record = segment.record
+            deleted = None
+            own = gone[(gone >= record.first) & (gone < record.end)]
+            if len(own):
                 deleted = np.zeros(record.count, dtype=bool)
-                deleted[segment.rows(here)] = True
+                deleted[segment.rows(own)] = True
             rows.append(Rows(end, segment.vectors, deleted, record.longest))
             end += record.count
-        if (built := manifest.approximate) is None:
+        built = manifest.approximate
+        if built is None:
             self._faiss = None
         elif self._faiss is None or self._faiss.record != built:
             self._faiss = FaissIndex(self.folder, built)
-        self.manifest, self._segments, self._rows, self._word_index = manifest, segments, rows, None
+        self.manifest = manifest
+        self._segments = segments
+        self._rows = rows
+        self._word_index = None
 
     def _filter(self, where: Where | None) -> FilteredSegments:
         rows = self._rows if where is None else self._passing_rows(where)

@@ -77,7 +77,9 @@ class Store(Searcher):
 
     def __init__(self, folder: Path, manifest: Manifest, encoder: DualEncoder | None) -> None:
         assert manifest.store is not None
-        self.folder, self.manifest, self.encoder = folder, manifest, encoder
+        self.folder = folder
+        self.manifest = manifest
+        self.encoder = encoder
         self.record: StoreRecord = manifest.store
         self._client = _connect(folder, self.record)
 
@@ -148,7 +150,9 @@ class Store(Searcher):
         manifest = read_manifest(self.folder)
         if manifest.store is None or manifest.store.collection != self.record.collection:
             raise InputError(f"{self.folder} was built again; open it again")
-        changed, self.manifest, self.record = manifest != self.manifest, manifest, manifest.store
+        changed = manifest != self.manifest
+        self.manifest = manifest
+        self.record = manifest.store
         return changed
 
     def __len__(self) -> int:
@@ -214,7 +218,9 @@ class Store(Searcher):
     def _extend(
         self, replies: Iterable[str | Candidate], batch: int, progress: Advance | None, engine: Engine | None
     ) -> None:
-        encoder, record, size = self._model(), self.record, self.manifest.size
+        encoder = self._model()
+        record = self.record
+        size = self.manifest.size
         digest = hashlib.sha256(record.digest.encode())
         for lines, encoded in encoded_batches(replies, record.end, encoder, batch, engine):
             unit = has_unit_vectors(encoder)
@@ -299,7 +305,8 @@ class Store(Searcher):
     def _write(self, manifest: Manifest) -> None:
         assert manifest.store is not None
         manifest.write(self.folder)
-        self.manifest, self.record = manifest, manifest.store
+        self.manifest = manifest
+        self.record = manifest.store
 
     def _drop(self) -> None:
         """Remove the collection from a server."""
