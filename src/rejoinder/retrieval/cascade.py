@@ -1,4 +1,4 @@
-"""Two rankers in a row: an index finds some good replies among all, a slow ranker re-ranks these (POLY, table 5)."""
+"""Two rankers in a row: a slow ranker orders the best replies of an index (POLY, table 5)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Cascade(Searchable):
     def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
         """Find the best k replies with the slow ranker's scores; see `search`.
 
-        Equal scores stay in the order of the first search. Without `options.rerank` the best `top` are ranked again.
+        Equal scores stay in the order of the first search. Without `options.rerank` the best `top`
+        are ranked again.
         """
         options = replace(options, rerank=options.rerank or self.top)
         first = self.first.find(contexts, options.first_search)
@@ -46,22 +47,36 @@ class Cascade(Searchable):
     ) -> list[list[Reply]]:
         """Order the replies to each context by the slow ranker's scores, and keep the best k."""
         minimum = -np.inf if options.minimum_score is None else options.minimum_score
-        scores = score_lists(self.ranker, contexts, [[reply.text for reply in replies] for replies in first])
+        scores = score_lists(
+            self.ranker, contexts, [[reply.text for reply in replies] for replies in first]
+        )
         ranked = []
         for replies, own in zip(first, scores, strict=True):
             order = np.argsort(-own, kind="stable")[: options.k]
-            ranked.append([replace(replies[i], score=float(own[i])) for i in order if own[i] >= minimum])
+            ranked.append(
+                [replace(replies[i], score=float(own[i])) for i in order if own[i] >= minimum]
+            )
         return ranked
 
 
-def score_lists(ranker: Ranker, contexts: Sequence[Context], lists: Sequence[Sequence[str]]) -> list[FloatArray]:
-    """Return the scores of each context's own texts, of which contexts may have different numbers."""
+def score_lists(
+    ranker: Ranker, contexts: Sequence[Context], lists: Sequence[Sequence[str]]
+) -> list[FloatArray]:
+    """Return the scores of each context's own texts, whose numbers may differ."""
     scores = [np.zeros(0, dtype=np.float32)] * len(lists)
     for size in {len(texts) for texts in lists if texts}:  # a ranker takes lists of one length
         rows = [row for row, texts in enumerate(lists) if len(texts) == size]
-        own = np.asarray(ranker.score([contexts[row] for row in rows], [lists[row] for row in rows]))
-        if own.shape != (len(rows), size) or own.dtype.kind not in "fiu" or not np.isfinite(own).all():
-            raise InputError("the model gives no score for some replies; its training may have diverged")
+        own = np.asarray(
+            ranker.score([contexts[row] for row in rows], [lists[row] for row in rows])
+        )
+        if (
+            own.shape != (len(rows), size)
+            or own.dtype.kind not in "fiu"
+            or not np.isfinite(own).all()
+        ):
+            raise InputError(
+                "the model gives no score for some replies; its training may have diverged"
+            )
         for row, values in zip(rows, own, strict=True):
             scores[row] = values
     return scores

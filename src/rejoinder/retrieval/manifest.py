@@ -43,16 +43,24 @@ class ModelRecord:
 
     def locate(self, index: Path) -> str:
         """Find where the model can be opened now."""
-        for place in ([index / self.relative] if self.relative else []) + ([Path(self.path)] if self.path else []):
-            if place.is_dir():
-                return str(place)
-        if self.name and not self.path:
-            if _is_local(self.name):
-                return self.name
-            known = f"its model {self.name!r} is no folder and none that is installed"
-            raise InputError(f"{index}: {known}; name it with --model, if it may be fetched from elsewhere, too")
-        known = f"its model was {self.path}, which is gone" if self.path else "it does not say where its model is"
-        raise InputError(f"{index}: {known}; name its folder with --model FOLDER")
+        if self.relative and (index / self.relative).is_dir():
+            return str(index / self.relative)
+        if self.path and Path(self.path).is_dir():
+            return str(Path(self.path))
+        if self.path:
+            raise InputError(
+                f"{index}: its model was {self.path}, which is gone; name its folder with --model FOLDER"
+            )
+        if not self.name:
+            raise InputError(
+                f"{index}: it does not say where its model is; name its folder with --model FOLDER"
+            )
+        if not _is_local(self.name):
+            raise InputError(
+                f"{index}: its model {self.name!r} is no folder and none that is installed; "
+                "name it with --model, if it may be fetched from elsewhere, too"
+            )
+        return self.name
 
 
 def _is_local(name: str) -> bool:

@@ -49,10 +49,12 @@ def postprocess(
 ) -> list[Reply] | None:
     """Return the best k replies of the candidates of a context, which come best first.
 
-    k is chosen among the `pool` best that may be given. None if there are fewer, unless `is_last` says that there are
-    no more candidates.
+    k is chosen among the `pool` best that may be given. None if there are fewer, unless `is_last`
+    says that there are no more candidates.
     """
-    chosen, replies = remove_near_duplicates(numbers, scores, filtered, forbidden, pool, distinct=options.distinct)
+    chosen, replies = remove_near_duplicates(
+        numbers, scores, filtered, forbidden, pool, distinct=options.distinct
+    )
     if len(replies) < pool and not is_last:
         return None
     if not options.diversity or not replies:
@@ -96,7 +98,7 @@ def remove_near_duplicates(
 
 
 def diversify(vectors: FloatArray, scores: Sequence[float], options: SearchOptions) -> list[int]:
-    """Return the rows of k replies, which come best first, by maximal marginal relevance; see `SearchOptions`."""
+    """Return the rows of k of the replies, by maximal marginal relevance; see `SearchOptions`."""
     vectors = unit_rows(vectors)
     relevance = (1 - options.diversity) * np.array(scores)
     nearest = np.full(len(scores), -1.0)

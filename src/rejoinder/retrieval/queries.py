@@ -20,9 +20,10 @@ _LONGEST_UNIT = 1.01  # a model that normalises in 16 bits may miss 1 by a littl
 
 
 class Newest(list[Any]):
-    """The newest messages of a long conversation, and the keys of the messages before them (`text_key`).
+    """The newest messages of a long conversation, and the keys of the ones before (`text_key`).
 
-    Whoever keeps a conversation as it grows can so search with what models read of it, without reading it all again.
+    Whoever keeps a conversation as it grows can so search with what models read of it, without
+    reading it all again.
     """
 
     earlier: frozenset[str] = frozenset()
@@ -38,14 +39,20 @@ class Queries:
     forbidden: Sequence[frozenset[str]]  # keys of texts that may not be found
 
 
-def encode(encoder: DualEncoder, conversations: Sequence[Conversation], options: SearchOptions) -> Queries:
+def encode(
+    encoder: DualEncoder, conversations: Sequence[Conversation], options: SearchOptions
+) -> Queries:
     """Encode what a search reads of conversations."""
-    forbidden = [forbidden_keys(each) if options.no_repeat else frozenset[str]() for each in conversations]
+    forbidden = [
+        forbidden_keys(each) if options.no_repeat else frozenset[str]() for each in conversations
+    ]
     model = encoder.with_cache()
     read = read_history(model, conversations, options.history)
     vectors = encode_queries(model, read)
     unit = encoder.unit_length
-    return make_queries(vectors, inputs=[context[-1] for context in read], forbidden=forbidden, unit=unit)
+    return make_queries(
+        vectors, inputs=[context[-1] for context in read], forbidden=forbidden, unit=unit
+    )
 
 
 def read_history(
@@ -57,19 +64,22 @@ def read_history(
 
 
 def truncate_history(conversations: Sequence[Conversation], history: int | None) -> list[Context]:
-    """Return of each conversation the texts of its newest message and of at most `history` earlier ones."""
+    """Return the texts of each newest message and of at most `history` earlier ones."""
     read = read_contexts(conversations)
     return read if history is None else [context[-1 - history :] for context in read]
 
 
 def drop_stale_history(encoder: DualEncoder, contexts: Sequence[Context]) -> list[Context]:
-    """Return contexts without the earlier messages that the newest one, as a response to them, does not follow from.
+    """Return contexts without earlier messages of another subject than the newest one's.
 
-    Its cosine with them is below the encoder's `subject_threshold` then, if it has one. Personas stay.
+    Its cosine with them, as a response to them, is below the encoder's `subject_threshold` then, if
+    the encoder has one. Personas stay.
     """
     read = list(contexts)
     lowest = encoder.subject_threshold
-    messages = [[text for text in context if text.strip() and not is_persona(text)] for context in contexts]
+    messages = [
+        [text for text in context if text.strip() and not is_persona(text)] for context in contexts
+    ]
     rows = [row for row, texts in enumerate(messages) if len(texts) > 1 and lowest]
     if rows:
         earlier: Any = encoder.encode_contexts([contexts[row][:-1] for row in rows])
@@ -99,16 +109,20 @@ def make_queries(
     forbidden: Sequence[frozenset[str]] | None,
     unit: bool,
 ) -> Queries:
-    """Return queries of checked vectors (n, d), or (n, m, d); `unit` says that they should be of length 1."""
+    """Return queries of checked vectors (n, d), or (n, m, d); of length 1 if `unit`."""
     if not isinstance(vectors, ContextVectors) and vectors.ndim != 3:
         vectors = check_rows(vectors, "context", unit=unit)[:, None]
     several = vectors if isinstance(vectors, ContextVectors) else ContextVectors(vectors)
     contexts = list(replace(several, vectors=several.vectors * np.float32(several.sharpness)))
     for number, own in enumerate(contexts):
         if not len(own):
-            raise InputError(f"context {number} has no vector; a model gives at least one for each conversation")
+            raise InputError(
+                f"context {number} has no vector; a model gives at least one for each conversation"
+            )
         if not np.isfinite(own).all():
-            raise InputError(f"the model's vectors of context {number} are not finite: did its training diverge?")
+            raise InputError(
+                f"the model's vectors of context {number} are not finite: did its training diverge?"
+            )
     if forbidden is None:
         forbidden = [frozenset()] * len(contexts)
     return Queries(contexts, several.sharpness, inputs, forbidden)
@@ -117,7 +131,10 @@ def make_queries(
 def check_encoder(encoder: object) -> None:
     """Refuse what is no model that encodes replies."""
     if not isinstance(encoder, DualEncoder):
-        raise InputError(f"an index needs a model that encodes replies, as rejoinder.load opens; given: {encoder!r}")
+        raise InputError(
+            "an index needs a model that encodes replies, as rejoinder.load opens; "
+            f"given: {encoder!r}"
+        )
 
 
 def has_unit_vectors(encoder: DualEncoder | None) -> bool:
@@ -136,12 +153,14 @@ def check_rows(
 ) -> FloatArray:
     """Return vectors as (n, d) float32 after checking their lengths: 1 or 0 if `unit`, else finite.
 
-    n is `count` and d the `size`, if these are known. The error names the first row that cannot be used by `what` and
-    its number, counted from `first`.
+    n is `count` and d the `size`, if these are known. The error names the first row that cannot be
+    used by `what` and its number, counted from `first`.
     """
     rows = check_vectors(vectors, what, count)
     if rows.ndim != 2 or (len(rows) and not rows.shape[1]):
-        raise InputError(f"the model gives encodings of shape {rows.shape}; an index holds one vector per {what}")
+        raise InputError(
+            f"the model gives encodings of shape {rows.shape}; an index holds one vector per {what}"
+        )
     if size not in (0, rows.shape[1]):
         raise InputError(f"vectors of size {rows.shape[1]}; those of the index have {size}")
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
@@ -151,7 +170,7 @@ def check_rows(
         row = int(np.flatnonzero(~is_good)[0])
         reason = "its training may have diverged" + (", or it does not normalise" if unit else "")
         raise InputError(
-            f"the model's vector of {what} {first + row} has length {lengths[row]:.4g}{', not 1' if unit else ''}: "
-            f"{reason}; use another model"
+            f"the model's vector of {what} {first + row} has length {lengths[row]:.4g}"
+            f"{', not 1' if unit else ''}: {reason}; use another model"
         )
     return rows

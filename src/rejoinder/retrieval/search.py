@@ -58,13 +58,15 @@ class Searchable:
         diversity: float = 0.0,
         hybrid: float = 0.0,
     ) -> list[list[Reply]]:
-        """Find the best `k` replies to each context, best first; equal scores in the order of their positions.
+        """Find the best `k` replies to each context, best first.
 
-        `contexts` are conversations, each a list of messages, oldest first. The other arguments are the fields of
-        `SearchOptions`, of which `find` takes one.
+        Equal scores are in the order of their positions. `contexts` are conversations, each a list
+        of messages, oldest first. The other arguments are the fields of `SearchOptions`, of which
+        `find` takes one.
 
         Raises:
-            InputError: a number is out of its range, options exclude each other, or no reply has a field of `where`.
+            InputError: a number is out of its range, options exclude each other, or no reply has a
+                field of `where`.
             MissingExtraError: `hybrid` needs the extra baselines.
         """
         options = SearchOptions(
@@ -111,10 +113,11 @@ class Searcher(Searchable, Described):
         inputs: Sequence[str] = (),
         forbidden: Sequence[frozenset[str]] | None = None,
     ) -> list[list[Reply]]:
-        """Find the best replies to contexts that the index's model has encoded already: (n, d), or (n, m, d).
+        """Find the best replies to contexts that are encoded already: (n, d), or (n, m, d).
 
-        `inputs` are the newest messages, which a hybrid search needs. `forbidden` is, for each context, what
-        `queries.forbidden_keys` returns; None: every reply may be found.
+        The index's model encoded them. `inputs` are the newest messages, which a hybrid search
+        needs. `forbidden` is, for each context, what `queries.forbidden_keys` returns; None: every
+        reply may be found.
         """
         if not isinstance(vectors, ContextVectors):
             vectors = check_vectors(vectors, "context")
@@ -124,7 +127,10 @@ class Searcher(Searchable, Described):
 
     def _find(self, queries: Queries, options: SearchOptions) -> list[list[Reply]]:
         if options.rerank or options.minimum_confidence is not None:
-            raise InputError("an index alone has no slow ranker and no calibration; take Cascade or CalibratedIndex")
+            raise InputError(
+                "an index alone has no slow ranker and no calibration; "
+                "take Cascade or CalibratedIndex"
+            )
         pool = options.pool
         filtered = self._filter(options.where)
         replies: list[list[Reply]] = [[] for _ in queries.vectors]
@@ -140,7 +146,9 @@ class Searcher(Searchable, Described):
                 forbidden = queries.forbidden[i]
                 is_last = len(numbers) < wanted
                 own = scores / queries.sharpness
-                chosen = postprocess(numbers, own, filtered, forbidden, options, pool=pool, is_last=is_last)
+                chosen = postprocess(
+                    numbers, own, filtered, forbidden, options, pool=pool, is_last=is_last
+                )
                 if chosen is None:
                     short.append(i)
                 else:
@@ -171,7 +179,7 @@ class Searcher(Searchable, Described):
         return self.manifest.fingerprint
 
     def use(self, encoder: DualEncoder) -> None:
-        """Take an opened model for the searches to come; one that the index was not built with is an InputError."""
+        """Take an opened model; one that the index was not built with is an InputError."""
         check_model(self.folder, self.manifest.model, encoder)
         self.encoder = encoder
 
@@ -185,40 +193,53 @@ class Searcher(Searchable, Described):
         for vectors in queries.vectors:
             if vectors.shape[1] != self.manifest.size:
                 raise InputError(
-                    f"queries of size {vectors.shape[1]}; the vectors of {self.folder} have {self.manifest.size}"
+                    f"queries of size {vectors.shape[1]}; "
+                    f"the vectors of {self.folder} have {self.manifest.size}"
                 )
 
     @contextlib.contextmanager
     def _write_lock(self) -> Iterator[None]:
-        """Keep other processes from changing the index, of which this one must have the latest state."""
+        """Keep other processes from changing the index; this one must have its latest state."""
         with locked(beside(self.folder), f"{self.folder} is being written"):
             if read_manifest(self.folder).fingerprint != self.fingerprint:
-                raise BusyError(f"{self.folder} was changed by somebody else since it was opened; open it again")
+                raise BusyError(
+                    f"{self.folder} was changed by somebody else since it was opened; open it again"
+                )
             yield
 
 
 def find_candidates(
     filtered: FilteredIndex, queries: Queries, chosen: Sequence[int], k: int, options: SearchOptions
 ) -> Found:
-    """Return the best k, by score or by score and words, for some of the contexts, given by their numbers."""
-    minimum = -np.inf if options.minimum_score is None else options.minimum_score * queries.sharpness
+    """Return the best k, by score or by score and words, for some contexts, by their numbers."""
+    minimum = (
+        -np.inf if options.minimum_score is None else options.minimum_score * queries.sharpness
+    )
     if options.hybrid:
-        return _find_hybrid(filtered, queries, chosen, k, minimum, options.hybrid * queries.sharpness)
+        return _find_hybrid(
+            filtered, queries, chosen, k, minimum, options.hybrid * queries.sharpness
+        )
     return filtered.candidates([queries.vectors[i] for i in chosen], k, minimum)
 
 
 def _find_hybrid(
-    filtered: FilteredIndex, queries: Queries, chosen: Sequence[int], k: int, minimum: float, weight: float
+    filtered: FilteredIndex,
+    queries: Queries,
+    chosen: Sequence[int],
+    k: int,
+    minimum: float,
+    weight: float,
 ) -> Found:
-    """Return the best k by score + weight·BM25, as exactly as `filtered.candidates` returns those by score.
+    """Return the best k by score + weight·BM25, as exactly as those by score are returned.
 
-    The best of each of the two orders are added up, more of them until no other reply can reach the k-th best sum
-    (Fagin's threshold algorithm).
+    The best of each of the two orders are added up, more of them until no other reply can reach the
+    k-th best sum (Fagin's threshold algorithm).
     """
     contexts = queries.vectors
     if len(queries.inputs) != len(contexts):
         raise InputError(
-            f"{len(contexts)} contexts but {len(queries.inputs)} inputs, their newest messages; give one for each"
+            f"{len(contexts)} contexts but {len(queries.inputs)} inputs, their newest messages; "
+            "give one for each"
         )
     words, passing = filtered.words()
     done: dict[int, tuple[Positions, Scores]] = {}

@@ -375,10 +375,13 @@ def _connect(folder: Path, record: StoreRecord) -> Any:
             client.load_collection(record.collection)
     except Exception as error:
         if record.address:
-            told = f"no Milvus server answers at {place} ({error}); start it, or set MILVUS_TOKEN"
-            raise InputError(told) from error
-        told = "another process has it open, or it is damaged; a Milvus server (--store http://HOST:19530) admits many"
-        raise BusyError(f"{place}: {told} ({error})") from error
+            raise InputError(
+                f"no Milvus server answers at {place} ({error}); start it, or set MILVUS_TOKEN"
+            ) from error
+        raise BusyError(
+            f"{place}: another process has it open, or it is damaged; a Milvus server "
+            f"(--store http://HOST:19530) admits many ({error})"
+        ) from error
     return client
 
 
@@ -395,8 +398,10 @@ def _row(position: int, line: bytes, vector: FloatArray) -> dict[str, Any]:
     tokens |= {_token(name, text) for name, value in payload.items() for text in value_texts(value)}
     fields = " ".join(sorted(tokens))
     if max(len(line), len(fields)) > LONGEST:
-        told = f"has {len(line):,} bytes with its payload, and {len(tokens):,} fields and values"
-        raise InputError(f"reply {position} {told}; Milvus holds {LONGEST:,} bytes, and {LONGEST // 33:,} of those")
+        raise InputError(
+            f"reply {position} has {len(line):,} bytes with its payload, and {len(tokens):,} fields and values; "
+            f"Milvus holds {LONGEST:,} bytes, and {LONGEST // 33:,} of those"
+        )
     return {"position": position, "vector": vector, "line": line.decode(), "fields": fields}
 
 
