@@ -39,10 +39,10 @@ from rejoinder.arrays import FloatArray
 from rejoinder.corpora.example import split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.progress import track
-from rejoinder.retrieval.approximate import CARE, approximate
+from rejoinder.retrieval.ann import EF_CONSTRUCTION, LINKS, MEASURED_AT, library
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.nomination import LINKS, MEASURED_AT, library
-from rejoinder.retrieval.search import Scores, exact_scores, search
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.scan import Scores, exact_scores, search
 
 TURN = 25
 """Queries after which the next program has its turn."""
@@ -108,25 +108,25 @@ def measure(
     rows = index._rows
     if index.manifest.approximate is None:
         building["approximate"], _ = timed(
-            lambda: approximate(index, recall, contexts[::2], method="hnsw", track=track)
+            lambda: index.approximate(recall, contexts[::2], method="hnsw", track=track)
         )
     if not graph.exists():
         direct = faiss.IndexHNSWFlat(rows[0].vectors.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
-        direct.hnsw.efConstruction = CARE
+        direct.hnsw.efConstruction = EF_CONSTRUCTION
         with track("Building FAISS's", len(replies), "replies") as advance:
             building["faiss"], _ = timed(lambda: add(direct, rows[0].vectors, advance))
         faiss.write_index(direct, str(graph))
     direct, index = faiss.read_index(str(graph)), Index.open(place, encoder)
     record = index.manifest.approximate
     assert record is not None
-    nominator: Any = index._nominator
-    opening, _ = timed(lambda: nominator.file)
+    faiss_index: Any = index._faiss
+    opening, _ = timed(lambda: faiss_index.file)
     parameters = faiss.SearchParametersHNSW(efSearch=record.effort)
     programs: dict[str, Search] = {
         "exact": lambda query: search(rows, [query], MEASURED_AT)[0][1],
-        "approximate": lambda query: nominator.search(rows, [query], MEASURED_AT)[0][1],
+        "approximate": lambda query: faiss_index.search(rows, [query], MEASURED_AT)[0][1],
         "approximate, with texts": lambda query: np.array(
-            [reply.score for reply in index.search_vectors(query, MEASURED_AT)[0]]
+            [reply.score for reply in index.search_vectors(query, SearchOptions(k=MEASURED_AT))[0]]
         ),
         "FAISS": lambda query: exact_scores(
             query, rows[0].vectors[direct.search(query, MEASURED_AT, params=parameters)[1][0]]
@@ -138,7 +138,7 @@ def measure(
         "replies_there": len(replies),
         "size": int(rows[0].vectors.shape[1]),
         "links": LINKS,
-        "ef_construction": CARE,
+        "ef_construction": EF_CONSTRUCTION,
         "ef_search": record.effort,
         "file_bytes": record.size,
         "opening_ms": 1000 * opening,

@@ -7,7 +7,7 @@ Both are measured on the test dialogues of a data folder, with the model's own e
   and of a search as `rejoinder chat` does it, which leaves out what was said and near-copies (not for "minilm").
 - *change of subject*: after one dialogue comes a message of another. The replies are further messages of both, as many
   of each; counted are conversations in which the best one is the other dialogue's, with the whole conversation to read,
-  with what a search reads of it (`choice.on_subject`), and with the newest message alone.
+  with what a search reads of it (`queries.drop_stale_history`), and with the newest message alone.
 
 "minilm" in place of a model folder is all-MiniLM-L6-v2 with the mean of its vectors of newest and earlier messages.
 """
@@ -28,8 +28,8 @@ from common import write_result
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.retrieval.choice import on_subject
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.queries import drop_stale_history
 
 Answer: TypeAlias = Callable[[list[list[str]]], list[str]]  # conversations to a reply for each
 TURNS = 7
@@ -137,7 +137,7 @@ def subject_changes(model: Any, dialogues: Sequence[list[str]], count: int) -> t
         further = min(len(old) - half, len(new) - 1)
         conversation = [*old[:half], new[0]]
         vectors = model.encode_responses([*old[half : half + further], *new[1 : 1 + further]])
-        read = [conversation, *on_subject(model, [conversation]), conversation[-1:]]
+        read = [conversation, *drop_stale_history(model, [conversation]), conversation[-1:]]
         won += (model.encode_contexts(read) @ vectors.T).argmax(axis=1) >= further
     whole, searched, newest = won.tolist()
     return whole, searched, newest, len(pairs)

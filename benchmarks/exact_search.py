@@ -26,10 +26,9 @@ from common import read_texts, use_threads, write_result
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.memory import keep_memory
-from rejoinder.retrieval.approximate import approximate
+from rejoinder.retrieval.ann import library
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.nomination import library
-from rejoinder.retrieval.search import search
+from rejoinder.retrieval.scan import search
 
 BEST, AT_ONCE = 10, 1024
 FLAT, EXACT, SCAN = "FAISS, flat float32", "ours, float32", "ours, 8 bits"
@@ -94,13 +93,13 @@ def race(rows: FloatArray, queries: FloatArray) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         index = Index.build(Numbers(rows, queries), map(str, range(len(rows))), Path(folder) / "index")
         start = time.perf_counter()
-        record = approximate(index, contexts=[[str(number)] for number in range(half)], method="scan")
-        making, nominator = time.perf_counter() - start, index._nominator
-        assert nominator is not None
+        record = index.approximate(contexts=[[str(number)] for number in range(half)], method="scan")
+        making, faiss_index = time.perf_counter() - start, index._faiss
+        assert faiss_index is not None
         programs: dict[str, Callable[[FloatArray], Any]] = {
             FLAT: lambda query: flat.search(query, BEST),
             EXACT: lambda query: search(index._rows, [query], BEST)[0][0],
-            SCAN: lambda query: nominator.search(index._rows, [query], BEST)[0][0],
+            SCAN: lambda query: faiss_index.search(index._rows, [query], BEST)[0][0],
         }
         taken: dict[str, list[float]] = {name: [] for name in programs}
         same = []

@@ -23,7 +23,7 @@ import torch
 import rejoinder
 from common import read_texts, write_result
 from rejoinder.progress import track
-from rejoinder.retrieval.nomination import library
+from rejoinder.retrieval.ann import library
 from rejoinder.retrieval.stores import Store
 
 BEST = 10

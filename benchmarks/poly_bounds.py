@@ -27,7 +27,8 @@ import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray
 from rejoinder.encoders.open import open_encoder
-from rejoinder.retrieval.search import Array, exact_scores
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.scan import Array, exact_scores
 from rejoinder.retrieval.segments import VECTORS
 
 AT_ONCE = 1 << 16
@@ -77,7 +78,7 @@ def measure(index: rejoinder.Index, rows: FloatArray, contexts: list[FloatArray]
         greatest = products(rows, vectors)
         times["products alone"].append(time.perf_counter() - start)
         start = time.perf_counter()
-        [found] = index.search_vectors(vectors[None], 10)
+        [found] = index.search_vectors(vectors[None], SearchOptions(k=10))
         times["search"].append(time.perf_counter() - start)
         scores = np.concatenate([exact_scores(vectors, rows[i : i + AT_ONCE]) for i in range(0, len(rows), AT_ONCE)])
         best = np.lexsort((np.arange(len(rows)), -scores))[: max(BEST)]

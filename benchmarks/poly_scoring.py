@@ -36,7 +36,7 @@ from common import use_threads, write_result
 from limit import best_rate
 from rejoinder.arrays import FloatArray
 from rejoinder.memory import keep_memory
-from rejoinder.retrieval.search import Rows, all_scores, search
+from rejoinder.retrieval.scan import Rows, all_scores, search
 from rejoinder.retrieval.writing import longest_of
 
 TOPICS, LENGTH = 1000, 7.75

@@ -35,7 +35,7 @@ from rejoinder.encoders.protocol import ContextVectors, Ranker
 from rejoinder.encoders.torch import Encoder
 from rejoinder.memory import keep_memory
 from rejoinder.networks.inference import choose_precision, pack_linears
-from rejoinder.retrieval.search import Rows, search
+from rejoinder.retrieval.scan import Rows, search
 from rejoinder.retrieval.writing import longest_of
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.recipe_files import load_recipe

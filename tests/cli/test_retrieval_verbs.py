@@ -166,7 +166,7 @@ WRONG = {
     "reply idx --input blank.txt": "blank.txt holds no conversations",
     "reply idx --input replies.jsonl": "replies.jsonl:1: no field messages or turns or context; there is text, id",
     "reply idx Hi --where 'tag=a\nb'": "new-line character",
-    "reply idx Hi --rerank slow --diversity 0.3": "leave it or --rerank out",
+    "reply idx Hi --rerank slow --diversity 0.3": "leave it or rerank out",
     "reply idx Hi --diversity 2": "--diversity",
     "reply idx Hi --where team": "'team': write FIELD=VALUE",
     "reply idx Hi --where tag=time --where tag=x": "names tag twice",
@@ -175,9 +175,9 @@ WRONG = {
     "chat nothing": "no index nothing",
     "reply idx Hi --min-confidence 0.8": "idx is not calibrated; rejoinder calibrate idx --data",
     "reply idx Hi --min-confidence 80": "--min-confidence",
-    "reply idx Hi --min-confidence 0.8 --rerank slow": "leave --rerank out",
-    "reply idx Hi --min-confidence 0.8 --omit nothing": "leave --omit out",
-    "reply idx Hi --min-confidence 0.8 --where team=billing": "leave --where out",
+    "reply idx Hi --min-confidence 0.8 --rerank slow": "leave rerank out",
+    "reply idx Hi --min-confidence 0.8 --omit nothing": "leave copies (distinct=False) out",
+    "reply idx Hi --min-confidence 0.8 --where team=billing": "leave where out",
     "calibrate nothing --data talks.jsonl": "no index nothing",
     "calibrate idx --data nothing.jsonl": "nothing.jsonl does not exist",
     "calibrate idx --data talks.jsonl -o picture.bmp": "ends in .png, .svg, .pdf",
@@ -219,6 +219,21 @@ def test_reply_gives_score_position_text_and_payload(command, index):
     assert best == {"text": "At noon.", "position": 1, "payload": {"id": "a2", "tag": "time"}}
     found = command("reply", index, "-", "--json", stdin="Hi\r\n\n  At noon.\n").json  # from standard input
     assert (found["context"], found["replies"][0]["position"]) == (["Hi", "At noon."], 1)
+
+
+def test_a_command_reads_the_manifest_once(command, index, slow, monkeypatch):
+    read = []
+    real = Path.read_text
+
+    def read_text(path, *given, **options):
+        read.append(path.name)
+        return real(path, *given, **options)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    for words in (("reply", index, "Hi"), ("reply", index, "Hi", "--rerank", slow), ("chat", index)):
+        read.clear()
+        assert command(*words, stdin="Hi\n").code == 0
+        assert read.count("manifest.json") == 1
 
 
 def test_reply_and_chat_take_a_part_of_the_replies(command, index, slow, tmp_path):
@@ -275,7 +290,7 @@ def test_a_model_that_moved_is_found_with_the_option_and_another_is_refused(comm
 
 
 def test_verify_checks_a_large_index(command, refused, index, tmp_path, monkeypatch):
-    monkeypatch.setattr("rejoinder.retrieval.opening.SMALL", 0)
+    monkeypatch.setattr("rejoinder.retrieval.segments.SMALL", 0)
     vectors = next((tmp_path / index).glob("segment-*/vectors.f32"))
     vectors.write_bytes(b"\0" + vectors.read_bytes()[1:])
     assert command("reply", index, "Hi").code == 0
@@ -440,7 +455,8 @@ def test_words_count_where_they_are_asked_for(command, answer, refused, tmp_path
     words = ("index", "evaluate", "idx", "--data", "chats")
     plain, both = (answer(*words, *more)["results"][0] for more in ([], ["--hybrid", 1]))
     assert plain["recall"]["1"]["value"] < both["recall"]["1"]["value"] == 1
-    refused("reply", "idx", "Hi", "--hybrid", 1, "--min-confidence", 0.5, said="leave --hybrid out")
+    refused("reply", "idx", "Hi", "--hybrid", 1, "--min-confidence", 0.5, said="leave hybrid out")
+    refused("evaluate", "bm25", "--data", "chats", "--hybrid", 1, said="hybrid:MODEL is ranked with a weight")
 
 
 def test_the_map_of_the_page_is_drawn_again_after_a_change(command, index, replies):

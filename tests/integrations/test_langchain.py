@@ -9,7 +9,7 @@ from rejoinder.encoders.persistence import load
 from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.replies import Candidate
 from tests.retrieval.conftest import HashEncoder
 
 pytest.importorskip("langchain_core")

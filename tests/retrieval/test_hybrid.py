@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from rejoinder.corpora.example import Example
 from rejoinder.encoders.keywords import BM25, Hybrid, WordIndex
 from rejoinder.errors import InputError
-from rejoinder.retrieval import searching
+from rejoinder.retrieval import search
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.searching import HEAVIEST
+from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, SearchOptions
+from rejoinder.retrieval.replies import Candidate
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 
@@ -71,7 +71,7 @@ def test_sums_are_those_of_brute_force(tmp_path_factory, parts, gone, inputs, k,
             best = sorted(passing, key=lambda at: (-round(sums[at], 9), at))[:k]
             wanted.append([(at, pytest.approx(sums[at], abs=1e-9)) for at in best])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(searching, "MATCHED_AT_LEAST", at_least)
+            patch.setattr(search, "MIN_CANDIDATES", at_least)
             found = index.search(chats, k, where=where, hybrid=weight)
         got = [sorted(((r.position, r.score) for r in some), key=lambda e: (-round(e[1], 9), e[0])) for some in found]
         assert got == wanted
@@ -80,8 +80,8 @@ def test_sums_are_those_of_brute_force(tmp_path_factory, parts, gone, inputs, k,
 def test_more_is_looked_at_only_until_nothing_else_can_be_better(tmp_path, monkeypatch):
     index = Index.build(HashEncoder(), [f"reply {i} about {i % 9}" for i in range(500)], tmp_path / "index")
     asked = []
-    real = searching.exact_scores
-    monkeypatch.setattr(searching, "exact_scores", lambda context, rows: asked.append(len(rows)) or real(context, rows))
+    real = search.exact_scores
+    monkeypatch.setattr(search, "exact_scores", lambda context, rows: asked.append(len(rows)) or real(context, rows))
     [found] = index.search([["tell me about reply 321"]], 3, hybrid=0.2)
     assert found[0].text == "reply 321 about 6"
     assert sum(asked) < 300
@@ -101,12 +101,12 @@ def test_all_that_a_search_can_do_goes_with_it(tmp_path):
     assert len(Cascade(index, slow, top=2).search([["red it is"]], 2, hybrid=10.0)[0]) == 2
     assert "so red it is" in slow.asked[0]
     assert len(index.search([["red"]], 3, hybrid=1.0, diversity=0.3)[0]) == 3
-    assert all(math.isfinite(reply.score) for reply in index.search([["red"]], 5, hybrid=HEAVIEST)[0])
-    for wrong in (-1, math.nan, "much", 2 * HEAVIEST, 1e307):
+    assert all(math.isfinite(reply.score) for reply in index.search([["red"]], 5, hybrid=MAX_HYBRID_WEIGHT)[0])
+    for wrong in (-1, math.nan, "much", 2 * MAX_HYBRID_WEIGHT, 1e307):
         with pytest.raises(InputError, match="hybrid is"):
             index.search([["red"]], hybrid=wrong)
     with pytest.raises(InputError, match="1 contexts but 0 inputs"):
-        index.search_vectors(index.encoder.encode_contexts([["red"]]), hybrid=1.0)
+        index.search_vectors(index.encoder.encode_contexts([["red"]]), SearchOptions(hybrid=1.0))
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=12), TEXTS)

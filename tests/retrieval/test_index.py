@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.segments import check_rows
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import check_rows
+from rejoinder.retrieval.replies import Candidate, Reply
 from tests.corpora.jobs import Watched
 from tests.encoders.small import small_model
 from tests.retrieval.conftest import HashEncoder, TableEncoder
-from tests.retrieval.test_search import attended
+from tests.retrieval.test_scan import attended
 
 TEXTS = [f"reply number {i}" for i in range(40)]
 json_values = st.recursive(
@@ -61,7 +61,7 @@ def test_texts_and_payloads_come_back_as_they_were(tmp_path_factory, entries):
     index = Index.open(folder, encoder)
     assert [(candidate.text, candidate.payload) for _, candidate in index] == entries
     if entries:
-        [replies] = index.search_vectors(np.eye(9, dtype=np.float32)[:1], k=1)
+        [replies] = index.search_vectors(np.eye(9, dtype=np.float32)[:1], SearchOptions(k=1))
         assert replies == [Reply(entries[0][0], 1.0, 0, entries[0][1])]
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
+from rejoinder.retrieval.calibration import CalibratedIndex, Calibration, calibrate
 from rejoinder.retrieval.cascade import Cascade
-from rejoinder.retrieval.confidence import Calibration, Confident, calibrate
 from rejoinder.retrieval.index import Index
 from tests.retrieval.conftest import HashEncoder
 
@@ -78,7 +78,7 @@ def test_a_confidence_is_a_probability(index, value):
     weights = {"score_weight": 1.0, "gap_weight": 1.0, "intercept": 0.0}
     fingerprint = index.manifest.model.fingerprint
     Calibration(index=index.fingerprint, model=fingerprint, history=None, **weights).save(index.folder)
-    confident = Confident(index)
+    confident = CalibratedIndex(index)
     refused("minimum_confidence", lambda: confident.answer([["reply 3"]], value))
 
 
@@ -87,6 +87,6 @@ def test_a_confident_answer_refuses_the_same(index, value):
     weights = {"score_weight": 1.0, "gap_weight": 1.0, "intercept": 0.0}
     fingerprint = index.manifest.model.fingerprint
     Calibration(index=index.fingerprint, model=fingerprint, history=None, **weights).save(index.folder)
-    confident = Confident(index)
+    confident = CalibratedIndex(index)
     refused("minimum_score", lambda: confident.answer([["reply 3"]], 0.5, minimum_score=value))
     refused("k", lambda: confident.answer([["reply 3"]], 0.5, value))

@@ -14,7 +14,8 @@ from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import Manifest
-from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.replies import Candidate
 from rejoinder.retrieval.stores import Store, open_index
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
@@ -100,7 +101,7 @@ def test_contexts_of_several_vectors(make, tmp_path):
     store, index = make([*A, *B]), Index.build(HashEncoder(), [*A, *B], tmp_path / "index")
     vectors = HashEncoder().encode_responses([*A[:3], *B[:3]]).reshape(2, 3, -1)
     queries = ContextVectors(vectors, np.array([[True, True, True], [True, False, False]]))
-    assert store.search_vectors(queries, 9) == index.search_vectors(queries, 9)
+    assert store.search_vectors(queries, SearchOptions(k=9)) == index.search_vectors(queries, SearchOptions(k=9))
 
 
 def test_an_engine_encodes(make, monkeypatch):
@@ -136,7 +137,7 @@ def test_a_deletion_holds_from_the_manifest_on(make, monkeypatch):
     store = make()
     with monkeypatch.context() as patch:
         patch.setattr(store, "_sweep", crash, raising=False)
-        patch.setattr(store, "_change", store._alone)
+        patch.setattr(store, "_change", store._write_lock)
         with pytest.raises(CrashError):
             store.delete([0, 3])
     assert (len(store), store.count()) == (7, 7)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from rejoinder.errors import InputError
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.replies import Candidate
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 
@@ -67,7 +68,8 @@ def test_a_filtered_search_is_a_search_filtered_afterwards(tmp_path_factory, par
 def test_fields_that_must_hold(index, where, passing):
     [found] = positions(index.search([["x"]], where=where))
     assert set(found) == passing
-    assert positions(index.search_vectors(index.encoder.encode_contexts([["x"]]), where=where)) == [found]
+    vectors = index.encoder.encode_contexts([["x"]])
+    assert positions(index.search_vectors(vectors, SearchOptions(where=where))) == [found]
     assert index.count(where) == len(passing)
     assert {*positions(Cascade(index, ByLength()).search([["x"]], where=where))[0]} == passing
 

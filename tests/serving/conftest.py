@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.replies import Candidate
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import Settings, make_app
 from rejoinder.serving.computing import Computing

@@ -19,7 +19,7 @@ import rejoinder
 from rejoinder.errors import InputError
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
-from rejoinder.retrieval.confidence import Calibration
+from rejoinder.retrieval.calibration import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.batching import Job

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.replies import Candidate
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import PAGE
 from rejoinder.serving.projection import LEAST, MOST, ReplyMap

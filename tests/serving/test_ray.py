@@ -9,7 +9,7 @@ import pytest
 from rejoinder.encoders.open import open_encoder
 from rejoinder.errors import MissingExtraError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.replies import Candidate
 from rejoinder.serving.ray import Options, app
 
 KEY = "k" * 32

@@ -44,7 +44,7 @@ def calibrate(
     from rejoinder.evaluation import calibration, plots
     from rejoinder.evaluation.tasks import sample
     from rejoinder.files import atomic_file
-    from rejoinder.retrieval import confidence
+    from rejoinder.retrieval.calibration import calibrate as fit_calibration
 
     if picture is not None:
         kind = plots.picture_kind(picture)
@@ -54,7 +54,7 @@ def calibrate(
         part = "valid" if split is None and data.is_dir() else split
         examples = sample(read_examples(data, part), limit, seed, progress=advance)
     with track("Searching", total=len(examples), unit="examples") as advance:
-        fit = confidence.calibrate(opened, examples, history=context, seed=seed, progress=advance)
+        fit = fit_calibration(opened, examples, history=context, seed=seed, progress=advance)
     report_truncated(opened.encoder, "messages")
     fit.calibration.save(index)
     given = (fit.probabilities, fit.right)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rejoinder.evaluation.table import Table
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.evaluation.tasks import Copies, RankingTask
-    from rejoinder.retrieval.searching import Searcher
+    from rejoinder.retrieval.search import Searcher
 
 TABLE = "table"  # of --context: all readings are compared
 _ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
@@ -229,7 +229,7 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
 
 def _read_replies(file: Path, given: typer.Context) -> list[str]:
     from rejoinder.corpora.example import text_key
-    from rejoinder.retrieval.reading import read_candidates
+    from rejoinder.retrieval.replies import read_candidates
 
     for option in ("candidates", "copies"):
         if (source := given.get_parameter_source(option)) is not None and source.name == "COMMANDLINE":

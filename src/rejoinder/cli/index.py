@@ -22,7 +22,7 @@ from rejoinder.progress import note, track
 if TYPE_CHECKING:
     from rejoinder.engine import Engine
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.reading import Candidate
+    from rejoinder.retrieval.replies import Candidate
     from rejoinder.retrieval.stores import Store
 
 RECALL, CONTEXTS = 0.95, 1000
@@ -247,7 +247,6 @@ def tune(
     """
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.tasks import sample
-    from rejoinder.retrieval import approximate
     from rejoinder.retrieval.index import Index
 
     if method == "exact":
@@ -255,7 +254,7 @@ def tune(
             if value is not None:
                 raise InputError(f"--method exact finds all; leave {option} out")
         opened = Index.open(folder)
-        approximate.exact(opened)
+        opened.exact()
         emit(_describe(opened), as_json, _text)
         return
     tuned = open_index(folder, model)
@@ -272,9 +271,7 @@ def tune(
         with track(f"Reading {data}") as advance:
             part = read_examples(data, "valid" if data.is_dir() else None)
             contexts = [example.context for example in sample(part, CONTEXTS, progress=advance)]
-    approximate.approximate(
-        tuned, RECALL if recall is None else recall, contexts, method=method, track=track
-    )
+    tuned.approximate(RECALL if recall is None else recall, contexts, method=method, track=track)
     emit(_describe(tuned), as_json, _text)
 
 
@@ -323,7 +320,7 @@ class _Source(NamedTuple):
 
     def read(self, known: Sequence[str] = ()) -> Iterator[Candidate]:
         """Yield the replies; without duplicates, if asked for, of each other or of what is known."""
-        from rejoinder.retrieval.reading import distinct, read_candidates
+        from rejoinder.retrieval.replies import distinct, read_candidates
 
         found = read_candidates(self.path, self.split)
         return itertools.islice(distinct(found, known) if self.deduplicate else found, self.limit)

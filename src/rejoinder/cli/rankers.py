@@ -106,7 +106,7 @@ def open_index(folder: Path, model: str | None, *, light: bool = False) -> Index
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval import stores
-    from rejoinder.retrieval.manifest import read_manifest
 
-    encoder = track_truncation(open_encoder(model or read_manifest(folder).model.locate(folder), light=light))
-    return stores.open_index(folder, encoder)
+    index = stores.open_index(folder)
+    index.use(track_truncation(open_encoder(model or index.manifest.model.locate(folder), light=light)))
+    return index

@@ -23,9 +23,10 @@ from rejoinder.progress import note, printable, track
 
 if TYPE_CHECKING:
     from rejoinder.conversations import Conversation
+    from rejoinder.retrieval.calibration import Answer
     from rejoinder.retrieval.cascade import Cascade
-    from rejoinder.retrieval.confidence import Answer
     from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.options import SearchOptions
     from rejoinder.retrieval.stores import Store
 
 IndexFolder: TypeAlias = Annotated[
@@ -109,18 +110,26 @@ def reply(
 
     --input FILE: {"id": 7, "messages": ["Hi!", "How are you?"]} a line, the id if you like, or ["Hi!", "How are you?"]
     """
-    from rejoinder.retrieval.reading import read_conversations
+    from rejoinder.retrieval.options import SearchOptions
+    from rejoinder.retrieval.replies import read_conversations
 
     passing = _parse_where(where)
     if file is not None and messages:
         raise InputError("--input FILE holds the conversations; leave the messages out, or --input")
-    if diversity and rerank:
-        raise InputError("--diversity weighs the index's own scores; leave it or --rerank out")
-    more: dict[str, Any] = {"diversity": diversity} if diversity else {}
+    options = SearchOptions(
+        k=k,
+        minimum_score=threshold,
+        minimum_confidence=min_confidence,
+        history=context,
+        **_omission(omit),
+        where=passing,
+        diversity=diversity,
+        hybrid=hybrid,
+        rerank=0 if rerank is None else max(k, RERANKED),
+    )
     asked = _one(messages or []) if file is None else read_conversations(file)
-    searcher = _open_searcher(index, model, rerank, k)
-    options = {"k": k, "minimum_score": threshold, "history": context, **_omission(omit)}
-    find = _finder(searcher, min_confidence, **options, where=passing, hybrid=hybrid, **more)
+    searcher = _open_searcher(index, model, rerank, options.rerank)
+    find = _finder(searcher, options)
     fewest = k
     for given, said, answer in _answers(find, asked):
         fewest = min(fewest, len(answer.replies))
@@ -167,16 +176,27 @@ def chat(
 
     Example: rejoinder chat replies.index
     """
+    from rejoinder.retrieval.options import SearchOptions
+
     out = sys.stderr if as_json else sys.stdout
 
     def say(text: str) -> None:
         print(printable(text), file=out, flush=True)
 
     passing = _parse_where(where)
-    searcher = _open_searcher(index, model, rerank, k)
+    options = SearchOptions(
+        k=k,
+        minimum_score=threshold,
+        minimum_confidence=min_confidence,
+        history=context,
+        **_omission(omit),
+        where=passing,
+        hybrid=hybrid,
+        rerank=0 if rerank is None else max(k, RERANKED),
+    )
+    searcher = _open_searcher(index, model, rerank, options.rerank)
     first: Any = getattr(searcher, "first", searcher)
-    options = {"k": k, "minimum_score": threshold, "history": context, **_omission(omit)}
-    find = _finder(searcher, min_confidence, **options, where=passing, hybrid=hybrid)
+    find = _finder(searcher, options)
     show = partial(_show, threshold=threshold, min_confidence=min_confidence, where=where)
     say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
@@ -205,7 +225,7 @@ class _Talk:
 
     def asked(self, line: str) -> Conversation:
         """Return the conversation whose newest message is `line`."""
-        from rejoinder.retrieval.choice import Newest
+        from rejoinder.retrieval.queries import Newest
 
         messages = Newest()
         for turn in [*self._stating, *self.turns[-self._recent :]]:
@@ -290,35 +310,29 @@ def _omission(omit: Omitted) -> dict[str, bool]:
     return {"no_repeat": omit in ("repeats", "both"), "distinct": omit in ("copies", "both")}
 
 
-def _open_searcher(folder: Path, model: str | None, rerank: str | None, k: int) -> Index | Store | Cascade:
+def _open_searcher(
+    folder: Path, model: str | None, rerank: str | None, count: int
+) -> Index | Store | Cascade:
+    index = open_index(folder, model, light=True)
     if rerank is None:
-        return open_index(folder, model, light=True)
+        return index
     from rejoinder.cli.rankers import Rankers
     from rejoinder.retrieval.cascade import Cascade
 
-    return Cascade(open_index(folder, model, light=True), Rankers().ranker(rerank), max(k, RERANKED))
+    return Cascade(index, Rankers().ranker(rerank), count)
 
 
-def _finder(searcher: Index | Store | Cascade, min_confidence: float | None, **options: Any) -> Finder:
-    """Return what answers conversations, with the options of `Index.search`."""
+def _finder(searcher: Index | Store | Cascade, options: SearchOptions) -> Finder:
+    """Return what answers conversations."""
+    from rejoinder.retrieval.calibration import Answer, CalibratedIndex
     from rejoinder.retrieval.cascade import Cascade
-    from rejoinder.retrieval.confidence import Answer, Confident
 
-    if min_confidence is None:
-        return lambda conversations: [Answer(found, None) for found in searcher.search(conversations, **options)]
-    if isinstance(searcher, Cascade):
-        raise InputError("--min-confidence is of the index's own scores; leave --rerank out, or take --threshold")
-    for name, wanted in (("--omit", not options.pop("distinct")), ("--where", options.pop("where", None)),
-                         ("--diversity", options.pop("diversity", 0)),
-                         ("--hybrid", options.pop("hybrid"))):  # fmt: skip
-        if wanted:
-            raise InputError(f"--min-confidence is calibrated for the best of all distinct replies; leave {name} out")
-    confident, history = Confident(searcher), options.pop("history")
-    if history not in (None, read := confident.calibration.history):
-        was = f"calibrated with {'all earlier messages' if read is None else f'--context {read}'}"
-        advice = f"leave --context out, or calibrate again with --context {history}"
-        raise InputError(f"{searcher.folder} was {was}; {advice}")
-    return lambda conversations: confident.answer(conversations, min_confidence, **options)
+    if options.minimum_confidence is None:
+        return lambda conversations: [Answer(replies, None) for replies in searcher.find(conversations, options)]
+    assert not isinstance(searcher, Cascade)  # `SearchOptions` refuses both
+    calibrated = CalibratedIndex(searcher)
+    calibrated.with_history(options)  # fail before standard input is read
+    return lambda conversations: calibrated.find(conversations, options)
 
 
 def read_messages(stream: BinaryIO) -> Iterator[str]:

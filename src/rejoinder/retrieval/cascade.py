@@ -1,78 +1,82 @@
-"""Two rankers in a row: an index finds some good replies among all, a slow ranker re-ranks these (POLY, table 5)."""
+"""Two rankers in a row: a slow ranker orders the best replies of an index (POLY, table 5)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Context, Conversation, check_count, check_minimum, is_whole
+from rejoinder.conversations import Context, Conversation, check_count
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError
-from rejoinder.retrieval.choice import Reply
-from rejoinder.retrieval.searching import Searcher, Where
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.replies import Reply
+from rejoinder.retrieval.search import Searchable, Searcher
 
 
-class Cascade:
+class Cascade(Searchable):
     """Ranks the `top` best replies of a search again with a slow ranker; no others come out."""
 
     def __init__(self, first: Searcher | Cascade, ranker: Ranker, top: int = 50) -> None:
         check_count("top", top)
-        self.first, self.ranker, self.top = first, ranker, top
+        self.first = first
+        self.ranker = ranker
+        self.top = top
 
     def __len__(self) -> int:
         return len(self.first)
 
-    def search(
-        self,
-        contexts: Sequence[Conversation],
-        k: int = 5,
-        minimum_score: float | None = None,
-        *,
-        history: int | None = None,
-        no_repeat: bool = False,
-        distinct: bool = False,
-        where: Where | None = None,
-        hybrid: float = 0.0,
-    ) -> list[list[Reply]]:
-        """Find the best k replies, at most `top`, with the slow ranker's scores; see `Index.search`.
+    def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
+        """Find the best k replies with the slow ranker's scores; see `search`.
 
-        Equal scores stay in the order of the first search.
+        Equal scores stay in the order of the first search. Without `options.rerank` the best `top`
+        are ranked again.
         """
-        check_minimum(minimum_score)
-        if not (is_whole(k) and 1 <= k <= self.top):
-            raise InputError(f"k is {k}; {self.top} replies are ranked again (top), so 1 to {self.top} is allowed")
-        options: dict[str, Any] = {"no_repeat": no_repeat, "distinct": distinct, "where": where, "hybrid": hybrid}
-        found = self.first.search(contexts, self.top, history=history, **options)
-        return self.rank(self.read(contexts, history), found, k, minimum_score)
+        options = replace(options, rerank=options.rerank or self.top)
+        first = self.first.find(contexts, options.first_search)
+        return self.rank(self.read(contexts, options.history), first, options)
 
     def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Context]:
         """Return what of conversations is read, by both rankers."""
         return self.first.read(contexts, history)
 
     def rank(
-        self, contexts: Sequence[Context], found: Sequence[list[Reply]], k: int, minimum_score: float | None = None
+        self, contexts: Sequence[Context], first: Sequence[list[Reply]], options: SearchOptions
     ) -> list[list[Reply]]:
-        """Order the replies found for each context by the slow ranker's scores, and keep the best k."""
-        minimum = -np.inf if minimum_score is None else minimum_score
-        scores = score_lists(self.ranker, contexts, [[each.text for each in replies] for replies in found])
-        return [
-            [replace(replies[i], score=float(own[i])) for i in np.argsort(-own, kind="stable")[:k] if own[i] >= minimum]
-            for replies, own in zip(found, scores, strict=True)
-        ]
+        """Order the replies to each context by the slow ranker's scores, and keep the best k."""
+        minimum = -np.inf if options.minimum_score is None else options.minimum_score
+        scores = score_lists(
+            self.ranker, contexts, [[reply.text for reply in replies] for replies in first]
+        )
+        ranked = []
+        for replies, own in zip(first, scores, strict=True):
+            order = np.argsort(-own, kind="stable")[: options.k]
+            ranked.append(
+                [replace(replies[i], score=float(own[i])) for i in order if own[i] >= minimum]
+            )
+        return ranked
 
 
-def score_lists(ranker: Ranker, contexts: Sequence[Context], lists: Sequence[Sequence[str]]) -> list[FloatArray]:
-    """Return the scores of each context's own texts, of which contexts may have different numbers."""
+def score_lists(
+    ranker: Ranker, contexts: Sequence[Context], lists: Sequence[Sequence[str]]
+) -> list[FloatArray]:
+    """Return the scores of each context's own texts, whose numbers may differ."""
     scores = [np.zeros(0, dtype=np.float32)] * len(lists)
     for size in {len(texts) for texts in lists if texts}:  # a ranker takes lists of one length
         rows = [row for row, texts in enumerate(lists) if len(texts) == size]
-        own = np.asarray(ranker.score([contexts[row] for row in rows], [lists[row] for row in rows]))
-        if own.shape != (len(rows), size) or own.dtype.kind not in "fiu" or not np.isfinite(own).all():
-            raise InputError("the model gives no score for some replies; its training may have diverged")
+        own = np.asarray(
+            ranker.score([contexts[row] for row in rows], [lists[row] for row in rows])
+        )
+        if (
+            own.shape != (len(rows), size)
+            or own.dtype.kind not in "fiu"
+            or not np.isfinite(own).all()
+        ):
+            raise InputError(
+                "the model gives no score for some replies; its training may have diverged"
+            )
         for row, values in zip(rows, own, strict=True):
             scores[row] = values
     return scores

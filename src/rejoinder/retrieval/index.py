@@ -5,8 +5,8 @@
         replies.jsonl            texts and payloads
         offsets.i64              where each reply begins
         vectors.f32              float32 vectors
-    approximate-*.faiss          with which it is searched faster; see `approximate`
-    calibration.json             how probable it is that a best reply is right; see `confidence`
+    approximate-*.faiss          with which it is searched faster; see `ann`
+    calibration.json             how probable it is that a best reply is right; see `calibration`
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as
 before or as after. Positions are never given twice. Readers stay with what they opened until they `refresh`.
@@ -16,39 +16,43 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import check_count
+from rejoinder.conversations import Conversation, check_count, check_number
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
-from rejoinder.progress import Advance
-from rejoinder.retrieval.choice import Reply
+from rejoinder.progress import Advance, Track, no_track
+from rejoinder.retrieval.ann import FILE, MEASURED_ON, FaissIndex, build_file, library
 from rejoinder.retrieval.manifest import (
     KIND,
     MANIFEST,
     ApproximateRecord,
     Manifest,
+    Method,
     Positions,
     are_in,
     model_record,
     read_manifest,
     read_runs,
 )
-from rejoinder.retrieval.nomination import FILE, Nominator
-from rejoinder.retrieval.opening import check_encoder, read, stamp_of
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import Flags, Found, Rows, search
-from rejoinder.retrieval.searching import Searcher, Where
-from rejoinder.retrieval.segments import FILES, Segment, texts_of
+from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.queries import check_encoder
+from rejoinder.retrieval.replies import Candidate
+from rejoinder.retrieval.scan import Rows, search
+from rejoinder.retrieval.search import Searcher
+from rejoinder.retrieval.segments import FILES, FilteredSegments, Segment, open_segments, stamp_of, texts_of
 from rejoinder.retrieval.writing import extend, rewrite, sweep
 
 CALIBRATION = "calibration.json"
@@ -65,34 +69,6 @@ FOLDER = Kind(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Selected:
-    """Fulfils `searching.Selection`."""
-
-    index: Index
-    rows: Sequence[Rows]  # with those marked as deleted that do not pass
-
-    @property
-    def most(self) -> int:
-        return sum(rows.present for rows in self.rows)
-
-    def find(self, contexts: Sequence[FloatArray], k: int, minimum: float) -> Found:
-        find = self.index._nominator.search if self.index._nominator else search
-        return find(self.rows, contexts, k, minimum)
-
-    def vectors(self, numbers: Positions) -> FloatArray:
-        return self.index._vectors(numbers)
-
-    def vector(self, position: int) -> FloatArray:
-        return self.index._row(position)
-
-    def reply(self, found: tuple[int, float]) -> Reply:
-        return self.index._reply(found)
-
-    def words(self) -> tuple[WordIndex, Flags]:
-        return self.index._words(), ~np.concatenate(_gone(self.rows))
-
-
 class Index(Searcher):
     """Encoded replies on disk. Make one with `Index.build` or `Index.open`.
 
@@ -103,8 +79,9 @@ class Index(Searcher):
     def __init__(
         self, folder: Path, manifest: Manifest, segments: list[Segment], encoder: DualEncoder | None
     ) -> None:
-        self.folder, self.encoder = folder, encoder
-        self._nominator: Nominator | None = None
+        self.folder = folder
+        self.encoder = encoder
+        self._faiss: FaissIndex | None = None
         self._word_index: WordIndex | None = None
         self._stamp: tuple[int, int, int] | None = None  # of the manifest when `refresh` read it
         self._set(manifest, segments)
@@ -143,9 +120,8 @@ class Index(Searcher):
             InputError: there is no index, a file is missing, truncated or altered, or the index is of another model.
         """
         folder = Path(folder)
-        if encoder is not None:
-            check_encoder(encoder)
-        return cls(folder, *read(folder, encoder, verify), encoder)
+        manifest, segments = _open(folder, encoder, verify)
+        return cls(folder, manifest, segments, encoder)
 
     def refresh(self) -> bool:
         """Take over what others have changed since; return whether they have. Only what is new is opened.
@@ -158,7 +134,8 @@ class Index(Searcher):
         stamp = stamp_of(self.folder)
         if stamp and stamp == self._stamp:
             return False
-        manifest, segments = read(self.folder, self.encoder, None, {each.record.name: each for each in self._segments})
+        known = {segment.record.name: segment for segment in self._segments}
+        manifest, segments = _open(self.folder, self.encoder, None, known)
         changed = manifest != self.manifest
         if changed:
             self._set(manifest, segments)
@@ -266,37 +243,86 @@ class Index(Searcher):
             rewrite(manifest, part, self._segments, old, encoder, batch, progress, engine).write(part)
         return type(self).open(folder, encoder, verify=False)
 
-    def replace_file(self, make: Callable[[Sequence[Rows]], ApproximateRecord | None]) -> ApproximateRecord | None:
-        """Search with the file of FAISS that `make` writes for the rows, None: exactly; see `approximate`."""
+    def approximate(
+        self,
+        recall: float = 0.95,
+        contexts: Sequence[Conversation] | None = None,
+        *,
+        method: Method | None = None,
+        track: Track = no_track,
+    ) -> ApproximateRecord:
+        """Make a file of FAISS in the index's folder; all searches use it from now on. See `ann`.
+
+        Args:
+            recall: wanted share, on the average, of the `ann.MEASURED_AT` best replies of an exact search.
+            contexts: conversations as those that will be searched for. With half of them the search is tuned to the
+                `recall`, on the others it is measured. None: texts of the replies, each as a message.
+            method: "hnsw", "ivf" or "scan"; None: the graph, or above `ann.MOST_IN_GRAPH` replies the clusters.
+            track: shows the progress.
+
+        Raises:
+            InputError: the recall is not above 0 and at most 1, there are fewer than two replies or contexts, a context
+                has too many vectors for a scan, or FAISS is missing.
+        """
+        check_number("recall", recall, "it goes from above 0 to 1", math.ulp(0), 1)
+        library()
+        if contexts is None:
+            step = len(self) // MEASURED_ON + 1
+            contexts = [[candidate.text] for _, candidate in itertools.islice(self, 0, None, step)]
+        if min(len(self), len(contexts)) < 2:
+            raise InputError(f"{self.folder}: {len(self)} replies and {len(contexts)} contexts; it needs two of each")
+        vectors = self.encode_contexts(contexts)
         with self._change():
             try:
-                manifest = replace(self.manifest, approximate=make(self._rows), same_as="")
-                manifest.write(self.folder)
-                self._set(manifest, self._segments)
+                record = build_file(self.folder, self._rows, vectors, recall, method, track)
+                self._replace_file(record)
             finally:
-                sweep(self.folder, kept := read_manifest(self.folder))
-        return kept.approximate
+                sweep(self.folder, read_manifest(self.folder))
+        return record
+
+    def exact(self) -> None:
+        """Remove the file of FAISS: search is exact again."""
+        with self._change():
+            self._replace_file(None)
+            sweep(self.folder, self.manifest)
+
+    def _replace_file(self, record: ApproximateRecord | None) -> None:
+        manifest = replace(self.manifest, approximate=record, same_as="")
+        manifest.write(self.folder)
+        self._set(manifest, self._segments)
 
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
-        gone, end = read_runs(manifest.deleted), 0
+        gone = read_runs(manifest.deleted)
+        end = 0
         rows: list[Rows] = []  # numbered through; see `Segment.position`
         for segment in segments:
-            record, deleted = segment.record, None
-            if len(here := gone[(gone >= record.first) & (gone < record.end)]):
+            record = segment.record
+            deleted = None
+            own = gone[(gone >= record.first) & (gone < record.end)]
+            if len(own):
                 deleted = np.zeros(record.count, dtype=bool)
-                deleted[segment.rows(here)] = True
+                deleted[segment.rows(own)] = True
             rows.append(Rows(end, segment.vectors, deleted, record.longest))
             end += record.count
-        if (built := manifest.approximate) is None:
-            self._nominator = None
-        elif self._nominator is None or self._nominator.record != built:
-            self._nominator = Nominator(self.folder, built)
-        self.manifest, self._segments, self._rows, self._word_index = manifest, segments, rows, None
+        built = manifest.approximate
+        if built is None:
+            self._faiss = None
+        elif self._faiss is None or self._faiss.record != built:
+            self._faiss = FaissIndex(self.folder, built)
+        self.manifest = manifest
+        self._segments = segments
+        self._rows = rows
+        self._word_index = None
 
-    def _passing(self, where: Where | None) -> _Selected:
-        if where is None:
-            return _Selected(self, self._rows)
-        gone = _gone(self._rows)
+    def _filter(self, where: Where | None) -> FilteredSegments:
+        rows = self._rows if where is None else self._passing_rows(where)
+        find = search if self._faiss is None else self._faiss.search
+        count = sum(own.present for own in rows)
+        return FilteredSegments(self._segments, rows, count, partial(find, rows), self._words)
+
+    def _passing_rows(self, where: Where) -> list[Rows]:
+        """Return the rows of which those that do not pass are marked as deleted."""
+        gone = [rows.gone for rows in self._rows]
         if callable(where):
             for i, segment in enumerate(self._segments):
                 gone[i] = np.array([out or not where(segment.candidate(row)) for row, out in enumerate(gone[i])])
@@ -305,18 +331,18 @@ class Index(Searcher):
                 having = [segment.having(name, texts_of(name, value)) for segment in self._segments]
                 if self._segments and all(flags is None for flags in having):
                     fields = sorted({field for _, candidate in self for field in candidate.payload})
-                    there = f"the fields are {', '.join(fields)[:300]}" if fields else "none has a payload"
-                    raise InputError(f"{self.folder}: no reply has a field {name!r}; {there}")
+                    shown = f"the fields are {', '.join(fields)[:300]}" if fields else "none has a payload"
+                    raise InputError(f"{self.folder}: no reply has a field {name!r}; {shown}")
                 gone = [out | (True if flags is None else ~flags) for out, flags in zip(gone, having, strict=True)]
         else:
             raise InputError(f"where is {where!r}; it is a mapping of fields to values, or a function of a candidate")
-        return _Selected(self, [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)])
+        return [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)]
 
     def _words(self) -> WordIndex:
         """Return the words of all replies, counted over those that are there."""
         if self._word_index is None:
-            parts = zip(self._segments, _gone(self._rows), strict=True)
-            lines = (pair for segment, gone in parts for pair in zip(segment.lines(), gone, strict=True))
+            parts = zip(self._segments, self._rows, strict=True)
+            lines = (pair for segment, rows in parts for pair in zip(segment.lines(), rows.gone, strict=True))
             self._word_index = WordIndex(None if gone else line.text for line, gone in lines)
         return self._word_index
 
@@ -342,32 +368,20 @@ class Index(Searcher):
         segment = self._segments[bisect.bisect_right(firsts, position) - 1]
         return np.asarray(segment.vectors[segment.rows(np.array([position]))[0]])
 
-    def _vectors(self, numbers: Positions) -> FloatArray:
-        """Return the vectors of rows by their numbers among all segments' rows."""
-        owners = np.searchsorted([rows.first for rows in self._rows], numbers, side="right") - 1
-        found = np.empty((len(numbers), self.manifest.size), dtype=np.float32)
-        for owner in np.unique(owners):
-            rows = self._rows[owner]
-            found[owners == owner] = rows.vectors[numbers[owners == owner] - rows.first]
-        return found
-
-    def _reply(self, found: tuple[int, float]) -> Reply:
-        """Return the reply of a row, by its number among all segments' rows, with its score."""
-        number, score = found
-        owner = bisect.bisect_right(self._rows, number, key=lambda rows: rows.first) - 1
-        segment, row = self._segments[owner], number - self._rows[owner].first
-        candidate = segment.candidate(row)
-        return Reply(candidate.text, score, segment.position(row), candidate.payload)
-
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
-        with self._alone():
+        with self._write_lock():
             sweep(self.folder, self.manifest)
             yield
 
 
-def _gone(rows: Sequence[Rows]) -> list[Flags]:
-    return [np.zeros(len(each.vectors), bool) if each.deleted is None else each.deleted for each in rows]
+def _open(
+    folder: Path, encoder: DualEncoder | None, verify: bool | None, known: Mapping[str, Segment] | None = None
+) -> tuple[Manifest, list[Segment]]:
+    manifest, segments = open_segments(folder, encoder, verify, known)
+    if manifest.store:
+        raise InputError(f"the replies of {folder} are in Milvus; rejoinder.retrieval.stores.Store opens it")
+    return manifest, segments
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:

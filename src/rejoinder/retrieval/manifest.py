@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from rejoinder.arrays import ranges
 from rejoinder.encoders import bundled
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, is_plain, parse_json
 
@@ -42,16 +43,24 @@ class ModelRecord:
 
     def locate(self, index: Path) -> str:
         """Find where the model can be opened now."""
-        for place in ([index / self.relative] if self.relative else []) + ([Path(self.path)] if self.path else []):
-            if place.is_dir():
-                return str(place)
-        if self.name and not self.path:
-            if _is_local(self.name):
-                return self.name
-            known = f"its model {self.name!r} is no folder and none that is installed"
-            raise InputError(f"{index}: {known}; name it with --model, if it may be fetched from elsewhere, too")
-        known = f"its model was {self.path}, which is gone" if self.path else "it does not say where its model is"
-        raise InputError(f"{index}: {known}; name its folder with --model FOLDER")
+        if self.relative and (index / self.relative).is_dir():
+            return str(index / self.relative)
+        if self.path and Path(self.path).is_dir():
+            return str(Path(self.path))
+        if self.path:
+            raise InputError(
+                f"{index}: its model was {self.path}, which is gone; name its folder with --model FOLDER"
+            )
+        if not self.name:
+            raise InputError(
+                f"{index}: it does not say where its model is; name its folder with --model FOLDER"
+            )
+        if not _is_local(self.name):
+            raise InputError(
+                f"{index}: its model {self.name!r} is no folder and none that is installed; "
+                "name it with --model, if it may be fetched from elsewhere, too"
+            )
+        return self.name
 
 
 def _is_local(name: str) -> bool:
@@ -78,6 +87,17 @@ def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
     return ModelRecord(fingerprint, name, str(path), relative)
 
 
+def check_model(folder: Path, record: ModelRecord, encoder: DualEncoder) -> None:
+    """Refuse a model that an index was not built with."""
+    if record.fingerprint != encoder.fingerprint:
+        built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"
+        given = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
+        raise InputError(
+            f"{folder} was built with {built}, but {given}; use that model (--model), or encode the replies with this "
+            "one (`rejoinder index reencode`)"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentRecord:
     """A part of an index that was written at once and never changes."""
@@ -102,14 +122,14 @@ class SegmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class ApproximateRecord:
-    """A file of FAISS that nominates replies, and how well it does; see `approximate`."""
+    """A file of FAISS that names candidates, and how well it does; see `ann`."""
 
     file: str
     size: Count  # of the file
     digest: str  # its SHA-256
     method: Method
     count: Count  # it covers the first rows, so many
-    effort: Count  # of a search for the best 30: efSearch of a graph, nprobe of cells, replies that a scan nominates
+    effort: Count  # of a search for the best 30: efSearch of a graph, nprobe of clusters, candidates of a scan
     wanted: float  # recall of the best 30, against the exact search
     recall: float  # the same as measured, on other contexts than the effort was chosen with
     measured_on: Count  # so many contexts

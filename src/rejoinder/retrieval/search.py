@@ -1,228 +1,265 @@
-"""Search among encoded replies, for contexts of one vector (bi-encoders) or of several (poly-encoders).
+"""A search: options, queries, candidates, the choice among them, replies.
 
-With l_i = y·c_i and p = softmax(l) the score of a reply y is sum_i p_i·l_i (POLY, section 4.4). Rows whose greatest l_i
-cannot reach the best k so far (allowing for rounding, `_rounding`) are left out before any softmax; what is left is
-scored again in float64, in a fixed order: equal rows tie to the last bit, and ties go to the reply that came first.
+`Searcher` is what an index on disk, one in a vector database and a cascade have in common.
 """
 
 from __future__ import annotations
 
-import math
+import contextlib
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
-from rejoinder.encoders.protocol import attended
-from rejoinder.retrieval.products import greatest_products, products, scores_of
+from rejoinder.conversations import Context, Conversation
+from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import ContextVectors, DualEncoder, check_vectors, encode_queries
+from rejoinder.errors import BusyError, InputError
+from rejoinder.files import beside, locked
+from rejoinder.retrieval.manifest import Manifest, Positions, check_model, read_manifest
+from rejoinder.retrieval.options import SearchOptions, Where
+from rejoinder.retrieval.postprocess import FilteredIndex, postprocess
+from rejoinder.retrieval.queries import (
+    Queries,
+    encode,
+    has_unit_vectors,
+    make_queries,
+    read_history,
+    truncate_history,
+)
+from rejoinder.retrieval.replies import Candidate, Reply
+from rejoinder.retrieval.scan import Found, Scores, exact_scores
+from rejoinder.views import Described
 
-Array: TypeAlias = npt.NDArray[Any]
-Positions: TypeAlias = npt.NDArray[np.int64]
-Scores: TypeAlias = npt.NDArray[np.float64]
-Found: TypeAlias = list[tuple[Positions, Scores]]
-Flags: TypeAlias = npt.NDArray[np.bool_]
-
-CONTEXTS_AT_ONCE, VECTORS_AT_ONCE = 128, 2048
-PRODUCTS_AT_ONCE = 1 << 19  # 2 MB
-ROWS_AT_ONCE, ROWS_AT_LEAST = 1 << 14, 1 << 8
-PENDING_AT_MOST = 1 << 20  # replies kept for the second scoring: there can be many equal ones
-_UNIT_ROUNDOFF = 2.0**-24
+MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """The vectors (n, d) of a segment, float32, from position `first` on."""
+class Searchable:
+    """A source of replies that is searched by options."""
 
-    first: int
-    vectors: Array
-    deleted: Flags | None = None  # (n,): which rows are gone
-    longest: float = 1.01  # bounds the length of a row
+    top = 0  # number of best replies that a slow ranker orders again
+
+    @abstractmethod
+    def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
+        """Find the best replies to each context; see `search`."""
+
+    def search(
+        self,
+        contexts: Sequence[Conversation],
+        k: int = 5,
+        minimum_score: float | None = None,
+        *,
+        history: int | None = None,
+        no_repeat: bool = False,
+        distinct: bool = False,
+        where: Where | None = None,
+        diversity: float = 0.0,
+        hybrid: float = 0.0,
+    ) -> list[list[Reply]]:
+        """Find the best `k` replies to each context, best first.
+
+        Equal scores are in the order of their positions. `contexts` are conversations, each a list
+        of messages, oldest first. The other arguments are the fields of `SearchOptions`, of which
+        `find` takes one.
+
+        Raises:
+            InputError: a number is out of its range, options exclude each other, or no reply has a
+                field of `where`.
+            MissingExtraError: `hybrid` needs the extra baselines.
+        """
+        options = SearchOptions(
+            k=k,
+            minimum_score=minimum_score,
+            history=history,
+            no_repeat=no_repeat,
+            distinct=distinct,
+            where=where,
+            diversity=diversity,
+            hybrid=hybrid,
+            rerank=self.top,
+        )
+        return self.find(contexts, options)
+
+
+class Searcher(Searchable, Described):
+    """An index of encoded replies."""
+
+    folder: Path
+    encoder: DualEncoder | None
+    manifest: Manifest
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[tuple[int, Candidate]]: ...
+
+    @abstractmethod
+    def _filter(self, where: Where | None) -> FilteredIndex:
+        """Return the replies that pass."""
+
+    def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
+        """Find the best replies to each context; see `search`."""
+        queries = encode(self._model(), contexts, options)
+        return self._find(queries, options)
+
+    def search_vectors(
+        self,
+        vectors: FloatArray | ContextVectors,
+        options: SearchOptions | None = None,
+        *,
+        inputs: Sequence[str] = (),
+        forbidden: Sequence[frozenset[str]] | None = None,
+    ) -> list[list[Reply]]:
+        """Find the best replies to contexts that are encoded already: (n, d), or (n, m, d).
+
+        The index's model encoded them. `inputs` are the newest messages, which a hybrid search
+        needs. `forbidden` is, for each context, what `queries.forbidden_keys` returns; None: every
+        reply may be found.
+        """
+        if not isinstance(vectors, ContextVectors):
+            vectors = check_vectors(vectors, "context")
+        unit = has_unit_vectors(self.encoder)
+        queries = make_queries(vectors, inputs=inputs, forbidden=forbidden, unit=unit)
+        return self._find(queries, options or SearchOptions())
+
+    def _find(self, queries: Queries, options: SearchOptions) -> list[list[Reply]]:
+        if options.rerank or options.minimum_confidence is not None:
+            raise InputError(
+                "an index alone has no slow ranker and no calibration; "
+                "take Cascade or CalibratedIndex"
+            )
+        pool = options.pool
+        filtered = self._filter(options.where)
+        replies: list[list[Reply]] = [[] for _ in queries.vectors]
+        if not filtered.count:
+            return replies
+        self._check_size(queries)
+        wanted = pool
+        left = list(range(len(replies)))  # contexts that have too few replies so far
+        while left:
+            best = find_candidates(filtered, queries, left, min(wanted, filtered.count), options)
+            short = []
+            for i, (numbers, scores) in zip(left, best, strict=True):
+                forbidden = queries.forbidden[i]
+                is_last = len(numbers) < wanted
+                own = scores / queries.sharpness
+                chosen = postprocess(
+                    numbers, own, filtered, forbidden, options, pool=pool, is_last=is_last
+                )
+                if chosen is None:
+                    short.append(i)
+                else:
+                    replies[i] = chosen
+            left = short
+            wanted *= 4
+        return replies
+
+    def count(self, where: Where | None = None) -> int:
+        """Return how many replies a search can find; see `search`."""
+        return self._filter(where).count
+
+    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Context]:
+        """Return what `search` reads of conversations."""
+        return read_history(self._model(), contexts, history)
+
+    def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
+        """Return the vectors, (m, d), with which each context is searched for."""
+        encoder = self._model()
+        vectors = encode_queries(encoder, truncate_history(contexts, None))
+        queries = make_queries(vectors, inputs=(), forbidden=None, unit=encoder.unit_length)
+        self._check_size(queries)
+        return queries.vectors
 
     @property
-    def present(self) -> int:
-        """The number of rows that are not gone."""
-        return len(self.vectors) - (0 if self.deleted is None else int(self.deleted.sum()))
+    def fingerprint(self) -> str:
+        """SHA-256 of the model's fingerprint and of the content of all replies and vectors."""
+        return self.manifest.fingerprint
+
+    def use(self, encoder: DualEncoder) -> None:
+        """Take an opened model; one that the index was not built with is an InputError."""
+        check_model(self.folder, self.manifest.model, encoder)
+        self.encoder = encoder
+
+    def _model(self) -> DualEncoder:
+        if self.encoder is None:
+            self.use(open_encoder(self.manifest.model.locate(self.folder)))
+        assert self.encoder is not None
+        return self.encoder
+
+    def _check_size(self, queries: Queries) -> None:
+        for vectors in queries.vectors:
+            if vectors.shape[1] != self.manifest.size:
+                raise InputError(
+                    f"queries of size {vectors.shape[1]}; "
+                    f"the vectors of {self.folder} have {self.manifest.size}"
+                )
+
+    @contextlib.contextmanager
+    def _write_lock(self) -> Iterator[None]:
+        """Keep other processes from changing the index; this one must have its latest state."""
+        with locked(beside(self.folder), f"{self.folder} is being written"):
+            if read_manifest(self.folder).fingerprint != self.fingerprint:
+                raise BusyError(
+                    f"{self.folder} was changed by somebody else since it was opened; open it again"
+                )
+            yield
 
 
-def search(segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf) -> Found:
-    """Find the best k rows of each context (m, d), in segments by ascending position.
+def find_candidates(
+    filtered: FilteredIndex, queries: Queries, chosen: Sequence[int], k: int, options: SearchOptions
+) -> Found:
+    """Return the best k, by score or by score and words, for some contexts, by their numbers."""
+    minimum = (
+        -np.inf if options.minimum_score is None else options.minimum_score * queries.sharpness
+    )
+    if options.hybrid:
+        return _find_hybrid(
+            filtered, queries, chosen, k, minimum, options.hybrid * queries.sharpness
+        )
+    return filtered.candidates([queries.vectors[i] for i in chosen], k, minimum)
 
-    For each context positions and scores of at least `minimum` come out, best first, equal ones by position.
+
+def _find_hybrid(
+    filtered: FilteredIndex,
+    queries: Queries,
+    chosen: Sequence[int],
+    k: int,
+    minimum: float,
+    weight: float,
+) -> Found:
+    """Return the best k by score + weight·BM25, as exactly as those by score are returned.
+
+    The best of each of the two orders are added up, more of them until no other reply can reach the
+    k-th best sum (Fagin's threshold algorithm).
     """
-    found: Found = []
-    for queries in _groups(contexts, max(1, min(CONTEXTS_AT_ONCE, PRODUCTS_AT_ONCE // k))):
-        for positions, scores in _Best(segments, queries, k).scan():
-            enough = scores >= minimum
-            found.append((positions[enough], scores[enough]))
-    return found
-
-
-def all_scores(vectors: Array, contexts: Sequence[FloatArray]) -> FloatArray:
-    """Return the scores (q, n), in float32, of all rows (n, d) for all contexts."""
-    scores = np.empty((len(contexts), len(vectors)), dtype=np.float32)
-    start = 0
-    for queries in _groups(contexts, CONTEXTS_AT_ONCE):
-        for rows in queries.steps(len(vectors)):
-            multiplied = products(vectors[rows], queries.vectors)
-            for query, part in enumerate(queries.parts):
-                own = multiplied[:, part]
-                scores[start + query, rows] = own[:, 0] if own.shape[1] == 1 else scores_of(own)
-        start += len(queries.contexts)
-    return scores
-
-
-def exact_scores(context: FloatArray, rows: Array) -> Scores:
-    """Return the scores (b,) of rows (b, d) for the vectors (m, d) of a context, in float64.
-
-    Equal rows have equal scores whatever stands beside them (vectors of up to 8,192 numbers, NumPy's buffer).
-    """
-    exact: Scores = np.einsum("md,bd->bm", context.astype(np.float64), rows.astype(np.float64))
-    return exact[:, 0] if len(context) == 1 else attended(exact)
-
-
-def _groups(contexts: Sequence[FloatArray], most: int) -> Iterator[_Queries]:
-    start = 0
-    while start < len(contexts):
-        end, total = start + 1, len(contexts[start])
-        while end < min(len(contexts), start + most) and total + len(contexts[end]) <= VECTORS_AT_ONCE:
-            total += len(contexts[end])
-            end += 1
-        yield _Queries(contexts[start:end])
-        start = end
-
-
-class _Queries:
-    """The vectors of q contexts, M in all."""
-
-    def __init__(self, contexts: Sequence[FloatArray]) -> None:
-        self.contexts = contexts
-        self.vectors = np.ascontiguousarray(np.concatenate(contexts), dtype=np.float32)
-        ends = np.cumsum([len(vectors) for vectors in contexts]).tolist()
-        self.parts = [slice(end - len(vectors), end) for end, vectors in zip(ends, contexts, strict=True)]
-
-    def steps(self, count: int) -> Iterator[slice]:
-        """Divide `count` rows into those that are multiplied at once."""
-        size = max(ROWS_AT_LEAST, min(ROWS_AT_ONCE, PRODUCTS_AT_ONCE // len(self.vectors)))
-        return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-    def blocks(self, segment: Rows) -> Iterator[_Block]:
-        for rows in self.steps(len(segment.vectors)):
-            deleted = None if segment.deleted is None else segment.deleted[rows]
-            if deleted is None or not deleted.all():
-                yield _Block(self, segment.first + rows.start, segment.vectors[rows], deleted)
-
-
-class _Block:
-    """Products (b, M) of rows from `first` on with the vectors of q contexts.
-
-    `greatest`, (q, b), are each row's greatest products with a vector of each context; -inf for deleted rows.
-    """
-
-    def __init__(self, queries: _Queries, first: int, rows: Array, deleted: Flags | None) -> None:
-        self.first, self.parts = first, queries.parts
-        self.products = products(rows, queries.vectors)
-        self.single = self.products.shape[1] == len(self.parts)
-        if self.single:
-            greatest = self.products
-        elif len(self.parts) == 1:
-            greatest = greatest_products(self.products)[:, None]
-        else:
-            greatest = np.maximum.reduceat(self.products, [part.start for part in self.parts], axis=1)
-        self.greatest: FloatArray = np.ascontiguousarray(greatest.T)
-        if deleted is not None:
-            self.greatest[:, deleted] = -np.inf
-
-    def scores(self, query: int, rows: Array | slice) -> FloatArray:
-        """Return the scores of some of the rows for one context, in float32."""
-        return self.greatest[query, rows] if self.single else scores_of(self.products[rows, self.parts[query]])
-
-
-class _Best:
-    """What can still be among the best k of some contexts."""
-
-    def __init__(self, segments: Sequence[Rows], queries: _Queries, k: int) -> None:
-        self.segments, self.queries, self.k = segments, queries, k
-        longest = max((segment.longest for segment in segments), default=0.0)
-        largest = longest * np.linalg.norm(queries.vectors.astype(np.float64), axis=1)
-        size, parts = queries.vectors.shape[1], queries.parts
-        self.rounding = np.array([_rounding(size, largest[part]) for part in parts], dtype=np.float32)
-        self.best = np.full((len(queries.contexts), self.k), -np.inf, dtype=np.float32)  # scores so far
-        # No row that the scan scores below this is among the best.
-        self.floor = np.full(len(queries.contexts), -np.inf, dtype=np.float32)
-        self.pending: list[list[tuple[Positions, FloatArray]]] = [[] for _ in queries.contexts]
-
-    def scan(self) -> Iterator[tuple[Positions, Scores]]:
-        for segment in self.segments:
-            for block in self.queries.blocks(segment):
-                self._add(block)
-        for query in range(len(self.pending)):
-            yield self._rescore(query)
-
-    def _add(self, block: _Block) -> None:
-        if not block.single:  # a softmax costs more than finding a floor first
-            for query in np.flatnonzero(np.isneginf(self.floor)).tolist():
-                self._guess_floor(block, query)
-        hopeful = block.greatest > self.floor[:, None]
-        for query in np.flatnonzero(hopeful.any(axis=1)).tolist():
-            rows = np.flatnonzero(hopeful[query])
-            scores = block.scores(query, rows)
-            merged = np.concatenate([self.best[query], scores])
-            self.best[query] = np.partition(merged, len(scores))[len(scores) :]
-            self.floor[query] = max(self.floor[query], self.best[query].min() - self.rounding[query])
-            kept = scores > self.floor[query]
-            self.pending[query].append((block.first + rows[kept], scores[kept]))
-            if sum(len(each) for each, _ in self.pending[query]) > max(PENDING_AT_MOST // len(self.best), 2 * self.k):
-                positions, _ = self._rescore(query)
-                self.pending[query] = [(positions, np.full(len(positions), np.inf, dtype=np.float32))]
-
-    def _guess_floor(self, block: _Block, query: int) -> None:
-        """Take the floor from the rows with the greatest products: there are as many with such scores."""
-        greatest = block.greatest[query]
-        if len(greatest) > self.k:
-            top = np.argpartition(greatest, -self.k)[-self.k :]
-            if greatest[top].min() > -np.inf:  # none of them was deleted
-                self.floor[query] = block.scores(query, top).min() - self.rounding[query]
-
-    def _rescore(self, query: int) -> tuple[Positions, Scores]:
-        """Score what is pending from the float32 rows: positions and scores of the best k."""
-        hopeful = [positions[scores > self.floor[query]] for positions, scores in self.pending[query]]
-        positions = np.sort(np.concatenate([np.zeros(0, np.int64), *hopeful]))
-        return rescore(self.segments, self.queries.contexts[query], positions, self.k)
-
-
-def rescore(
-    segments: Sequence[Rows], context: FloatArray, positions: Positions, k: int
-) -> tuple[Positions, Scores]:
-    """Return the best k of some rows, whose ascending positions are given, by their exact scores; see `search`."""
-    step = max(1, PRODUCTS_AT_ONCE // context.shape[1])  # the disk is read in one direction
-    parts = [positions[start : start + step] for start in range(0, len(positions), step)]
-    scores = np.concatenate([np.zeros(0), *(exact_scores(context, _gather(segments, part)) for part in parts)])
-    order = np.lexsort((positions, -scores))[:k]
-    return positions[order], scores[order]
-
-
-def _gather(segments: Sequence[Rows], positions: Positions) -> Array:
-    if len(segments) == 1:
-        return segments[0].vectors[positions - segments[0].first]
-    ends = [*np.searchsorted(positions, [segment.first for segment in segments[1:]]), len(positions)]
-    bounds = zip(segments, [0, *ends[:-1]], ends, strict=True)
-    return np.concatenate([segment.vectors[positions[a:b] - segment.first] for segment, a, b in bounds])
-
-
-def _rounding(size: int, largest: Scores) -> float:
-    """Bound how far apart two scores of a scan in float32 can be whose true values are equal.
-
-    `largest`, (m,), bounds the products |c|·|y| with each vector of the context. A product of d = `size` numbers is off
-    by at most e = d·u·|c|·|y|, in any order of summation (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
-    The score f of products l then is off by at most e·(1 + A), since df/dl_i = p_i·(1 + l_i - f), where A is the
-    greatest mean deviation sum_i p_i·|l_i - f|: at most log(m - 1)/2 + 0.4478 (the entropy of p bounds it), and 0 for
-    one vector. The softmax itself adds at most (m + 8)·u·(2·|c|·|y| + 3).
-    """
-    count, most = len(largest), float(largest.max())
-    product = 1.1 * (size + 16) * _UNIT_ROUNDOFF * most
-    if count == 1:
-        return 2 * product + 1e-30
-    return 2 * (product * (1.5 + math.log(count) / 2) + _UNIT_ROUNDOFF * (count + 8) * (2.1 * most + 3))
+    contexts = queries.vectors
+    if len(queries.inputs) != len(contexts):
+        raise InputError(
+            f"{len(contexts)} contexts but {len(queries.inputs)} inputs, their newest messages; "
+            "give one for each"
+        )
+    words, passing = filtered.words()
+    done: dict[int, tuple[Positions, Scores]] = {}
+    wanted = max(4 * k, MIN_CANDIDATES)
+    few = list(chosen)
+    while few:
+        wanted = min(wanted, filtered.count)
+        left = []
+        best = filtered.candidates([contexts[i] for i in few], wanted, -np.inf)
+        for i, (near, scores) in zip(few, best, strict=True):
+            matches = np.where(passing, weight * words.scores(queries.inputs[i]), -np.inf)
+            alike = np.argpartition(matches, -wanted)[-wanted:]
+            numbers = np.union1d(near, alike)
+            sums = exact_scores(contexts[i], filtered.vectors(numbers)) + matches[numbers]
+            order = np.lexsort((numbers, -sums))[:k]
+            if wanted == filtered.count or sums[order[-1]] > scores[-1] + matches[alike].min():
+                order = order[sums[order] >= minimum]
+                done[i] = numbers[order], sums[order]
+            else:
+                left.append(i)
+        wanted *= 4
+        few = left
+    return [done[i] for i in chosen]

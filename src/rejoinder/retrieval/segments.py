@@ -1,12 +1,15 @@
-"""A segment of an index: float32 vectors and the replies, memory-mapped; see `writing`."""
+"""Segments of an index: float32 vectors and the replies, memory-mapped; see `writing`."""
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,49 +17,21 @@ import msgspec
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.encoders.protocol import DualEncoder, check_vectors
+from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest, is_within, parse_json
-from rejoinder.retrieval.manifest import Manifest, Positions, runs_of
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import Array, Flags
+from rejoinder.files import beside, file_digest, is_within, parse_json
+from rejoinder.retrieval.ann import SMALL, FaissIndex
+from rejoinder.retrieval.manifest import MANIFEST, Manifest, Positions, check_model, read_manifest, runs_of
+from rejoinder.retrieval.queries import check_encoder
+from rejoinder.retrieval.replies import Candidate, Reply
+from rejoinder.retrieval.scan import Array, Flags, Found, Rows
 
 REPLIES, OFFSETS, VECTORS = "replies.jsonl", "offsets.i64", "vectors.f32"
 FILES = (REPLIES, OFFSETS, VECTORS, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
 """All files that a segment may have; earlier versions wrote the last four."""
 IN_MEMORY = 1 << 20  # bytes of a file that is read when it is opened; a larger one is mapped
-_LONGEST_UNIT = 1.01  # a model that normalises in 16 bits may miss 1 by a little
-
-
-def has_unit_vectors(encoder: DualEncoder | None) -> bool:
-    """Return whether vectors of another length than 1 are a sign of a diverged training."""
-    return encoder is None or encoder.unit_length
-
-
-def check_rows(
-    vectors: Array, what: str, first: int = 0, *, count: int | None = None, size: int = 0, unit: bool = True
-) -> FloatArray:
-    """Return vectors as (n, d) float32 after checking their lengths: 1 or 0 if `unit`, else finite.
-
-    n is `count` and d the `size`, if these are known. The error names the first row that cannot be used by `what` and
-    its number, counted from `first`.
-    """
-    rows = check_vectors(vectors, what, count)
-    if rows.ndim != 2 or (len(rows) and not rows.shape[1]):
-        raise InputError(f"the model gives encodings of shape {rows.shape}; an index holds one vector per {what}")
-    if size not in (0, rows.shape[1]):
-        raise InputError(f"vectors of size {rows.shape[1]}; those of the index have {size}")
-    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
-    near_one = np.abs(lengths - 1) < _LONGEST_UNIT - 1
-    good = (lengths == 0) | near_one if unit else np.isfinite(lengths)
-    if not good.all():
-        row = int(np.flatnonzero(~good)[0])
-        reason = "its training may have diverged" + (", or it does not normalise" if unit else "")
-        raise InputError(
-            f"the model's vector of {what} {first + row} has length {lengths[row]:.4g}{', not 1' if unit else ''}: "
-            f"{reason}; use another model"
-        )
-    return rows
+_TRIES, _PAUSE = 50, 0.02  # how often an index that somebody is changing is tried, and seconds in between
 
 
 class Line(msgspec.Struct):
@@ -183,3 +158,93 @@ class Segment:
             return np.fromfile(self.folder / name, dtype=kind).reshape(shape)
         # As a plain array, which is faster to index.
         return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="r", shape=shape))
+
+
+@dataclass(frozen=True)
+class FilteredSegments:
+    """Rows of segments that pass a filter, numbered through all segments; fulfils `postprocess.FilteredIndex`."""
+
+    segments: Sequence[Segment]
+    rows: Sequence[Rows]  # of each segment; those that do not pass are marked as deleted
+    count: int  # rows that pass
+    candidates: Callable[[Sequence[FloatArray], int, float], Found]  # by a scan, or by FAISS
+    word_index: Callable[[], WordIndex]  # of all rows
+
+    def vectors(self, numbers: Positions) -> FloatArray:
+        """Return the vectors of rows: (n, d)."""
+        owners = np.searchsorted([rows.first for rows in self.rows], numbers, side="right") - 1
+        vectors = np.empty((len(numbers), self.rows[0].vectors.shape[1]), dtype=np.float32)
+        for owner in np.unique(owners):
+            rows = self.rows[owner]
+            vectors[owners == owner] = rows.vectors[numbers[owners == owner] - rows.first]
+        return vectors
+
+    def reply(self, number: int, score: float) -> Reply:
+        """Return the reply of a row with its score."""
+        owner = bisect.bisect_right(self.rows, number, key=lambda rows: rows.first) - 1
+        segment = self.segments[owner]
+        row = number - self.rows[owner].first
+        candidate = segment.candidate(row)
+        return Reply(candidate.text, score, segment.position(row), candidate.payload)
+
+    def words(self) -> tuple[WordIndex, Flags]:
+        """Return the words of all rows, and which rows pass."""
+        return self.word_index(), ~np.concatenate([rows.gone for rows in self.rows])
+
+
+def open_segments(
+    folder: Path, encoder: DualEncoder | None, verify: bool | None, known: Mapping[str, Segment] | None = None
+) -> tuple[Manifest, list[Segment]]:
+    """Read the manifest of an index, which somebody may be changing at this moment, and open its segments.
+
+    Except those that are `known` by their names and still the same. An index in Milvus has none.
+    """
+    if encoder is not None:
+        check_encoder(encoder)
+    for _ in range(_TRIES):
+        manifest = None
+        stamp = stamp_of(folder)
+        try:
+            manifest = read_manifest(folder)
+            if encoder is not None:
+                check_model(folder, manifest.model, encoder)
+            segments = _open_all(folder, manifest, verify, known or {})
+            if stamp == stamp_of(folder):
+                return manifest, segments
+        except (InputError, FileNotFoundError, PermissionError):  # Windows opens no file that is just being replaced
+            if not _is_changing(folder, manifest):
+                raise
+        time.sleep(_PAUSE)  # retry with the new manifest
+    raise InputError(f"{folder} kept changing while it was opened; try again")
+
+
+def _open_all(
+    folder: Path, manifest: Manifest, verify: bool | None, known: Mapping[str, Segment]
+) -> list[Segment]:
+    total = sum(record.bytes for record in manifest.segments)
+    check = total <= SMALL if verify is None else verify
+    segments: list[Segment] = []
+    for number, record in enumerate(manifest.segments):
+        segment = known.get(record.name)
+        if segment is None or segment.record != record:
+            segment = Segment(folder, manifest, number, verify=check)
+        segments.append(segment)
+    if verify and manifest.approximate:
+        FaissIndex(folder, manifest.approximate).check(content=True)
+    return segments
+
+
+def stamp_of(folder: Path) -> tuple[int, int, int] | None:
+    """Return what changes whenever the manifest does."""
+    try:
+        found = (folder / MANIFEST).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _is_changing(folder: Path, manifest: Manifest | None) -> bool:
+    try:
+        return beside(folder).exists() or read_manifest(folder) != manifest
+    except InputError:
+        return False

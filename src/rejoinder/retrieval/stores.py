@@ -1,7 +1,7 @@
 """An index whose replies are in Milvus: a file of milvus-lite inside the index's folder, or a server's collection.
 
 The folder keeps the manifest: the model, where the replies are, the next position, and a digest of all that was added
-and deleted, in this order. Milvus nominates replies by its graph (HNSW); they are scored from the exact vectors as
+and deleted, in this order. Milvus names candidates by its graph (HNSW); they are scored from the exact vectors as
 everywhere. An `add` writes to Milvus first and then replaces the manifest: rows from its end on are of one that was not
 finished, which no search finds and the next change removes. Deleted positions are in the manifest until their rows are
 gone.
@@ -32,24 +32,24 @@ from rejoinder.engine import Engine
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
 from rejoinder.files import atomic_folder
 from rejoinder.progress import Advance
-from rejoinder.retrieval.approximate import CARE
-from rejoinder.retrieval.choice import Reply
+from rejoinder.retrieval.ann import CANDIDATES, EF_CONSTRUCTION, LINKS
 from rejoinder.retrieval.index import DATABASE, FOLDER, Index, check_target
 from rejoinder.retrieval.manifest import (
     Manifest,
     Positions,
     StoreRecord,
+    check_model,
     model_record,
     read_manifest,
     read_runs,
     write_runs,
 )
-from rejoinder.retrieval.nomination import LINKS, NOMINATED
-from rejoinder.retrieval.opening import check_encoder, check_model
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import Flags, Found, exact_scores
-from rejoinder.retrieval.searching import Searcher, Where
-from rejoinder.retrieval.segments import Line, check_rows, has_unit_vectors, texts_of, value_texts
+from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.queries import check_encoder, check_rows, has_unit_vectors
+from rejoinder.retrieval.replies import Candidate, Reply
+from rejoinder.retrieval.scan import Flags, Found, exact_scores
+from rejoinder.retrieval.search import Searcher
+from rejoinder.retrieval.segments import Line, open_segments, texts_of, value_texts
 from rejoinder.retrieval.writing import encoded_batches
 
 EMBEDDED = "milvus"
@@ -65,9 +65,11 @@ def open_index(
     folder: str | Path, encoder: DualEncoder | None = None, *, verify: bool | None = None
 ) -> Index | Store:
     """Open an index, wherever its replies are; see `Index.open`."""
-    if read_manifest(folder).store is None:
-        return Index.open(folder, encoder, verify=verify)
-    return Store.open(folder, encoder)
+    folder = Path(folder)
+    manifest, segments = open_segments(folder, encoder, verify)
+    if manifest.store is None:
+        return Index(folder, manifest, segments, encoder)
+    return Store(folder, manifest, encoder)
 
 
 class Store(Searcher):
@@ -75,7 +77,9 @@ class Store(Searcher):
 
     def __init__(self, folder: Path, manifest: Manifest, encoder: DualEncoder | None) -> None:
         assert manifest.store is not None
-        self.folder, self.manifest, self.encoder = folder, manifest, encoder
+        self.folder = folder
+        self.manifest = manifest
+        self.encoder = encoder
         self.record: StoreRecord = manifest.store
         self._client = _connect(folder, self.record)
 
@@ -146,7 +150,9 @@ class Store(Searcher):
         manifest = read_manifest(self.folder)
         if manifest.store is None or manifest.store.collection != self.record.collection:
             raise InputError(f"{self.folder} was built again; open it again")
-        changed, self.manifest, self.record = manifest != self.manifest, manifest, manifest.store
+        changed = manifest != self.manifest
+        self.manifest = manifest
+        self.record = manifest.store
         return changed
 
     def __len__(self) -> int:
@@ -174,7 +180,7 @@ class Store(Searcher):
 
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find."""
-        return self._count(self._passing(where).condition)
+        return self._count(self._filter(where).condition)
 
     def add(
         self,
@@ -212,7 +218,9 @@ class Store(Searcher):
     def _extend(
         self, replies: Iterable[str | Candidate], batch: int, progress: Advance | None, engine: Engine | None
     ) -> None:
-        encoder, record, size = self._model(), self.record, self.manifest.size
+        encoder = self._model()
+        record = self.record
+        size = self.manifest.size
         digest = hashlib.sha256(record.digest.encode())
         for lines, encoded in encoded_batches(replies, record.end, encoder, batch, engine):
             unit = has_unit_vectors(encoder)
@@ -242,11 +250,11 @@ class Store(Searcher):
         schema.add_field("line", DataType.VARCHAR, max_length=LONGEST)
         schema.add_field("fields", DataType.VARCHAR, max_length=LONGEST)
         indexes = self._client.prepare_index_params()
-        graph = {"M": LINKS, "efConstruction": CARE}
+        graph = {"M": LINKS, "efConstruction": EF_CONSTRUCTION}
         indexes.add_index("vector", index_type="HNSW", metric_type="IP", params=graph)
         self._ask("create_collection", schema=schema, index_params=indexes, consistency_level="Strong")
 
-    def _passing(self, where: Where | None) -> _Selected:
+    def _filter(self, where: Where | None) -> FilteredStore:
         conditions = [self._there()]
         if callable(where):
             raise InputError(f"{self.folder}: Milvus filters by fields and their values, not by a function")
@@ -256,7 +264,7 @@ class Store(Searcher):
             if not self._count(_contains([_token(name)])):
                 raise InputError(f"{self.folder}: no reply has a field {name!r}")
             conditions.append(_contains([_token(name, text) for text in sorted(texts_of(name, value))]))
-        return _Selected(self, " and ".join(conditions))
+        return FilteredStore(self, " and ".join(conditions))
 
     def _there(self) -> str:
         """Return the condition that a row is one of this index."""
@@ -271,7 +279,7 @@ class Store(Searcher):
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
-        with self._alone():
+        with self._write_lock():
             self._sweep()
             yield
 
@@ -297,7 +305,8 @@ class Store(Searcher):
     def _write(self, manifest: Manifest) -> None:
         assert manifest.store is not None
         manifest.write(self.folder)
-        self.manifest, self.record = manifest, manifest.store
+        self.manifest = manifest
+        self.record = manifest.store
 
     def _drop(self) -> None:
         """Remove the collection from a server."""
@@ -306,21 +315,23 @@ class Store(Searcher):
 
 
 @dataclass
-class _Selected:
-    """Fulfils `searching.Selection`."""
+class FilteredStore:
+    """Rows in Milvus that pass a filter; fulfils `postprocess.FilteredIndex`."""
 
     store: Store
     condition: str
     hits: dict[int, tuple[str, FloatArray]] = field(default_factory=dict)
 
     @property
-    def most(self) -> int:
+    def count(self) -> int:
+        """Number that no search exceeds."""
         return len(self.store)
 
-    def find(self, contexts: Sequence[FloatArray], k: int, minimum: float) -> Found:
+    def candidates(self, contexts: Sequence[FloatArray], k: int, minimum: float) -> Found:
+        """Return the best k of each context among those that Milvus names."""
         if k > MOST_FOUND:
             raise InputError(f"{k} replies are asked for; Milvus finds {MOST_FOUND:,} at most")
-        wanted = min(math.ceil(NOMINATED * k), MOST_FOUND)
+        wanted = min(math.ceil(CANDIDATES * k), MOST_FOUND)
         options: dict[str, Any] = {"output_fields": ["line", "vector"], "filter": self.condition}
         options["search_params"] = {"params": {"ef": max(2 * wanted, LEAST_EFFORT)}}
         queries = iter(self.store._ask("search", np.concatenate(contexts), limit=wanted, **options))
@@ -336,18 +347,17 @@ class _Selected:
         return found
 
     def vectors(self, numbers: Positions) -> FloatArray:
-        rows = [self.vector(number) for number in numbers.tolist()]
+        """Return the vectors of candidates: (n, d)."""
+        rows = [self.hits[number][1] for number in numbers.tolist()]
         return np.stack(rows) if rows else np.zeros((0, self.store.manifest.size), np.float32)
 
-    def vector(self, position: int) -> FloatArray:
-        return self.hits[position][1]
-
-    def reply(self, found: tuple[int, float]) -> Reply:
-        position, score = found
-        candidate = _candidate(self.hits[position][0])
-        return Reply(candidate.text, score, position, candidate.payload)
+    def reply(self, number: int, score: float) -> Reply:
+        """Return a candidate with its score."""
+        candidate = _candidate(self.hits[number][0])
+        return Reply(candidate.text, score, number, candidate.payload)
 
     def words(self) -> tuple[WordIndex, Flags]:
+        """Refuse what would read all replies."""
         folder = self.store.folder
         raise InputError(f"{folder}: hybrid search reads all replies, which are in Milvus here; take an index on disk")
 
@@ -365,10 +375,13 @@ def _connect(folder: Path, record: StoreRecord) -> Any:
             client.load_collection(record.collection)
     except Exception as error:
         if record.address:
-            told = f"no Milvus server answers at {place} ({error}); start it, or set MILVUS_TOKEN"
-            raise InputError(told) from error
-        told = "another process has it open, or it is damaged; a Milvus server (--store http://HOST:19530) admits many"
-        raise BusyError(f"{place}: {told} ({error})") from error
+            raise InputError(
+                f"no Milvus server answers at {place} ({error}); start it, or set MILVUS_TOKEN"
+            ) from error
+        raise BusyError(
+            f"{place}: another process has it open, or it is damaged; a Milvus server "
+            f"(--store http://HOST:19530) admits many ({error})"
+        ) from error
     return client
 
 
@@ -385,8 +398,10 @@ def _row(position: int, line: bytes, vector: FloatArray) -> dict[str, Any]:
     tokens |= {_token(name, text) for name, value in payload.items() for text in value_texts(value)}
     fields = " ".join(sorted(tokens))
     if max(len(line), len(fields)) > LONGEST:
-        told = f"has {len(line):,} bytes with its payload, and {len(tokens):,} fields and values"
-        raise InputError(f"reply {position} {told}; Milvus holds {LONGEST:,} bytes, and {LONGEST // 33:,} of those")
+        raise InputError(
+            f"reply {position} has {len(line):,} bytes with its payload, and {len(tokens):,} fields and values; "
+            f"Milvus holds {LONGEST:,} bytes, and {LONGEST // 33:,} of those"
+        )
     return {"position": position, "vector": vector, "line": line.decode(), "fields": fields}
 
 

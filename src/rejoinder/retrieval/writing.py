@@ -23,11 +23,12 @@ from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
 from rejoinder.progress import Advance
+from rejoinder.retrieval.ann import FILE
 from rejoinder.retrieval.manifest import Manifest, SegmentRecord, join_runs, read_runs
-from rejoinder.retrieval.nomination import FILE
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import Array
-from rejoinder.retrieval.segments import OFFSETS, REPLIES, VECTORS, Segment, check_rows, has_unit_vectors
+from rejoinder.retrieval.queries import check_rows, has_unit_vectors
+from rejoinder.retrieval.replies import Candidate
+from rejoinder.retrieval.scan import Array
+from rejoinder.retrieval.segments import OFFSETS, REPLIES, VECTORS, Segment
 
 Texts: TypeAlias = Iterator[tuple[list[bytes], list[str]]]
 """Of each batch of replies what is stored, and the texts."""

@@ -18,14 +18,15 @@ from rejoinder.encoders.onnx import MANIFEST as ONNX
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder, Ranker, encode_queries
 from rejoinder.errors import BusyError, InputError
+from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.cascade import Cascade, score_lists
-from rejoinder.retrieval.choice import Reply, newest, on_subject, remembering, said_before
-from rejoinder.retrieval.confidence import Confident
 from rejoinder.retrieval.index import CALIBRATION, Index
 from rejoinder.retrieval.manifest import MANIFEST, read_manifest
-from rejoinder.retrieval.opening import read
-from rejoinder.retrieval.reading import Candidate
-from rejoinder.retrieval.search import all_scores
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import drop_stale_history, forbidden_keys, truncate_history
+from rejoinder.retrieval.replies import Candidate, Reply
+from rejoinder.retrieval.scan import all_scores
+from rejoinder.retrieval.segments import open_segments
 from rejoinder.serving.batching import Job, UnavailableError
 from rejoinder.serving.guard import logger, places
 from rejoinder.text.tokenizer import encode_messages
@@ -61,7 +62,7 @@ class Sources:
         answers = Answers(self, Index.open(self.index, encoder), encoder, ranker, classifier)
         answers.index.search([["Hello!", "How are you?"]], 1)
         if self.calibrated:
-            Confident(answers.index)
+            CalibratedIndex(answers.index)
         encoder.encode_responses(["Hello!"])
         answers.second = None if self.beside is None else self.beside.open()
         return answers
@@ -69,7 +70,7 @@ class Sources:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A conversation and how replies to it are chosen; see `Index.search` and `Confident.answer`."""
+    """A conversation and how replies to it are chosen; see `Index.search` and `CalibratedIndex.answer`."""
 
     messages: Sequence[Any]
     k: int = 5
@@ -89,12 +90,28 @@ class Question:
         chosen = self.k, self.minimum_score, self.distinct, self.where, self.diversity, self.hybrid, self.rerank
         return json.dumps([*chosen, self.minimum_confidence], sort_keys=True)
 
+    def options(self, rerank_top: int) -> SearchOptions:
+        """Return the options of its search, where so many replies are ranked again."""
+        return SearchOptions(
+            k=self.k,
+            minimum_score=self.minimum_score,
+            minimum_confidence=self.minimum_confidence,
+            history=self.history,
+            no_repeat=self.no_repeat,
+            distinct=self.distinct,
+            where=self.where,
+            diversity=self.diversity,
+            hybrid=self.hybrid,
+            rerank=rerank_top if self.rerank else 0,
+        )
+
 
 class _Asked(NamedTuple):
     place: int  # among the questions
     question: Question
+    options: SearchOptions
     read: Sequence[str]  # what the model reads of the conversation
-    said: frozenset[str]
+    forbidden: frozenset[str]
 
 
 @dataclass
@@ -107,7 +124,7 @@ class Answers:
     ranker: Ranker | None = None
     classifier: IntentClassifier | OnnxIntents | None = None
     second: Answers | None = None  # of the index beside this one
-    _confident: Confident | None = field(default=None, init=False)
+    _calibrated: CalibratedIndex | None = field(default=None, init=False)
     _seen: object = field(default=None, init=False)  # of the index's files, when it was opened
     _again: float = field(default=0.0, init=False)  # when what could not be opened is tried again
     _trouble: str | None = field(default=None, init=False)
@@ -133,7 +150,7 @@ class Answers:
         """Return why an index cannot be opened from the disk; None if it can, with whichever model."""
         if time.monotonic() > self._checked + AGAIN:
             try:
-                read(self.sources.index, None, verify=False)
+                open_segments(self.sources.index, None, verify=False)
                 self._trouble = None
             except (InputError, OSError) as error:
                 self._trouble = str(error)
@@ -181,16 +198,17 @@ class Answers:
         asked: list[_Asked] = []
         for place, question in enumerate(questions):
             try:
-                read = newest([question.messages], self._history(question))[0]
-                said = said_before(question.messages) if question.no_repeat else frozenset[str]()
-                asked.append(_Asked(place, question, read, said))
+                options = self._options(question)
+                read = truncate_history([question.messages], options.history)[0]
+                forbidden = forbidden_keys(question.messages) if question.no_repeat else frozenset[str]()
+                asked.append(_Asked(place, question, options, read, forbidden))
             except InputError as error:
                 results[place] = error
         if not asked:
             return results
-        model = remembering(self.encoder)
-        whole = [row for row, each in enumerate(asked) if self._history(each.question) is None]
-        for row, read in zip(whole, on_subject(model, [asked[row].read for row in whole]), strict=True):
+        model = self.encoder.with_cache()
+        whole = [row for row, each in enumerate(asked) if each.options.history is None]
+        for row, read in zip(whole, drop_stale_history(model, [asked[row].read for row in whole]), strict=True):
             asked[row] = asked[row]._replace(read=read)
         vectors = encode_queries(model, [each.read for each in asked])
         groups: dict[str, list[int]] = {}
@@ -293,46 +311,31 @@ class Answers:
         parts = zip(_split(vectors, texts), _split(counts, texts), strict=True)
         return [(own, int(tokens.sum())) for own, tokens in parts]
 
-    def _history(self, question: Question) -> int | None:
-        """Return how many earlier messages are read; refuse what a calibration does not hold for."""
-        if question.minimum_confidence is None:
-            return question.history
-        if self._confident is None:
-            self._confident = Confident(self.index)
-        read = self._confident.calibration.history
-        if question.history not in (None, read):
-            raise InputError(f"the index was calibrated with history {json.dumps(read)}; leave history out")
-        if question.where or question.diversity or question.hybrid or question.rerank or not question.distinct:
-            unlike = "where, diversity, hybrid, rerank or distinct: false"
-            raise InputError(f"minimum_confidence is calibrated for the best of all distinct replies; without {unlike}")
-        return read
+    def _options(self, question: Question) -> SearchOptions:
+        """Return the options of a question's search; refuse what this server or a calibration does not have."""
+        options = question.options(self.sources.rerank_top)
+        if options.rerank and self.ranker is None:
+            raise InputError("this server has no second model; start it with --rerank MODEL")
+        if options.minimum_confidence is None:
+            return options
+        if self._calibrated is None:
+            self._calibrated = CalibratedIndex(self.index)
+        return self._calibrated.with_history(options)
 
     def _search(self, asked: Sequence[_Asked], queries: Any) -> list[dict[str, Any]]:
         """Find replies for questions that want the same of the search."""
-        like = asked[0].question
-        options: dict[str, Any] = {
-            "said": [each.said for each in asked],
-            "distinct": like.distinct,
-            "where": like.where,
-            "hybrid": like.hybrid,
-            "inputs": [each.read[-1] for each in asked],
-        }
-        if like.minimum_confidence is not None:
-            assert self._confident is not None
-            found = self.index.search_vectors(queries, max(like.k, 2), None, **options)
-            sure = self._confident.judge(found, like.minimum_confidence, like.k, like.minimum_score)
+        options = asked[0].options
+        inputs = [each.read[-1] for each in asked]
+        forbidden = [each.forbidden for each in asked]
+        found = self.index.search_vectors(queries, options.first_search, inputs=inputs, forbidden=forbidden)
+        if options.minimum_confidence is not None:
+            assert self._calibrated is not None
+            sure = self._calibrated.apply_threshold(found, options)
             return [{"replies": _plain(answer.replies), "confidence": answer.confidence} for answer in sure]
-        if like.rerank:
-            if self.ranker is None:
-                raise InputError("this server has no second model; start it with --rerank MODEL")
-            cascade = Cascade(self.index, self.ranker, self.sources.rerank_top)
-            if like.k > cascade.top or like.diversity:
-                raise InputError(f"with rerank, k goes from 1 to {cascade.top}, and diversity is 0")
-            found = self.index.search_vectors(queries, cascade.top, None, **options)
-            found = cascade.rank([each.read for each in asked], found, like.k, like.minimum_score)
-        else:
-            options["diversity"] = like.diversity
-            found = self.index.search_vectors(queries, like.k, like.minimum_score, **options)
+        if options.rerank:
+            assert self.ranker is not None
+            cascade = Cascade(self.index, self.ranker, options.rerank)
+            found = cascade.rank([each.read for each in asked], found, options)
         return [{"replies": _plain(replies), "confidence": None} for replies in found]
 
     def _change(self, change: Callable[[Index], T]) -> T:
@@ -366,7 +369,7 @@ class Answers:
             return
         try:
             self.index.refresh()
-            self._seen, self._confident = stamp, None
+            self._seen, self._calibrated = stamp, None
         except (InputError, OSError) as error:
             self._again = time.monotonic() + AGAIN
             logger.warning("the index has changed and cannot be opened; the earlier one goes on answering",

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from rejoinder import __version__
 from rejoinder.errors import BusyError, InputError, MissingExtraError
-from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.replies import Candidate
 from rejoinder.serving import requests as forms
 from rejoinder.serving.answers import Question, Sources
 from rejoinder.serving.batching import Batcher, Job, OverloadedError, UnavailableError

@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rejoinder.retrieval.searching import HEAVIEST
+from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT
 
 Text: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")]
 Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -96,7 +96,7 @@ class RepliesRequest(Request):
     """Only replies whose field of the payload has this value, or one of these."""
     diversity: Annotated[float, Field(ge=0, le=1), NUMBER] = 0.0
     """Replies that differ more: 0 the best alone, to 1."""
-    hybrid: Annotated[float, Field(ge=0, le=HEAVIEST, allow_inf_nan=False), NUMBER] = 0.0
+    hybrid: Annotated[float, Field(ge=0, le=MAX_HYBRID_WEIGHT, allow_inf_nan=False), NUMBER] = 0.0
     """By words too: the weight of BM25 of the newest message; 0: by meaning alone."""
     rerank: StrictBool = False
     """Let the server's second model order the best."""

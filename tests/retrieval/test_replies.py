@@ -9,7 +9,7 @@ import zstandard
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
-from rejoinder.retrieval.reading import Candidate, read_candidates
+from rejoinder.retrieval.replies import Candidate, read_candidates
 
 
 def write(path, text):

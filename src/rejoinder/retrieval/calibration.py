@@ -1,4 +1,4 @@
-"""Confidence: how probably the best reply of a search is right, so that one who is unsure stays silent.
+"""Confidence: how probably the best reply of a search is right, so that a system can decline to answer.
 
 A logistic regression on the best reply's score and its gap to the second, fitted on held-out conversations, is kept in
 the index's folder as calibration.json. It holds for that index, as it was, alone.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +16,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.conversations import Conversation, check_count, check_minimum, check_number
+from rejoinder.conversations import Conversation, check_count
 from rejoinder.corpora.example import Example, text_key
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, is_altered, parse_json, signed
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval.choice import Reply
 from rejoinder.retrieval.index import CALIBRATION
-from rejoinder.retrieval.searching import Searcher
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.replies import Reply
+from rejoinder.retrieval.search import Searcher
 
 FOLDS = 5
 LEAST = 10  # conversations with a right best reply, and with a wrong one, from which a calibration is fitted
@@ -71,11 +72,12 @@ class Answer(NamedTuple):
     confidence: float | None
 
 
-class Confident:
-    """Answers out of a calibrated index where the best reply is right with some probability, and else not."""
+class CalibratedIndex:
+    """A calibrated index, which answers only where its best reply is probably right."""
 
     def __init__(self, index: Searcher) -> None:
-        self.index, self.calibration = index, read_calibration(index)
+        self.index = index
+        self.calibration = read_calibration(index)
 
     def answer(
         self,
@@ -91,22 +93,42 @@ class Confident:
         Raises:
             InputError: the index was changed after its calibration; see also `Index.search`.
         """
-        check_count("k", k)
-        _check(self.calibration, self.index)
-        found = _search(self.index, contexts, self.calibration.history, max(k, 2), no_repeat=no_repeat)
-        return self.judge(found, minimum_confidence, k, minimum_score)
+        options = SearchOptions(
+            k=k,
+            minimum_score=minimum_score,
+            minimum_confidence=minimum_confidence,
+            no_repeat=no_repeat,
+            distinct=True,
+        )
+        return self.find(contexts, options)
 
-    def judge(
-        self, found: Sequence[list[Reply]], minimum_confidence: float, k: int = 5, minimum_score: float | None = None
-    ) -> list[Answer]:
-        """Answer as `answer` does out of distinct replies, at least two where there are, that were found already."""
-        check_number("minimum_confidence", minimum_confidence, "a probability goes from 0 to 1", 0, 1)
-        check_minimum(minimum_score)
-        minimum = -np.inf if minimum_score is None else minimum_score
-        return [
-            Answer([each for each in best[:k] if each.score >= minimum and p >= minimum_confidence], p)
-            for best, p in zip(found, self.calibration.probabilities(found).tolist(), strict=True)
-        ]
+    def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[Answer]:
+        """Find the replies to each context; none where the best is below `minimum_confidence`."""
+        _check(self.calibration, self.index)
+        options = self.with_history(options)
+        return self.apply_threshold(self.index.find(contexts, options.first_search), options)
+
+    def with_history(self, options: SearchOptions) -> SearchOptions:
+        """Return options with the calibration's history; another one is an InputError."""
+        history = self.calibration.history
+        if options.history not in (None, history):
+            calibrated = "all earlier messages" if history is None else f"history {history}"
+            raise InputError(
+                f"the index was calibrated with {calibrated}; leave history out, or calibrate again with "
+                f"--context {options.history}"
+            )
+        return replace(options, history=history)
+
+    def apply_threshold(self, found: Sequence[list[Reply]], options: SearchOptions) -> list[Answer]:
+        """Return the answers of lists of distinct replies, of at least two where there are."""
+        minimum_score = -np.inf if options.minimum_score is None else options.minimum_score
+        minimum_confidence = options.minimum_confidence or 0.0
+        answers = []
+        for replies, probability in zip(found, self.calibration.probabilities(found).tolist(), strict=True):
+            is_sure = probability >= minimum_confidence
+            kept = [reply for reply in replies[: options.k] if is_sure and reply.score >= minimum_score]
+            answers.append(Answer(kept, probability))
+        return answers
 
 
 def calibrate(
@@ -138,7 +160,7 @@ def calibrate(
     found = []
     for start in range(0, len(examples), _BATCH):
         batch = [example.context for example in examples[start : start + _BATCH]]
-        found += _search(index, batch, history, 2)
+        found += index.search(batch, 2, history=history, distinct=True)
         progress(len(batch))
     responses = [text_key(example.response) for example in examples]
     known = {text_key(candidate.text) for _, candidate in index}
@@ -199,12 +221,6 @@ def _check(calibration: Calibration, index: Searcher) -> None:
 
 def _again(index: Searcher) -> str:
     return f"calibrate again: rejoinder calibrate {index.folder} --data CONVERSATIONS"
-
-
-def _search(
-    index: Searcher, contexts: Sequence[Conversation], history: int | None, k: int, *, no_repeat: bool = False
-) -> list[list[Reply]]:
-    return index.search(contexts, k, history=history, no_repeat=no_repeat, distinct=True)
 
 
 def _features(found: Sequence[Sequence[Reply]]) -> Probabilities:

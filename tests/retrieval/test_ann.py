@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.retrieval import approximate as module
-from rejoinder.retrieval import nomination
-from rejoinder.retrieval.approximate import approximate, exact
-from rejoinder.retrieval.confidence import Calibration, read_calibration
+from rejoinder.retrieval import ann
+from rejoinder.retrieval.calibration import Calibration, read_calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST, Manifest
-from rejoinder.retrieval.reading import Candidate
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.replies import Candidate
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_changes import CONTEXTS, A, CrashError, answers, changes, crash
 
@@ -54,17 +53,18 @@ def index(tmp_path, encoder):
 @pytest.fixture
 def never_scanned(monkeypatch):
     """Searches may not take the float32 vectors of all replies."""
-    monkeypatch.setattr(nomination, "SCANNED", 1000)
-    return lambda: monkeypatch.setattr(nomination, "search", crash)
+    monkeypatch.setattr(ann, "SCANNED", 1000)
+    return lambda: monkeypatch.setattr(ann, "search", crash)
 
 
 def found(index, queries, k=30, **options):
-    return [[(each.position, each.score) for each in best] for best in index.search_vectors(queries, k, **options)]
+    lists = index.search_vectors(queries, SearchOptions(k=k, **options))
+    return [[(each.position, each.score) for each in best] for best in lists]
 
 
 def exact_index(index):
     opened = Index.open(index.folder, index.encoder)
-    opened._nominator = None
+    opened._faiss = None
     return opened
 
 
@@ -77,7 +77,7 @@ def test_nearly_all_are_found_with_the_exact_scores(large, never_scanned, method
     """Whatever is found in both searches has equal scores, or the sets of pairs would differ."""
     index, queries = large
     wanted = found(index, queries)
-    record = approximate(index, 0.9, [[str(i)] for i in range(0, COUNT, 30)], method=method)
+    record = index.approximate(0.9, [[str(i)] for i in range(0, COUNT, 30)], method=method)
     assert (record.method, record.count, record.wanted, record.measured_on) == (method, COUNT, 0.9, 50)
     assert record.recall > 0.85
     opened = Index.open(index.folder, index.encoder, verify=True)
@@ -86,7 +86,7 @@ def test_nearly_all_are_found_with_the_exact_scores(large, never_scanned, method
     least = wanted[0][20][1]
     assert {*found(opened, queries[:1], minimum_score=least)[0]} <= {*wanted[0][:21]}
     exact_again = Index.open(index.folder, index.encoder)
-    exact(exact_again)
+    exact_again.exact()
     assert found(exact_again, queries) == wanted
     assert not [*index.folder.glob("*.faiss")]
 
@@ -98,7 +98,7 @@ def test_contexts_of_several_vectors(large, never_scanned, method):
     contexts = ContextVectors(vectors, np.arange(3) <= np.arange(60)[:, None])
     wanted = found(index, contexts)
     index.encoder.encode_contexts = lambda given: vectors[: len(given)]
-    approximate(index, 0.9, [["0"]] * 60, method=method)
+    index.approximate(0.9, [["0"]] * 60, method=method)
     never_scanned()
     assert recall(wanted, found(index, contexts)) > 0.8
 
@@ -107,17 +107,17 @@ def test_a_scan_finds_what_the_exact_search_does_and_leaves_many_contexts_to_it(
     """Whatever the unit of the numbers, and where nothing but zeros is asked for."""
     index, queries = large
     wanted = found(index, queries)
-    assert approximate(index, method="scan").recall == 1
+    assert index.approximate(method="scan").recall == 1
     assert [found(index, query[None])[0] for query in queries] == wanted
     assert len(found(index, np.zeros((1, 24), np.float32))[0]) == 30
     opened = Index.open(index.folder, index.encoder)
-    monkeypatch.setattr(nomination.Nominator, "file", property(crash))
+    monkeypatch.setattr(ann.FaissIndex, "file", property(crash))
     assert found(opened, queries) == wanted
 
 
 def test_later_ones_are_found_and_deleted_ones_are_not(large):
     index, queries = large
-    approximate(index, 0.9)
+    index.approximate(0.9)
     [best] = found(index, queries[:1], 10)
     index.delete([position for position, _ in best])
     index.add(numbered(COUNT, COUNT + 50))
@@ -134,7 +134,7 @@ def test_filters(large, never_scanned, method):
     index, queries = large
     few, many = {"tens": ["3", "7"]}, lambda reply: int(reply.text) % 4 < 3
     wanted, of_many = found(index, queries, where=few), found(index, queries[:20], where=many)
-    approximate(index, 0.8, method=method)
+    index.approximate(0.8, method=method)
     assert found(index, queries, where=few) == wanted
     never_scanned()
     assert recall(of_many, found(index, queries[:20], where=many)) > 0.75
@@ -145,8 +145,8 @@ def test_where_nothing_near_passes_all_are_scanned(large, monkeypatch, method):
     index, queries = large
     far = {position for position, _ in found(index, queries[:1], COUNT)[0][-150:]}
     wanted = found(index, queries[:1], where=lambda reply: int(reply.text) in far)
-    monkeypatch.setattr(nomination, "cost", lambda *_: 1e-9)
-    approximate(index, 0.01, method=method)
+    monkeypatch.setattr(ann, "cost", lambda *_: 1e-9)
+    index.approximate(0.01, method=method)
     assert found(index, queries[:1], where=lambda reply: int(reply.text) in far) == wanted
 
 
@@ -164,9 +164,9 @@ def test_changes_equal_an_exact_index(tmp_path_factory, method, start, steps):
     index = Index.build(encoder, start, folder / "approximate")
     plain = Index.build(encoder, start, folder / "exact")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nomination, "cost", lambda *_: 1e-9)  # a scan is never as good
-        patch.setattr(module, "LEAST_EFFORT", dict.fromkeys(METHODS, 64))
-        approximate(index, 0.5, method=method)
+        patch.setattr(ann, "cost", lambda *_: 1e-9)  # a scan is never as good
+        patch.setattr(ann, "LEAST_EFFORT", dict.fromkeys(METHODS, 64))
+        index.approximate(0.5, method=method)
         for kind, values in steps:
             if kind == "add":
                 assert index.add(values) == plain.add(values)
@@ -174,28 +174,28 @@ def test_changes_equal_an_exact_index(tmp_path_factory, method, start, steps):
                 there = {position for position, _ in plain} & {*values}
                 assert index.delete(there) == plain.delete(there)
             elif kind == "exact":
-                exact(index)
+                index.exact()
             elif kind == "compact":
                 assert index.compact() == plain.compact()
             elif kind == "refresh":
                 assert not index.refresh()
             elif kind == "approximate" and len(index) > 1:
-                approximate(index, 0.5, method=values)
+                index.approximate(0.5, method=values)
         assert answers(index) == answers(Index.open(folder / "approximate", encoder)) == answers(plain)
 
 
 def test_without_faiss_an_index_changes_but_says_what_search_needs(large, monkeypatch):
     index, queries = large
-    approximate(index, 0.9)
+    index.approximate(0.9)
     monkeypatch.setitem(sys.modules, "faiss", None)
     opened = Index.open(index.folder, index.encoder)
     opened.add(numbered(COUNT, COUNT + 1))
     opened.delete([0])
-    for forbidden in (lambda: opened.search_vectors(queries), lambda: approximate(opened)):
+    for forbidden in (lambda: opened.search_vectors(queries), lambda: opened.approximate()):
         with pytest.raises(MissingExtraError, match=r"--exact` .* the extra 'ann': pip install 'faiss-cpu"):
             forbidden()
-    exact(opened)
-    assert len(opened.search_vectors(queries, 5)[0]) == 5
+    opened.exact()
+    assert len(opened.search_vectors(queries, SearchOptions(k=5))[0]) == 5
 
 
 @pytest.mark.parametrize("damage", [
@@ -204,7 +204,7 @@ def test_without_faiss_an_index_changes_but_says_what_search_needs(large, monkey
 ])  # fmt: skip
 def test_a_damaged_file_is_refused_and_made_again(large, damage):
     index, queries = large
-    approximate(index, 0.9)
+    index.approximate(0.9)
     [file] = index.folder.glob("*.faiss")
     damage(file)
     with pytest.raises(InputError, match=r"is missing or damaged; .* --approximate` makes the file again"):
@@ -212,14 +212,14 @@ def test_a_damaged_file_is_refused_and_made_again(large, damage):
     opened = Index.open(index.folder, index.encoder)
     with pytest.raises(InputError, match="is missing or damaged"):
         opened.search_vectors(queries)
-    approximate(opened, 0.9)
+    opened.approximate(0.9)
     assert opened.search_vectors(queries)
 
 
 def test_a_file_that_faiss_cannot_read_is_damaged_and_one_that_it_cannot_map_is_read(large, monkeypatch):
     """Only Linux and Windows map."""
     index, queries = large
-    approximate(index, 0.9)
+    index.approximate(0.9)
     wanted, read, given = found(index, queries), faiss.read_index, []
 
     def read_whole(path, flags):
@@ -242,11 +242,11 @@ def test_a_crash_leaves_the_index_as_it_was(index, encoder, step):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(*step, crash)
             with pytest.raises(CrashError):
-                approximate(index)
+                index.approximate()
         opened = Index.open(index.folder, encoder, verify=True)
         assert opened.fingerprint == index.fingerprint
         assert len([*index.folder.glob("*.faiss")]) == again
-        approximate(opened)
+        opened.approximate()
         index = opened
         assert len([*index.folder.glob("*.faiss")]) == 1
     Index.build(encoder, A, index.folder, overwrite=True)
@@ -261,7 +261,7 @@ def test_it_is_part_of_what_an_index_is_known_by(index):
                 intercept=0).save(index.folder)  # fmt: skip
     index = Index.open(index.folder, index.encoder)
     read_calibration(index)
-    approximate(index)
+    index.approximate()
     assert index.fingerprint == Index.open(index.folder, index.encoder).fingerprint != before
     with pytest.raises(InputError, match="calibrate again"):
         read_calibration(index)
@@ -270,13 +270,13 @@ def test_it_is_part_of_what_an_index_is_known_by(index):
 def test_what_is_asked_for_is_checked(index, tmp_path, encoder, monkeypatch):
     for wanted in (0, 1.01):
         with pytest.raises(InputError, match=f"recall is {wanted}; it goes from above 0 to 1"):
-            approximate(index, wanted)
+            index.approximate(wanted)
     with pytest.raises(InputError, match="9 replies and 1 contexts; it needs two of each"):
-        approximate(index, contexts=CONTEXTS[:1])
-    monkeypatch.setattr(module, "MOST_IN_GRAPH", 5)
-    assert approximate(index).method == "ivf"
-    monkeypatch.setattr(module, "SCANNED", 1)
+        index.approximate(contexts=CONTEXTS[:1])
+    monkeypatch.setattr(ann, "MOST_IN_GRAPH", 5)
+    assert index.approximate().method == "ivf"
+    monkeypatch.setattr(ann, "SCANNED", 1)
     with pytest.raises(InputError, match=r"its model makes 1 vectors of a context, .*take hnsw or ivf"):
-        approximate(index, method="scan")
+        index.approximate(method="scan")
     with pytest.raises(InputError, match="0 replies and 0 contexts"):
-        approximate(Index.build(encoder, [], tmp_path / "empty"))
+        Index.build(encoder, [], tmp_path / "empty").approximate()

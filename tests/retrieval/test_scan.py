@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.encoders.protocol import ContextVectors
-from rejoinder.retrieval import products as products_module
-from rejoinder.retrieval import search as module
-from rejoinder.retrieval.search import Rows, all_scores, exact_scores, search
+from rejoinder.retrieval import scan as module
+from rejoinder.retrieval.scan import Rows, all_scores, exact_scores, search
 from rejoinder.retrieval.writing import longest_of
 
 
@@ -87,8 +86,8 @@ def test_search_equals_brute_force(collection, k, minimum, block, pending, with_
     rows, alive, contexts, cuts = collection
     rows.flags.writeable = False  # as those of a segment
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products_module, "_torch_loaded", lambda: with_torch)
-        patch.setattr(products_module, "ROWS_OF_A_PROGRAM", 4)
+        patch.setattr(module, "_torch_loaded", lambda: with_torch)
+        patch.setattr(module, "ROWS_OF_A_PROGRAM", 4)
         patch.setattr(module, "ROWS_AT_ONCE", block)
         patch.setattr(module, "ROWS_AT_LEAST", 1)
         patch.setattr(module, "PENDING_AT_MOST", pending)
@@ -153,8 +152,8 @@ def test_scores_equal_those_of_the_attended_vector(seed, count, size, width, sca
     present[:, rng.integers(width)] = True
     spoilt = np.where(present[..., None], contexts, np.float32(np.nan))  # what is missing does not count
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products_module, "_torch_loaded", lambda: with_torch)
-        patch.setattr(products_module, "ROWS_OF_A_PROGRAM", 4)
+        patch.setattr(module, "_torch_loaded", lambda: with_torch)
+        patch.setattr(module, "ROWS_OF_A_PROGRAM", 4)
         patch.setattr(module, "ROWS_AT_ONCE", block)
         patch.setattr(module, "ROWS_AT_LEAST", 1)
         patch.setattr(module, "VECTORS_AT_ONCE", together)

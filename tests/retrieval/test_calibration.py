@@ -9,9 +9,9 @@ from sklearn.preprocessing import StandardScaler
 
 from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError
-from rejoinder.retrieval.choice import Reply
-from rejoinder.retrieval.confidence import Calibration, Confident, calibrate, read_calibration
+from rejoinder.retrieval.calibration import CalibratedIndex, Calibration, calibrate, read_calibration
 from rejoinder.retrieval.index import CALIBRATION, Index
+from rejoinder.retrieval.replies import Reply
 from tests.retrieval.conftest import HashEncoder
 
 REPLIES = [f"Reply number {i}." for i in range(30)]
@@ -66,7 +66,7 @@ def test_probabilities_are_those_of_scikit_learn(tmp_path):
 
 
 def test_an_answer_is_given_only_if_it_is_probable(calibrated):
-    confident = Confident(calibrated)
+    confident = CalibratedIndex(calibrated)
     known, unknown = confident.answer([[REPLIES[3]], ["What now?"]], 0.8, k=2)
     assert (len(known.replies), known.replies[0].text) == (2, REPLIES[3])
     assert known.confidence > 0.9
@@ -95,31 +95,31 @@ def test_as_much_of_a_conversation_is_read_as_for_the_calibration(tmp_path):
     encoder = Reading()
     index = Index.build(encoder, REPLIES, tmp_path / "index")
     calibrate(index, conversations(), history=0).calibration.save(index.folder)
-    Confident(index).answer([["a", "b"]], 0.5)
+    CalibratedIndex(index).answer([["a", "b"]], 0.5)
     assert encoder.read == [["b"]]
 
 
 @pytest.mark.parametrize("change", [lambda index: index.add(["New."]), lambda index: index.delete([0])])
 def test_a_change_of_the_index_makes_its_calibration_void(calibrated, change):
-    confident = Confident(calibrated)
+    confident = CalibratedIndex(calibrated)
     change(calibrated)
-    for attempt in (lambda: confident.answer([["x"]], 0.5), lambda: Confident(Index.open(calibrated.folder))):
+    for attempt in (lambda: confident.answer([["x"]], 0.5), lambda: CalibratedIndex(Index.open(calibrated.folder))):
         with pytest.raises(InputError, match="of other replies than it has now; calibrate again: rejoinder calibrate"):
             attempt()
     calibrate(calibrated, conversations(REPLIES[1:])).calibration.save(calibrated.folder)
-    Confident(calibrated)
+    CalibratedIndex(calibrated)
 
 
 def test_a_compacted_index_gives_the_same_answers_and_keeps_its_calibration(calibrated):
     calibrated.delete([29])
     calibrate(calibrated, conversations(REPLIES[:-1])).calibration.save(calibrated.folder)
-    before = Confident(calibrated).answer([[REPLIES[3]], ["x"]], 0.0)
+    before = CalibratedIndex(calibrated).answer([[REPLIES[3]], ["x"]], 0.0)
     calibrated.compact()
-    confident = Confident(Index.open(calibrated.folder, calibrated.encoder))
+    confident = CalibratedIndex(Index.open(calibrated.folder, calibrated.encoder))
     assert confident.answer([[REPLIES[3]], ["x"]], 0.0) == before
     calibrated.add(["New."])
     with pytest.raises(InputError, match="of other replies than it has now"):
-        Confident(calibrated)
+        CalibratedIndex(calibrated)
 
 
 def test_a_calibration_of_something_else_is_refused(calibrated, encoder, tmp_path):
@@ -132,7 +132,7 @@ def test_a_calibration_of_something_else_is_refused(calibrated, encoder, tmp_pat
         if said.startswith("of"):
             shutil.copy(calibrated.folder / CALIBRATION, index.folder)
         with pytest.raises(InputError, match=said):
-            Confident(index)
+            CalibratedIndex(index)
     path = calibrated.folder / CALIBRATION
     text = path.read_text()
     for damaged in (text.replace('"intercept": ', '"intercept": 1'), text[:50], "[]", "{}"):
@@ -144,7 +144,7 @@ def test_a_calibration_of_something_else_is_refused(calibrated, encoder, tmp_pat
 def test_an_index_with_a_calibration_is_replaced_as_one_without(calibrated, encoder):
     index = Index.build(encoder, REPLIES, calibrated.folder, overwrite=True)
     with pytest.raises(InputError, match="not calibrated"):
-        Confident(index)
+        CalibratedIndex(index)
 
 
 @pytest.mark.parametrize(("examples", "said"), [

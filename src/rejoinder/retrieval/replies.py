@@ -27,6 +27,20 @@ class Candidate:
     payload: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer of an index."""
+
+    text: str
+    score: float  # cosine of its encoding and the context's, or whatever else the model's score is
+    position: int  # its number in the input, from 0; the same whatever was added or deleted since
+    payload: Mapping[str, Any]  # whatever other fields its input had
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the reply as JSON types."""
+        return {"text": self.text, "score": self.score, "position": self.position, "payload": dict(self.payload)}
+
+
 def distinct(candidates: Iterable[Candidate], known: Iterable[str] = ()) -> Iterator[Candidate]:
     """Yield the first of candidates with equal texts, and none whose text is known already."""
     seen = set(known)
