@@ -269,7 +269,7 @@ class FeedForward2(nn.Module):
 
     def start_as_mean(self, heads: int) -> None:
         """Give the mean of the input's `heads` equal parts, as far as the sizes allow (see above)."""
-        if self.output.weight.is_meta:  # a skeleton's; PyTorch would import its compiler to divide nothing
+        if self.output.weight.is_meta:  # built `on_meta_device`: PyTorch would import its compiler to divide nothing
             return
         part = torch.eye(self.output.out_features, self.in_size // heads) / heads
         mean = part.repeat(1, heads)
