@@ -32,7 +32,7 @@ from rejoinder.encoders.torch import Encoder
 from rejoinder.memory import keep_memory
 from rejoinder.networks.inference import Precision, pack_linears
 from rejoinder.networks.ngram import NGramConfig, NGramDual
-from rejoinder.networks.quantization import skeleton
+from rejoinder.networks.quantization import on_meta_device
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.text.ngrams import NGrams, build_ngrams
 from rejoinder.training.loop import train
@@ -81,7 +81,7 @@ def main() -> None:
 
 def parameters() -> dict[str, int]:
     """Numbers in the table of n-grams and elsewhere, at the paper's sizes."""
-    with skeleton():
+    with on_meta_device():
         module = NGramDual(NGramConfig(), PAPER_ROWS)
     table = module.embedding.weight.numel()
     return {"embeddings": table, "others": sum(each.numel() for each in module.parameters()) - table}

@@ -240,14 +240,14 @@ def step_seconds(recipe: Any, stage: Any, quantised: bool, run: Path, options: a
     """Seconds of each step but the first of one stage from random weights."""
     from dataclasses import replace
 
-    from rejoinder.training.display import Display, Standing
+    from rejoinder.training.display import Display, Progress
     from rejoinder.training.loop import train
     from rejoinder.training.recipe import Checkpoint, Quantization, Validation
 
     times: list[float] = []
 
     class Clock(Display):
-        def show(self, standing: Standing) -> None:  # noqa: ARG002
+        def show(self, progress: Progress) -> None:  # noqa: ARG002
             times.append(time.perf_counter())
 
     one_stage = replace(

@@ -10,7 +10,7 @@ import pytest
 
 from rejoinder import progress
 from rejoinder.progress import track
-from rejoinder.training.display import Standing, TerminalDisplay
+from rejoinder.training.display import Progress, TerminalDisplay
 
 
 class Terminal(io.StringIO):
@@ -85,7 +85,7 @@ def test_a_training_draws_its_bar_there_too(monkeypatch, drawn):
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     display = TerminalDisplay()
     for share in (0.0, 0.01, 1.0):
-        display.show(Standing("first", share, 7, 1.5, 0.25, 100.0, 3.0))
+        display.show(Progress("first", share, 7, 1.5, 0.25, 100.0, 3.0))
     display.close()
     assert [each.partition("</progress>")[0] for each in drawn] == [
         'first <progress value="0.0000">', 'first <progress value="1.0000">'

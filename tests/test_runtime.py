@@ -20,6 +20,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import file_digest, signed
 from rejoinder.intents.prediction import decide
 from rejoinder.intents.refusal import Rejection
+from rejoinder.networks.layers import segment_parts
 from rejoinder.retrieval.index import Index
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
 from rejoinder.text.dialogue import HistoryText
@@ -77,7 +78,7 @@ class Summed(nn.Module):
 
     def encode(self, batch, side):
         rows = []
-        for part, segment in batch.parts(self.table[batch.ids]):
+        for part, segment in segment_parts(batch, self.table[batch.ids]):
             tokens = part.view(segment.count, segment.length, R)
             rows.append((tokens if segment.real is None else tokens * segment.real[..., None]).sum(dim=1))
         r = torch.cat(rows)[batch.restore]

@@ -40,21 +40,21 @@ def section(cls: type[T]) -> type[T]:
     return made
 
 
-def given(section: Any, *names: str) -> list[str]:
-    """Return those of a dataclass's fields (of all, if none is named) that do not have their default."""
+def non_default_fields(section: Any, *names: str) -> list[str]:
+    """Return the names of a dataclass's fields, or of those in `names`, whose values are not the defaults."""
     fields = {field.name: field.default for field in dataclasses.fields(section)}
     return [name for name in names or fields if getattr(section, name) != fields[name]]
 
 
 def at_most_one(section: Any, *names: str) -> None:
     """Raise ValueError if more than one of the fields is given."""
-    if len(found := given(section, *names)) > 1:
+    if len(found := non_default_fields(section, *names)) > 1:
         raise ValueError(f"give at most one of {', '.join(names)}; given: {', '.join(found)}")
 
 
 def exactly_one(section: Any, *names: str) -> None:
     """Raise ValueError unless exactly one of the fields is given."""
-    if len(found := given(section, *names)) != 1:
+    if len(found := non_default_fields(section, *names)) != 1:
         raise ValueError(f"give exactly one of {', '.join(names)}; given: {', '.join(found) or 'none'}")
 
 

@@ -89,8 +89,8 @@ def test_the_table_has_the_numbers_of_evaluate(command, file, data, tmp_path):
 
 
 def test_ctrl_c_keeps_the_table_and_the_row_goes_on(command, file, data, tmp_path, monkeypatch, trained):
-    def show(self, standing):  # noqa: ARG001
-        if trained[-1] == "heads-2" and standing.step == 3:
+    def show(self, progress):  # noqa: ARG001
+        if trained[-1] == "heads-2" and progress.step == 3:
             signal.raise_signal(signal.SIGINT)
 
     words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--json")
@@ -158,8 +158,8 @@ def test_rows_of_several_seeds_have_mean_and_sample_deviation(command, file, dat
 
 
 def test_ctrl_c_keeps_the_seed_that_is_being_trained(command, file, data, tmp_path, monkeypatch, trained):
-    def show(self, standing):  # noqa: ARG001
-        if trained[-1] == "base.seed-1" and standing.step == 3:
+    def show(self, progress):  # noqa: ARG001
+        if trained[-1] == "base.seed-1" and progress.step == 3:
             signal.raise_signal(signal.SIGINT)
 
     words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--row", "base", "--seeds", 2)

@@ -87,8 +87,8 @@ def test_fine_tuning_on_two_sets_from_a_model(command, refused, recipe_file, dat
 
 
 def test_ctrl_c_is_130_and_says_how_to_go_on(command, recipe_file, data, tmp_path, monkeypatch):
-    def show(self, standing):  # noqa: ARG001
-        if standing.step == 7:
+    def show(self, progress):  # noqa: ARG001
+        if progress.step == 7:
             signal.raise_signal(signal.SIGINT)
 
     words = ("train", recipe_file, "--data", data, "-o", tmp_path / "run")

@@ -14,7 +14,7 @@ from rejoinder.networks.convert import Convert
 from rejoinder.networks.layers import Dropout
 from rejoinder.networks.ngram import NGramConfig, NGramDual
 from rejoinder.networks.packing import pack
-from rejoinder.networks.quantization import skeleton
+from rejoinder.networks.quantization import on_meta_device
 from rejoinder.text.ngrams import build_ngrams
 
 from .conftest import ROWS, lively, random_batch, small_config
@@ -63,7 +63,7 @@ def test_dropout_drops_its_share_and_keeps_the_mean(share):
 ])  # fmt: skip
 def test_the_papers_sizes_of_convert(history, layout, least, most):
     """CONVERT 3.5: 16.6M embedding parameters and about 21M others, 59 MB quantised; with histories 28M and 73 MB."""
-    with skeleton():
+    with on_meta_device():
         network = build_module({"history": history, "feed_forward_2": layout}, 31_476 + 1_000 + 1)
     embedding = network.embedding.weight.numel()
     others = sum(each.numel() for each in network.parameters()) - embedding
@@ -111,7 +111,7 @@ def test_sparse_gradients_are_those_of_a_dense_table():
 
 def test_the_papers_sizes():
     """ACL19: 104M in the embeddings, 7M others. See docs/choices.md for where ours differ, and why."""
-    with skeleton():
+    with on_meta_device():
         network = build_module(NGramConfig(), 105_000 + 200_000 + 50_000 + 1)
     embedding = network.embedding.weight.numel()
     others = sum(each.numel() for each in network.parameters()) - embedding

@@ -10,7 +10,7 @@ from rejoinder.encoders import bundled, persistence
 from rejoinder.encoders.export import export_onnx, export_quantized
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
-from rejoinder.training.initialisation import take_over
+from rejoinder.training.initialisation import resolve_init
 from tests.encoders.conftest import saved
 
 CONTEXTS = [["hello there", "when do we meet?"], ["the end"]]
@@ -116,4 +116,4 @@ def test_a_part_of_a_named_model_has_a_name(parts, tmp_path, monkeypatch):
     monkeypatch.setattr(bundled, "BUNDLED", {"pair": bundled.Weights(known, "MIT")})
     assert rejoinder.load("pair/second").fingerprint == parts[1].fingerprint
     with pytest.raises(InputError, match=r"pair is a joined model.*pair/first and pair/second"):
-        take_over({"init": {"model": "pair"}}, lambda config, _: config)
+        resolve_init({"init": {"model": "pair"}}, lambda config, _: config)

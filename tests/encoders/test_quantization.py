@@ -170,7 +170,7 @@ def test_it_is_not_rounded_twice_and_never_replaces_its_model(tmp_path, plain):
 
 
 def test_opening_imports_neither_the_compiler_nor_symbolic_mathematics(tmp_path):
-    """They take seconds, and PyTorch imports them for some functions on the meta device, where a skeleton is built."""
+    """They take seconds, and PyTorch imports them for some functions on the meta device, where models are opened."""
     full = saved(tmp_path / "full", aligned_start=True, zero_residual=True, history=3)
     export_quantized(full, tmp_path / "small")
     code = """
@@ -225,7 +225,7 @@ def test_no_value_is_ever_outside_its_range(updates, every):
         with torch.no_grad():
             for parameter in module.parameters():
                 parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed)) * size)
-        training.cover(step)
+        training.update_ranges(step)
         for was, bounds, parameter in zip(before, training.ranges.bounds, module.parameters(), strict=True):
             assert bounds[0] <= parameter.min()
             assert parameter.max() <= bounds[1]

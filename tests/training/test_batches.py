@@ -56,11 +56,11 @@ def test_portions_and_parts_have_the_further_responses_of_their_own_pairs():
     texts = [[i] for i in range(12)]
     examples, rows = store(texts, texts), np.arange(4)
 
-    def further(chosen):
+    def negatives(chosen):
         return np.repeat(chosen, 2).reshape(-1, 2) + 4
 
-    whole = make_step(examples, rows, 99, Portion(), further)
-    halves = [make_step(examples, rows, 99, Portion(rank, 2, 1), further) for rank in range(2)]
+    whole = make_step(examples, rows, 99, Portion(), negatives)
+    halves = [make_step(examples, rows, 99, Portion(rank, 2, 1), negatives) for rank in range(2)]
 
     def texts_of(part):
         return part.tokens.ids[part.tokens.restore].tolist()
@@ -201,8 +201,8 @@ def test_joined_stores_give_the_texts_of_their_parts(parts, draw):
 @pytest.mark.parametrize(("sizes", "shares", "said"), [
     ((10, 1000), (0.5, 0.5), "10 training examples of data.train do not fill its 16 places in a batch of 32; lower"),
     ((1000, 10), (0.5, 0.5), "10 training examples of data.mix.0 do not fill its 16 places"),
-    ((1000, 1000), (0.99, 0.01), "a share of 0.01 of a batch of 32 is no whole pair; raise the share in data.mix, or "
-                                 "batch_size to 100 at least"),
+    ((1000, 1000), (0.99, 0.01), "a share of 0.01 of a batch of 32 is less than one pair; raise the share in data.mix, "
+                                 "or batch_size to 100 at least"),
     ((20,), (1.0,), "20 training examples do not fill a batch of 32"),
 ])  # fmt: skip
 def test_sets_that_do_not_fill_their_part_are_refused(sizes, shares, said):
@@ -273,8 +273,8 @@ def test_histories_are_changed_alike_in_any_number_of_processes(seed, processes,
 def test_the_newest_messages_are_negatives_of_all_pairs_and_equal_ones_are_known():
     inputs, responses = [[1], [2], [3], [4]], [[7], [2], [9], [1]]
     [only] = recipe("x", stage=[stage(input_negatives=True)]).stage
-    examples, further = with_negatives(store(inputs, responses), only, (0, 0), None)
-    step = make_step(examples, np.array([1, 3, 0]), 99, Portion(), further)
+    examples, negatives = with_negatives(store(inputs, responses), only, (0, 0), None)
+    step = make_step(examples, np.array([1, 3, 0]), 99, Portion(), negatives)
     [part] = step.parts
     assert part.tokens.ids[part.tokens.restore].tolist() == [2, 4, 1, 2, 1, 7, 2, 4, 1]
     assert sorted(step.equal.T.tolist()) == [[0, 3], [1, 5]], "2 answers 2, and 1 is said by both sides"

@@ -19,7 +19,7 @@ from rejoinder.training.batches import Portion, make_step
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import SimilarityDistiller, TeacherDistiller, text_vectors
 from rejoinder.training.loop import TrainingInterrupted, train
-from rejoinder.training.losses import Loss, Present
+from rejoinder.training.losses import ContextMask, Loss
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Distillation
@@ -90,7 +90,7 @@ def test_a_teacher_scores_the_texts_of_the_batch_and_the_loss_is_pytorchs_diverg
 def by_encoder(data, folder, **keys):
     wanted = recipe(data, distillation={"encoder": "letters", "sharpness": 5.0, **keys})
     prepared = prepare(wanted, folder)
-    return prepared, SimilarityDistiller(wanted.distillation, prepared.taught, SimpleNamespace(output_size=5))
+    return prepared, SimilarityDistiller(wanted.distillation, prepared.teacher_vectors, SimpleNamespace(output_size=5))
 
 
 def scores(taught, name="input"):
@@ -170,7 +170,7 @@ def test_a_model_that_encodes_both_sides_teaches_by_whole_conversations(tmp_path
     assert wanted.distillation.fingerprint == load(folder).fingerprint
     prepared = prepare(wanted, tmp_path / "run")
     student = SimpleNamespace(output_size=7)
-    distiller = SimilarityDistiller(wanted.distillation, prepared.taught, student)
+    distiller = SimilarityDistiller(wanted.distillation, prepared.teacher_vectors, student)
     model, (contexts, responses) = load(folder), zip(*prepared.train.texts.read(ROWS), strict=True)
     y = unit_rows(model.encode_responses(responses)).T
     expected = {"context": 5 * unit_rows(model.encode_contexts(contexts)) @ y}
@@ -179,7 +179,7 @@ def test_a_model_that_encodes_both_sides_teaches_by_whole_conversations(tmp_path
     taught = distiller(batch)
     for name, values in expected.items():
         np.testing.assert_allclose(scores(taught, name), values, rtol=0.03, atol=0.05)
-    other = replace(batch, present={"history": Present(torch.zeros(6, dtype=torch.bool), 0)})
+    other = replace(batch, present={"history": ContextMask(torch.zeros(6, dtype=torch.bool), 0)})
     np.testing.assert_array_equal(distiller(other)["context"], taught["input"], "with another's history it has no say")
     encodings = {name: F.normalize(torch.randn(6, 7), dim=1) for name in ("input", "history", "context", "response")}
     found = distiller.add(START, batch, encodings, 1.5, taught)

@@ -15,7 +15,7 @@ from rejoinder.errors import InputError
 from rejoinder.text.dialogue import HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.loop import train
-from rejoinder.training.losses import InBatchLoss, Present, SummedLoss
+from rejoinder.training.losses import ContextMask, InBatchLoss, SummedLoss
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.negatives import Miner
 from rejoinder.training.recipe import HardNegatives
@@ -99,7 +99,7 @@ def test_three_losses_are_summed_and_contexts_without_history_left_out_of_one(ro
     x, z, both, y = (units(len(rows), 4, seed + part) for part in range(4))
     present = torch.tensor(has_history)
     encodings = {"input": x, "history": z * present[:, None], "context": both, "response": y}
-    having = {"history": Present(present, int(present.sum()))}
+    having = {"history": ContextMask(present, int(present.sum()))}
     found = SummedLoss(InBatchLoss(smoothing))(encodings, 5.0, equal_of(groups), present=having)
     expected = {
         "loss_input": naive(x, y, 5.0, smoothing, groups),

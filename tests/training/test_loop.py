@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 
 import rejoinder
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.training import loop
 from rejoinder.training import run as runs
 from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe_files import save_recipe
+from rejoinder.training.validation import Validator
 from tests.training.tiny import MODEL, checkpoint_of, recipe, stage, write_data
 
 TWO_STAGES = [
@@ -33,8 +33,8 @@ class At(Display):
     def __init__(self, step, call):
         self.step, self.call = step, call
 
-    def show(self, standing):
-        if standing.step == self.step:
+    def show(self, progress):
+        if progress.step == self.step:
             self.call()
 
 
@@ -209,7 +209,7 @@ def test_the_model_is_the_best_by_validation_not_the_last(tmp_path, data, monkey
         recall, mrr = next(figures)
         return {"recall@1": recall, "mrr": mrr, "loss": 1.0}
 
-    monkeypatch.setattr(loop.Validator, "__call__", given)
+    monkeypatch.setattr(Validator, "__call__", given)
     monkeypatch.setattr(runs, "FEW", few)
     validation = {"every_steps": 5, "examples": 50, "candidates": 20}
     summary = train(recipe(data, validation=validation), tmp_path)
@@ -231,13 +231,13 @@ def test_validation_is_due_after_so_many_steps_or_epochs_whichever_comes_first(t
 
 class Notes(Display):
     def __init__(self):
-        self.notes, self.standings = [], []
+        self.notes, self.shown_progress = [], []
 
     def note(self, text):
         self.notes.append(text)
 
-    def show(self, standing):
-        self.standings.append(standing)
+    def show(self, progress):
+        self.shown_progress.append(progress)
 
 
 class Clock:
@@ -295,7 +295,7 @@ def test_the_loss_that_is_shown_is_the_one_that_is_validated(tmp_path, data):
     shown = Notes()
     train(recipe(data, model=MODEL | {"history": 3}), tmp_path, display=shown)
     lines = [line for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
-    assert shown.standings[-1].loss == lines[-1]["loss_context"] < lines[-1]["loss"] / 2
+    assert shown.shown_progress[-1].loss == lines[-1]["loss_context"] < lines[-1]["loss"] / 2
     assert any("examples among 20: recall@1" in note for note in shown.notes)
 
 

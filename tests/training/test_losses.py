@@ -13,8 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.encoders.families import build_module
 from rejoinder.training.batches import Portion, equal_pairs, make_step
-from rejoinder.training.compute import forward_backward
-from rejoinder.training.loop import train
+from rejoinder.training.loop import forward_backward, train
 from rejoinder.training.losses import InBatchLoss, SummedLoss
 from tests.training.test_batches import histories, store
 from tests.training.test_loop import At, CrashError, crash, losses
@@ -49,15 +48,15 @@ def equal_of(groups):
 @settings(max_examples=80)
 @given(
     groups=st.lists(st.integers(0, 5), min_size=1, max_size=9),
-    further=st.lists(st.integers(0, 5), max_size=9),
+    negatives=st.lists(st.integers(0, 5), max_size=9),
     smoothing=st.sampled_from([0.0, 0.2, 0.9]),
     scale=st.sampled_from([1.0, 22.6]),
     seed=st.integers(0, 1000),
 )
-def test_it_is_the_definition_with_smoothing_masked_equal_responses_and_further_negatives(
-    groups, further, smoothing, scale, seed
+def test_it_is_the_definition_with_smoothing_masked_equal_responses_and_additional_negatives(
+    groups, negatives, smoothing, scale, seed
 ):
-    both, k = [*groups, *further], len(groups)
+    both, k = [*groups, *negatives], len(groups)
     x, y = units(k, 4, seed), units(len(both), 4, seed + 1)
     equal = equal_of(both)
     found = InBatchLoss(smoothing)(x, y, scale, equal[:, equal[0] < k], pairs=k)

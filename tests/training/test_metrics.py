@@ -8,13 +8,13 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rejoinder.training import display
-from rejoinder.training.display import Standing, TerminalDisplay, duration
+from rejoinder.training.display import Progress, TerminalDisplay, duration
 from rejoinder.training.losses import Loss
 from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
 from rejoinder.training.run import RunFolder, RunState
 
 PAIRS, TOKENS = 2, 12
-STANDING = Standing("warm", 0.25, 1234, 2.5, 0.125, 7600.4, 185.0)
+PROGRESS = Progress("warm", 0.25, 1234, 2.5, 0.125, 7600.4, 185.0)
 
 
 def steps_on_the_board(folder):
@@ -98,12 +98,12 @@ def test_without_a_terminal_there_is_a_plain_line_now_and_then(monkeypatch, caps
     monkeypatch.setattr(display.time, "monotonic", lambda: next(clock))
     shown = TerminalDisplay()
     for _ in range(4):
-        shown.show(STANDING)
+        shown.show(PROGRESS)
     shown.note("[step] 5: best so far")
     shown.close()
     captured = capsys.readouterr()
     assert captured.out == "", "standard output is for results"
-    assert captured.err.splitlines() == [f"warm  25%: {STANDING}"] * 2 + ["[step] 5: best so far"]
+    assert captured.err.splitlines() == [f"warm  25%: {PROGRESS}"] * 2 + ["[step] 5: best so far"]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [

@@ -139,7 +139,7 @@ def die_before_the_checkpoint(patch):
 
 
 def die_in_the_window(patch):
-    patch.setattr(Display, "show", lambda _, standing: crash() if standing.step == 16 else None)
+    patch.setattr(Display, "show", lambda _, progress: crash() if progress.step == 16 else None)
 
 
 def interrupt_the_second_mining(patch):
@@ -223,9 +223,9 @@ def given_recipe(data, start, kind="cross-encoder", **changes):
 
 def test_each_example_meets_its_own_list(tmp_path, start):
     """Of a context's 20 joined texts the first ends in its response, the others in the wrong candidates, in order."""
-    further = GivenNegatives(prepare(given_recipe(write(tmp_path / "data"), start), tmp_path / "tokens").train)
+    negatives = GivenNegatives(prepare(given_recipe(write(tmp_path / "data"), start), tmp_path / "tokens").train)
     rows = np.array([3, 7])
-    batch = make_step(further.store, rows, 0, further=further, portion=WHOLE, packing="joined").parts[0].tokens
+    batch = make_step(negatives.store, rows, 0, negatives=negatives, portion=WHOLE, packing="joined").parts[0].tokens
     starts, lengths = batch.places()
     last = batch.ids[starts + lengths - 2]  # before the mark at the end
     letter = {code: text for text, code in letters().description["model"]["vocab"].items()}

@@ -23,7 +23,7 @@ from rejoinder.networks.transformer import TransformerShape
 from rejoinder.training.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
-from rejoinder.training.masked_lm import LikeLengths, Masking, pretraining_step
+from rejoinder.training.masked_lm import LengthBucketedOrder, Masking, pretraining_step
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.negatives import RandomNegatives
 from rejoinder.training.prepare import prepare
@@ -100,7 +100,7 @@ def frozen_recipe(data, start):
 def test_a_trunk_that_learns_nothing_reads_each_text_once(tmp_path, data, start, monkeypatch):
     """The heads learn what they learn from tokens, but for the rounding of vectors; a run goes on without reading."""
     with monkeypatch.context() as never:
-        never.setattr("rejoinder.training.loop.is_frozen", lambda *_: False)
+        never.setattr("rejoinder.training.build.is_frozen", lambda *_: False)
         train(frozen_recipe(data, start), tmp_path / "tokens")
     train(frozen_recipe(data, start), tmp_path / "vectors")
     from_tokens, from_vectors = weights(tmp_path / "tokens"), weights(tmp_path / "vectors")
@@ -237,7 +237,7 @@ def test_random_negatives_are_of_other_examples_and_follow_from_the_seed():
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_scores_that_are_there_have_the_loss_of_the_products(smoothing):
-    """The dense form against `InBatchLoss`, with equal responses and further ones."""
+    """The dense form against `InBatchLoss`, with equal responses and additional ones."""
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(4, 6, generator=generator), torch.randn(9, 6, generator=generator)
     equal = torch.tensor([[0, 1, 1, 1, 1], [3, 0, 2, 3, 4]])
@@ -300,7 +300,7 @@ def pretraining(data, **sections):
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(20, 120), st.integers(1, 9))
 def test_every_epoch_has_each_example_once_among_its_like(lengths, tokens, most):
-    order = LikeLengths(np.array(lengths), tokens, most, (0,))
+    order = LengthBucketedOrder(np.array(lengths), tokens, most, (0,))
     for epoch in range(2):
         batches = [order.rows(epoch * order.batches_per_epoch + i) for i in range(order.batches_per_epoch)]
         assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))

@@ -21,7 +21,7 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.training.ablations import ablate, load_plan
 from rejoinder.training.display import Display
-from rejoinder.training.distributed import ElsewhereError, LostProcessError, joined
+from rejoinder.training.distributed import LostProcessError, RankZeroFailedError, joined
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.recipe_files import load_recipe
 from tests.training.test_loop import At, interrupt_at
@@ -92,7 +92,7 @@ def resumed(folder):
 
 def refused(folder):
     """What the first process refuses ends both; what does not divide is refused, and what can be is said."""
-    kind = InputError if os.environ["RANK"] == "0" else ElsewhereError  # which says nothing more, with the same code
+    kind = InputError if os.environ["RANK"] == "0" else RankZeroFailedError  # with the same code
     with pytest.raises(kind, match="seed was 0 and is now 5") as caught:
         train(load_recipe(folder / "plain.toml", ["seed=5"]), folder / "one_then_two")
     assert getattr(caught.value, "code", 2) == 2

@@ -173,7 +173,7 @@ def _first_process_shows() -> Iterator[Display]:
             raise typer.Exit(130) from None
         note(f"rejoinder: {interruption}")
         raise
-    except distributed.ElsewhereError as error:  # another process reports it
+    except distributed.RankZeroFailedError as error:  # another process reports it
         raise typer.Exit(error.code) from None
 
 

@@ -10,7 +10,7 @@ from rejoinder.cluster.ray_engine import last_line
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.memory import keep_memory
 from rejoinder.training.display import TerminalDisplay
-from rejoinder.training.distributed import ElsewhereError, is_first
+from rejoinder.training.distributed import RankZeroFailedError, is_first
 from rejoinder.training.loop import train
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import parse_recipe, recipe_document
@@ -60,7 +60,7 @@ def _train(config: dict[str, Any]) -> dict[str, Any]:
     display = TerminalDisplay() if is_first() else None
     try:
         return {"summary": train(parse_recipe(config["recipe"]), config["run"], display=display).to_json()}
-    except (InputError, ElsewhereError) as error:
+    except (InputError, RankZeroFailedError) as error:
         if isinstance(error, InputError) or error.code == 2:
             return {"refused": str(error)}
         raise

@@ -200,19 +200,19 @@ def load_module(folder: Path, encode_in: torch.dtype | None = None) -> tuple[Any
     config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
     scheme = read_scheme(config) if is_quantized(config) else None
-    module = _skeleton(folder, config, tokenizer.rows)
+    module = _meta_module(folder, config, tokenizer.rows)
     quantization.check_fit(module, folder / WEIGHTS, scheme)
     if scheme is None or encode_in is None:
         module = build_module(config["model"], tokenizer.rows)
     if scheme is not None and encode_in is not None:
-        quantization.fill_skeleton(module, folder / WEIGHTS, scheme, encode_in)
+        quantization.fill_meta_module(module, folder / WEIGHTS, scheme, encode_in)
     else:
         quantization.fill(module, folder / WEIGHTS, scheme)
     module.set_active_blocks(config["active_blocks"])
     return module, tokenizer, config
 
 
-def _skeleton(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
+def _meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
     """Return the network of a configuration without numbers; one that no file of weights could fill is an InputError.
 
     Layers take time and memory even so, and each has a tensor of its own.
@@ -224,7 +224,7 @@ def _skeleton(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
             too_few = f"whose {tensors:,} tensors are not of {name} = {depth:,}"
             raise InputError(f"{wrong}, {too_few}; copy the model folder again")
     try:
-        with quantization.skeleton():
+        with quantization.on_meta_device():
             module = build_module(config["model"], rows)
             module.set_active_blocks(config["active_blocks"])
     except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
@@ -399,7 +399,7 @@ def sizes(folder: Path) -> Sizes:
             *(sum(parts) for parts in zip(*(astuple(sizes(folder / part)) for part in joined.PARTS), strict=True))
         )
     # Which parameters are tables does not depend on their rows.
-    tables = quantization.table_names(_skeleton(folder, _read_config(folder), rows=2))
+    tables = quantization.table_names(_meta_module(folder, _read_config(folder), rows=2))
     numbers = {name: math.prod(shape) for name, shape in quantization.parameter_shapes(folder / WEIGHTS).items()}
     embedding = sum(numbers[name] for name in tables)
     network = sum(numbers.values()) - embedding

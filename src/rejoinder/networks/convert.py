@@ -7,7 +7,7 @@ length. Shapes: T tokens of a batch (see `packing`), d the embedding size, n the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, cast
 
@@ -17,21 +17,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.networks.layers import (
+    GATE,
     MASKED,
     Dropout,
     DropoutShare,
+    Encodings,
+    GatedLinear,
     HistoryGate,
     Reduction,
-    SharedTrunk,
     check,
+    norm_parameters,
+    segment_parts,
     split_heads,
     switch_blocks,
 )
-from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.packing import AnchoredBatch, Segment, TokenBatch, TrunkBatch, VectorBatch
 from rejoinder.settings import Count, Natural, Share
 from rejoinder.text.dialogue import HistoryText
-
-GATE = 1.702  # ConveRT's activation is x * sigmoid(1.702 x), the fast form of GELU
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class SelfAttention(nn.Module):
         bias = self.fixed_score_bias
         if bias is None or batch.longest > bias.shape[1]:
             bias = self.score_bias(batch.longest, qkv)
-        parts = [self._attend(part, segment, bias) for part, segment in batch.parts(qkv)]
+        parts = [self._attend(part, segment, bias) for part, segment in segment_parts(batch, qkv)]
         return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
     def score_bias(self, length: int, like: Tensor) -> Tensor:
@@ -180,17 +182,6 @@ class SelfAttention(nn.Module):
             scores = scores.masked_fill(unreal, MASKED)
         attended = torch.bmm(torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype), v)
         return attended.view(n, heads, length, -1).transpose(1, 2).reshape(n * length, -1)
-
-
-class GatedLinear(nn.Linear):
-    """A linear layer and 1.702 times ConveRT's activation: silu(1.702 (W x + b)) = 1.702 · y sigmoid(1.702 y).
-
-    The factor inside goes into the weights, where it costs a thousandth; callers do the same with the one in front.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (n, in) -> (n, out)."""
-        return F.silu(F.linear(x, self.weight * GATE, None if self.bias is None else self.bias * GATE))
 
 
 class FeedForward(nn.Module):
@@ -269,7 +260,7 @@ class FeedForward2(nn.Module):
 
     def start_as_mean(self, heads: int) -> None:
         """Give the mean of the input's `heads` equal parts, as far as the sizes allow (see above)."""
-        if self.output.weight.is_meta:  # a skeleton's; PyTorch would import its compiler to divide nothing
+        if self.output.weight.is_meta:  # built `on_meta_device`: PyTorch would import its compiler to divide nothing
             return
         part = torch.eye(self.output.out_features, self.in_size // heads) / heads
         mean = part.repeat(1, heads)
@@ -296,6 +287,84 @@ class FeedForward2(nn.Module):
         if self.output_norm is not None:
             h = self.output_norm(h)
         return F.normalize(h.float(), dim=-1)
+
+
+class SharedTrunk(nn.Module):
+    """A dual encoder whose sides share one trunk, which reduces any text to r; a head of each side makes h of r."""
+
+    history: HistoryText | None = None  # how earlier messages are read; None: the newest message alone
+    subject_threshold = 0.0  # cosine with the earlier messages below which the newest begins a new subject
+    opening_weight = 0.0  # of r's direction, added to the encoding of a conversation's first message
+    input_weight = 0.0  # of h_x in the combined encoding, added to what `mix` makes
+    gate: HistoryGate | None  # without a default here: it would hide the module of that name
+
+    def reduce(self, batch: TokenBatch) -> Tensor:
+        """Return r of each text, in the caller's order: what transfers to other tasks."""
+        raise NotImplementedError
+
+    def head(self, side: str) -> Callable[[Tensor], Tensor]:
+        """Return the network of a side ("context", "response", "history"): r -> h, float32, rows of unit length."""
+        return cast("Callable[[Tensor], Tensor]", getattr(self, f"{side}_head"))
+
+    def pool_history(self, x: Tensor, texts: Tensor, histories: Tensor) -> Tensor:
+        """h_x (n, d), h of the histories' texts (m, d), context and slot of each (2, m) -> h_z (n, d), else zero."""
+        return torch.zeros_like(x).index_copy(0, histories[0], texts)
+
+    def combine(self, x: Tensor, z: Tensor) -> Tensor:
+        """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
+        c = self.mix(x, z if self.gate is None else self.gate(x, z))
+        return F.normalize(c + self.input_weight * x, dim=-1) if self.input_weight else c
+
+    def mix(self, x: Tensor, z: Tensor) -> Tensor:
+        """Do what `combine` does behind the gate."""
+        raise NotImplementedError
+
+    def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
+        """Encode the first `contexts` texts as inputs, the others as responses: h_x and h_y (n, d_out)."""
+        r = self.reduce(batch)
+        return self.head("context")(r[:contexts]), self.head("response")(r[contexts:])
+
+    def encode(self, batch: TokenBatch, side: str) -> Tensor:
+        """Return the vectors of all texts of a batch: h of a side, or r ("reduction")."""
+        r = self.reduce(batch)
+        return r if side == "reduction" else self.head(side)(r)
+
+    def encode_conversations(self, inputs: TokenBatch, histories: TokenBatch, there: Tensor) -> Tensor:
+        """Return the combined encodings; `there`, (n,), is False where one has no history."""
+        return self.combine(self.encode(inputs, "context"), self.encode(histories, "history") * there[:, None])
+
+    def encode_pairs(self, batch: TrunkBatch, pairs: int, histories: Tensor) -> Encodings:
+        """Encode a training batch of K pairs: h_x as "context" and h_y as "response".
+
+        With a history h_x is "input", h_z "history", and the combined encoding "context". The batch holds K inputs, the
+        texts of histories, whose pairs and slots are in `histories`, int64 (2, m), and the responses, those of the K
+        pairs first. Of an anchored batch "drift" says how far r has moved from the start.
+        """
+        if self.history is None:
+            x, y = self(batch, pairs)
+            return {"context": x, "response": y}
+        first = pairs + histories.shape[1]
+        r, drift = self._reduced(batch, pairs, first)
+        x, y = self.head("context")(r[:pairs]), self.head("response")(r[first:])
+        z = self.pool_history(x, self.head("history")(r[pairs:first]), histories)
+        unit = F.normalize(z, dim=-1) if self.history.apart else z
+        return {"input": x, "history": unit, "context": self.combine(x, z), "response": y, **drift}
+
+    def _reduced(self, batch: TrunkBatch, pairs: int, first: int) -> tuple[Tensor, Encodings]:
+        """Return r of all texts, and how far anchored pairs have moved: 1 - cos, the mean of both sides (pairs,)."""
+        if isinstance(batch, VectorBatch):
+            return batch.vectors, {}
+        if not isinstance(batch, AnchoredBatch):
+            return self.reduce(batch), {}
+        live, histories = self.reduce(batch.tokens).float(), batch.start[pairs:first]
+        start = torch.cat([batch.start[:pairs], batch.start[first : first + pairs]])
+        moved = 1 - F.cosine_similarity(live[: 2 * pairs], start)
+        return torch.cat([live[:pairs], histories, live[pairs:]]), {"drift": moved.view(2, pairs).mean(dim=0)}
+
+    def no_decay_parameters(self) -> set[nn.Parameter]:
+        """Return what weight decay leaves out: layer norms (CONVERT 3.4), and the gate's two numbers."""
+        gate = getattr(self, "gate", None)
+        return {*norm_parameters(self), *([] if gate is None else gate.parameters())}
 
 
 class Convert(SharedTrunk):
@@ -327,9 +396,9 @@ class Convert(SharedTrunk):
         self.input_weight = config.input_weight
         self.subject_threshold = config.subject_threshold
         if self.history is not None:
-            size = config.output_size
             self.history_head = FeedForward2(config, self.shared_skip)
             # What the sides share takes an r, not an h: the combining network has a projection of its own.
+            size = config.output_size
             self.combined_head = FeedForward2(config, nn.Linear(size, size) if original else None, in_size=size)
             if config.zero_residual:
                 self.combined_head.start_as_identity()
@@ -356,7 +425,7 @@ class Convert(SharedTrunk):
         return r if r.shape[0] == 1 else r[batch.restore]  # not len(r), which an export would take for a constant
 
     def mix(self, x: Tensor, z: Tensor) -> Tensor:
-        """See `SharedTrunk.join`."""
+        """See `SharedTrunk.mix`."""
         # A norm's data type: linear layers may be packed and have no weight to look at.
         dtype = cast("nn.LayerNorm", self.combined_head.norms[0]).weight.dtype
         return self.combined_head(((x + z) / 2).to(dtype))
@@ -368,8 +437,8 @@ class Convert(SharedTrunk):
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
         trunk_norms = [] if self.final_norm is None else list(self.final_norm.parameters())
-        kinds = FeedForward2 | HistoryGate
-        heads = [p for child in self.children() if isinstance(child, kinds) for p in child.parameters()]
+        kinds = (child for child in self.children() if isinstance(child, FeedForward2 | HistoryGate))
+        heads = [parameter for child in kinds for parameter in child.parameters()]
         return {
             "embedding": list(self.embedding.parameters()),
             "position": [*self.token_embedding.positions.parameters(), *self.token_embedding.norm.parameters()],
@@ -377,10 +446,3 @@ class Convert(SharedTrunk):
             "reduction": list(self.reduction.parameters()),
             "feed_forward_2": list(dict.fromkeys(heads)),
         }
-
-
-def set_dropout(module: nn.Module, share: float) -> None:
-    """Change the dropout of a model that exists (fine-tuning has another than pretraining)."""
-    for child in module.modules():
-        if isinstance(child, nn.Dropout):
-            child.p = share

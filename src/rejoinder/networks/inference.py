@@ -17,7 +17,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder import processor
 from rejoinder.errors import InputError
-from rejoinder.networks.convert import GATE, FeedForward, GatedLinear, SelfAttention, TokenEmbedding
+from rejoinder.networks.convert import FeedForward, SelfAttention, TokenEmbedding
+from rejoinder.networks.layers import GATE, GatedLinear
 from rejoinder.networks.packing import Segment, TokenBatch
 from rejoinder.networks.transformer import GeluLinear
 

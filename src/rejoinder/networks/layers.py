@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, TypeAlias
 
 import torch
@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.networks.packing import AnchoredBatch, Segment, TokenBatch, VectorBatch
-from rejoinder.text.dialogue import HistoryText
+from rejoinder.networks.packing import Segment, TokenBatch
 
 Encodings: TypeAlias = Mapping[str, Tensor]
 """What a model makes of K pairs: float32 matrices by name, whose rows follow the pairs. In training each one but
@@ -23,6 +22,8 @@ DropoutShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 MASKED = -3e4
 """Score of a pair that must not attend. Finite also in half precision: a query with no key in reach gives no NaN."""
+
+GATE = 1.702  # ConveRT's activation is x * sigmoid(1.702 x), the fast form of GELU
 
 
 class Dropout(nn.Dropout):
@@ -36,6 +37,15 @@ class Dropout(nn.Dropout):
         drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         keep = drawn.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
         return x * keep.to(x.dtype).mul_(1 / (1 - dropped / 2**16))
+
+
+def segment_parts(batch: TokenBatch, x: Tensor) -> Iterator[tuple[Tensor, Segment]]:
+    """Cut (T, ...) values of a batch's tokens into the segments'."""
+    if len(batch.segments) == 1:
+        return iter([(x, batch.segments[0])])
+    # One split rather than slices: in the backward pass each slice fills a whole (T, ...) tensor.
+    sizes = [segment.count * segment.length for segment in batch.segments]
+    return zip(torch.split(x, sizes), batch.segments, strict=True)
 
 
 class Reduction(nn.Module):
@@ -54,10 +64,8 @@ class Reduction(nn.Module):
     def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """x (T, d) -> r (n, heads · d), the texts in the batch's own order."""
         query_key = self.query_key(x)
-        parts = [
-            self._reduce(tokens, part, segment)
-            for (tokens, segment), (part, _) in zip(batch.parts(x), batch.parts(query_key), strict=True)
-        ]
+        pairs = zip(segment_parts(batch, x), segment_parts(batch, query_key), strict=True)
+        parts = [self._reduce(tokens, part, segment) for (tokens, segment), (part, _) in pairs]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _reduce(self, tokens: Tensor, part: Tensor, segment: Segment) -> Tensor:
@@ -73,6 +81,17 @@ class Reduction(nn.Module):
             real = segment.real[:, None, :, None].to(attention.dtype)  # rows of padded queries count as zero
             weights = (attention * real).sum(dim=2) / real.sum(dim=2).clamp(min=1).sqrt()
         return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, tokens.shape[1])).view(n, -1)
+
+
+class GatedLinear(nn.Linear):
+    """A linear layer and 1.702 times ConveRT's activation: silu(1.702 (W x + b)) = 1.702 · y sigmoid(1.702 y).
+
+    The factor inside goes into the weights, where it costs a thousandth; callers do the same with the one in front.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (n, in) -> (n, out)."""
+        return F.silu(F.linear(x, self.weight * GATE, None if self.bias is None else self.bias * GATE))
 
 
 class NearGate(nn.Module):
@@ -118,90 +137,6 @@ class MessageGates(nn.Module):
         return torch.zeros_like(x).index_add(0, owners, counted)
 
 
-class SharedTrunk(nn.Module):
-    """A dual encoder whose sides share one trunk, which reduces any text to r; a head of each side makes h of r."""
-
-    history: HistoryText | None = None  # how earlier messages are read; None: the newest message alone
-    subject_threshold = 0.0  # cosine with the earlier messages below which the newest begins a new subject
-    opening_weight = 0.0  # of r's direction, added to the encoding of a conversation's first message
-    input_weight = 0.0  # of h_x in the combined encoding, added to what `mix` makes
-    gate: HistoryGate | None  # without a default here: it would hide the module of that name
-
-    def reduce(self, batch: TokenBatch) -> Tensor:
-        """Return r of each text, in the caller's order: what transfers to other tasks."""
-        raise NotImplementedError
-
-    def head(self, side: str) -> Callable[[Tensor], Tensor]:
-        """Return the network of a side ("context", "response", "history"): r -> h, float32, rows of unit length."""
-        found: Callable[[Tensor], Tensor] = getattr(self, f"{side}_head")
-        return found
-
-    def pool_history(self, x: Tensor, texts: Tensor, histories: Tensor) -> Tensor:
-        """h_x (n, d), h of the histories' texts (m, d), the context and the slot of each (2, m) -> h_z (n, d).
-
-        It is zero where there is no history. Here each has one text, whose h it is.
-        """
-        return torch.zeros_like(x).index_copy(0, histories[0], texts)
-
-    def combine(self, x: Tensor, z: Tensor) -> Tensor:
-        """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
-        c = self.mix(x, z if self.gate is None else self.gate(x, z))
-        return F.normalize(c + self.input_weight * x, dim=-1) if self.input_weight else c
-
-    def mix(self, x: Tensor, z: Tensor) -> Tensor:
-        """Do what `combine` does behind the gate."""
-        raise NotImplementedError
-
-    def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
-        """Encode the first `contexts` texts as inputs, the others as responses: h_x (contexts, d_out) and h_y."""
-        r = self.reduce(batch)
-        return self.head("context")(r[:contexts]), self.head("response")(r[contexts:])
-
-    def encode(self, batch: TokenBatch, side: str) -> Tensor:
-        """Return the vectors of all texts of a batch: h of a side, or r ("reduction")."""
-        r = self.reduce(batch)
-        return r if side == "reduction" else self.head(side)(r)
-
-    def encode_conversations(self, inputs: TokenBatch, histories: TokenBatch, there: Tensor) -> Tensor:
-        """Return the combined encodings; `there`, (n,), is False where one has no history."""
-        return self.combine(self.encode(inputs, "context"), self.encode(histories, "history") * there[:, None])
-
-    def encode_pairs(self, batch: TokenBatch | VectorBatch | AnchoredBatch, pairs: int, histories: Tensor) -> Encodings:
-        """Encode a training batch of K pairs: h_x as "context" and h_y as "response".
-
-        With a history h_x is "input", h_z "history", and the combined encoding "context". The batch holds K inputs, the
-        texts of histories, whose pairs and slots are in `histories`, int64 (2, m), and the responses, those of the K
-        pairs first. Of an anchored batch "drift" says how far r has moved from the start.
-        """
-        if self.history is None:
-            x, y = self(batch, pairs)
-            return {"context": x, "response": y}
-        first = pairs + histories.shape[1]
-        r, drift = self._reduced(batch, pairs, first)
-        x, y = self.head("context")(r[:pairs]), self.head("response")(r[first:])
-        z = self.pool_history(x, self.head("history")(r[pairs:first]), histories)
-        unit = F.normalize(z, dim=-1) if self.history.apart else z
-        return {"input": x, "history": unit, "context": self.combine(x, z), "response": y, **drift}
-
-    def _reduced(
-        self, batch: TokenBatch | VectorBatch | AnchoredBatch, pairs: int, first: int
-    ) -> tuple[Tensor, Encodings]:
-        """Return r of all texts, and how far anchored pairs have moved: 1 - cos, the mean of both sides (pairs,)."""
-        if isinstance(batch, VectorBatch):
-            return batch.vectors, {}
-        if not isinstance(batch, AnchoredBatch):
-            return self.reduce(batch), {}
-        live, histories = self.reduce(batch.tokens).float(), batch.start[pairs:first]
-        start = torch.cat([batch.start[:pairs], batch.start[first : first + pairs]])
-        moved = 1 - F.cosine_similarity(live[: 2 * pairs], start)
-        return torch.cat([live[:pairs], histories, live[pairs:]]), {"drift": moved.view(2, pairs).mean(dim=0)}
-
-    def no_decay_parameters(self) -> set[nn.Parameter]:
-        """Return what weight decay leaves out: layer norms (CONVERT 3.4), and the gate's two numbers."""
-        gate = getattr(self, "gate", None)
-        return {*norm_parameters(self), *([] if gate is None else gate.parameters())}
-
-
 def split_heads(x: Tensor, texts: int, length: int, kinds: int, heads: int) -> tuple[Tensor, ...]:
     """Cut projections (texts * length, kinds * heads * size) into `kinds` of (texts * heads, length, size)."""
     x = x.view(texts, length, kinds, heads, x.shape[-1] // (kinds * heads))  # no -1: there may be no tokens
@@ -230,3 +165,10 @@ def check(fine: bool, field: str, given: object, allowed: str) -> None:
     """Raise InputError unless the value of a configuration's field is fine."""
     if not fine:
         raise InputError(f"{field} = {given} is not allowed; it must be {allowed}")
+
+
+def set_dropout(module: nn.Module, share: float) -> None:
+    """Change the dropout of a model that exists (fine-tuning has another than pretraining)."""
+    for child in module.modules():
+        if isinstance(child, nn.Dropout):
+            child.p = share

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import torch
@@ -16,8 +16,9 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.networks.layers import Dropout, DropoutShare, Reduction, SharedTrunk, switch_blocks
-from rejoinder.networks.packing import TokenBatch, every_other
+from rejoinder.networks.convert import SharedTrunk
+from rejoinder.networks.layers import Dropout, DropoutShare, Reduction, segment_parts, switch_blocks
+from rejoinder.networks.packing import Segment, TokenBatch
 from rejoinder.settings import Count, Natural
 
 ACTIVATIONS = {"swish": nn.SiLU, "tanh": nn.Tanh}
@@ -53,7 +54,7 @@ class Sum(nn.Module):
     def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """x (T, d) -> (n, d), the texts in the batch's own order."""
         sums = []
-        for part, segment in batch.parts(x):
+        for part, segment in segment_parts(batch, x):
             tokens = part.view(segment.count, segment.length, x.shape[1])
             if segment.real is None:
                 sums.append(tokens.sum(dim=1) / max(segment.length, 1) ** 0.5)
@@ -113,6 +114,27 @@ class SkippingHead(nn.Module):
         for layer, norm in zip(self.layers, self.norms, strict=True):
             x = x + self.activation(layer(norm(x)))
         return F.normalize(self.output(x).float(), dim=-1)
+
+
+def every_other(batch: TokenBatch, first: int) -> TokenBatch:
+    """Return the tokens at places `first`, `first` + 2, ... of each text as a batch, with all tokens' `real_tokens`."""
+    ids = [_every_other(part, segment, first) for part, segment in segment_parts(batch, batch.ids)]
+    places = [_every_other(part, segment, first) for part, segment in segment_parts(batch, batch.positions)]
+    segments, start = [], 0
+    for segment in batch.segments:
+        length = (segment.length + 1 - first) // 2
+        real = None if segment.real is None else segment.real[:, first::2]
+        segments.append(Segment(start, segment.count, length, real))
+        start += segment.count * length
+    return replace(batch, ids=_joined(ids), positions=_joined(places) // 2, segments=tuple(segments))
+
+
+def _every_other(values: Tensor, segment: Segment, first: int) -> Tensor:
+    return values.view(segment.count, segment.length)[:, first::2].reshape(-1)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 class NGramDual(SharedTrunk):

@@ -7,7 +7,8 @@ The tokens of a batch lie one after the other, (T,). Texts of one length stand t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -42,24 +43,16 @@ class TokenBatch:
     restore: Tensor  # int64 (n,): `ordered[restore]` has the caller's order
     real_tokens: int  # tokens that are not padding, at most T
     types: Tensor | None = None  # segment id of each token, int64 (T,); None: all 0
+    longest: int = field(init=False)  # length of the longest text
+
+    def __post_init__(self) -> None:
+        longest = max((segment.length for segment in self.segments), default=0)
+        object.__setattr__(self, "longest", longest)
 
     @property
     def computed_tokens(self) -> int:
         """All tokens, padding included."""
         return self.ids.shape[0]
-
-    @property
-    def longest(self) -> int:
-        """Length of the longest text."""
-        return max((segment.length for segment in self.segments), default=0)
-
-    def parts(self, x: Tensor) -> Iterator[tuple[Tensor, Segment]]:
-        """Cut (T, ...) values into the segments'."""
-        if len(self.segments) == 1:
-            return iter([(x, self.segments[0])])
-        # One split rather than slices: in the backward pass each slice fills a whole (T, ...) tensor.
-        sizes = [segment.count * segment.length for segment in self.segments]
-        return zip(torch.split(x, sizes), self.segments, strict=True)
 
     def to(self, device: torch.device | str) -> TokenBatch:
         """Return the same batch on another device."""
@@ -149,6 +142,10 @@ class AnchoredBatch(BesideTokens):
         return AnchoredBatch(self.tokens.to(device), self.start.to(device))
 
 
+TrunkBatch: TypeAlias = TokenBatch | VectorBatch | AnchoredBatch
+"""What a network whose sides share a trunk trains on (`convert.SharedTrunk`)."""
+
+
 def pack(
     ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = SEGMENT_COST, types: IntArray | None = None
 ) -> TokenBatch:
@@ -182,27 +179,6 @@ def pack(
         real_tokens=int(shown.sum()),
         types=None if packed_types is None else torch.from_numpy(packed_types),
     )
-
-
-def every_other(batch: TokenBatch, first: int) -> TokenBatch:
-    """Return the tokens at places `first`, `first` + 2, ... of each text as a batch, with all tokens' `real_tokens`."""
-    ids = [_every_other(part, segment, first) for part, segment in batch.parts(batch.ids)]
-    places = [_every_other(part, segment, first) for part, segment in batch.parts(batch.positions)]
-    segments, start = [], 0
-    for segment in batch.segments:
-        length = (segment.length + 1 - first) // 2
-        real = None if segment.real is None else segment.real[:, first::2]
-        segments.append(Segment(start, segment.count, length, real))
-        start += segment.count * length
-    return replace(batch, ids=_joined(ids), positions=_joined(places) // 2, segments=tuple(segments))
-
-
-def _every_other(values: Tensor, segment: Segment, first: int) -> Tensor:
-    return values.view(segment.count, segment.length)[:, first::2].reshape(-1)
-
-
-def _joined(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def chunks(

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.networks import reductions
-from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2
-from rejoinder.networks.layers import DropoutShare, Encodings, MessageGates, SharedTrunk, check
+from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2, SharedTrunk
+from rejoinder.networks.layers import DropoutShare, Encodings, MessageGates, check
 from rejoinder.networks.packing import SidesBatch, TokenBatch
 from rejoinder.networks.transformer import GeluLinear, OfTransformers, Transformer, TransformerShape
 from rejoinder.settings import Count, Share
@@ -310,7 +310,7 @@ class MultiContextBiEncoder(OfTransformers, SharedTrunk):
         return self.message_gates(x, texts, histories)
 
     def mix(self, x: Tensor, z: Tensor) -> Tensor:
-        """See `SharedTrunk.join`."""
+        """See `SharedTrunk.mix`."""
         bounded = z / z.norm(dim=-1, keepdim=True).clamp(min=1)  # not made longer: what the gates shut stays out
         both = torch.cat([x, bounded], dim=1).to(self.message_gates.weights.dtype)
         return F.normalize(x + z + self.combined(both).float(), dim=-1)

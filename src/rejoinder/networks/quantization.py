@@ -116,10 +116,10 @@ class Ranges(nn.Module):
         self.sixteen_bits: Half = half  # a module has a method named half
         like = next(iter(tables.values()), torch.zeros(0))
         self.register_buffer("bounds", like.detach().new_zeros(len(tables), 2))
-        self.cover(tables.values(), afresh=True)
+        self.update_ranges(tables.values(), afresh=True)
 
     @torch.no_grad()
-    def cover(self, tables: Iterable[Tensor], *, afresh: bool) -> None:
+    def update_ranges(self, tables: Iterable[Tensor], *, afresh: bool) -> None:
         """Fit every range to its table's values, or, unless `afresh`, those that a value has left."""
         for bounds, table in zip(self.bounds, tables, strict=True):
             fitted = bounds_of(table, room=True)
@@ -176,14 +176,14 @@ class QuantizedTraining:
                     delattr(owner, name)
                 owner.register_parameter(name, original)
 
-    def cover(self, step: int) -> None:
+    def update_ranges(self, step: int) -> None:
         """Keep every value inside its table's range after update number `step` of the parameters.
 
         Between two fittings a range is changed only if a value has left it (the paper does not say).
         """
         originals = dict(self.module.named_parameters())
         tables = [originals[name] for name in self.ranges.names]
-        self.ranges.cover(tables, afresh=step % self.range_every == 0)
+        self.ranges.update_ranges(tables, afresh=step % self.range_every == 0)
 
 
 def _in_float32(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -203,8 +203,8 @@ class _StraightThrough(torch.autograd.Function):
 
 
 @contextmanager
-def skeleton() -> Iterator[None]:
-    """Let a network that is built inside take neither memory nor time: on the meta device, without initial values.
+def on_meta_device() -> Iterator[None]:
+    """Build networks inside on the meta device, without initial values: they take neither memory nor time.
 
     To draw these PyTorch would import a symbolic mathematics library: several seconds and 80 MB.
     """
@@ -285,8 +285,8 @@ def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
                 rows.copy_(codes.float().mul_(scale).add_(offset))  # the very operations of `QuantizedTable`
 
 
-def fill_skeleton(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch.dtype) -> None:
-    """Give a network without numbers (see `skeleton`) a quantised folder's parameters: 8-bit tables, others `dtype`."""
+def fill_meta_module(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch.dtype) -> None:
+    """Give a network built `on_meta_device` a quantised folder's parameters: 8-bit tables, others `dtype`."""
     stored = _read(module, weights, scheme)
     tables: dict[int, QuantizedTable] = {}
     others: dict[int, nn.Parameter] = {}
@@ -312,7 +312,7 @@ def _values(stored: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def check_fit(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
-    """Raise InputError unless a folder's file has the parameters of a network, which may be a `skeleton`.
+    """Raise InputError unless a folder's file has the parameters of a network, which may be built `on_meta_device`.
 
     Only the file's header is read: a network that the file does not fill takes no memory.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rejoinder.networks.layers import MASKED
+from rejoinder.networks.layers import MASKED, segment_parts
 from rejoinder.networks.packing import TokenBatch
 
 AT_ONCE = 1 << 24  # numbers l that are in memory together where no gradient is needed: 64 MB
@@ -24,7 +24,7 @@ def first(x: Tensor, batch: TokenBatch) -> Tensor:
 def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
     """Return the mean over each text's tokens: (n, d), with the first one (POLY's text) or without (its Table 7)."""
     rows = []
-    for part, segment in batch.parts(x):
+    for part, segment in segment_parts(batch, x):
         tokens = part.view(segment.count, segment.length, -1)
         real = segment.real
         if not with_first and segment.length > 1:
@@ -43,7 +43,7 @@ def segment_means(x: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
     """Return means over each text's tokens of segments 0 and 1: (n, d) both, zero where it has none."""
     types = torch.zeros_like(batch.ids) if batch.types is None else batch.types
     rows = []
-    for (part, segment), (kinds, _) in zip(batch.parts(x), batch.parts(types), strict=True):
+    for (part, segment), (kinds, _) in zip(segment_parts(batch, x), segment_parts(batch, types), strict=True):
         kind = kinds.view(segment.count, segment.length)
         real = torch.ones_like(kind, dtype=torch.bool) if segment.real is None else segment.real
         shares = torch.stack([real & (kind == 0), real & (kind == 1)], dim=1).to(x.dtype)  # (n, 2, L)
@@ -98,7 +98,7 @@ class Codes(nn.Module):
         """x (T, d) -> (n, m, d)."""
         rows = []
         codes = self.weight.to(x.dtype)
-        for part, segment in batch.parts(x):
+        for part, segment in segment_parts(batch, x):
             tokens = part.view(segment.count, segment.length, -1)
             scores = codes @ tokens.transpose(1, 2)  # (n, m, L)
             if segment.real is not None:

@@ -14,7 +14,14 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.networks.layers import Dropout, DropoutShare, check, norm_parameters, switch_blocks
+from rejoinder.networks.layers import (
+    Dropout,
+    DropoutShare,
+    check,
+    norm_parameters,
+    segment_parts,
+    switch_blocks,
+)
 from rejoinder.networks.packing import Segment, TokenBatch
 from rejoinder.settings import Count, Natural
 from rejoinder.text.dialogue import HistoryText
@@ -85,7 +92,7 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
         """x (T, d) -> (T, d), or what each text's `first` token attends to, (n, d) in the batch's packed order."""
-        parts = [self._attend(part, segment, first) for part, segment in batch.parts(self.qkv(x))]
+        parts = [self._attend(part, segment, first) for part, segment in segment_parts(batch, self.qkv(x))]
         return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
     def _attend(self, part: Tensor, segment: Segment, first: bool) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -22,24 +23,35 @@ from rejoinder.networks.packing import (
     pack,
 )
 from rejoinder.text.dialogue import join as join_texts
-from rejoinder.training.losses import EVERYTHING, Present
+from rejoinder.training.losses import ALL_PRESENT, ContextMask
 from rejoinder.training.recipe import History
 from rejoinder.training.tokens import Ids, Rows, TokenStore
 
 NO_HISTORIES = torch.empty((2, 0), dtype=torch.int64)
 NONE: Rows = np.empty(0, np.int64)
 
-Further = Callable[[Rows], Rows]  # n examples -> the k whose responses are further negatives of each (n, k)
+ExtraNegatives = Callable[[Rows], Rows]  # n examples -> the k whose responses are additional negatives of each (n, k)
 Histories = Callable[[Rows], Rows]  # n examples -> whose history each of them gets, -1: none (n,)
 HISTORY_STREAM = 1 << 22  # tells these draws from others of the same seed
 
 
+PackedTexts: TypeAlias = TokenBatch | SidesBatch | MaskedBatch | VectorBatch | AnchoredBatch
+"""The texts of some pairs, as one of five types.
+
+- `TokenBatch`: inputs, texts of histories, responses and additional negatives, one after the other;
+  or contexts joined with candidates.
+- `SidesBatch`: contexts and responses apart, for networks of their own.
+- `MaskedBatch`: joined pairs of which something is to be guessed (`masked_lm`).
+- `VectorBatch`: texts that a trunk which learns nothing has read before (`frozen`).
+- `AnchoredBatch`: inputs and responses, and the vectors of all texts before the trunk learned (`frozen`).
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """n pairs that are encoded at once, and further responses that are negatives of all pairs of the step."""
+    """n pairs that are encoded at once, and additional negatives of all pairs of the step."""
 
-    tokens: TokenBatch | SidesBatch | MaskedBatch | VectorBatch | AnchoredBatch
-    """Of inputs, texts of histories, responses, further ones."""
+    tokens: PackedTexts
     pairs: int
     histories: Tensor = NO_HISTORIES  # the pair of each text of the histories, ascending, and its slot, int64 (2, m)
 
@@ -48,29 +60,29 @@ def make_batch(
     store: TokenStore,
     rows: Rows,
     padding_id: int,
-    further: Rows = NONE,
+    negatives: Rows = NONE,
     packing: Packing = "together",
     earlier: Rows | None = None,
 ) -> PairBatch:
     """Pack the given examples as the model wants them (see `families.Family`).
 
-    The responses of `further` are negatives of all pairs, or, where contexts are joined with candidates, k of each.
+    The responses of `negatives` are negatives of all pairs, or, where contexts are joined with candidates, k of each.
     `earlier` are the examples whose histories the pairs get, -1 for none; without it each has its own.
     """
     if packing == "apart":
         cost = TRANSFORMER_SEGMENT_COST
         contexts = pack(*store.input.gather(rows), padding_id, cost)
-        responses = pack(*store.response.gather(np.concatenate([rows, further])), padding_id, cost)
+        responses = pack(*store.response.gather(np.concatenate([rows, negatives])), padding_id, cost)
         return PairBatch(SidesBatch(contexts, responses), len(rows))
     if packing == "joined":
-        return _joined(store, rows, padding_id, further)
+        return _joined(store, rows, padding_id, negatives)
     sides, histories = [store.input.gather(rows)], NO_HISTORIES
     if store.history is not None:
         earlier = rows if earlier is None else earlier
         ids, lengths, (owners, slots) = store.history.gather(earlier[earlier >= 0])
         histories = torch.from_numpy(np.stack([np.flatnonzero(earlier >= 0)[owners], slots]))
         sides.append((ids, lengths))
-    sides.append(store.response.gather(np.concatenate([rows, further])))
+    sides.append(store.response.gather(np.concatenate([rows, negatives])))
     texts = _all_texts(sides)
     if store.start is not None:
         again = pack(*_all_texts([sides[0], sides[-1]]), padding_id, TRANSFORMER_SEGMENT_COST)
@@ -83,9 +95,9 @@ def _all_texts(sides: Sequence[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
     return np.concatenate([ids for ids, _ in sides]), np.concatenate([lengths for _, lengths in sides])
 
 
-def _joined(store: TokenStore, rows: Rows, padding_id: int, further: Rows) -> PairBatch:
+def _joined(store: TokenStore, rows: Rows, padding_id: int, negatives: Rows) -> PairBatch:
     """Join each context with its own response, and with each of its negatives, into one text."""
-    candidates = np.concatenate([rows[:, None], further.reshape(len(rows), -1)], axis=1)
+    candidates = np.concatenate([rows[:, None], negatives.reshape(len(rows), -1)], axis=1)
     contexts = store.input.gather(np.repeat(rows, candidates.shape[1]))
     ids, lengths, types = join_texts(contexts, store.response.gather(candidates.reshape(-1)), start=1)
     return PairBatch(pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST, types), len(rows))
@@ -111,10 +123,11 @@ class StepBatch:
     pairs: int  # K
     first: int  # number of its first pair
     equal: Tensor
-    """Where response j equals that of this process's context i (counted from its first): int64 (2, m). The K responses
-    of the pairs come first, then the further ones; where contexts are joined with candidates, j counts a context's own
-    candidates, the right one first."""
-    present: Mapping[str, Present]  # of encodings that not every context has, which contexts have them
+    """Where response j equals that of this process's context i (counted from its first): int64 (2, m).
+
+    The K responses of the pairs come first, then the additional negatives; where contexts are joined
+    with candidates, j counts a context's own candidates, the right one first."""
+    present: Mapping[str, ContextMask]  # of encodings that not every context has, which contexts have them
     rows: Rows  # the K examples
     weight: float = 0.0  # in pretraining: of each guess in the loss, one over the guesses of all processes
 
@@ -129,14 +142,14 @@ def make_step(
     rows: Rows,
     padding_id: int,
     portion: Portion,
-    further: Further | None = None,
+    negatives: ExtraNegatives | None = None,
     packing: Packing = "together",
     histories: Histories | None = None,
 ) -> StepBatch:
     """Return one process's part of the batch of the given examples; their number is a multiple of the processes'."""
     own = len(rows) // portion.processes
     first = own * portion.rank
-    more = np.empty((len(rows), 0), np.int64) if further is None else further(rows)
+    more = np.empty((len(rows), 0), np.int64) if negatives is None else negatives(rows)
     if packing == "joined":
         same = np.nonzero(store.response_hash[more] == store.response_hash[rows][:, None])
         equal: Rows = np.stack([same[0], same[1] + 1])  # number 0 is the right one
@@ -149,12 +162,37 @@ def make_step(
     parts = tuple(
         make_batch(store, rows[piece], padding_id, more[piece].reshape(-1), packing, earlier[piece]) for piece in pieces
     )
-    present = EVERYTHING
+    present = ALL_PRESENT
     if store.history is not None:
         # Those of the other processes too, since the loss divides by their number; none that belongs to another pair.
         there = (store.history.counts(rows) > 0) & (earlier == rows)
-        present = {"history": Present(torch.from_numpy(there[first : first + own]), int(there.sum()))}
+        present = {"history": ContextMask(torch.from_numpy(there[first : first + own]), int(there.sum()))}
     return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present, rows)
+
+
+@dataclass(frozen=True)
+class PairBatches:
+    """The batches of a stage."""
+
+    store: TokenStore
+    order: MixedOrder
+    padding_id: int
+    portion: Portion
+    packing: Packing
+    negatives: ExtraNegatives | None
+    histories: Histories | None
+
+    def make(self, step: int) -> StepBatch:
+        """Return this process's part of the batch number `step`, from 0."""
+        return make_step(
+            self.store,
+            self.order.rows(step),
+            self.padding_id,
+            self.portion,
+            negatives=self.negatives,
+            packing=self.packing,
+            histories=self.histories,
+        )
 
 
 class ChangedHistories:
@@ -217,8 +255,10 @@ def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
     counts[late[: batch_size - counts.sum()]] += 1
     if (counts == 0).any():
         least = float(np.min(shares))
-        hint = f"raise the share in data.mix, or batch_size to {int(np.ceil(1 / least))} at least"
-        raise InputError(f"a share of {least:.3g} of a batch of {batch_size} is no whole pair; {hint}")
+        raise InputError(
+            f"a share of {least:.3g} of a batch of {batch_size} is less than one pair; raise the share in"
+            f" data.mix, or batch_size to {int(np.ceil(1 / least))} at least"
+        )
     return tuple(counts.tolist())
 
 

@@ -1,20 +1,18 @@
-"""Where and how a run computes: device, precision, loss scaling; and both passes over a batch, by parts if need be."""
+"""Where and how a run computes: device, precision, loss scaling."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import torch
-from torch import Tensor
 
 from rejoinder.errors import InputError
-from rejoinder.networks.layers import Encodings
 from rejoinder.networks.quantization import Half
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.distributed import launch_place
-from rejoinder.training.losses import Loss
 from rejoinder.training.recipe import Compute, Quantization
 
 
@@ -26,14 +24,13 @@ class Machine:
     precision: str  # "fp32", "bf16" or "fp16"
     scaler: torch.amp.GradScaler  # multiplies the loss in fp16, so that small gradients survive
 
-    def autocast(self) -> AbstractContextManager[object]:
-        """Cast products to 16 bits, if the precision says so; weights stay float32."""
-        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision)
-        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype)
+    autocast: Callable[[], AbstractContextManager[object]] = field(init=False)
+    """Casts products to 16 bits, if the precision says so; weights stay float32."""
 
-    def backward(self, loss: Tensor) -> None:
-        """Run the backward pass of the scaled loss."""
-        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+    def __post_init__(self) -> None:
+        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision)
+        cast = nullcontext if dtype is None else partial(torch.autocast, self.device.type, dtype)
+        object.__setattr__(self, "autocast", cast)
 
 
 def set_up(compute: Compute, quantization: Quantization) -> Machine:
@@ -97,40 +94,3 @@ def without_denormals() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(False)
-
-
-def forward_backward(
-    parts: int,
-    encode: Callable[[int], Encodings],
-    loss: Callable[[Encodings], Loss],
-    backward: Callable[[Tensor], None] = Tensor.backward,
-) -> Loss:
-    """Return the loss of a batch, which may be larger than memory, and add its gradients to the parameters'.
-
-    Each response is a negative of every other context, so adding up the gradients of smaller batches is another loss.
-    But the pairs are coupled through their encodings alone, and these are small (GradCache: Gao et al. 2021, section
-    3). So all parts are encoded without keeping what a gradient needs; the loss of all encodings, each matrix holding
-    the rows of all parts, gives the gradient of each; and part after part is encoded again to pass its own on.
-
-    `encode` gets the number of a part and must give the same twice (dropout too); `backward` may scale the loss.
-    """
-    if parts == 1:
-        found = loss(encode(0))
-        backward(found.value)
-        return found
-    with torch.no_grad():
-        pieces = [encode(part) for part in range(parts)]
-    whole = {name: torch.cat([piece[name] for piece in pieces]).requires_grad_() for name in pieces[0]}
-    rows = {name: [len(piece[name]) for piece in pieces] for name in whole}
-    del pieces
-    found = loss(whole)
-    backward(found.value)
-    reached = {name: matrix.grad for name, matrix in whole.items() if matrix.grad is not None}
-    gradients = {name: torch.split(gradient, rows[name]) for name, gradient in reached.items()}
-    for part in range(parts):
-        encodings = encode(part)
-        # What depends on no parameter that learns (a part without history, a frozen side) has no gradient.
-        names = [name for name in gradients if encodings[name].requires_grad]
-        if names:
-            torch.autograd.backward([encodings[name] for name in names], [gradients[name][part] for name in names])
-    return found

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+import rich.progress
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from rejoinder.progress import Advance, CellBar, in_notebook, no_track, printable, track
 
@@ -21,8 +21,8 @@ PLAIN_SECONDS = 15.0  # from one plain line to the next where there is no termin
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a stage stands."""
+class Progress:
+    """The progress of a stage."""
 
     stage: str  # its name
     share: float  # of its budget that is used
@@ -41,8 +41,8 @@ class Standing:
 class Display:
     """Shows a run. This class shows nothing."""
 
-    def show(self, standing: Standing) -> None:
-        """Show where the stage stands; called after every step."""
+    def show(self, progress: Progress) -> None:
+        """Show the progress of the stage; called after every step."""
 
     def note(self, text: str) -> None:
         """Show a line that stays."""
@@ -62,29 +62,29 @@ class TerminalDisplay(Display):
         self._console = Console(file=sys.stderr, highlight=False, force_jupyter=False)
         self._live = self._console.is_terminal
         self._cell: CellBar | None = None
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(24),
-            TextColumn("{task.percentage:3.0f} %  {task.fields[text]}"),
+        self._bar = rich.progress.Progress(
+            rich.progress.TextColumn("{task.description}", markup=False),
+            rich.progress.BarColumn(24),
+            rich.progress.TextColumn("{task.percentage:3.0f} %  {task.fields[text]}"),
             console=self._console,
             refresh_per_second=4,
         )
-        self._task: TaskID | None = None
+        self._task: rich.progress.TaskID | None = None
         self._shown_at = float("-inf")
 
-    def show(self, standing: Standing) -> None:
+    def show(self, progress: Progress) -> None:
         """Move the bar; without a terminal, print a line if the last one is old."""
         if in_notebook():
             self._cell = self._cell or CellBar()
-            self._cell.draw(standing.stage, standing.share, str(standing), last=standing.share >= 1)
+            self._cell.draw(progress.stage, progress.share, str(progress), last=progress.share >= 1)
         elif self._live:
             if self._task is None:
                 self._bar.start()
-                self._task = self._bar.add_task(standing.stage, total=1.0, text="")
-            self._bar.update(self._task, description=standing.stage, completed=standing.share, text=str(standing))
+                self._task = self._bar.add_task(progress.stage, total=1.0, text="")
+            self._bar.update(self._task, description=progress.stage, completed=progress.share, text=str(progress))
         elif time.monotonic() - self._shown_at >= PLAIN_SECONDS:
             self._shown_at = time.monotonic()
-            self.note(f"{standing.stage} {standing.share:4.0%}: {standing}")
+            self.note(f"{progress.stage} {progress.share:4.0%}: {progress}")
 
     def note(self, text: str) -> None:
         """Print a line above the bar."""

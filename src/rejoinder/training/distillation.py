@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +37,17 @@ from rejoinder.training.recipe import Distillation
 from rejoinder.training.tokens import RawExamples, Rows, TokenStore
 
 CANDIDATES = 16  # that a teacher compares where the recipe gives no number
-SHARPNESS = 20.0  # of a sentence encoder's cosines where the recipe gives none: sentence-transformers trains with it
+INVERSE_TEMPERATURE = 20.0
+"""Factor of an encoder's cosines where the recipe gives none: sentence-transformers trains with it."""
+CHUNK = 8192  # texts that are encoded between two reports of progress
 Scale: TypeAlias = float | Tensor
-Taught: TypeAlias = tuple[Tensor, Tensor]  # the divergence of two models' scores, and what is added to the loss besides
-CHUNK = 8192  # texts that are encoded between two notes of how far it has come
+
+
+class DistillLoss(NamedTuple):
+    """What the teacher's scores and vectors add to the loss."""
+
+    divergence: Tensor  # of the student's scores from the teacher's
+    vector_loss: Tensor  # of the student's vectors from the teacher's, weighted; 0 where these are not learned
 
 
 class Distiller(ABC):
@@ -53,21 +60,30 @@ class Distiller(ABC):
         """Return what the teacher makes of a batch, which needs nothing of the student."""
 
     @abstractmethod
-    def teach(self, batch: StepBatch, encodings: Encodings, scale: Scale, taught: Any) -> Taught:
-        """Return the divergence of the student's scores from the teacher's, and what is added to the loss besides."""
+    def teach(
+        self, batch: StepBatch, encodings: Encodings, scale: Scale, teacher_output: Any
+    ) -> DistillLoss:
+        """Compare the student's encodings with what the teacher made of the batch."""
 
-    def add(self, loss: Loss, batch: StepBatch, encodings: Encodings, scale: float | Tensor, taught: Any) -> Loss:
+    def add(
+        self, loss: Loss, batch: StepBatch, encodings: Encodings, scale: Scale, teacher_output: Any
+    ) -> Loss:
         """Return the ranking loss with the teacher's part, given what it made of the batch."""
-        divergence, further = self.teach(batch, encodings, scale, taught)
-        figures = {**loss.figures, "loss_ranking": loss.value.detach(), "loss_distillation": divergence.detach()}
-        figures |= {"loss_vectors": further.detach()} if further.requires_grad else {}
-        return Loss((1 - self.share) * loss.value + self.share * divergence + further, loss.accuracy, figures)
+        divergence, vector_loss = self.teach(batch, encodings, scale, teacher_output)
+        figures = dict(loss.figures)
+        figures["loss_ranking"] = loss.value.detach()
+        figures["loss_distillation"] = divergence.detach()
+        if vector_loss.requires_grad:
+            figures["loss_vectors"] = vector_loss.detach()
+        value = (1 - self.share) * loss.value + self.share * divergence + vector_loss
+        return Loss(value, loss.accuracy, figures)
 
 
 def divergence_of(student: Tensor, teacher: Tensor, contexts: int) -> Tensor:
     """KL of the softmaxes over each row of scores (k, C), summed and divided by a number of contexts."""
-    found, wanted = torch.log_softmax(student, dim=1), torch.log_softmax(teacher.to(student.device), dim=1)
-    return (wanted.exp() * (wanted - found)).sum() / contexts
+    log_student = torch.log_softmax(student, dim=1)
+    log_teacher = torch.log_softmax(teacher.to(student.device), dim=1)
+    return (log_teacher.exp() * (log_teacher - log_student)).sum() / contexts
 
 
 class TeacherDistiller(Distiller):
@@ -75,10 +91,14 @@ class TeacherDistiller(Distiller):
 
     def __init__(self, config: Distillation, store: TokenStore) -> None:
         assert store.texts is not None  # `prepare` keeps them for a teacher
-        self.share, self._candidates = config.share, config.candidates or CANDIDATES
-        self._texts, self._teacher = store.texts, load(config.teacher)
+        self.share = config.share
+        self._candidates = config.candidates or CANDIDATES
+        self._texts = store.texts
+        self._teacher = load(config.teacher)
         if self._teacher.fingerprint != config.fingerprint:
-            raise InputError(f"distillation.teacher: {config.teacher} was replaced since the recipe was read")
+            raise InputError(
+                f"distillation.teacher: {config.teacher} was replaced since the recipe was read; run again"
+            )
 
     def __call__(self, batch: StepBatch) -> Tensor:  # noqa: D102
         columns = self.columns(batch)
@@ -88,11 +108,14 @@ class TeacherDistiller(Distiller):
         candidates = [[responses[column] for column in row] for row in columns.tolist()]
         return torch.from_numpy(self._teacher.score(contexts, candidates))
 
-    def teach(self, batch: StepBatch, encodings: Encodings, scale: Scale, taught: Any) -> Taught:  # noqa: D102
-        contexts, responses = encodings["context"].float(), encodings["response"].float()
+    def teach(  # noqa: D102
+        self, batch: StepBatch, encodings: Encodings, scale: Scale, teacher_output: Any
+    ) -> DistillLoss:
+        contexts = encodings["context"].float()
+        responses = encodings["response"].float()
         columns = torch.from_numpy(self.columns(batch)).to(responses.device)
         scores = own_scores(contexts, responses[columns]) * scale
-        return divergence_of(scores, taught, batch.pairs), scores.new_zeros(())
+        return DistillLoss(divergence_of(scores, teacher_output, batch.pairs), scores.new_zeros(()))
 
     def columns(self, batch: StepBatch) -> Rows:
         """Return the numbers of the candidates among the K responses of the batch, the right one first: (k, C)."""
@@ -115,47 +138,61 @@ class TextVectors:
 
 
 class SimilarityDistiller(Distiller):
-    """An encoder: it compares what it has read of a batch, and has its vectors given back by a linear layer.
+    """An encoder: the student learns its scores of what it has read, and its vectors through a linear layer.
 
     Of a multi-context model it teaches h_x by the newest message alone. What it makes of the conversation is for the
     combined encodings, unless the student has been shown another history.
     """
 
     def __init__(self, config: Distillation, texts: TextVectors, module: Any) -> None:
-        self.share, self._sharpness, self.texts = config.share, config.sharpness or SHARPNESS, texts
-        self._weight, self._back = config.vectors, attach_map(module, config, texts.vectors.shape[1])
+        self.share = config.share
+        self.texts = texts
+        self._inverse_temperature = config.sharpness or INVERSE_TEMPERATURE
+        self._vector_weight = config.vectors
+        self._projection = attach_projection(module, config, texts.vectors.shape[1])
 
     def __call__(self, batch: StepBatch) -> dict[str, Tensor]:
         """Return the vectors of what it has read: "input" (k, d), "context", if it reads any, and "response" (C, d)."""
         own, every = self._read(batch)
         rows = batch.rows[batch.first + own]
-        found = {"input": self._vectors(self.texts.inputs[rows])}
+        vectors = {"input": self._vectors(self.texts.inputs[rows])}
         if self.texts.contexts is not None:
-            numbers, history = self.texts.contexts[rows], batch.present.get("history")
+            numbers = self.texts.contexts[rows]
+            history = batch.present.get("history")
             if history is not None:
                 numbers = np.where(history.rows.numpy()[own], numbers, self.texts.inputs[rows])
-            found["context"] = self._vectors(numbers)
-        return found | {"response": self._vectors(self.texts.responses[batch.rows[every]])}
+            vectors["context"] = self._vectors(numbers)
+        vectors["response"] = self._vectors(self.texts.responses[batch.rows[every]])
+        return vectors
 
-    def teach(self, batch: StepBatch, encodings: Encodings, scale: Scale, taught: Any) -> Taught:  # noqa: D102
+    def teach(  # noqa: D102
+        self, batch: StepBatch, encodings: Encodings, scale: Scale, teacher_output: Any
+    ) -> DistillLoss:
         device = encodings["response"].device
-        own, every = (torch.from_numpy(each).to(device) for each in self._read(batch))
-        known, wanted = encodings["response"].float()[every], taught["response"].to(device)
-        asked = {name: taught[name].to(device) for name in ("input", "context") if name in taught}
+        own, every = (torch.from_numpy(numbers).to(device) for numbers in self._read(batch))
+        count = max(1, len(every))
+        y = encodings["response"].float()[every]
+        teacher_y = teacher_output["response"].to(device)
+        teacher = {
+            name: teacher_output[name].to(device) for name in ("input", "context") if name in teacher_output
+        }
         if "input" not in encodings:  # a student that reads one text a context
-            asked = {"context": asked.get("context", asked["input"])}
-        divergences, mine = [], torch.isin(every, own + batch.first)
-        missed = [self._missed(known[mine], wanted[mine])]
-        for name, vectors in asked.items():
-            x, scores = encodings[name].float()[own], vectors @ wanted.T * self._sharpness
-            divergences.append(divergence_of(x @ known.T * scale, scores, max(1, len(every))))
-            missed.append(self._missed(x, vectors))
-        return torch.stack(divergences).mean(), self._weight * torch.stack(missed).mean() / max(1, len(every))
+            teacher = {"context": teacher.get("context", teacher["input"])}
+        mine = torch.isin(every, own + batch.first)
+        divergences = []
+        vector_losses = [self._vector_loss(y[mine], teacher_y[mine])]
+        for name, teacher_x in teacher.items():
+            x = encodings[name].float()[own]
+            teacher_scores = teacher_x @ teacher_y.T * self._inverse_temperature
+            divergences.append(divergence_of(x @ y.T * scale, teacher_scores, count))
+            vector_losses.append(self._vector_loss(x, teacher_x))
+        vector_loss = self._vector_weight * torch.stack(vector_losses).mean() / count
+        return DistillLoss(torch.stack(divergences).mean(), vector_loss)
 
-    def _missed(self, h: Tensor, wanted: Tensor) -> Tensor:
-        if self._back is None:
+    def _vector_loss(self, h: Tensor, teacher_vectors: Tensor) -> Tensor:
+        if self._projection is None:
             return h.new_zeros(())
-        return (1 - F.cosine_similarity(self._back(h), wanted, dim=1)).sum()
+        return (1 - F.cosine_similarity(self._projection(h), teacher_vectors, dim=1)).sum()
 
     def _vectors(self, numbers: Rows) -> Tensor:
         return torch.from_numpy(self.texts.vectors[numbers].astype(np.float32))
@@ -167,22 +204,24 @@ class SimilarityDistiller(Distiller):
         return np.flatnonzero(own), np.flatnonzero(read)
 
 
-def attach_map(module: Any, config: Distillation | None, size: int) -> nn.Linear | None:
-    """Give a network its linear map to vectors of a teacher, where `config.vectors` wants them back."""
+def attach_projection(module: Any, config: Distillation | None, size: int) -> nn.Linear | None:
+    """Give a network its projection to a teacher's vectors, if `config.vectors` gives these a weight."""
     if config is None or not config.vectors:
         return None
-    back = nn.Linear(module.output_size, size)
-    setattr(module, f"{TRAINING_PREFIX}vectors", back)
-    return back
+    projection = nn.Linear(module.output_size, size)
+    setattr(module, f"{TRAINING_PREFIX}vectors", projection)
+    return projection
 
 
 def open_distiller(
-    config: Distillation | None, store: TokenStore, taught: TextVectors | None, module: Any
+    config: Distillation | None, store: TokenStore, teacher_vectors: TextVectors | None, module: Any
 ) -> Distiller | None:
     """Return the teacher that a recipe names, if any; the network gets what it needs for training alone."""
     if config is None:
         return None
-    return TeacherDistiller(config, store) if taught is None else SimilarityDistiller(config, taught, module)
+    if teacher_vectors is None:
+        return TeacherDistiller(config, store)
+    return SimilarityDistiller(config, teacher_vectors, module)
 
 
 def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillation, display: Display) -> TextVectors:
@@ -214,9 +253,13 @@ def _open_encoder(config: Distillation) -> Any:
     if is_library(config.encoder):
         return model
     if isinstance(model, CrossRanker | PolyDialogueEncoder):
-        raise InputError(f"distillation.encoder: {config.encoder} gives no vector of a context; name it as the teacher")
+        raise InputError(
+            f"distillation.encoder: {config.encoder} gives no vector of a context; name it as the teacher"
+        )
     if model.fingerprint != config.fingerprint:
-        raise InputError(f"distillation.encoder: {config.encoder} was replaced since the recipe was read")
+        raise InputError(
+            f"distillation.encoder: {config.encoder} was replaced since the recipe was read; run again"
+        )
     return model.with_cache()
 
 

@@ -2,7 +2,7 @@
 
 Each encodes its part of every batch, gathers the responses of the others (with gradients), and computes the loss of its
 own contexts against all responses; gradients are summed, so N processes compute what one would. Only the first writes.
-If a process dies, the others' next exchange fails, and they end too; a silent machine is given up after `TIMEOUT`.
+If a process dies, the others' next exchange fails, and they end too; a silent machine is given up after `STEP_TIMEOUT`.
 
 `DistributedDataParallel` expects one backward pass a step in which every parameter takes part; gradient caching has
 several, and stages skip blocks. The gather with gradients of `torch.distributed.nn.functional` is deprecated.
@@ -27,8 +27,8 @@ from rejoinder.training.losses import Loss
 T = TypeVar("T")
 R = TypeVar("R")
 
-TIMEOUT = timedelta(minutes=10)  # for the others, within a step, at a validation or at a checkpoint
-PATIENCE = timedelta(days=20)  # while the first one works alone: tokenising much data takes hours
+STEP_TIMEOUT = timedelta(minutes=10)  # for the others, within a step, at a validation or at a checkpoint
+SETUP_TIMEOUT = timedelta(days=20)  # while the first one works alone: tokenising much data takes hours
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 """Variables that torchrun and Ray Train set: number of this process and of all, on all machines and on this one."""
@@ -38,7 +38,7 @@ class LostProcessError(RejoinderError):
     """An exchange between the processes failed."""
 
 
-class ElsewhereError(RejoinderError):
+class RankZeroFailedError(RejoinderError):
     """The first process ended the job and reports why; `code` is the exit code of its error."""
 
     def __init__(self, message: str, code: int = 1) -> None:
@@ -47,11 +47,16 @@ class ElsewhereError(RejoinderError):
 
 
 class Processes:
-    """The processes of a run, seen from number `rank` of `count`; `group` is for steps, `patient` for long waits."""
+    """The processes of a run, seen from number `rank` of `count`.
 
-    def __init__(self, group: dist.ProcessGroup | None = None, patient: dist.ProcessGroup | None = None) -> None:
-        self.group, self.patient = group, patient
-        self.rank, self.count = (0, 1) if group is None else (dist.get_rank(), dist.get_world_size())
+    `group` is for steps, `setup_group` for long waits.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None, setup_group: dist.ProcessGroup | None = None) -> None:
+        self.group = group
+        self.setup_group = setup_group
+        self.rank = 0 if group is None else dist.get_rank()
+        self.count = 1 if group is None else dist.get_world_size()
 
     @property
     def first(self) -> bool:
@@ -88,11 +93,12 @@ class Processes:
         """Sum the sparse gradients of a table; its rows alone are exchanged, through gloo, since NCCL sums none."""
         gradient = table.grad
         if gradient is None:
-            index, values = torch.empty((1, 0), dtype=torch.int64), torch.empty((0, *table.shape[1:]))
+            index = torch.empty((1, 0), dtype=torch.int64)
+            values = torch.empty((0, *table.shape[1:]))
             gradient = torch.sparse_coo_tensor(index, values, table.shape, check_invariants=False)
         rows = gradient.coalesce().cpu()
         with _lost_processes():
-            dist.all_reduce(rows, group=self.patient)
+            dist.all_reduce(rows, group=self.setup_group)
         table.grad = rows.coalesce().to(table.device)
 
     def sum_tensor(self, values: Tensor) -> Tensor:
@@ -111,14 +117,18 @@ class Processes:
     def parallel_map(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Divide the items among the processes; all of them get all results, in order."""
         own = [work(item) for item in items[self.rank :: self.count]]
-        everything: list[Any] = [own] * self.count
-        if self.count > 1:
-            with _lost_processes():
-                dist.all_gather_object(everything, own, group=self.group)
+        if self.count == 1:
+            return own
+        everything: list[Any] = [None] * self.count
+        with _lost_processes():
+            dist.all_gather_object(everything, own, group=self.group)
         return [everything[i % self.count][i // self.count] for i in range(len(items))]
 
     def rank_zero_first(self, work: Callable[[], T]) -> T:
-        """Do some work in the first process and then in the others, which find what it left, or an ElsewhereError."""
+        """Do some work in the first process, then in the others, which find its files.
+
+        They raise a RankZeroFailedError if it failed.
+        """
         failure: list[Any] = [None]
         if self.first:
             try:
@@ -132,13 +142,13 @@ class Processes:
             return done
         self._broadcast(failure)
         if failure[0] is not None:
-            raise ElsewhereError(*failure[0])
+            raise RankZeroFailedError(*failure[0])
         return work()
 
     def _broadcast(self, values: list[Any]) -> None:
-        if self.patient is not None:
+        if self.setup_group is not None:
             with _lost_processes():
-                dist.broadcast_object_list(values, dist.get_global_rank(self.patient, 0), group=self.patient)
+                dist.broadcast_object_list(values, dist.get_global_rank(self.setup_group, 0), group=self.setup_group)
 
     def barrier(self) -> None:
         """Wait for all the others."""
@@ -156,7 +166,8 @@ class Processes:
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, rows: Tensor, processes: Processes) -> Tensor:
-        context.processes, context.rows = processes, rows.shape[0]
+        context.processes = processes
+        context.rows = rows.shape[0]
         everything = rows.new_empty((processes.count * rows.shape[0], *rows.shape[1:]))
         with _lost_processes():
             dist.all_gather(list(everything.chunk(processes.count)), rows.contiguous(), group=processes.group)
@@ -171,14 +182,16 @@ class _Gather(torch.autograd.Function):
 
 def launch_place() -> dict[str, int]:
     """Return what the launcher says of this process, a number for each of `NAMES`; without one, the first of one."""
-    said = {name: os.environ.get(name, "") for name in NAMES}
-    if not said["RANK"] or not said["WORLD_SIZE"]:  # one of them alone is another tool's
+    values = {name: os.environ.get(name, "") for name in NAMES}
+    if not values["RANK"] or not values["WORLD_SIZE"]:  # one of them alone is another tool's
         return dict(zip(NAMES, (0, 1, 0, 1), strict=True))
-    for name, value in said.items():
+    for name, value in values.items():
         if not value.isdecimal():
-            fault = f"RANK and WORLD_SIZE are set, as for one of several processes, but {name} is {value!r}"
-            raise InputError(f"{fault}; start them with torchrun, or unset RANK and WORLD_SIZE")
-    return {name: int(value) for name, value in said.items()}
+            raise InputError(
+                f"RANK and WORLD_SIZE are set, as for one of several processes, but {name} is {value!r};"
+                " start them with torchrun, or unset RANK and WORLD_SIZE"
+            )
+    return {name: int(value) for name, value in values.items()}
 
 
 def is_first() -> bool:
@@ -191,12 +204,14 @@ def check_division(name: str, batch_size: int, count: int) -> None:
     if batch_size % count:
         below = batch_size // count * count
         fits = f"{below} or {below + count}" if below > 1 else f"{below + count}"
-        fault = f"batch_size = {batch_size} (of all processes together) cannot be shared evenly by {count} processes"
-        raise InputError(f"stage '{name}': {fault}; set it to {fits}, or start another number of processes")
+        raise InputError(
+            f"stage '{name}': batch_size = {batch_size} (of all processes together) cannot be shared evenly"
+            f" by {count} processes; set it to {fits}, or start another number of processes"
+        )
 
 
 @contextmanager
-def joined(timeout: timedelta = TIMEOUT) -> Iterator[Processes]:
+def joined(timeout: timedelta = STEP_TIMEOUT) -> Iterator[Processes]:
     """Connect the processes of the job, if there are several."""
     if launch_place()["WORLD_SIZE"] == 1:
         yield Processes()
@@ -208,12 +223,12 @@ def joined(timeout: timedelta = TIMEOUT) -> Iterator[Processes]:
             dist.init_process_group(timeout=timeout)
         gpus = torch.cuda.is_available() and dist.is_nccl_available()
         group = dist.new_group(timeout=timeout, backend="cpu:gloo,cuda:nccl" if gpus else "gloo")
-        patient = dist.new_group(timeout=PATIENCE, backend="gloo")
-    processes = Processes(group, patient)
+        setup_group = dist.new_group(timeout=SETUP_TIMEOUT, backend="gloo")
+    processes = Processes(group, setup_group)
     yield processes
     processes.barrier()
-    for each in (group, patient):
-        dist.destroy_process_group(each)
+    dist.destroy_process_group(group)
+    dist.destroy_process_group(setup_group)
 
 
 @contextmanager
@@ -224,6 +239,8 @@ def _lost_processes() -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
-        fault = "another process of the job is gone: it failed, was killed or ran out of memory, or its machine is down"
-        hint = "the same command continues the run from its last checkpoint"
-        raise LostProcessError(f"{fault}; {hint} ({' '.join(str(error).split())})") from error
+        raise LostProcessError(
+            "another process of the job is gone: it failed, was killed or ran out of memory, or its machine"
+            " is down; the same command continues the run from its last checkpoint"
+            f" ({' '.join(str(error).split())})"
+        ) from error

@@ -33,7 +33,7 @@ OF_BLOCKS = ("heads", "feed_forward_size", "relative_bias")  # and, where the mo
 FREE_OF_TRANSFORMERS = ("dropout", "output_scale")  # what it may change in a transformer's structure
 
 
-def take_over(document: dict[str, Any], resolve: Callable[[dict[str, Any], str], dict[str, Any]]) -> None:
+def resolve_init(document: dict[str, Any], resolve: Callable[[dict[str, Any], str], dict[str, Any]]) -> None:
     """Fill in what a recipe takes from `init` (fingerprint, quantized, [model], max_length) and its teacher, in place.
 
     Wrong types in the document are left to validation. `resolve` checks [model] and adds its defaults.

@@ -20,14 +20,14 @@ MASKED = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class ContextMask:
     """Which contexts of a batch have an encoding that not all have."""
 
     rows: Tensor  # of the contexts at hand, all K or those of one process, which have it, bool (k,)
     count: int  # how many of all K have it
 
 
-EVERYTHING: Mapping[str, Present] = MappingProxyType({})  # every context has every encoding
+ALL_PRESENT: Mapping[str, ContextMask] = MappingProxyType({})  # every context has every encoding
 
 
 class Loss(NamedTuple):
@@ -35,13 +35,13 @@ class Loss(NamedTuple):
 
     value: Tensor
     accuracy: Tensor  # share of contexts whose own response scored best
-    figures: Mapping[str, Tensor] = MappingProxyType({})  # further numbers to be logged
+    figures: Mapping[str, Tensor] = MappingProxyType({})  # other figures for the log
 
 
 class InBatchLoss(nn.Module):
     """Softmax over the batch's responses for each context, with the paper's label smoothing.
 
-    For K pairs with encodings x_i, y_j of unit length, M further responses y_K ... y_(K+M-1) that are negatives of all
+    For K pairs with encodings x_i, y_j of unit length, M additional negatives y_K ... y_(K+M-1) of all
     contexts (hard negatives; mostly M = 0), and the scale c:
 
         S_ij = c · x_i·y_j
@@ -67,7 +67,7 @@ class InBatchLoss(nn.Module):
         equal: Tensor | None = None,
         first: int = 0,
         pairs: int | None = None,
-        present: Present | None = None,
+        present: ContextMask | None = None,
     ) -> Loss:
         """Return loss and in-batch accuracy, at least in float32: these contexts' sums, divided by K.
 
@@ -127,7 +127,7 @@ def _hits(scores: Tensor, true: Tensor) -> Tensor:
     return ((scores.detach() >= true.detach()[:, None]).sum(dim=1) == 1).float()
 
 
-def _mean(losses: Tensor, hits: Tensor, pairs: int, present: Present | None = None) -> Loss:
+def _mean(losses: Tensor, hits: Tensor, pairs: int, present: ContextMask | None = None) -> Loss:
     if present is None:
         return Loss(losses.sum() / pairs, hits.sum() / pairs)
     rows, count = present.rows.to(losses.device), max(present.count, 1)
@@ -153,7 +153,7 @@ class SummedLoss(nn.Module):
         equal: Tensor | None = None,
         first: int = 0,
         pairs: int | None = None,
-        present: Mapping[str, Present] = EVERYTHING,
+        present: Mapping[str, ContextMask] = ALL_PRESENT,
     ) -> Loss:
         """Return the sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
 

@@ -20,14 +20,14 @@ from rejoinder.text.dialogue import join
 from rejoinder.text.pretrained import Pretrained
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.batches import WHOLE, PairBatch, Portion, StepBatch
-from rejoinder.training.losses import EVERYTHING
+from rejoinder.training.losses import ALL_PRESENT
 from rejoinder.training.tokens import Ids, Rows, TokenStore
 
 GUESSED, MASKED, REPLACED = 0.15, 0.8, 0.1  # share of the tokens; of these, shares that are masked and replaced
 GATHERED_AT_ONCE = 1 << 16  # examples whose tokens are in memory together while their lengths are read
 
 
-class LikeLengths:
+class LengthBucketedOrder:
     """Which examples each batch has: neighbours in length, at most `pairs` of at most `tokens`, in random order.
 
     Epochs differ in the order of batches and of examples of equal length. One longer than `tokens` is a batch itself.
@@ -94,6 +94,22 @@ class Masking:
         return shown, targets
 
 
+@dataclass(frozen=True)
+class MaskedBatches:
+    """The batches of a stage of pretraining."""
+
+    store: TokenStore
+    order: LengthBucketedOrder
+    masking: Masking
+    seed: tuple[int, ...]
+    portion: Portion
+
+    def make(self, step: int) -> StepBatch:
+        """Return this process's part of the batch number `step`, from 0."""
+        rows = self.order.rows(step)
+        return pretraining_step(self.store, rows, step, self.masking, self.seed, self.portion)
+
+
 def pretraining_step(
     store: TokenStore, rows: Rows, step: int, masking: Masking, seed: Sequence[int], portion: Portion = WHOLE
 ) -> StepBatch:
@@ -124,7 +140,7 @@ def pretraining_step(
             places = torch.nonzero(wanted >= 0)[:, 0]
             batch = MaskedBatch(packed, places, wanted[places])
         parts.append(PairBatch(batch, stop - start))
-    return StepBatch(tuple(parts), len(rows), first, none.new_empty((2, 0)), EVERYTHING, rows, weight)
+    return StepBatch(tuple(parts), len(rows), first, none.new_empty((2, 0)), ALL_PRESENT, rows, weight)
 
 
 def pair_lengths(store: TokenStore) -> Rows:

@@ -24,7 +24,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.packing import TokenBatch, pack
 from rejoinder.progress import Advance
-from rejoinder.training.batches import Further, MixedOrder, make_batch
+from rejoinder.training.batches import ExtraNegatives, MixedOrder, make_batch
 from rejoinder.training.display import Display
 from rejoinder.training.recipe import HardNegatives, Stage
 from rejoinder.training.tokens import Column, Joined, Rows, TokenStore, ragged, token_hashes
@@ -36,9 +36,9 @@ SCORES_AT_ONCE = 1 << 24  # scores that are in memory together: 64 MB
 
 
 def with_negatives(
-    store: TokenStore, stage: Stage, seed: tuple[int, ...], mined: Further | None
-) -> tuple[TokenStore, Further | None]:
-    """Return the examples and what finds their further negatives in a stage: drawn, given, `mined`, or none."""
+    store: TokenStore, stage: Stage, seed: tuple[int, ...], mined: ExtraNegatives | None
+) -> tuple[TokenStore, ExtraNegatives | None]:
+    """Return the examples and what finds their additional negatives in a stage: drawn, given, `mined`, or none."""
     if stage.given_negatives or stage.input_negatives:
         given = GivenNegatives(store) if stage.given_negatives else InputNegatives(store)
         return given.store, given
@@ -142,7 +142,28 @@ class Tables:
             fault = f": not a whole table of hard negatives ({error})"
         raise InputError(f"{path}{fault}; name another folder to train again")
 
-    def mine(self, step: int, stage_step: int, miner: Miner, display: Display, pause: Callable[[], object]) -> Table:
+    def load_or_mine(
+        self,
+        step: int,
+        stage_step: int,
+        miner: Miner,
+        display: Display,
+        pause: Callable[[], object],
+    ) -> tuple[Table, bool]:
+        """Return the table of the window, and whether it was mined now; see `mine`."""
+        table = self.load(step, stage_step)
+        if table is not None:
+            return table, False
+        return self.mine(step, stage_step, miner, display, pause), True
+
+    def mine(
+        self,
+        step: int,
+        stage_step: int,
+        miner: Miner,
+        display: Display,
+        pause: Callable[[], object],
+    ) -> Table:
         """Mine the table of the window that begins now, and write it; `pause` is called on the way, and may raise."""
         start, stop = self.window(stage_step)
         rows = self._rows(start, stop)
@@ -222,8 +243,8 @@ class Miner:
     def _input_hashes(self, rows: Rows) -> Rows:
         """Return hashes that are equal for contexts of which the model reads the same."""
         input_, history = self.store.input, self.store.history
-        further = 0 if history is None else history.hashes(rows)
-        return _hashes(input_, rows) * np.int64(31) + further  # each alone is spread over 64 bits
+        history_hashes = 0 if history is None else history.hashes(rows)
+        return _hashes(input_, rows) * np.int64(31) + history_hashes  # each alone is spread over 64 bits
 
 
 def _hashes(texts: Column | Joined, rows: Rows) -> Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,10 +49,10 @@ def _learn(groups: Iterable[Iterable[nn.Parameter]], wanted: bool) -> None:
 
 
 def _groups(module: Any) -> dict[str, list[nn.Parameter]]:
-    further = _of_training(module)
-    theirs = set().union(*further.values())  # a model whose last group is "all the others" counts them too
+    training_only = _of_training(module)
+    theirs = set().union(*training_only.values())  # a model whose last group is "all the others" counts them too
     own = {name: [p for p in each if p not in theirs] for name, each in module.parameter_groups().items()}
-    return own | further
+    return own | training_only
 
 
 def _of_training(module: nn.Module) -> dict[str, list[nn.Parameter]]:
@@ -164,10 +164,6 @@ class Budget:
     amount: float
     in_seconds: bool
 
-    def share(self, steps: int, seconds: float) -> float:
-        """Return the share of it that is used, at most 1."""
-        return min(1.0, (seconds if self.in_seconds else steps) / self.amount)
-
 
 def stage_budget(stage: Stage, batches_per_epoch: int) -> Budget:
     """Return the stage's budget; epochs become steps, at least one."""
@@ -177,12 +173,6 @@ def stage_budget(stage: Stage, batches_per_epoch: int) -> Budget:
         return Budget(max(1, round(stage.epochs * batches_per_epoch)), in_seconds=False)
     assert stage.steps is not None  # the recipe has exactly one
     return Budget(stage.steps, in_seconds=False)
-
-
-def run_share(budgets: Sequence[Budget], stage: int, share: float) -> float:
-    """Return the share of the whole run that is used, given the stage's; stages that ended early count in full."""
-    amounts = [budget.amount for budget in budgets]
-    return (sum(amounts[:stage]) + share * amounts[stage]) / sum(amounts)
 
 
 def learning_rate(

@@ -66,11 +66,14 @@ class Prepared:
     valid: dict[str, TokenStore]  # validation splits by name, that of `data.train` first, if the recipe validates
     digest: str  # of the examples
     words: FloatArray | None = None  # the embedding to start from (`init.words`)
-    taught: TextVectors | None = None  # vectors of the training texts (`distillation.encoder`)
+    teacher_vectors: TextVectors | None = None  # of the training texts (`distillation.encoder`)
 
 
 def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None) -> Prepared:
-    """Open what a run needs and make what is missing, in the folder or the recipe's cache; an engine tokenises."""
+    """Open what a run needs and make what is missing, in the folder or the recipe's cache.
+
+    It tokenises in parallel if given an engine.
+    """
     return _Preparation(recipe, folder, display or Display(), engine).run()
 
 
@@ -106,7 +109,7 @@ class _Preparation:
         first, others = self.sets[0], self.sets[1:]
         needed: dict[Split, list[Path]] = {"train": self.sets, "valid": self.valid}
         for split, data in ((split, data) for split, folders in needed.items() for data in folders):
-            next(read_texts(data, split), None)  # what is missing is better said now than after a vocabulary
+            next(read_texts(data, split), None)  # fail early: building the vocabulary takes minutes
         for data in _vocabulary_data(self.recipe):
             next(read_texts(data, "train"), None)
         for data in self.sets:
@@ -123,8 +126,9 @@ class _Preparation:
         valid = {data.name: self.store(data, digest, "valid", tokenizer) for data, digest in each}
         train, digest = join_stores(stores), joined_digest([*digests, *aside])
         words = self.words(train, digests, tokenizer) if self.recipe.init.words else None
-        taught = self.taught(train, digests[0])
-        return Prepared(tokenizer, train, tuple(map(len, stores)), valid, digest, words, taught)
+        teacher_vectors = self.teacher_vectors(train, digests[0])
+        sizes = tuple(map(len, stores))
+        return Prepared(tokenizer, train, sizes, valid, digest, words, teacher_vectors)
 
     def vocabulary(self, digest: str) -> Tokenizer:
         config, init = self.recipe.vocabulary, self.recipe.init
@@ -198,7 +202,7 @@ class _Preparation:
         words: FloatArray = np.load(path)
         return words
 
-    def taught(self, train: TokenStore, digest: str) -> TextVectors | None:
+    def teacher_vectors(self, train: TokenStore, digest: str) -> TextVectors | None:
         config, seed = self.recipe.distillation, self.recipe.seed
         if config is None or not config.encoder or train.texts is None:
             return None

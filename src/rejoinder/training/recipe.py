@@ -18,7 +18,7 @@ from rejoinder.settings import (
     Share,
     at_most_one,
     exactly_one,
-    given,
+    non_default_fields,
     section,
 )
 from rejoinder.text.tokenizer import Cut
@@ -179,7 +179,7 @@ class Scale:
     def __post_init__(self) -> None:
         if not self.learned:
             exactly_one(self, "steps", "share")
-        elif given(self, "steps", "share"):
+        elif non_default_fields(self, "steps", "share"):
             raise ValueError("a learned scale is not annealed: leave steps and share out, or learned = true")
 
 
@@ -200,11 +200,11 @@ class Distillation:
 
     def __post_init__(self) -> None:
         exactly_one(self, "teacher", "encoder")
-        if self.encoder and given(self, "candidates"):
+        if self.encoder and non_default_fields(self, "candidates"):
             raise ValueError("candidates belongs to a teacher; an encoder compares the whole batch")
         if is_library(self.encoder) and self.fingerprint:
             raise ValueError(f"fingerprint belongs to a model of Rejoinder; {self.encoder} has none")
-        if self.teacher and given(self, "sharpness", "sample", "vectors"):
+        if self.teacher and non_default_fields(self, "sharpness", "sample", "vectors"):
             raise ValueError("sharpness, sample and vectors belong to an encoder; a teacher scores batches as it does")
 
 
@@ -267,7 +267,7 @@ class Quantization:
     """In fp16: factor of the loss, not of updates; it halves, and the step is left out, if a gradient overflows."""
 
     def __post_init__(self) -> None:
-        if not self.enabled and (found := given(self)):
+        if not self.enabled and (found := non_default_fields(self)):
             raise ValueError(f"{found[0]} is given, but nothing is quantised; add enabled = true")
 
 
@@ -361,7 +361,7 @@ Schedule: TypeAlias = Annotated[Constant | Cosine | Step | InverseSqrt | Plateau
 
 @section
 class HardNegatives:
-    """[stage.hard_negatives]: wrong responses that the model ranks high, as further negatives (see `negatives`)."""
+    """[stage.hard_negatives]: wrong responses that the model ranks high, as additional negatives (see `negatives`)."""
 
     per_pair: Count = 1  # k: hard negatives of each pair of a batch; each is a negative of every context of the batch
     pool: Annotated[int, Field(ge=2)] = (
@@ -450,7 +450,8 @@ class Recipe(Described):
             raise ValueError(NO_START)
         if self.distillation is not None and self.data.mix:
             raise ValueError("distillation learns from data.train alone; leave data.mix out")
-        repeated = self.validation.examples and given(self.validation, "every_steps", "every_seconds", "every_epochs")
+        intervals = ("every_steps", "every_seconds", "every_epochs")
+        repeated = self.validation.examples and non_default_fields(self.validation, *intervals)
         if any(isinstance(stage.schedule, Plateau) for stage in self.stage) and not repeated:
             raise ValueError("schedule plateau needs validations; give validation.every_epochs (paper: 0.5)")
         clocked = [stage.minutes is not None for stage in self.stage]

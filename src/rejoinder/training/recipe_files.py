@@ -14,12 +14,12 @@ import tomli_w
 from rejoinder.encoders.families import FAMILIES, build_module, family
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.networks.quantization import skeleton
+from rejoinder.networks.quantization import on_meta_device
 from rejoinder.networks.transformer import TransformerShape
 from rejoinder.settings import holds_tables, override, read_toml, toml_value, validate
-from rejoinder.training.distillation import attach_map
+from rejoinder.training.distillation import attach_projection
 from rejoinder.training.distributed import Processes, check_division
-from rejoinder.training.initialisation import take_over
+from rejoinder.training.initialisation import resolve_init
 from rejoinder.training.losses import attach_scale
 from rejoinder.training.optimization import build_optimizer, prepare_stage
 from rejoinder.training.recipe import History, Recipe, Stage
@@ -72,7 +72,7 @@ def parse_recipe(
     _write_out_kinds(copy)
     try:
         if not resolved:
-            take_over(copy, _resolve_model)
+            resolve_init(copy, _resolve_model)
     except InputError as error:
         raise InputError(f"{origin}: {error}") from None
     if isinstance(copy.get("model"), dict):
@@ -144,10 +144,10 @@ def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def check_stages(recipe: Recipe, processes: Processes) -> None:
     """Refuse stages that do not fit the model, or the number of processes, before anything long is begun."""
-    with skeleton():
+    with on_meta_device():
         probe = build_module(recipe.model, rows=2)
         attach_scale(probe, recipe.scale)
-        attach_map(probe, recipe.distillation, size=1)
+        attach_projection(probe, recipe.distillation, size=1)
     if isinstance(probe.config, TransformerShape) and recipe.text.max_length > probe.config.positions:
         given, most = recipe.text.max_length, probe.config.positions
         raise InputError(f"text.max_length = {given}, but the transformer has {most} positions")

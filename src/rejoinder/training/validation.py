@@ -87,12 +87,12 @@ class Validator:
         n = self.candidates
         place = np.arange(len(rows)) % n
         others = (place[:, None] + np.arange(1, n)) % n  # the right response comes first, the others after it
-        further = rows.reshape(-1, n)[np.arange(len(rows))[:, None] // n, others]
+        negatives = rows.reshape(-1, n)[np.arange(len(rows))[:, None] // n, others]
         scores = np.empty((len(rows), n), np.float32)
         size = max(1, PAIRS_AT_ONCE // n)
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            batch = make_batch(self._store, rows[part], self._padding_id, further[part].reshape(-1), self._packing)
+            batch = make_batch(self._store, rows[part], self._padding_id, negatives[part].reshape(-1), self._packing)
             found = encode(batch)[0].float().cpu().numpy()
             np.put_along_axis(scores[part], np.concatenate([place[part, None], others[part]], axis=1), found, axis=1)
         return scores

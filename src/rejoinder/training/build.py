@@ -1,0 +1,192 @@
+"""What a run trains with, built before its first step: data, network, teacher, orders, state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from rejoinder.encoders.families import Packing, build_module, family_of
+from rejoinder.errors import InputError
+from rejoinder.networks.quantization import QuantizedTraining
+from rejoinder.settings import non_default_fields
+from rejoinder.training import run as runs
+from rejoinder.training.batches import (
+    ChangedHistories,
+    MixedOrder,
+    PairBatches,
+    Portion,
+    StepBatch,
+)
+from rejoinder.training.compute import Machine, choose_half, set_up
+from rejoinder.training.display import Display
+from rejoinder.training.distillation import Distiller, open_distiller
+from rejoinder.training.distributed import Processes
+from rejoinder.training.frozen import is_anchored, is_frozen
+from rejoinder.training.initialisation import copy_initial_weights
+from rejoinder.training.losses import LearnedScale, attach_scale
+from rejoinder.training.masked_lm import (
+    LengthBucketedOrder,
+    MaskedBatches,
+    Masking,
+    pair_lengths,
+)
+from rejoinder.training.negatives import Table, Tables, with_negatives
+from rejoinder.training.optimization import Budget, stage_budget
+from rejoinder.training.prepare import Prepared, prepare, with_vectors
+from rejoinder.training.recipe import Recipe
+from rejoinder.training.validation import Validator
+
+Order: TypeAlias = MixedOrder | LengthBucketedOrder  # which examples each batch of a stage has
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a run trains with."""
+
+    machine: Machine
+    prepared: Prepared
+    module: Any  # the network
+    packing: Packing  # how it reads pairs
+    learned_scale: LearnedScale | None  # None: the recipe's schedule gives the scale
+    quantized: QuantizedTraining | None
+    distiller: Distiller | None
+    masking: Masking | None  # of a network that is pretrained
+    orders: list[Order]  # of each stage
+    budgets: list[Budget]  # of each stage
+    validators: dict[str, Validator]  # by name of the data
+    state: runs.RunState
+    checkpoint: runs.LoadedCheckpoint | None  # of a run that goes on
+
+
+def build_parts(
+    recipe: Recipe, folder: runs.RunFolder, processes: Processes, display: Display
+) -> Parts:
+    """Build what a run trains with, as it was at the last checkpoint if there is one.
+
+    Initial values are drawn in a fixed order from the recipe's seed: network, teacher's projection.
+    """
+    machine = set_up(recipe.compute, recipe.quantization)
+    prepared = prepare(recipe, folder.tokens, display)
+    torch.manual_seed(recipe.seed)
+    module = build_module(recipe.model, prepared.tokenizer.rows)
+    anchored = is_anchored(recipe, module)
+    initial_scale = None
+    if recipe.init.given and (anchored or not folder.checkpoint.exists()):
+        initial_scale = copy_initial_weights(module, recipe.init)
+    if prepared.words is not None:
+        module.embedding.weight.data.copy_(torch.from_numpy(prepared.words))
+    learned_scale = attach_scale(module, recipe.scale, initial_scale)
+    distiller = open_distiller(
+        recipe.distillation, prepared.train, prepared.teacher_vectors, module
+    )
+    module.to(machine.device)
+    packing = family_of(module.config).packing
+    quantized = None
+    if recipe.quantization.enabled:
+        half = choose_half(recipe.quantization, machine.precision)
+        quantized = QuantizedTraining(module, half, range_every=recipe.quantization.range_every)
+    orders = build_orders(recipe, prepared, packing)
+    budgets = [
+        stage_budget(stage, order.batches_per_epoch)
+        for stage, order in zip(recipe.stage, orders, strict=True)
+    ]
+    if anchored:  # the texts are read with the initial weights: a checkpoint replaces these
+        prepared = with_vectors(prepared, recipe, folder.tokens, module, machine, display)
+    checkpoint = runs.load_checkpoint(folder.checkpoint)
+    state = runs.RunState(data=prepared.digest)
+    if checkpoint is not None:
+        state = checkpoint.state
+        _check_resumable(recipe, folder, state, prepared.digest)
+        checkpoint.restore_module(module)
+        machine.scaler.load_state_dict(checkpoint.scaler)
+        state.saved_at = state.seconds
+        state.saved_step = state.step
+        display.note(f"Continuing {folder.path} at step {state.step:,}")
+    if is_frozen(recipe, module):
+        prepared = with_vectors(prepared, recipe, folder.tokens, module, machine, display)
+    validators = {
+        name: Validator(store, recipe.validation, module.padding_id, processes, packing)
+        for name, store in prepared.valid.items()
+    }
+    return Parts(
+        machine=machine,
+        prepared=prepared,
+        module=module,
+        packing=packing,
+        learned_scale=learned_scale,
+        quantized=quantized,
+        distiller=distiller,
+        masking=Masking.from_tokenizer(prepared.tokenizer) if packing == "masked" else None,
+        orders=orders,
+        budgets=budgets,
+        validators=validators,
+        state=state,
+        checkpoint=checkpoint,
+    )
+
+
+def build_orders(recipe: Recipe, prepared: Prepared, packing: Packing) -> list[Order]:
+    """Return the order of examples of each stage."""
+    orders: list[Order] = []
+    for number, stage in enumerate(recipe.stage):
+        seed = (recipe.seed, number)
+        if packing == "masked":
+            lengths = pair_lengths(prepared.train)
+            orders.append(LengthBucketedOrder(lengths, stage.batch_tokens, stage.batch_size, seed))
+        else:
+            orders.append(MixedOrder(prepared.sizes, recipe.data.shares, stage.batch_size, seed))
+    return orders
+
+
+def _check_resumable(
+    recipe: Recipe, folder: runs.RunFolder, state: runs.RunState, digest: str
+) -> None:
+    """Refuse to continue with other examples, or without the best model so far."""
+    if state.data != digest:
+        places = " and ".join([recipe.data.train, *(mixed.train for mixed in recipe.data.mix)])
+        raise InputError(
+            f"{folder.path}: the examples in {places} are not those that the run was started with;"
+            " give those, or name another folder"
+        )
+    if state.best is not None or folder.model.exists():
+        runs.check_model(folder)
+
+
+def batch_maker(
+    recipe: Recipe, parts: Parts, number: int, processes: Processes, table: Table | None
+) -> Callable[[int], StepBatch]:
+    """Return what makes this process's part of each batch of a stage; `table`: hard negatives."""
+    stage = recipe.stage[number]
+    seed = (recipe.seed, number)
+    order = parts.orders[number]
+    portion = Portion(processes.rank, processes.count, stage.micro_batch)
+    store, negatives = with_negatives(parts.prepared.train, stage, seed, table)
+    if isinstance(order, LengthBucketedOrder):
+        assert parts.masking is not None
+        return MaskedBatches(store, order, parts.masking, seed, portion).make
+    histories = None
+    if non_default_fields(recipe.history) and store.history is not None:
+        histories = ChangedHistories(recipe.history, store.history.counts, seed)
+    return PairBatches(
+        store=store,
+        order=order,
+        padding_id=parts.module.padding_id,
+        portion=portion,
+        packing=parts.packing,
+        negatives=negatives,
+        histories=histories,
+    ).make
+
+
+def negative_tables(recipe: Recipe, parts: Parts, number: int, folder: runs.RunFolder) -> Tables:
+    """Return the tables of hard negatives of a stage that mines them."""
+    config = recipe.stage[number].hard_negatives
+    order = parts.orders[number]
+    assert config is not None
+    assert isinstance(order, MixedOrder)
+    budget = parts.budgets[number]
+    steps = None if budget.in_seconds else int(budget.amount)
+    return Tables(config, order, steps, folder.hard_negatives, (recipe.seed, number))
