@@ -65,7 +65,8 @@ class Source:
         kinds = self.errors()
         for path, tree in self.trees.items():
             for scope in [tree, *(node for node in ast.walk(tree) if isinstance(node, FUNCTION))]:
-                nodes, local = list(_walk(scope.body)), _variables(scope.body)
+                nodes = list(_walk(scope.body))
+                local = _variables(scope.body)
                 caught = {node.name for node in nodes if isinstance(node, ast.ExceptHandler)}
                 for node in nodes:
                     if isinstance(node, ast.Call) and (kind := getattr(node.func, "id", "")) in kinds and node.args:

@@ -55,7 +55,8 @@ def match(checkpoint: Path, like: Path, contexts: Sequence[Conversation], output
     """
     if not contexts:
         raise InputError("no conversations to measure with; give a folder of examples (--data)")
-    own, wanted = deviation(checkpoint, contexts), deviation(like, contexts)
+    own = deviation(checkpoint, contexts)
+    wanted = deviation(like, contexts)
     module, tokenizer = load_checkpoint(checkpoint)
     last = module.get_submodule(f"blocks.{len(module.blocks) - 1}.feed_forward_norm")
     with torch.no_grad():

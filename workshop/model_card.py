@@ -74,7 +74,8 @@ def card(
     summaries = [_summary(RunFolder(run)) for run in making.runs]
     sources = (source for _, counts in making.corpora for source in counts["sources"].values())
     licences = dict.fromkeys(source["licence"] for source in sources)
-    corpora, runs = len(making.corpora), len(making.runs)
+    corpora = len(making.corpora)
+    runs = len(making.runs)
     if corpora not in {1, runs}:
         raise InputError(f"{corpora} corpora for {runs} runs: give one for all, or one for each")
     data = list(making.corpora) * (runs // corpora)

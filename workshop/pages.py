@@ -124,7 +124,8 @@ def chart(rows: dict[str, Any]) -> str:
     bars = []
     for row, (head, name) in enumerate(_NAMES.items()):
         value, low, high = rows[head]["recall"]["1"]
-        y, color = 34 + row * 44, "accent-fg-color" if row == len(_NAMES) - 1 else "primary-fg-color"
+        y = 34 + row * 44
+        color = "accent-fg-color" if row == len(_NAMES) - 1 else "primary-fg-color"
         bars.append(
             f'<text x="178" y="{y + 19}" text-anchor="end">{name}</text>'
             f'<rect x="190" y="{y}" width="{value * 9:.0f}" height="28" rx="3" style="fill: var(--md-{color})"/>'
@@ -140,7 +141,8 @@ def chart(rows: dict[str, Any]) -> str:
 def settings(path: Path) -> str:
     """Return the dataclasses of a source file, each with its fields and what stands beside them, without methods."""
     source = path.read_text(encoding="utf-8")
-    lines, parts = source.splitlines(), []
+    lines = source.splitlines()
+    parts = []
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef) and node.decorator_list:
             fields = [each for each in node.body if not isinstance(each, ast.FunctionDef)]

@@ -71,7 +71,8 @@ def write_results(folder: Path, output: Path) -> list[Path]:
         InputError: there is no file of figures.
         MissingExtraError: matplotlib is missing.
     """
-    figures, texts = read_figures(folder), pages(folder)
+    figures = read_figures(folder)
+    texts = pages(folder)
     output.mkdir(parents=True, exist_ok=True)
     written = [output / name for name in texts]
     for name in figures:
@@ -123,7 +124,8 @@ def section(name: str, figures: Json) -> str:
     """Return a file's section."""
     about = str(figures.get("about", ""))
     known = SECTIONS.get(name) or Section(figures.get("title", name.replace("_", " ").capitalize()), about, everything)
-    command, cpu = figures.get("command", name), figures.get("cpu", "")
+    command = figures.get("command", name)
+    cpu = figures.get("cpu", "")
     made = f"{cpu}, {figures.get('cores', '?')} cores, {str(figures.get('date', ''))[:10]}"
     made = f"Recorded on {made}:\n```\n{command}\n```\n" if "columns" in figures else f"`{command}`, {made}.\n"
     parts = [f"## {known.title}\n", *([f"{known.about}\n"] if known.about else []), table(name, figures), made]
@@ -199,7 +201,8 @@ def _against(key: str, label: str, factor: float) -> Callable[[Axes, Json], None
 
 def _curves(axis: Axes, figures: Json) -> None:
     for place, (name, points) in enumerate(figures["curves"].items()):
-        steps, recall = [point["steps"] for point in points], [point["recall"] for point in points]
+        steps = [point["steps"] for point in points]
+        recall = [point["recall"] for point in points]
         axis.plot(steps, recall, color=plots.COLOURS[place], marker=plots.MARKERS[place], label=name)
     axis.set(xlabel="steps", ylabel="R@1 in validation, %", ylim=(0, None))
     axis.legend(fontsize=7)
@@ -207,7 +210,8 @@ def _curves(axis: Axes, figures: Json) -> None:
 
 def _recall_latency(axis: Axes, figures: Json) -> None:
     for place, row in enumerate(figures["rows"]):
-        colour, marker = plots.COLOURS[place], plots.MARKERS[place]
+        colour = plots.COLOURS[place]
+        marker = plots.MARKERS[place]
         axis.scatter(row["ms"], row["recall"], color=colour, marker=marker, label=row["search"])
     axis.set(xscale="log", xlabel="ms, median", ylabel=f"recall of the 30 best of {figures['replies']:,}")
     axis.legend(fontsize=7)
@@ -246,7 +250,8 @@ def _quantized(figures: Json) -> Rows:
 
 def _pairs(figures: Json) -> Rows:
     """Return ours, theirs and the ratio of `examples_per_second`."""
-    ours, peer = figures["examples_per_second"]["ours"], figures["examples_per_second"]["peer"]
+    ours = figures["examples_per_second"]["ours"]
+    peer = figures["examples_per_second"]["peer"]
     return [["", "examples/s"], ["ours", number(ours, 1)], ["sentence-transformers", number(peer, 1)],
             ["ratio", number(figures["ratio"], 2)]]  # fmt: skip
 
@@ -299,8 +304,10 @@ def _hostile(row: Json) -> list[str]:
 
 
 def _milvus(figures: Json) -> Rows:
-    disk, lite = "index on disk", "milvus-lite"
-    seconds, taken = figures["building_seconds"], figures["ms"]
+    disk = "index on disk"
+    lite = "milvus-lite"
+    seconds = figures["building_seconds"]
+    taken = figures["ms"]
     return [["", disk, lite],
             ["building, s", number(seconds[disk]), number(seconds[f"index in {lite}"])],
             ["a conversation alone, ms", number(taken["exact"]), number(taken[lite])],

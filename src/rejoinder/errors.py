@@ -27,7 +27,8 @@ class MissingExtraError(InputError):
         parts = (line.partition(";") for line in requires("rejoinder") or ())
         libraries = [f"'{library.strip()}'" for library, _, marker in parts if re.search(rf"\b{extra}\b", marker)]
         super().__init__(f"{feature} needs the extra '{extra}': pip install {' '.join(libraries)}")
-        self.feature, self.extra = feature, extra
+        self.feature = feature
+        self.extra = extra
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str], dict[str, object]]:
         """So that it comes out of a worker process as it went in."""

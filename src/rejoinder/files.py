@@ -26,7 +26,9 @@ from rejoinder.errors import BusyError, InputError
 
 DIGEST = "sha256"  # key under which JSON content holds its own digest
 _WINDOWS = os.name == "nt"
-_TRIES, _PAUSE = 50, 0.02  # how often Windows is asked to replace a file that somebody reads, and seconds in between
+# how often Windows is asked to replace a file that somebody reads, and seconds in between
+_TRIES = 50
+_PAUSE = 0.02
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2

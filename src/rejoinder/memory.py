@@ -6,7 +6,8 @@ import ctypes
 import os
 import platform
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_MAX = -4
 
 
 def keep_memory() -> bool:

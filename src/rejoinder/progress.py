@@ -157,7 +157,9 @@ def _bar(description: str, total: int | None, unit: str) -> Iterator[Advance]:
 
 @contextlib.contextmanager
 def _cell(description: str, total: int | None, unit: str) -> Iterator[Advance]:
-    start, done, bar = time.monotonic(), 0, CellBar()
+    start = time.monotonic()
+    done = 0
+    bar = CellBar()
 
     def advance(more: int, ended: bool = False) -> None:
         nonlocal done

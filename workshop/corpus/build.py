@@ -56,7 +56,8 @@ def build_corpus(
     `folder`, and the plan's evaluation sets in `evaluation`; without that, leaks are looked for in the held-out tests
     alone. Returns the counts. InputError: a file is missing or bad, `output` holds something else, or nothing stays.
     """
-    output, files = Path(output), source_files(plan, Path(folder))
+    output = Path(output)
+    files = source_files(plan, Path(folder))
     check_replaceable(output, FOLDER, overwrite=overwrite)
     if evaluation is not None:
         _check_evaluation(plan.evaluation, Path(evaluation))
@@ -89,7 +90,8 @@ class Dialogue:
 
 def read_dialogues(path: Path, reading: Reading, cleaners: Sequence[str] = ()) -> Iterator[Dialogue]:
     """Read a file of dialogues, one JSON object a line; messages that are blank once cleaned were not said."""
-    threads, stem = Threads(), strip_compression(path).stem
+    threads = Threads()
+    stem = strip_compression(path).stem
 
     def parse(number: int, line: str) -> list[Dialogue]:
         record = parse_object(line)
@@ -130,7 +132,8 @@ def _check_evaluation(sets: Sequence[Evaluation], folder: Path) -> None:
 
 def _read_evaluation(plan: CorpusPlan, folder: Path) -> tuple[TurnTable, TurnTable]:
     """Return the pairs and the single texts of all sets, each set's place as the source of its dialogues."""
-    pairs, texts = TurnTable(plan.leaks.gram), TurnTable(plan.leaks.gram)
+    pairs = TurnTable(plan.leaks.gram)
+    texts = TurnTable(plan.leaks.gram)
     for number, each in enumerate(plan.evaluation):
         corpus = CORPORA.get(each.reader)
         for name in each.files:
@@ -159,7 +162,8 @@ def _write(
     plan: CorpusPlan, files: list[Path], table: TurnTable, chosen: Selection, folder: Path, progress: Advance | None
 ) -> None:
     """Read the files again and write what stays."""
-    stays, last = chosen.stays(table), 0
+    stays = chosen.stays(table)
+    last = 0
     transfer = {source.name for source in plan.source if source.transfer}
     files_of: dict[str, list[ExampleWriter]] = {}
     with contextlib.ExitStack() as stack:
@@ -177,14 +181,17 @@ def _write(
             writers[-1].add(example)
 
         for count, (number, dialogue) in enumerate(_dialogues(plan, files, progress)):
-            start, last = last, last + len(dialogue.turns)
+            start = last
+            last = last + len(dialogue.turns)
             if last > len(stays) or table.rows[count + 1] != last:
                 raise InputError(f"{files[number]} changed while it was read; leave it alone and build again")
             if not stays[start:last].any():
                 continue
-            source, thread = plan.source[number], chosen.threads[count]
+            source = plan.source[number]
+            thread = chosen.threads[count]
             said = statements(dialogue.turns) if source.alternating and plan.personas else []
-            reading, first = Reading(history=plan.history), dialogue.first
+            reading = Reading(history=plan.history)
+            first = dialogue.first
             examples = dialogue_examples(
                 dialogue.turns, name=dialogue.name, thread=thread, source=source.name, reading=reading, first=first
             )
@@ -196,13 +203,16 @@ def _write(
 
 def _altered(example: Example, place: int, said: list[tuple[int, str]], plan: CorpusPlan) -> Example:
     """Give a training example a persona and spaces before marks, each drawn by a hash of thread and seed."""
-    context, response, persona = example.context, example.response, ""
+    context = example.context
+    response = example.response
+    persona = ""
     if said:
         rng = random.Random(f"{plan.seed} persona {place} {example.thread}")
         persona = persona_of(place, response, said, rng) if rng.random() < plan.personas else ""
     digest = hashlib.sha256(f"{plan.seed} spaced {example.thread}".encode()).digest()
     if int.from_bytes(digest[:4], "big") < plan.spaced * 2**32:
-        context, response = tuple(map(spaced_out, context)), spaced_out(response)
+        context = tuple(map(spaced_out, context))
+        response = spaced_out(response)
     return replace(example, context=(persona, *context) if persona else context, response=response)
 
 

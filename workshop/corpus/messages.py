@@ -24,7 +24,8 @@ _COMMAND = re.compile(r"\s*[!/][a-z]\w*\s*", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|we)\b", re.IGNORECASE)
 
-FEWEST, MOST = 3, 5  # statements of a persona
+FEWEST = 3  # statements of a persona
+MOST = 5
 
 CLEANERS: dict[str, Callable[[str], str]] = {  # named by a source's `clean`
     "brackets": lambda text: _BRACKETS.sub(" ", text),  # "[laughs]", "[01:08:04.19]"

@@ -30,7 +30,8 @@ _BASE = 0x9E3779B97F4A7C15
 _INVERSE = pow(_BASE, -1, 1 << 64)
 _TABLE_BITS = 26
 _CHUNK = 4_096
-TRAIN, TEST = SPLITS.index("train"), SPLITS.index("test")
+TRAIN = SPLITS.index("train")
+TEST = SPLITS.index("test")
 LEAKS = ("equal to evaluated", "near to evaluated")
 # What the numbers in `Selection.reason` say; 0: it stays.
 REASONS = ("", *RULES, "held out elsewhere", "duplicate", *LEAKS, "equal responses", "over the cap")
@@ -90,7 +91,8 @@ def _split(table: TurnTable, plan: CorpusPlan) -> tuple[list[str], npt.NDArray[n
             number = above[number]
         return number
 
-    long, every = table.pair_words >= plan.same_words, np.arange(len(above))
+    long = table.pair_words >= plan.same_words
+    every = np.arange(len(above))
     names = ((np.array(table.threads), every), (np.array(table.trees), every), (table.keys[long], table.dialogue[long]))
     for one, other in itertools.chain.from_iterable(itertools.starmap(_links, names)):
         least, greater = sorted((root(one), root(other)), key=table.threads.__getitem__)
@@ -137,7 +139,8 @@ def _drop_leaks(chosen: Selection, table: TurnTable, plan: CorpusPlan, evaluated
     # A single text is in both pairs of a message: as the response of one, and as the input of the next.
     by_input = np.roll(by_text, 1), np.roll(same_text, 1)
     for better, same in (by_input, LeakIndex(pairs, 1, plan.leaks).find(table)):
-        found, equal = np.where(better >= 0, better, found), np.where(better >= 0, same, equal)
+        found = np.where(better >= 0, better, found)
+        equal = np.where(better >= 0, same, equal)
     leaks = (found >= 0) & chosen.stays(table) & (chosen.split != TEST)
     for kind, copies in enumerate((leaks & equal, leaks & ~equal)):
         chosen.reason[copies] = REASONS.index(LEAKS[kind])
@@ -161,11 +164,17 @@ class TurnTable:
     sources: Numbers  # (r,): number of the row's source
 
     def __init__(self, gram: int, filters: Filters | None = None) -> None:
-        self._gram, self._filters = gram, filters
-        self._text, self._flushed = bytearray(), 0
-        self._texts, self._grams = array("Q"), array("Q")
-        self._counts, self._pair, self._fault = array("q"), array("B"), array("B")
-        self._rows, self._source = array("q", [0]), array("i")
+        self._gram = gram
+        self._filters = filters
+        self._text = bytearray()
+        self._flushed = 0
+        self._texts = array("Q")
+        self._grams = array("Q")
+        self._counts = array("q")
+        self._pair = array("B")
+        self._fault = array("B")
+        self._rows = array("q", [0])
+        self._source = array("i")
         self.threads: list[str] = []
         self.trees: list[str] = []
 
@@ -204,14 +213,16 @@ class TurnTable:
         ends = edges[np.minimum(np.arange(len(edges) - 1) + self._gram, len(edges) - 1)]
         self._texts.frombytes(stretches(starts[:-1], starts[1:]).tobytes())
         self._grams.frombytes(stretches(edges[:-1], ends).tobytes())
-        self._text, self._flushed = bytearray(), len(self._counts)
+        self._text = bytearray()
+        self._flushed = len(self._counts)
 
     def close(self) -> TurnTable:
         """Make the arrays; nothing can be added any more."""
         self._flush()
         self.texts, self.grams = (np.frombuffer(each, np.uint64) for each in (self._texts, self._grams))
         self.counts, self.rows, self.source = map(np.array, (self._counts, self._rows, self._source))
-        self.fault, self.pair = np.array(self._fault), np.array(self._pair).astype(bool)
+        self.fault = np.array(self._fault)
+        self.pair = np.array(self._pair).astype(bool)
         self.first = _starts(self.counts)
         self.dialogue = np.repeat(np.arange(len(self.source), dtype=np.int32), np.diff(self.rows))
         self.sources = self.source[self.dialogue]
@@ -222,7 +233,8 @@ class TurnTable:
 
     def spans(self, rows: IntArray, before: int) -> tuple[IntArray, IntArray]:
         """Return the first shingle of each row (of its pair, if `before` is 1), and the number of them."""
-        begin, end = self.first[rows - before], self.first[rows + 1]
+        begin = self.first[rows - before]
+        end = self.first[rows + 1]
         return begin, np.maximum(0, end - begin - self._gram + 1)
 
     def shingles(self, begin: IntArray, number: IntArray) -> tuple[IntArray, Hashes]:
@@ -230,7 +242,8 @@ class TurnTable:
         owner, place = expand(begin, number)
         hashes = self.grams[place]
         order = np.lexsort((hashes, owner))
-        owner, hashes = owner[order], hashes[order]
+        owner = owner[order]
+        hashes = hashes[order]
         new = np.ones(len(owner), dtype=bool)
         new[1:] = (owner[1:] != owner[:-1]) | (hashes[1:] != hashes[:-1])
         return owner[new], hashes[new]
@@ -240,9 +253,13 @@ class LeakIndex:
     """All that is evaluated (tables, their rows, each row's set), to look pairs or (`before` is 0) messages up in."""
 
     def __init__(self, watched: Iterable[tuple[TurnTable, IntArray, Numbers]], before: int, leaks: Leaks) -> None:
-        self._before, self._leaks = before, leaks
-        keys, grams = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
-        owners, sizes, sets = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+        self._before = before
+        self._leaks = leaks
+        keys = [np.zeros(0, np.uint64)]
+        grams = [np.zeros(0, np.uint64)]
+        owners = [np.zeros(0, np.int64)]
+        sizes = [np.zeros(0, np.int64)]
+        sets = [np.zeros(0, np.int32)]
         count = 0
         for table, rows, numbers in watched:
             long = self._words(table)[rows] >= leaks.fewest_words
@@ -254,18 +271,24 @@ class LeakIndex:
                 owners.append(owner + count)
                 sizes.append(np.bincount(owner, minlength=len(part)))
                 count += len(part)
-        every, self._sizes, items = np.concatenate(keys), np.concatenate(sizes), np.concatenate(sets)
+        every = np.concatenate(keys)
+        self._sizes = np.concatenate(sizes)
+        items = np.concatenate(sets)
         order = np.argsort(every, kind="stable")
-        self._sets, self._keys, self._sets_by_key = items, every[order], items[order]
+        self._sets = items
+        self._keys = every[order]
+        self._sets_by_key = items[order]
         every = np.concatenate(grams)
         order = np.argsort(every, kind="stable")
-        self._grams, self._owners = every[order], np.concatenate(owners).astype(np.int32)[order]
+        self._grams = every[order]
+        self._owners = np.concatenate(owners).astype(np.int32)[order]
         self._maybe = np.zeros(1 << _TABLE_BITS, dtype=bool)  # quick no for most shingles
         self._maybe[self._grams >> np.uint64(64 - _TABLE_BITS)] = True
 
     def find(self, table: TurnTable) -> tuple[Numbers, Mask]:
         """Return the set of which each row is a copy, -1 where it is none; and whether it is equal, not nearly so."""
-        found, equal = np.full(len(table.texts), -1, np.int32), np.zeros(len(table.texts), dtype=bool)
+        found = np.full(len(table.texts), -1, np.int32)
+        equal = np.zeros(len(table.texts), dtype=bool)
         if len(self._sets):
             for rows in _chunks(np.flatnonzero(self._words(table) >= self._leaks.fewest_words)):
                 keys = self._hashes(table)[rows]
@@ -303,7 +326,9 @@ class LeakIndex:
         mine, item = np.divmod(pairs, len(self._sizes))
         overlap = common / (sizes[mine] + self._sizes[item] - common)
         good = overlap >= self._leaks.overlap
-        mine, item, overlap = mine[good], item[good], overlap[good]
+        mine = mine[good]
+        item = item[good]
+        overlap = overlap[good]
         order = np.lexsort((-item, overlap))  # the best comes last, of equal ones the first item
         found[near[mine[order]]] = self._sets[item[order]]
         return found

@@ -89,7 +89,8 @@ def _text(result: Mapping[str, Any]) -> str:
     for point in result["thresholds"]:
         right = f"{point['precision']:15.1%}" if point["coverage"] else "              -"
         lines.append(f"{point['threshold']:16g}  {point['coverage']:8.1%}  {right}")
-    precise, wanted = result["precision"], f"{PRECISION:.0%} of the answers are right"
+    precise = result["precision"]
+    wanted = f"{PRECISION:.0%} of the answers are right"
     if "threshold" in precise:
         lines.append(f"{wanted} from {precise['threshold']:.3f} on, which answers {precise['coverage']:.1%}")
     else:

@@ -66,7 +66,8 @@ def extras() -> dict[str, dict[str, str | None]]:
 
 def advice(found: Mapping[str, Any]) -> list[str]:
     """Return what is slow because of what, and what to do about it."""
-    torch, processor = found["torch"], found["processor"]
+    torch = found["torch"]
+    processor = found["processor"]
     checks = [
         (not processor["packed_linears"],
          "this PyTorch has no oneDNN: encoding takes up to three times as long; install PyTorch's build for x86"),
@@ -101,7 +102,8 @@ def _processor_name() -> str:
 
 
 def _text(found: Mapping[str, Any]) -> str:
-    torch, processor = found["torch"], found["processor"]
+    torch = found["torch"]
+    processor = found["processor"]
     yes = {True: "yes", False: "no"}
     lines = [
         f"rejoinder {found['rejoinder']}, Python {found['python']}, {found['system']}",

@@ -89,7 +89,8 @@ def evaluate(
     from rejoinder.evaluation import contexts, ranking, report
     from rejoinder.evaluation.table import table_of_rows
 
-    arguments, above = arguments or [], above or []
+    arguments = arguments or []
+    above = above or []
     reading = contexts.FULL if context == TABLE else contexts.parse_reading(context)
     models, places = _models_and_data(arguments, data or [])
     _check_table(models, above, context == TABLE, folder)
@@ -103,7 +104,8 @@ def evaluate(
         return
     tasks = list(loading)
     training = [read_training(bare, Path(place), split, reading, fit_on, seed) for place in places]
-    rows, learned = [], []
+    rows = []
+    learned = []
     for (name, task), examples in zip(tasks, training, strict=True):
         for model, ranker in rankers.items():
             if found := fit_ranker(model, bare[model], partial(list, examples)):

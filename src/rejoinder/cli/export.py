@@ -169,7 +169,8 @@ def _sizes_table(found: Sequence[Mapping[str, Any]]) -> str:
 def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     from rejoinder.training.display import duration
 
-    cost, stated = ["cost"] if "cost" in runs[0] else [], runs[0].get("stated")
+    cost = ["cost"] if "cost" in runs[0] else []
+    stated = runs[0].get("stated")
     rows = [["run", "steps", "steps/s", "time", *cost, *([f"{stated['steps']:,} steps", *cost] if stated else [])]]
     for run in runs:
         row = [run["run"], f"{run['steps']:,}", f"{run['steps_per_second']:.2f}"]

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.replies import Candidate
     from rejoinder.retrieval.stores import Store
 
-RECALL, CONTEXTS = 0.95, 1000
+RECALL = 0.95
+CONTEXTS = 1000
 Encoder: TypeAlias = Annotated[
     str,
     typer.Argument(metavar="MODEL", help="A model folder, convert-small; or minilm, use, st:NAME."),

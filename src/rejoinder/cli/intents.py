@@ -188,7 +188,8 @@ def grid(
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
     given = data.read_training(texts, out_of_scope=oos)
-    encoder, names = open_all([model, *(also or ())], vectors), given.train.names
+    encoder = open_all([model, *(also or ())], vectors)
+    names = given.train.names
     with track("Encoding", len(given.train), "texts") as advance:
         learned = classifier.encode_data(encoder, given.train, names, advance=advance)
     if given.valid is None:
@@ -231,7 +232,8 @@ def few_shot(
     chosen = heads.parse_settings(preset, settings or ())
     inside, _ = data.read_scoped(texts, "train", out_of_scope=oos)
     others, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
-    encoder, names = open_all([model, *(also or ())], vectors), inside.names
+    encoder = open_all([model, *(also or ())], vectors)
+    names = inside.names
     with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
         learned, tested = (classifier.encode_data(encoder, d, names, advance=advance) for d in (inside, others))
     with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:

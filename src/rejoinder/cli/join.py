@@ -56,7 +56,8 @@ def join(
     if (share is None) == (not data):
         raise InputError("give the second model's share (--share 0.3), or conversations to choose it on (--data)")
     check_replaceable(output, FOLDER, overwrite=overwrite)  # before the work
-    joined, tried = JoinedEncoder(load(first), load(second), opening_share=opening_share), list[dict[str, float]]()
+    joined = JoinedEncoder(load(first), load(second), opening_share=opening_share)
+    tried = list[dict[str, float]]()
     if data:
         tried = _try(track_truncation(joined), data, split, limit, seed)
         report_truncated(joined, "messages")
@@ -82,7 +83,8 @@ def _try(
             examples = sample(read_examples(place, part), limit, seed, progress=advance)
             most = min(CANDIDATES, len(examples))
             tasks.append(ranking_task(examples, candidates=most, copies="right", seed=seed))
-    known, rows = joined.with_cache(), []
+    known = joined.with_cache()
+    rows = []
     shares = SHARES if joined.config.opening_share is None else SHARES[1:-1]
     with track("Ranking", total=len(shares) * sum(map(len, tasks)), unit="examples") as advance:
         for share in shares:

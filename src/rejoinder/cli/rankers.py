@@ -62,7 +62,8 @@ def report_truncated(model: Any, what: str) -> None:
     if isinstance(model, TruncationCounter) and model.truncated:
         count = len(model.truncated)
         verb = "is" if count == 1 else "are"
-        length, tokenizer = model.message_length, model.tokenizer
+        length = model.message_length
+        tokenizer = model.tokenizer
         name = os.path.normpath(model.name)
         note(
             f"{count:,} of the {what} {verb} longer than the {length} {tokenizer.unit} that {name} reads: "

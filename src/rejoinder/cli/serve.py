@@ -70,7 +70,8 @@ def serve(
     from rejoinder.serving.computing import ComputingProcess
     from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
 
-    keys, local = Keys.from_environment(), _is_loopback(host)
+    keys = Keys.from_environment()
+    local = _is_loopback(host)
     if not keys and not local:
         advice = f"set {WRITE_KEY} or {READ_KEY}, or leave --host out"
         raise InputError(f"{host} can be reached from other machines; {advice}")

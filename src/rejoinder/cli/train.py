@@ -150,7 +150,8 @@ def recipes(as_json: Json = False) -> None:
 
     found = []
     for name, path in settings.recipes().items():
-        document, verb = settings.read_toml(path, "gone"), _VERBS.get(name.partition("/")[0], "train")
+        document = settings.read_toml(path, "gone")
+        verb = _VERBS.get(name.partition("/")[0], "train")
         about = document["description" if verb == "train" else "name"]
         found.append({"name": name, "verb": verb, "description": about, "path": str(path)})
     width = max(len(each["name"]) for each in found)

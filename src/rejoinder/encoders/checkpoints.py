@@ -25,7 +25,9 @@ from rejoinder.networks.transformer import Transformer, TransformerShape
 from rejoinder.settings import validate
 from rejoinder.text.pretrained import BERT, Pretrained, Special
 
-CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+TOKENIZER = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
 OURS = "rejoinder_special"  # its key for which tokens play which part, where they are not BERT's
 CHECKPOINT = Kind(
@@ -123,7 +125,8 @@ def read_shape(folder: Path) -> TransformerShape:
 
 def load_checkpoint(folder: Path) -> tuple[Transformer, Pretrained]:
     """Return the transformer of a checkpoint and its tokenizer. Heads on top of it, such as a pooler, are left out."""
-    shape, tokenizer = read_shape(folder), load_tokenizer(folder)
+    shape = read_shape(folder)
+    tokenizer = load_tokenizer(folder)
     module = Transformer(shape, tokenizer.rows)
     fill(module, folder)
     return module, tokenizer
@@ -160,7 +163,8 @@ def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path} is damaged ({error}); copy it again") from None
     config = _read_config(folder)
-    layout, prefix = _layout(folder, config), f"{config['model_type']}."
+    layout = _layout(folder, config)
+    prefix = f"{config['model_type']}."
     found = {_modern(name.removeprefix(prefix)): value for name, value in stored.items()}
     with torch.no_grad():
         for name, parameter in module.named_parameters():

@@ -172,7 +172,8 @@ class TextEncoder(TruncationCounter, DualEncoder):
         softmax of `SHARPNESS`·w·h_i·y. So one statement counts that the response has to do with (POLY 4.4's attention,
         here over statements).
         """
-        vectors, history = self.encode_contexts(contexts), self.history
+        vectors = self.encode_contexts(contexts)
+        history = self.history
         if history is None or self._part != "all":
             return vectors
         stated = [history.statements(context) for context in read_contexts(contexts)]

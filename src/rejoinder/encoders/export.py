@@ -152,7 +152,8 @@ def onnx_folder(
                 shutil.copyfile(folder / name, part / name)
         _write_programs(module, part)
         tokenizer.save(part / VOCABULARY)
-        card, more = persistence.read_card(folder), _onnx_card(module)
+        card = persistence.read_card(folder)
+        more = _onnx_card(module)
         (part / CARD).write_text(card if more in card else card + more, encoding="utf-8")
         yield part, manifest
         manifest["files"] = {path.name: file_digest(path) for path in sorted(part.iterdir()) if path.name != CARD}
@@ -160,7 +161,8 @@ def onnx_folder(
 
 
 def _write_programs(module: Convert, folder: Path) -> None:
-    ids, mask = torch.ones(3, 9, dtype=torch.int64), torch.ones(3, 9, dtype=torch.bool)
+    ids = torch.ones(3, 9, dtype=torch.int64)
+    mask = torch.ones(3, 9, dtype=torch.bool)
     write_program(_Trunk(module), {"ids": ids, "mask": mask}, ["reduction"], folder / TRUNK)
     for side in ("context", "response", *(() if module.history is None else ("history",))):
         example = {"reduction": torch.ones(3, module.reduction_size)}
@@ -198,7 +200,8 @@ def write_program(network: nn.Module, inputs: Mapping[str, Tensor], outputs: Seq
     """
     import onnx_ir
 
-    count, length = torch.export.Dim("count"), torch.export.Dim("length")
+    count = torch.export.Dim("count")
+    length = torch.export.Dim("length")
     shapes = tuple({0: count} if each.is_floating_point() else {0: count, 1: length} for each in inputs.values())
     with _quiet():
         # By itself, torch.onnx.export would fix a dimension that cannot vary, instead of saying so.
@@ -227,7 +230,8 @@ def _share(graph: Any, weights: Path) -> None:
         same = (name for name, tensor in stored.items() if torch.equal(tensor.to(value.dtype), value))
         if (name := next(same, None)) is None:
             continue
-        kind, (first, end) = ONNX_TYPES[header[name]["dtype"]], header[name]["data_offsets"]
+        kind = ONNX_TYPES[header[name]["dtype"]]
+        (first, end) = header[name]["data_offsets"]
         place = {"offset": start + first, "length": end - first, "base_dir": weights.parent}
         there = onnx_ir.ExternalTensor(
             weights.name, dtype=onnx_ir.DataType[kind], shape=constant.shape, name=f"stored.{name}", **place

@@ -78,7 +78,9 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
                 f"share {share:g} leaves responses one part; openings have another share only above 0 and below 1"
             )
         self.parts: tuple[Encoder, Encoder] = first, second
-        self.config, self.name, self.reopen = JoinedConfig(share, opening_share), name, reopen
+        self.config = JoinedConfig(share, opening_share)
+        self.name = name
+        self.reopen = reopen
         self._part: ContextPart = "all"
         known = [first.fingerprint, second.fingerprint, share, *([] if opening_share is None else [opening_share])]
         self.fingerprint = fingerprint or hashlib.sha256(" ".join(map(str, known)).encode()).hexdigest()
@@ -97,7 +99,8 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
     def card(self) -> str:
         """Return README.md of its folder."""
         first, second = (part.name for part in self.parts)
-        share, opening = self.config.share, self.config.opening_share
+        share = self.config.share
+        opening = self.config.opening_share
         said = "" if opening is None else OPENING.format(share=opening)
         return CARD.format(first=first, second=second, share=share, rest=round(1 - share, 6), opening=said)
 
@@ -167,7 +170,8 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
 
     def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
         """Encode conversations as what responses are scored by; see `texts.TextEncoder.encode_queries`."""
-        first, second = self.parts[0].encode_queries(contexts), self.parts[1].encode_queries(contexts)
+        first = self.parts[0].encode_queries(contexts)
+        second = self.parts[1].encode_queries(contexts)
         several = next((part for part in (first, second) if isinstance(part, ContextVectors)), None)
         rows = [part.vectors if isinstance(part, ContextVectors) else part for part in (first, second)]
         roots = self._context_roots(contexts)
@@ -193,7 +197,8 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
 
     def _context_roots(self, contexts: Sequence[Conversation]) -> FloatArray:
         """Return the same of each context (n, 2): an opening's, times a response's, are in the ratio of its shares."""
-        usual, share = self._roots(), self.config.opening_share
+        usual = self._roots()
+        share = self.config.opening_share
         roots = np.tile(usual, (len(contexts), 1))
         if share is not None and self._part != "history":
             opening = np.array([1 - share, share], dtype=np.float32) / usual

@@ -24,7 +24,8 @@ from rejoinder.progress import Advance
 
 BUCKETS = 1 << 20  # rows of the table that words are hashed to (MurmurHash3 of their UTF-8 bytes)
 WEIGHTS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)  # that Hybrid tries
-WEIGHED_ON, GROUP = 2000, 100  # examples on which it tries them, and candidates of each
+WEIGHED_ON = 2000  # examples on which it tries them, and candidates of each
+GROUP = 100
 _WORD = re.compile(r"\w+")
 
 
@@ -46,7 +47,8 @@ class BM25:
 
     def __init__(self, *, k1: float = 1.5, b: float = 0.75) -> None:
         _check_constants(k1, b)
-        self.k1, self.b = k1, b
+        self.k1 = k1
+        self.b = b
         self._bm25s = import_extra("bm25s", "BM25", "baselines")
         self._sparse = import_extra("scipy.sparse", "BM25", "baselines")
 
@@ -83,7 +85,8 @@ class WordIndex:
 
     def scores(self, query: str) -> npt.NDArray[np.float64]:
         """Return the score of each text, (n,)."""
-        found, weights = np.zeros(self._count), self._weights
+        found = np.zeros(self._count)
+        weights = self._weights
         for word in words(query):
             if (column := self._ids.get(word)) is not None:
                 places = slice(*weights.indptr[column : column + 2])
@@ -95,7 +98,8 @@ class Hybrid:
     """Words and meaning: a ranker's score plus a weight times `BM25` (fulfils `protocol.FittedRanker`)."""
 
     def __init__(self, ranker: Ranker) -> None:
-        self.ranker, self.bm25 = ranker, BM25()
+        self.ranker = ranker
+        self.bm25 = BM25()
         self._weight: float | None = None
 
     def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
@@ -206,12 +210,14 @@ class Data19BM25(TfIdf):
     def __init__(self, *, k1: float = 2.0, b: float = 0.75) -> None:
         _check_constants(k1, b)
         super().__init__()
-        self.k1, self.b = k1, b
+        self.k1 = k1
+        self.b = b
         self._rarity = np.zeros(0)
         self._mean_length = 0.0
 
     def _learn(self, tfidf: Any) -> None:
-        n, df = tfidf.shape[0], _document_counts(tfidf)
+        n = tfidf.shape[0]
+        df = _document_counts(tfidf)
         self._rarity = np.log((n - df + 0.5) / (df + 0.5))
         self._mean_length = float(tfidf.sum()) / n or 1.0  # 0 where no training text has a word
 

@@ -74,7 +74,8 @@ class Map(DualEncoder):
         y = unit_rows(self.encoder.encode_responses(responses, progress))
         with torch.inference_mode():
             found = learn_map(Pairs(torch.from_numpy(x), torch.from_numpy(y), number), self.settings)
-        self._matrix, self._similarity = found.matrix.numpy(), found.similarity
+        self._matrix = found.matrix.numpy()
+        self._similarity = found.similarity
         chosen = found.curves[found.best] if found.epoch else Curve(0.0, 0.0, [found.unmapped])
         return {
             "examples": len(examples),
@@ -151,7 +152,8 @@ def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
     generator = torch.Generator().manual_seed(settings.seed)
     order = torch.randperm(len(x), generator=generator)
     held = round(CHOOSING * len(x))
-    choose, train = pairs.select(order[:held]), pairs.select(order[held:])
+    choose = pairs.select(order[:held])
+    train = pairs.select(order[held:])
     curves = [Curve(rate, penalty) for rate in settings.learning_rates for penalty in settings.penalties]
     start = torch.empty(x.shape[1], x.shape[1])
     torch.nn.init.orthogonal_(start, generator=generator)
@@ -171,7 +173,8 @@ def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
             curves[place].recall_at_1.append(max(values))
             if max(values) > highest:
                 highest = max(values)
-                matrix, similarity = matrices[:, column].clone(), similarities[values.index(highest)]
+                matrix = matrices[:, column].clone()
+                similarity = similarities[values.index(highest)]
                 found = found._replace(matrix=matrix, similarity=similarity, best=place, epoch=epoch)
         curves_left = [curves[place].recall_at_1 for place in trainer.places]
         trainer.keep([epoch - 1 - recalls.index(max(recalls)) < settings.patience for recalls in curves_left])
@@ -213,7 +216,8 @@ class MapTrainer:
         """Take one step of all settings on the same batch of K examples."""
         d, count, _ = self.weights.shape
         k = len(pairs.x)
-        x, y = pairs.x.to(self.kind), pairs.y.to(self.kind)
+        x = pairs.x.to(self.kind)
+        y = pairs.y.to(self.kind)
         plain = pairs.x @ pairs.y.T
         mapped = self.coarse.view(d * count, d) @ y.T
         scores = (x @ mapped.view(d, count * k)).float().view(k, count, k)
@@ -228,7 +232,8 @@ class MapTrainer:
 
     def _descend(self, rows: slice, products: Tensor, y: Tensor) -> None:
         """Update some rows of W, few enough to stay in the processor's cache from the product to the update."""
-        weights, squares = self.weights[rows], self.squares[rows]
+        weights = self.weights[rows]
+        squares = self.squares[rows]
         gradient = (products.reshape(-1, len(y)) @ y).float().view(weights.shape)
         gradient.addcmul_(weights, self.penalties[:, None])
         squares.addcmul_(gradient, gradient)

@@ -28,8 +28,12 @@ from rejoinder.text.tokenizer import Ids
 
 FORMAT = 2
 KIND = "rejoinder onnx"  # what onnx.json says of itself; folders of earlier versions do not
-MANIFEST, VOCABULARY, CARD = "onnx.json", "vocabulary.json", "README.md"
-TRUNK, COMBINED, INTENTS = "trunk.onnx", "combined.onnx", "intents.onnx"
+MANIFEST = "onnx.json"
+VOCABULARY = "vocabulary.json"
+CARD = "README.md"
+TRUNK = "trunk.onnx"
+COMBINED = "combined.onnx"
+INTENTS = "intents.onnx"
 ONNX_FOLDER = Kind(
     "an ONNX folder",
     MANIFEST,
@@ -129,7 +133,9 @@ class OnnxEncoder(TextEncoder):
     """
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
-        self.folder, self.threads, self.name = locate(folder), threads, str(folder)
+        self.folder = locate(folder)
+        self.threads = threads
+        self.name = str(folder)
         self.manifest = manifest = read_manifest(self.folder)
         self.fingerprint: str = manifest["model"]  # the model's own: vectors of both can be compared
         self.max_length = manifest["max_length"]

@@ -32,7 +32,10 @@ from rejoinder.settings import validate
 from rejoinder.text.tokenizer import Tokenizer
 
 FORMAT = 1
-CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocabulary.json", "README.md"
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+VOCABULARY = "vocabulary.json"
+CARD = "README.md"
 KIND = "rejoinder model"  # what config.json says of itself; folders of earlier versions do not
 FOLDER = Kind(
     "a model folder",
@@ -148,14 +151,16 @@ def load(
     if threads is not None:
         check_count("threads", threads)
         torch.set_num_threads(threads)
-    folder, device = find(name_or_path), _device(device)
+    folder = find(name_or_path)
+    device = _device(device)
     config = _read_config(folder)
     name = Path(name_or_path).resolve() if Path(name_or_path).is_dir() else name_or_path
     reopen = partial(load, name, precision=precision, device=device)
     if config["model"].get("kind") == joined.KIND:
         known = fingerprint(whole_config(folder))
         first, second = (load(folder / part, precision=precision, device=device) for part in joined.PARTS)
-        share, opening = config["model"]["share"], config["model"].get("opening_share")
+        share = config["model"]["share"]
+        opening = config["model"].get("opening_share")
         return JoinedEncoder(first, second, share, opening, name=str(name_or_path), fingerprint=known, reopen=reopen)
     chosen = choose_precision(precision if device == "cpu" or precision != "auto" else "fp32")
     if is_quantized(config):

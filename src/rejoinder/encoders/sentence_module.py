@@ -133,7 +133,8 @@ def _read_side(folder: Path) -> PlainSide:
         raise InputError(f"{folder / SETTINGS} is missing or damaged ({error}); export the model again") from error
 
 
-MODULES, OPTIONS = "modules.json", "config_sentence_transformers.json"
+MODULES = "modules.json"
+OPTIONS = "config_sentence_transformers.json"
 MODULE = f"{SentenceModule.__module__}.{SentenceModule.__name__}"
 FOLDER = Kind(
     "a sentence-transformers folder that we wrote",

@@ -99,7 +99,8 @@ class _Model(TruncationCounter):
         return size
 
     def _encode_ids(self, ids: IntArray, lengths: IntArray, side: Side, advance: Advance | None) -> FloatArray:
-        pieces, places = [], []
+        pieces = []
+        places = []
         with torch.inference_mode():
             for chosen, batch in chunks(ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS, self._segment_cost):
                 found = self._single_texts(batch, side)
@@ -245,7 +246,8 @@ class PolyDialogueEncoder(DialogueEncoder):
 class CrossRanker(_DialogueModel):
     """Scores responses by reading each together with its context (fulfils `protocol.Ranker`)."""
 
-    real_tokens, computed_tokens = 0, 0  # read so far, without and with padding
+    real_tokens = 0  # read so far, without and with padding
+    computed_tokens = 0
 
     def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`."""
@@ -253,13 +255,16 @@ class CrossRanker(_DialogueModel):
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:
             return scores
-        before, behind = self.dialogue.contexts(contexts), self._responses(lists.texts)
+        before = self.dialogue.contexts(contexts)
+        behind = self._responses(lists.texts)
         context_rows = np.repeat(np.arange(len(contexts), dtype=np.int32), lists.shape[1])
         response_rows = lists.rows.reshape(-1)
-        flat, start = scores.reshape(-1), len(self.dialogue.start)
+        flat = scores.reshape(-1)
+        start = len(self.dialogue.start)
         with torch.inference_mode():
             for chosen in by_length(before[1][context_rows] + behind[1][response_rows], CHUNK_TOKENS):
-                context, response = take(*before, context_rows[chosen]), take(*behind, response_rows[chosen])
+                context = take(*before, context_rows[chosen])
+                response = take(*behind, response_rows[chosen])
                 ids, lengths, types = join(context, response, start)
                 batch = pack(ids, lengths, self.tokenizer.padding_id, self._segment_cost, types)
                 self.real_tokens += batch.real_tokens

@@ -51,8 +51,10 @@ def estimates(
         return [Estimate(float(mean), *bounds) for mean in means]
     # Units are reduced to sums and counts once, so a resample costs their number, not n.
     sums = np.stack([np.bincount(units, weights=column) for column in values.T], axis=1)
-    sizes, rng = np.bincount(units).astype(np.float64), np.random.default_rng(seed)
-    draws, count = np.empty((resamples, values.shape[1])), len(sizes)
+    sizes = np.bincount(units).astype(np.float64)
+    rng = np.random.default_rng(seed)
+    draws = np.empty((resamples, values.shape[1]))
+    count = len(sizes)
     step = max(1, _DRAWS_AT_ONCE // count)
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)

@@ -51,7 +51,8 @@ def calibration_error(probabilities: Probabilities, right: Right) -> float:
 def coverage_curve(probabilities: Probabilities, right: Right) -> list[Point]:
     """Return a point for each different probability, descending: what a threshold there answers, and how well."""
     order = np.argsort(-probabilities, kind="stable")
-    ordered, hits = probabilities[order], np.cumsum(right[order])
+    ordered = probabilities[order]
+    hits = np.cumsum(right[order])
     last = np.flatnonzero(np.append(np.diff(ordered) != 0, True))  # equal probabilities are answered together
     return [Point(float(ordered[i]), (i + 1) / len(order), hits[i] / (i + 1)) for i in last.tolist()]
 
@@ -72,7 +73,8 @@ def for_precision(probabilities: Probabilities, right: Right, precision: float) 
 def draw(probabilities: Probabilities, right: Right, title: str) -> Figure:
     """Draw how often answers of a probability are right, and the risk (share of wrong answers) by coverage."""
     figure, (reliability, risk) = plots.new_grid(2, 2 * plots.PANEL, plots.PANEL + 0.5)
-    colour, grey = plots.COLOURS[0], "0.6"
+    colour = plots.COLOURS[0]
+    grey = "0.6"
     found = bins(probabilities, right)
     reliability.plot([0, 1], [0, 1], color=grey, linewidth=1)
     sizes = [10 + 150 * each.answers / len(right) for each in found]

@@ -86,7 +86,8 @@ def restrict(ranker: Ranker, reading: ContextReading, name: str = "this ranker")
 
 class _Restricted:
     def __init__(self, ranker: Ranker, reading: ContextReading) -> None:
-        self.ranker, self.reading = ranker, reading
+        self.ranker = ranker
+        self.reading = reading
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         return self.ranker.score([self.reading.cut(context) for context in contexts], candidates)

@@ -155,12 +155,15 @@ def evaluate_task(
     """Evaluate on a task that is built once and ranked by several systems, or again and again in training."""
     # With as many candidates as k, recall is 1 whatever the ranker does.
     ks = [k for k in RECALL_AT if k < task.lengths.min()]
-    found, ambiguous, seconds = np.empty(len(task), dtype=np.int64), 0, 0.0
+    found = np.empty(len(task), dtype=np.int64)
+    ambiguous = 0
+    seconds = 0.0
     for block in task.blocks(block_size):
         start = time.perf_counter()
         scores = ranker.score([task.contexts[i] for i in block], [task.candidates[i] for i in block])
         seconds += time.perf_counter() - start
-        labels, expected = task.labels[block], (len(block), int(task.lengths[block[0]]))
+        labels = task.labels[block]
+        expected = (len(block), int(task.lengths[block[0]]))
         if scores.shape != expected:
             raise RejoinderError(f"{type(ranker).__name__}.score returned shape {scores.shape}, not {expected}")
         equal = task.equals_right(block)
@@ -189,7 +192,9 @@ def evaluate_search(
     """
     examples = [replace(example, candidates=(), label=None) for example in examples]
     responses = {text_key(example.response) for example in examples}
-    count, there, times = 0, dict[str, str](), Counter[str]()
+    count = 0
+    there = dict[str, str]()
+    times = Counter[str]()
     for count, text in enumerate(replies, 1):  # noqa: B007 (the last one is the count)
         if (key := text_key(text)) in responses:
             there.setdefault(key, text)
@@ -198,7 +203,8 @@ def evaluate_search(
         raise InputError(f"none of the responses of {len(examples)} examples is one of the index's {count} replies")
     task = ranking_task(examples, pool=there.values(), key=text_key)
     right = [text_key(texts[label]) for texts, label in zip(task.candidates, task.labels.tolist(), strict=True)]
-    found, seconds = np.full(len(task), count, dtype=np.int64), 0.0
+    found = np.full(len(task), count, dtype=np.int64)
+    seconds = 0.0
     for start in range(0, len(task), SEARCHED_AT_ONCE):
         start_time = time.perf_counter()
         best = search(task.contexts[start : start + SEARCHED_AT_ONCE])

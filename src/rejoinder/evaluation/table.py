@@ -23,7 +23,8 @@ PICTURES = ("png", "svg")
 KIND = "rejoinder table"
 FOLDER = Kind("a table's folder", "table.json", lambda table: table["kind"] == KIND, ())
 CELLS = "cells"  # folder of the finished cells within that of a table
-BAR, PANEL = 0.28, 2.9  # inches of the chart for each system, and for each data set
+BAR = 0.28  # inches of the chart for each system, and for each data set
+PANEL = 2.9
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,9 @@ def _draw_column(axis: Axes, table: Table, column: str, colours: Mapping[str, st
             axis.text(0.6, place, "-" if cell.missing else "", va="center", fontsize=8, color="0.4")
             continue
         estimate = cell.result.recall[1]
-        value, low, high = 100 * estimate.value, 100 * estimate.low, 100 * estimate.high
+        value = 100 * estimate.value
+        low = 100 * estimate.low
+        high = 100 * estimate.high
         highest = max(highest, high)
         axis.barh(place, value, color=colours[group], height=0.7)
         axis.errorbar(value, place, xerr=[[value - low], [high - value]], color="0.15", capsize=2, linewidth=1)

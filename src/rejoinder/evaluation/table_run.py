@@ -158,7 +158,9 @@ class _Distinct:
     """The examples whose input, or response, has not come before; counts the others."""
 
     def __init__(self, examples: Iterable[Example], by: Literal["none", "inputs", "responses", "both"]) -> None:
-        self.examples, self.by, self.repeated = examples, by, 0
+        self.examples = examples
+        self.by = by
+        self.repeated = 0
 
     def __iter__(self) -> Iterator[Example]:
         seen: set[tuple[str, str]] = set()
@@ -227,7 +229,8 @@ class Measurement:
 
     def table(self, plan: TablePlan, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Table:
         """Measure the rows and columns of these keys (none: all) as far as there is no finished cell."""
-        systems, data = _chosen("row", plan.row, rows), _chosen("column", plan.column, columns)
+        systems = _chosen("row", plan.row, rows)
+        data = _chosen("column", plan.column, columns)
         general = {row.left_on: plan.column[row.left_on] for row in systems.values() if row.left_on}
         if self.strict:  # before anything is measured
             self._refuse_absent(systems, data, general)
@@ -313,7 +316,8 @@ class Measurement:
         return Cell(result, ranker=name, learned=learned)
 
     def _training(self, column: DataColumn) -> Sequence[Example]:
-        path, limit = column.training_path, column.train_examples
+        path = column.training_path
+        limit = column.train_examples
         with self.show(f"Reading {path}", None, "examples") as advance:
             return training_examples(path, Path(column.path), column.part, limit, column.seed, advance)
 

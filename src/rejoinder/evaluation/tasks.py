@@ -140,7 +140,8 @@ def _pooled(examples: Sequence[Example], pool: Iterable[str], key: Callable[[str
     if not kept:
         response = f"such as {examples[0].response[:60]!r}"
         raise InputError(f"none of {len(examples)} responses, {response}, is one of the {len(texts)} candidates")
-    candidates, dropped = list(texts.values()), len(found) - len(kept)
+    candidates = list(texts.values())
+    dropped = len(found) - len(kept)
     ranked, labels = zip(*kept, strict=True)
     return _task(ranked, [candidates] * len(kept), labels, shared=True, dropped=dropped)
 
@@ -148,7 +149,8 @@ def _pooled(examples: Sequence[Example], pool: Iterable[str], key: Callable[[str
 def _given(examples: Sequence[Example], copies: Copies) -> RankingTask:
     labels = []
     for place, example in enumerate(examples):
-        name, count = f"example {example.id or place}", len(example.candidates)
+        name = f"example {example.id or place}"
+        count = len(example.candidates)
         if count < 2:
             raise InputError(f"{name} has {count} candidate; ranking needs at least 2")
         if example.label is None or not 0 <= example.label < count:
@@ -179,7 +181,9 @@ def sample(examples: Iterable[Example], limit: int | None, seed: int = 0, progre
 
     Source: Vitter, "Random Sampling with a Reservoir" (1985), algorithm R. `progress` is called for every thousand.
     """
-    rng, kept, read = random.Random(seed), [], 0
+    rng = random.Random(seed)
+    kept = []
+    read = 0
     for read, example in enumerate(examples, start=1):
         if limit is None or read <= limit:
             kept.append(example)

@@ -62,7 +62,8 @@ class RejoinderRanker:
     """Orders documents by how well they reply to the query, of which `top_k` stay; a cross-encoder does well here."""
 
     def __init__(self, model: str = "convert-small", top_k: int = 10) -> None:
-        self.model, self.top_k = model, top_k
+        self.model = model
+        self.top_k = top_k
         self._ranker: Ranker | None = None
 
     def warm_up(self) -> None:

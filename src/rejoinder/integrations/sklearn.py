@@ -72,13 +72,17 @@ class RejoinderEncoder(TransformerMixin, _OfTexts):
     def __init__(
         self, model: str = "minilm", vectors: str = "r", also: Sequence[str] = (), normalize: bool = True
     ) -> None:
-        self.model, self.vectors, self.also, self.normalize = model, vectors, also, normalize
+        self.model = model
+        self.vectors = vectors
+        self.also = also
+        self.normalize = normalize
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803
         """Open the encoder; X must be a list or an array of texts."""
         encoder = self._opened()
         _items(X, encoder)
-        self.fingerprint_, self.n_features_out_ = encoder.fingerprint, encoder.size
+        self.fingerprint_ = encoder.fingerprint
+        self.n_features_out_ = encoder.size
         return self
 
     def transform(self, X: Any) -> FloatArray:  # noqa: N803
@@ -113,11 +117,15 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
     def __init__(
         self, model: str = "minilm", vectors: str = "r", also: Sequence[str] = (), strength: float = 30.0
     ) -> None:
-        self.model, self.vectors, self.also, self.strength = model, vectors, also, strength
+        self.model = model
+        self.vectors = vectors
+        self.also = also
+        self.strength = strength
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train on texts (n,) and their labels (n,); fewer than two intents are a ValueError, as elsewhere."""
-        encoder, texts = self._opened(), _items(X)
+        encoder = self._opened()
+        texts = _items(X)
         check_consistent_length(texts, y)
         check_classification_targets(y)
         labels = [str(label) for label in y]
@@ -129,7 +137,8 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
             raise ValueError(f"texts of one class ({named}) teach nothing; give texts of two intents at least")
         settings = Logistic(strength=self.strength)
         self.classifier_ = train_classifier(encoder, TrainingTexts(inside, oos_texts=oos_texts), settings)
-        self.classes_, self.fingerprint_ = np.unique(np.asarray(y)), encoder.fingerprint
+        self.classes_ = np.unique(np.asarray(y))
+        self.fingerprint_ = encoder.fingerprint
         return self
 
     def predict(self, X: Any) -> Any:  # noqa: N803

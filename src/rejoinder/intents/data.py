@@ -28,7 +28,8 @@ TEXT_FIELDS = ("text", "utterance", "sentence", "query", "question")
 LABEL_FIELDS = ("label", "labels", "intent", "intents", "category")
 # Parts of a data set, and the names under which they are found.
 PARTS = {"train": ("train",), "valid": ("valid", "val", "validation", "dev"), "test": ("test",)}
-TEXTS_FILE, LABELS_FILE = "seq.in", "label"
+TEXTS_FILE = "seq.in"
+LABELS_FILE = "label"
 OUT_OF_SCOPE = "oos"  # the label of texts that have none of the intents (CLINC150's name for it)
 
 IntArray = npt.NDArray[np.int64]
@@ -114,7 +115,8 @@ def read_intents(path: str | Path, part: str | None = None, *, separator: str | 
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path} does not exist; name a CSV or JSONL file of texts and labels, or a folder")
-    texts, labels = [], []
+    texts = []
+    labels = []
     for where, text, given in _read(path, part):
         names = given
         if separator is not None and len(given) == 1:
@@ -184,7 +186,8 @@ def _part_rows(folder: Path, part: str) -> Iterator[Row]:
 
 
 def _parallel_rows(folder: Path) -> Iterator[Row]:
-    texts, labels = list(open_lines(folder / TEXTS_FILE)), list(open_lines(folder / LABELS_FILE))
+    texts = list(open_lines(folder / TEXTS_FILE))
+    labels = list(open_lines(folder / LABELS_FILE))
     if len(texts) != len(labels):
         raise InputError(f"{folder}: {len(texts)} lines in {TEXTS_FILE} but {len(labels)} in {LABELS_FILE}")
     for (number, text), (_, label) in zip(texts, labels, strict=True):
@@ -192,11 +195,14 @@ def _parallel_rows(folder: Path) -> Iterator[Row]:
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
-    text, label, width = 0, 1, 0
+    text = 0
+    label = 1
+    width = 0
     for number, row in csv_rows(path, Reading()):
         where = f"{path}:{number}"
         if not width:
-            names, width = [name.strip().lower() for name in row], len(row)
+            names = [name.strip().lower() for name in row]
+            width = len(row)
             found = [next((names.index(f) for f in fields if f in names), -1) for fields in (TEXT_FIELDS, LABEL_FIELDS)]
             if min(found) >= 0:
                 text, label = found

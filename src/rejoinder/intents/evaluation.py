@@ -128,7 +128,8 @@ def evaluate(
     chances = probabilities(logits, classifier.multi_label)
     true = encoded.targets > 0
     pairs: tuple[Pair, ...] = ()
-    matrix, refused = None, None
+    matrix = None
+    refused = None
     if classifier.multi_label:
         predicted = chances >= MIN_PROBABILITY
     else:
@@ -216,12 +217,15 @@ def few_shot(
         raise InputError("no seeds; give one at least")
     if shots is None and how.kind == "logistic":
         seeds = seeds[:1]  # it has no chance of its own
-    right, seconds, texts = [], 0.0, 0
+    right = []
+    seconds = 0.0
+    texts = 0
     for seed in seeds:
         part = train.rows(draw(train.classes, shots, seed))
         start = time.perf_counter()
         head = fit(how, part, seed=seed).head
-        seconds, texts = seconds + time.perf_counter() - start, len(part)
+        seconds = seconds + time.perf_counter() - start
+        texts = len(part)
         right.append(head.logits(test.vectors).argmax(axis=1) == test.classes)
         advance(1)
     found = np.array(right)

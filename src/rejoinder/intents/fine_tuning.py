@@ -75,7 +75,9 @@ def fine_tune(
         check_texts(str(model), module.config.kind)
         set_dropout(module, settings.dropout)
         torch.manual_seed(seed)
-        generator, loss, losses = np.random.default_rng(seed), InBatchLoss(0.0), []
+        generator = np.random.default_rng(seed)
+        loss = InBatchLoss(0.0)
+        losses = []
         optimizer = _optimizer(module, settings)
         decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / settings.steps)
         module.train()

@@ -31,7 +31,9 @@ from rejoinder.settings import validate
 
 FORMAT = 2
 KIND = "rejoinder intents"
-CONFIG, WEIGHTS, CARD = "config.json", "classifier.safetensors", "README.md"
+CONFIG = "config.json"
+WEIGHTS = "classifier.safetensors"
+CARD = "README.md"
 FOLDER = Kind("a classifier", CONFIG, lambda config: config["kind"] == KIND, (CONFIG, WEIGHTS, CARD))
 
 ONNX_CARD = """
@@ -89,8 +91,10 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
         head = head_from(tensors)
         records = msgspec.convert(config["encoders"], list[EncoderRecord])
         rejection = msgspec.convert(config["rejection"], Rejection | None)
-        labels, multi_label = tuple(map(str, config["labels"])), bool(config["multi_label"])
-        settings, trained = validate(SETTINGS, config["settings"], str(folder / CONFIG)), dict(config["trained"])
+        labels = tuple(map(str, config["labels"]))
+        multi_label = bool(config["multi_label"])
+        settings = validate(SETTINGS, config["settings"], str(folder / CONFIG))
+        trained = dict(config["trained"])
     except (OSError, LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
         raise _damaged(folder, error) from None
     if (head.sizes[0], head.sizes[-1]) != (sum(record.size for record in records), len(labels)):
@@ -107,7 +111,8 @@ def export_classifier(
     `models` is as for `load_classifier`. Returns path, intents, bytes and the encoder's fingerprint.
     """
     classifier = load_classifier(folder, models)
-    encoder, rejection = classifier.encoder, classifier.rejection
+    encoder = classifier.encoder
+    rejection = classifier.rejection
     if encoder.vectors is None:
         raise InputError(f"{folder} reads {encoder.name}; only a classifier on one ConveRT has an ONNX form")
     with onnx_folder(encoder.name, output, overwrite=overwrite) as (part, manifest):
@@ -146,7 +151,8 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{folder} has no {CONFIG}, so it is no classifier; `rejoinder intents train` writes one")
     try:
         config = parse_json(path.read_text(encoding="utf-8"))
-        kind, form = config.get("kind"), config.get("format")
+        kind = config.get("kind")
+        form = config.get("format")
     except (ValueError, AttributeError) as error:
         raise _damaged(Path(folder), error) from None
     if kind != KIND:
@@ -184,7 +190,8 @@ def _open_encoders(folder: Path, records: Sequence[EncoderRecord], models: Seque
 
 
 def _card(classifier: IntentClassifier) -> str:
-    rejection, encoder = classifier.rejection, classifier.encoder
+    rejection = classifier.rejection
+    encoder = classifier.encoder
     refused = "nothing" if rejection is None else f"texts whose {rejection.score} is above {rejection.threshold:.6g}"
     encoders = "\n".join(f"- `{part.name}`, fingerprint `{part.fingerprint}`" for part in encoder.parts or (encoder,))
     settings = "\n".join(f"- {name}: {value}" for name, value in dataclasses.asdict(classifier.settings).items())

@@ -81,7 +81,8 @@ def grid_table(rows: Iterable[GridRow]) -> str:
     lines = [["classifier", "dropout", "optimiser", "held-out accuracy", "epochs", "seconds"]]
     for row in rows:
         kind: str = row.settings.kind
-        dropout, optimizer = "", "L-BFGS"
+        dropout = ""
+        optimizer = "L-BFGS"
         if isinstance(net := row.settings, FeedForward):
             kind = f"{net.hidden_layers} x {net.hidden_size}" if net.hidden_layers else "linear"
             dropout = f"{net.input_dropout:g}"

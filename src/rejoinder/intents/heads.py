@@ -128,7 +128,8 @@ class Head(nn.Module):
         super().__init__()
         self.sizes = tuple(sizes)
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
-        self.input_dropout, self.hidden_dropout = input_dropout, hidden_dropout
+        self.input_dropout = input_dropout
+        self.hidden_dropout = hidden_dropout
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits (n, K) of vectors (n, d)."""
@@ -144,7 +145,8 @@ class Head(nn.Module):
 
         They are computed in float64: in float32 those of a text depend, in their last digits, on what it is beside.
         """
-        was_training, _ = self.training, self.eval()
+        was_training = self.training
+        _ = self.eval()
         exact = {name: parameter.double() for name, parameter in self.named_parameters()}
         result = torch.func.functional_call(self, exact, torch.from_numpy(vectors.astype(np.float64)))
         self.train(was_training)
@@ -223,7 +225,8 @@ def cross_validate(
         oos_scores=np.empty((len(oos_vectors), len(SCORES))),
     )
     for number in range(FOLDS):
-        inside, outside = fold == number, oos_fold == number
+        inside = fold == number
+        outside = oos_fold == number
         fitted = fit(settings, data.rows(np.flatnonzero(~inside)), seed=seed)
         part = held_out(fitted.head, fitted.centroids, data.vectors[inside], oos_vectors[outside])
         result.logits[inside] = part.logits
@@ -269,7 +272,8 @@ def split_validation(data: Encoded, share: float, seed: int) -> tuple[Encoded, E
 
 def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
     """Fit to standardised vectors; standardising is linear, so it goes into the weights afterwards."""
-    size, labels = data.vectors.shape[1], data.targets.shape[1]
+    size = data.vectors.shape[1]
+    labels = data.targets.shape[1]
     mean = data.vectors.mean(axis=0)
     spread = data.vectors.std(axis=0)
     # Variance 1/d each, for rows of length 1 on average. What is the same in all texts says nothing: factor 0.
@@ -314,7 +318,8 @@ def _fit_network(
 ) -> tuple[Head, int]:
     """Return the net and the number of epochs; with `valid` the net of the best one."""
     generator = torch.Generator().manual_seed(seed)
-    x, targets = torch.from_numpy(data.vectors), torch.from_numpy(data.targets)
+    x = torch.from_numpy(data.vectors)
+    targets = torch.from_numpy(data.targets)
     sizes = [x.shape[1], *[settings.hidden_size] * settings.hidden_layers, targets.shape[1]]
     steps = -(-len(x) // settings.batch_size)
     # Initial weights and dropout come from torch's own generator, whose state callers find as it was.
@@ -343,7 +348,8 @@ def _fit_network(
             logits = torch.from_numpy(head.logits(valid.vectors))
             loss = float(_loss(logits, torch.from_numpy(valid.targets), valid.multi_label))
             if loss < best_loss:
-                best_loss, best_epoch = loss, epoch
+                best_loss = loss
+                best_epoch = epoch
                 best_weights = copy.deepcopy(head.state_dict())
             elif epoch - best_epoch >= settings.patience:
                 break

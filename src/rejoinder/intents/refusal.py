@@ -60,7 +60,8 @@ def choose_rejection(
     `classes` (n,) are the intents of the texts in scope. Without texts out of scope, the energy is taken above which
     the share `reject` of the texts in scope lies.
     """
-    inside, outside = held_out.scores, held_out.oos_scores
+    inside = held_out.scores
+    outside = held_out.oos_scores
     if not len(outside):
         assert reject is not None
         threshold = float(np.quantile(inside[:, SCORES.index("energy")], 1 - reject))

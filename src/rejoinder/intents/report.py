@@ -29,7 +29,10 @@ from rejoinder.intents.evaluation import (
 from rejoinder.intents.heads import FOLDS, cross_validate, sklearn
 from rejoinder.progress import Track, no_track
 
-REPORT, FIGURES, CONFUSIONS, CURVE = "report.md", "report.json", "confusions.png", "curve.png"
+REPORT = "report.md"
+FIGURES = "report.json"
+CONFUSIONS = "confusions.png"
+CURVE = "curve.png"
 KIND = "rejoinder intents report"
 FILES = REPORT, FIGURES, CONFUSIONS, CURVE
 FOLDER = Kind("a report on intents", FIGURES, lambda figures: figures["kind"] == KIND, FILES)
@@ -85,7 +88,9 @@ def build_report(
 ) -> Report:
     """Evaluate, and look at the training texts if they are given (by classifiers trained in the same way)."""
     sklearn("metrics")  # fail before the (slow) encoding
-    labels, settings, encoder = classifier.labels, classifier.settings, classifier.encoder
+    labels = classifier.labels
+    settings = classifier.settings
+    encoder = classifier.encoder
     multi_label = classifier.multi_label
     if train is not None and not multi_label and train.names != labels:
         raise InputError("the intents of the training texts are not those that the classifier was trained on")
@@ -163,7 +168,8 @@ def shown_intents(matrix: IntArray, most: int = MOST_INTENTS) -> IntArray:
     wrong = matrix * (1 - np.eye(len(matrix), dtype=np.int64))
     both = wrong + wrong.T
     chosen = np.argsort(-both.sum(axis=1), kind="stable")[:most] if len(matrix) > most else np.arange(len(matrix))
-    order, left = [int(chosen[0])], {int(i) for i in chosen[1:]}
+    order = [int(chosen[0])]
+    left = {int(i) for i in chosen[1:]}
     while left:  # next: the one that is confused most with the last one
         order.append(max(left, key=lambda i: (both[order[-1], i], -i)))
         left.remove(order[-1])

@@ -105,7 +105,8 @@ class TokenEmbedding(nn.Module):
 
     def __init__(self, config: ConvertConfig, rows: int) -> None:
         super().__init__()
-        d, paper = config.embedding_size, config.initialisation == "paper"
+        d = config.embedding_size
+        paper = config.initialisation == "paper"
         self.subwords = nn.Embedding(rows, d)
         self.positions = nn.ModuleList(nn.Embedding(count, d) for count in config.positions)
         self.norm = nn.LayerNorm(d) if config.token_norm else nn.Identity()
@@ -143,7 +144,9 @@ class SelfAttention(nn.Module):
 
     def __init__(self, config: ConvertConfig, span: int) -> None:
         super().__init__()
-        self.heads, self.head_size, self.span = config.heads, config.head_size, span
+        self.heads = config.heads
+        self.head_size = config.head_size
+        self.span = span
         size = self.heads * self.head_size
         self.qkv = nn.Linear(config.embedding_size, 3 * size, bias=False)
         self.output = nn.Linear(size, config.embedding_size)
@@ -171,7 +174,9 @@ class SelfAttention(nn.Module):
         return self.bias[:, reach + self.span].to(like.dtype).masked_fill(far, MASKED)
 
     def _attend(self, part: Tensor, segment: Segment, bias: Tensor) -> Tensor:
-        n, length, heads = segment.count, segment.length, self.heads
+        n = segment.count
+        length = segment.length
+        heads = self.heads
         q, k, v = split_heads(part, n, length, 3, heads)
         added = bias[:, :length, :length]
         if n > 1:
@@ -203,8 +208,10 @@ class Block(nn.Module):
     def __init__(self, config: ConvertConfig, span: int) -> None:
         super().__init__()
         d = config.embedding_size
-        self.attention, self.feed_forward = SelfAttention(config, span), FeedForward(config)
-        self.attention_norm, self.feed_forward_norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.attention = SelfAttention(config, span)
+        self.feed_forward = FeedForward(config)
+        self.attention_norm = nn.LayerNorm(d)
+        self.feed_forward_norm = nn.LayerNorm(d)
         self.norm_first = config.norm_placement == "before"
         for layer in (self.attention.output, self.feed_forward.contract):
             if config.zero_residual:
@@ -233,7 +240,8 @@ class FeedForward2(nn.Module):
         self.original = config.feed_forward_2 == "original"
         self.norm_first = not self.original and config.norm_placement == "before"
         self.skip = config.skip_connections and not self.original
-        in_size, size = in_size or config.reduction_heads * config.embedding_size, config.feed_forward_2_size
+        in_size = in_size or config.reduction_heads * config.embedding_size
+        size = config.feed_forward_2_size
         self.in_size = in_size
         self.input_norm = nn.LayerNorm(in_size) if self.original else None
         self.widen = nn.Linear(in_size, size, bias=False) if self.skip and in_size != size else None
@@ -345,7 +353,8 @@ class SharedTrunk(nn.Module):
             return {"context": x, "response": y}
         first = pairs + histories.shape[1]
         r, drift = self._reduced(batch, pairs, first)
-        x, y = self.head("context")(r[:pairs]), self.head("response")(r[first:])
+        x = self.head("context")(r[:pairs])
+        y = self.head("response")(r[first:])
         z = self.pool_history(x, self.head("history")(r[pairs:first]), histories)
         unit = F.normalize(z, dim=-1) if self.history.apart else z
         return {"input": x, "history": unit, "context": self.combine(x, z), "response": y, **drift}
@@ -356,7 +365,8 @@ class SharedTrunk(nn.Module):
             return batch.vectors, {}
         if not isinstance(batch, AnchoredBatch):
             return self.reduce(batch), {}
-        live, histories = self.reduce(batch.tokens).float(), batch.start[pairs:first]
+        live = self.reduce(batch.tokens).float()
+        histories = batch.start[pairs:first]
         start = torch.cat([batch.start[:pairs], batch.start[first : first + pairs]])
         moved = 1 - F.cosine_similarity(live[: 2 * pairs], start)
         return torch.cat([live[:pairs], histories, live[pairs:]]), {"drift": moved.view(2, pairs).mean(dim=0)}
@@ -381,7 +391,8 @@ class Convert(SharedTrunk):
         self.output_size = config.output_size
         self.reduction_size = config.reduction_heads * config.embedding_size
         self.active_blocks = config.blocks
-        d, before = config.embedding_size, config.norm_placement == "before"
+        d = config.embedding_size
+        before = config.norm_placement == "before"
         self.token_embedding = TokenEmbedding(config, rows)
         self.blocks = nn.ModuleList(Block(config, span) for span in config.attention_spans)
         self.final_norm = nn.LayerNorm(d) if before and config.blocks and config.token_norm else None

@@ -126,7 +126,8 @@ class _Int8Linear(nn.Module):
             y = torch.ops.quantized.linear_dynamic.default(x, self.single, False)
             return y if self.post == "none" else ACTIVATIONS[self.post](y)
         low, high = (float(v) for v in torch.aminmax(x))
-        low, high = min(low, 0.0), max(high, 0.0)
+        low = min(low, 0.0)
+        high = max(high, 0.0)
         scale = max((high - low) / 254, 1e-12)
         zero_point = round(-low / scale)
         # One pass for scaling, one for the cast; the half makes the cast's truncation a rounding.
@@ -179,7 +180,8 @@ class _OneText(nn.Module):
 
     def __init__(self, module: Any, side: str) -> None:
         super().__init__()
-        self.module, self.side = module, side
+        self.module = module
+        self.side = side
         self.restore = torch.zeros(1, dtype=torch.int64)
 
     def forward(self, ids: Tensor) -> Tensor:

@@ -69,7 +69,9 @@ class Reduction(nn.Module):
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _reduce(self, tokens: Tensor, part: Tensor, segment: Segment) -> Tensor:
-        n, length, heads = segment.count, segment.length, self.heads
+        n = segment.count
+        length = segment.length
+        heads = self.heads
         q, k = split_heads(part, n, length, 2, heads)
         scores = torch.bmm(q, k.transpose(1, 2)).view(n, heads, length, length)
         if segment.real is None:  # the length may be a tensor here, while `inference` records
@@ -103,7 +105,8 @@ class NearGate(nn.Module):
 
     def __init__(self, size: int, slope: float) -> None:
         super().__init__()
-        self.slope, self.threshold = nn.Parameter(torch.tensor(slope)), nn.Parameter(torch.tensor(0.1))
+        self.slope = nn.Parameter(torch.tensor(slope))
+        self.threshold = nn.Parameter(torch.tensor(0.1))
         self.opens = nn.Parameter(torch.zeros(size))
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
@@ -128,7 +131,8 @@ class MessageGates(nn.Module):
 
     def __init__(self, size: int, slots: int) -> None:
         super().__init__()
-        self.weights, self.near = nn.Parameter(0.25 * 0.8 ** torch.arange(slots)), NearGate(size, 5.0)
+        self.weights = nn.Parameter(0.25 * 0.8 ** torch.arange(slots))
+        self.near = NearGate(size, 5.0)
 
     def forward(self, x: Tensor, messages: Tensor, histories: Tensor) -> Tensor:
         """h_x (n, d), h of all messages (m, d), the context and the slot of each, int64 (2, m) -> their sums (n, d)."""

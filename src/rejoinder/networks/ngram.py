@@ -93,7 +93,9 @@ class SkippingHead(nn.Module):
 
     def __init__(self, config: NGramConfig) -> None:
         super().__init__()
-        d, size, layers = config.embedding_size, config.hidden_size, config.hidden_layers
+        d = config.embedding_size
+        size = config.hidden_size
+        layers = config.hidden_layers
         self.widen = nn.Linear(d, size, bias=False) if layers and size != d else None
         self.layers = nn.ModuleList(nn.Linear(size, size) for _ in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(size) for _ in range(layers))
@@ -120,7 +122,8 @@ def every_other(batch: TokenBatch, first: int) -> TokenBatch:
     """Return the tokens at places `first`, `first` + 2, ... of each text as a batch, with all tokens' `real_tokens`."""
     ids = [_every_other(part, segment, first) for part, segment in segment_parts(batch, batch.ids)]
     places = [_every_other(part, segment, first) for part, segment in segment_parts(batch, batch.positions)]
-    segments, start = [], 0
+    segments = []
+    start = 0
     for segment in batch.segments:
         length = (segment.length + 1 - first) // 2
         real = None if segment.real is None else segment.real[:, first::2]
@@ -144,9 +147,12 @@ class NGramDual(SharedTrunk):
         super().__init__()
         self.config = config
         self.padding_id = rows - 1
-        self.output_size, self.reduction_size = config.output_size, config.embedding_size
-        self.blocks, self.active_blocks = nn.ModuleList(), 0  # there are none to be skipped
-        d, kinds = config.embedding_size, 2 if config.bigrams else 1
+        self.output_size = config.output_size
+        self.reduction_size = config.embedding_size
+        self.blocks = nn.ModuleList()  # there are none to be skipped
+        self.active_blocks = 0
+        d = config.embedding_size
+        kinds = 2 if config.bigrams else 1
         self.embedding = nn.Embedding(rows, d, sparse=True)
         nn.init.normal_(self.embedding.weight, std=config.initial_embedding)
         tables = kinds if config.positions else 0
@@ -159,7 +165,8 @@ class NGramDual(SharedTrunk):
         self.norms = nn.ModuleList(nn.LayerNorm(d) if config.token_norm else nn.Identity() for _ in range(kinds))
         self.dropout = Dropout(config.dropout)
         head: type[Head | SkippingHead] = SkippingHead if config.skip_connections else Head
-        self.context_head, self.response_head = head(config), head(config)
+        self.context_head = head(config)
+        self.response_head = head(config)
 
     def reduce(self, batch: TokenBatch) -> Tensor:
         """Return r of each text, (n, d), in the caller's order: the mean of its unigrams' and its bigrams' sums."""

@@ -67,7 +67,8 @@ class TokenBatch:
     def places(self) -> tuple[Tensor, Tensor]:
         """Return each text's first token and its number of real tokens, int64 (n,) both, in the caller's order."""
         device = self.ids.device
-        starts, lengths = [], []
+        starts = []
+        lengths = []
         for segment in self.segments:
             starts.append(segment.start + segment.length * torch.arange(segment.count, device=device))
             whole = torch.full((segment.count,), segment.length, device=device)
@@ -220,7 +221,8 @@ def _widths(shown: npt.NDArray[np.int64], segment_cost: int) -> npt.NDArray[np.i
 
 
 def _segments(shown: npt.NDArray[np.int64], widths: npt.NDArray[np.int64]) -> tuple[Segment, ...]:
-    segments, start = [], 0
+    segments = []
+    start = 0
     distinct, firsts, counts = np.unique(widths, return_index=True, return_counts=True)
     for width, first, count in zip(distinct.tolist(), firsts.tolist(), counts.tolist(), strict=True):
         real = None

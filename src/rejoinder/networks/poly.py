@@ -43,7 +43,9 @@ class DialogueShape(TransformerShape):
     def dialogue(self, tokenizer: Pretrained, max_length: int) -> Dialogue:
         """Return how conversations and responses are read."""
         check(3 <= max_length <= self.positions, "text.max_length", max_length, f"3 to {self.positions}, the positions")
-        start, end, turn = tokenizer.start_id, tokenizer.end_id, tokenizer.turn_id
+        start = tokenizer.start_id
+        end = tokenizer.end_id
+        turn = tokenizer.turn_id
         return Dialogue(tokenizer, self.context_length, max_length, (start,), (end,), (turn,))
 
 
@@ -325,8 +327,10 @@ class Perceptron(nn.Module):
 
     def __init__(self, inputs: int, hidden: int, outputs: int, dropout: float) -> None:
         super().__init__()
-        self.expand, self.project = GeluLinear(inputs, hidden, "gelu"), nn.Linear(hidden, outputs)
-        self.dropout, self.scale = nn.Dropout(dropout), math.sqrt(inputs)
+        self.expand = GeluLinear(inputs, hidden, "gelu")
+        self.project = nn.Linear(hidden, outputs)
+        self.dropout = nn.Dropout(dropout)
+        self.scale = math.sqrt(inputs)
         nn.init.zeros_(self.project.weight)
         nn.init.zeros_(self.project.bias)
 

@@ -30,10 +30,12 @@ HEADER_BYTES = 4 << 20  # of a file of weights: names, types and shapes of some 
 _TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "U8": "uint8", "I8": "int8"}
 STEPS = 255  # steps from the lowest of 256 levels to the highest
 
-SCALE, OFFSET = ".scale", ".offset"
+SCALE = ".scale"
+OFFSET = ".offset"
 PIECE_ROWS = 1 << 13  # rows of an 8-bit table turned into floats at once
 
-ROOM_SHARE, ROOM_LEAST = 0.1, 0.01
+ROOM_SHARE = 0.1
+ROOM_LEAST = 0.01
 """Room of a trained table's levels below and above its values: a share of their range, and the least (CONVERT)."""
 
 LARGEST = 127  # code of a row of a linear layer's weights
@@ -71,7 +73,8 @@ def bounds_of(values: Tensor, *, room: bool = False) -> Tensor:
     low, high = torch.aminmax(values.detach())
     if room:
         margin = ((high - low) * ROOM_SHARE).clamp(min=ROOM_LEAST)
-        low, high = low - margin, high + margin
+        low = low - margin
+        high = high + margin
     return torch.stack((low, high))
 
 
@@ -142,7 +145,8 @@ class QuantizedTraining:
     """
 
     def __init__(self, module: nn.Module, half: Half, *, range_every: int = 100) -> None:
-        self.module, self.range_every = module, range_every
+        self.module = module
+        self.range_every = range_every
         originals = dict(module.named_parameters())
         tables = {name: originals[name] for name in table_names(module)}
         self.ranges = Ranges(tables, half)
@@ -236,7 +240,9 @@ class QuantizedTable(nn.Module):
         # Under the name that the table's parameter had, since some ask `table.weight` for its device.
         self.register_buffer("weight", codes)
         self.num_embeddings, self.embedding_dim = codes.shape
-        self.scale, self.offset, self.dtype = scale, offset, dtype
+        self.scale = scale
+        self.offset = offset
+        self.dtype = dtype
 
     def forward(self, ids: Tensor) -> Tensor:
         """Ids of any shape -> their rows, (..., d)."""
@@ -252,7 +258,8 @@ def half_for(module: nn.Module) -> Half:
 
 def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
     """Return the tensors of a network's quantised folder; a table without a range in `scheme` gets its values'."""
-    tables, rows = set(table_names(module)), row_names(module, scheme)
+    tables = set(table_names(module))
+    rows = row_names(module, scheme)
     tensors: dict[str, Tensor] = {}
     for name, parameter in module.named_parameters():
         values = parameter.detach().cpu().float()
@@ -316,7 +323,8 @@ def check_fit(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
 
     Only the file's header is read: a network that the file does not fill takes no memory.
     """
-    tables, rows = set(table_names(module)) if scheme is not None else set(), row_names(module, scheme)
+    tables = set(table_names(module)) if scheme is not None else set()
+    rows = row_names(module, scheme)
     half = torch.float32 if scheme is None else HALVES[scheme.half]
     expected: dict[str, str] = {}
     for name, parameter in module.named_parameters():

@@ -28,7 +28,8 @@ def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
         tokens = part.view(segment.count, segment.length, -1)
         real = segment.real
         if not with_first and segment.length > 1:
-            tokens, real = tokens[:, 1:], None if real is None else real[:, 1:]
+            tokens = tokens[:, 1:]
+            real = None if real is None else real[:, 1:]
         if real is None:
             rows.append(tokens.mean(dim=1))
             continue
@@ -116,7 +117,8 @@ def attended_scores(contexts: Tensor, responses: Tensor) -> Tensor:
 
     so the attended vector never has to be built. Rows of a context that are zero are no vectors.
     """
-    m, j = contexts.shape[1], responses.shape[-2]
+    m = contexts.shape[1]
+    j = responses.shape[-2]
     if torch.is_grad_enabled() or len(contexts) * m * j <= AT_ONCE:
         return _scores(contexts, responses)
     size = max(1, AT_ONCE // (m * j))

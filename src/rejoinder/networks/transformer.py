@@ -96,7 +96,8 @@ class Attention(nn.Module):
         return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
     def _attend(self, part: Tensor, segment: Segment, first: bool) -> Tensor:
-        n, length = segment.count, segment.length
+        n = segment.count
+        length = segment.length
         q, k, v = part.view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
         q = q[:, :, :1] if first else q
         mask = None if segment.real is None else segment.real[:, None, None, :]
@@ -117,7 +118,8 @@ class Block(nn.Module):
 
     def __init__(self, shape: TransformerShape) -> None:
         super().__init__()
-        d, epsilon = shape.hidden_size, shape.norm_epsilon
+        d = shape.hidden_size
+        epsilon = shape.norm_epsilon
         self.attention = Attention(shape)
         self.attention_norm = nn.LayerNorm(d, epsilon)
         self.expand = GeluLinear(d, shape.feed_forward_size, shape.activation)
@@ -129,7 +131,8 @@ class Block(nn.Module):
         """x (T, d) -> (T, d), or each text's `first` token alone, (n, d) in the caller's order."""
         attended = self.attention(x, batch, first)
         if first:
-            x, attended = x[batch.places()[0]], attended[batch.restore]
+            x = x[batch.places()[0]]
+            attended = attended[batch.restore]
         x = self.attention_norm(x + attended)
         return self.feed_forward_norm(x + self.dropout(self.contract(self.expand(x))))
 

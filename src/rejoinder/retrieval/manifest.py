@@ -238,7 +238,8 @@ def write_runs(positions: Positions) -> str:
     if not len(positions):
         return ""
     ends = np.flatnonzero(np.diff(positions) != 1)
-    firsts, lasts = positions[[0, *(ends + 1)]].tolist(), positions[[*ends, -1]].tolist()
+    firsts = positions[[0, *(ends + 1)]].tolist()
+    lasts = positions[[*ends, -1]].tolist()
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
 
 
@@ -276,12 +277,14 @@ def _check(manifest: Manifest) -> None:
             raise ValueError(f"{record.name!r} is no name of a segment")
         if record.first != end or not 0 <= record.longest < math.inf:
             raise ValueError(f"{record.name} does not go on where the one before it ends")
-        end, count = record.end, count + record.count
+        end = record.end
+        count = count + record.count
         if len(starts) and (starts[0] < record.first or starts[-1] + counts[-1] > end):
             raise ValueError(f"{record.name} has holes beyond its end")
     starts, counts = runs_of(manifest.deleted)
     if manifest.store:
-        end, count = manifest.store.end, min(manifest.store.end, MOST_DELETED)
+        end = manifest.store.end
+        count = min(manifest.store.end, MOST_DELETED)
     if len(starts) and (starts[-1] + counts[-1] > end or counts.sum() > count):
         raise ValueError(f"{counts.sum():,} of {count:,} replies are deleted")
     if (built := manifest.approximate) and not (is_plain(built.file) and built.count <= count):

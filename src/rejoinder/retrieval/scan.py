@@ -28,9 +28,11 @@ Scores: TypeAlias = npt.NDArray[np.float64]
 Found: TypeAlias = list[tuple[Positions, Scores]]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
-CONTEXTS_AT_ONCE, VECTORS_AT_ONCE = 128, 2048
+CONTEXTS_AT_ONCE = 128
+VECTORS_AT_ONCE = 2048
 PRODUCTS_AT_ONCE = 1 << 19  # 2 MB
-ROWS_AT_ONCE, ROWS_AT_LEAST = 1 << 14, 1 << 8
+ROWS_AT_ONCE = 1 << 14
+ROWS_AT_LEAST = 1 << 8
 PENDING_AT_MOST = 1 << 20  # replies kept for the second scoring: there can be many equal ones
 FEW_VECTORS = 128  # more are multiplied as fast by PyTorch's own library
 ROWS_OF_A_PROGRAM = 256
@@ -97,7 +99,8 @@ def exact_scores(context: FloatArray, rows: Array) -> Scores:
 def _groups(contexts: Sequence[FloatArray], most: int) -> Iterator[_Queries]:
     start = 0
     while start < len(contexts):
-        end, total = start + 1, len(contexts[start])
+        end = start + 1
+        total = len(contexts[start])
         while end < min(len(contexts), start + most) and total + len(contexts[end]) <= VECTORS_AT_ONCE:
             total += len(contexts[end])
             end += 1
@@ -133,7 +136,8 @@ class _Block:
     """
 
     def __init__(self, queries: _Queries, first: int, rows: Array, deleted: Flags | None) -> None:
-        self.first, self.parts = first, queries.parts
+        self.first = first
+        self.parts = queries.parts
         self.products = products(rows, queries.vectors)
         self.single = self.products.shape[1] == len(self.parts)
         if self.single:
@@ -155,10 +159,13 @@ class _Best:
     """What can still be among the best k of some contexts."""
 
     def __init__(self, segments: Sequence[Rows], queries: _Queries, k: int) -> None:
-        self.segments, self.queries, self.k = segments, queries, k
+        self.segments = segments
+        self.queries = queries
+        self.k = k
         longest = max((segment.longest for segment in segments), default=0.0)
         largest = longest * np.linalg.norm(queries.vectors.astype(np.float64), axis=1)
-        size, parts = queries.vectors.shape[1], queries.parts
+        size = queries.vectors.shape[1]
+        parts = queries.parts
         self.rounding = np.array([_rounding(size, largest[part]) for part in parts], dtype=np.float32)
         self.best = np.full((len(queries.contexts), self.k), -np.inf, dtype=np.float32)  # scores so far
         # No row that the scan scores below this is among the best.
@@ -232,7 +239,8 @@ def _rounding(size: int, largest: Scores) -> float:
     greatest mean deviation sum_i p_i·|l_i - f|: at most log(m - 1)/2 + 0.4478 (the entropy of p bounds it), and 0 for
     one vector. The softmax itself adds at most (m + 8)·u·(2·|c|·|y| + 3).
     """
-    count, most = len(largest), float(largest.max())
+    count = len(largest)
+    most = float(largest.max())
     product = 1.1 * (size + 16) * _UNIT_ROUNDOFF * most
     if count == 1:
         return 2 * product + 1e-30
@@ -249,7 +257,8 @@ def products(rows: Array, vectors: FloatArray) -> FloatArray:
 
     from rejoinder import processor
 
-    x, y = _tensor(rows), _tensor(vectors)
+    x = _tensor(rows)
+    y = _tensor(vectors)
     whole = len(rows) - len(rows) % ROWS_OF_A_PROGRAM if len(vectors) <= FEW_VECTORS else 0
     if not whole:
         return (x @ y.T).numpy()

@@ -27,11 +27,14 @@ from rejoinder.retrieval.queries import check_encoder
 from rejoinder.retrieval.replies import Candidate, Reply
 from rejoinder.retrieval.scan import Array, Flags, Found, Rows
 
-REPLIES, OFFSETS, VECTORS = "replies.jsonl", "offsets.i64", "vectors.f32"
+REPLIES = "replies.jsonl"
+OFFSETS = "offsets.i64"
+VECTORS = "vectors.f32"
 FILES = (REPLIES, OFFSETS, VECTORS, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
 """All files that a segment may have; earlier versions wrote the last four."""
 IN_MEMORY = 1 << 20  # bytes of a file that is read when it is opened; a larger one is mapped
-_TRIES, _PAUSE = 50, 0.02  # how often an index that somebody is changing is tried, and seconds in between
+_TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
+_PAUSE = 0.02
 
 
 class Line(msgspec.Struct):
@@ -142,7 +145,8 @@ class Segment:
 
     def lines(self) -> Iterator[Line]:
         """Read all replies, one after the other."""
-        lines, decode = self._replies.data, msgspec.json.Decoder(Line).decode
+        lines = self._replies.data
+        decode = msgspec.json.Decoder(Line).decode
         for row, (start, end) in enumerate(itertools.pairwise(self._offsets.tolist())):
             try:
                 yield decode(lines[start:end])

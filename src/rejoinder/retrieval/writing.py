@@ -67,13 +67,17 @@ def extend(
 
 def _joinable(segments: Sequence[Segment], count: int, covered: int) -> Sequence[Segment]:
     """Return the last segments that go into a new one of `count` replies; not the first `covered` rows, which stay."""
-    end, size, first = sum(segment.record.count for segment in segments), 0, len(segments)
+    end = sum(segment.record.count for segment in segments)
+    size = 0
+    first = len(segments)
     while first:
         record = segments[first - 1].record
-        end, size = end - record.count, size + record.bytes
+        end = end - record.count
+        size = size + record.bytes
         if record.count > count or end < covered or size > JOINED_BYTES:
             break
-        first, count = first - 1, count + record.count
+        first = first - 1
+        count = count + record.count
     return segments[first:]
 
 
@@ -170,7 +174,10 @@ def _write_segment(
 ) -> tuple[SegmentRecord, int]:
     """Write batches to a folder that will be called `name`; return the segment's record, and the vectors' size."""
     first = manifest.end
-    count, end, size, longest = 0, 0, manifest.size, 0.0
+    count = 0
+    end = 0
+    size = manifest.size
+    longest = 0.0
     with contextlib.ExitStack() as stack:
         files = {file: stack.enter_context((folder / file).open("wb")) for file in (REPLIES, OFFSETS, VECTORS)}
         files[OFFSETS].write(np.zeros(1, dtype="<i8").tobytes())
@@ -180,7 +187,9 @@ def _write_segment(
             files[REPLIES].writelines(lines)
             files[OFFSETS].write(ends.tobytes())
             files[VECTORS].write(vectors.astype("<f4", copy=False).tobytes())
-            count, end, size = count + len(lines), int(ends[-1]), vectors.shape[1]
+            count = count + len(lines)
+            end = int(ends[-1])
+            size = vectors.shape[1]
             longest = max(longest, longest_of(vectors))
             if progress is not None:
                 progress(len(lines))

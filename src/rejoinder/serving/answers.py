@@ -35,9 +35,12 @@ if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
     from rejoinder.intents.onnx import OnnxIntents
 
-PATIENCE, PAUSE = 10.0, 0.02  # seconds for which a change waits for another process that is changing the index
+# seconds for which a change waits for another process that is changing the index
+PATIENCE = 10.0
+PAUSE = 0.02
 AGAIN = 1.0  # seconds until an index that cannot be opened is tried again, or one that can is checked again
-SEGMENTS, SEGMENT_BYTES = 50, 4 << 20
+SEGMENTS = 50
+SEGMENT_BYTES = 4 << 20
 """An index of more segments is compacted, if it has more than one for so many bytes: compacting copies them all."""
 T = TypeVar("T")
 
@@ -369,7 +372,8 @@ class Answers:
             return
         try:
             self.index.refresh()
-            self._seen, self._calibrated = stamp, None
+            self._seen = stamp
+            self._calibrated = None
         except (InputError, OSError) as error:
             self._again = time.monotonic() + AGAIN
             logger.warning("the index has changed and cannot be opened; the earlier one goes on answering",

@@ -149,7 +149,9 @@ class _Direct:
         failed: Callable[[Any, Exception], Any],
         endpoints: Mapping[str, tuple[Any, type[forms.Request]]],
     ) -> None:
-        self.app, self.failed, self.endpoints = app, failed, endpoints
+        self.app = app
+        self.failed = failed
+        self.endpoints = endpoints
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -190,8 +192,11 @@ class Api:
     facts: dict[str, Any]  # see `Answers.facts`, when it was opened
 
     def __init__(self, settings: Settings, opened: Compute | None) -> None:
-        self.settings, self.metrics = settings, Metrics()
-        self._opened, self._reloading, self._ready = opened, asyncio.Lock(), False
+        self.settings = settings
+        self.metrics = Metrics()
+        self._opened = opened
+        self._reloading = asyncio.Lock()
+        self._ready = False
         self._compacting: asyncio.Task[None] | None = None
 
     @contextlib.asynccontextmanager
@@ -406,7 +411,8 @@ def _page(file: Path) -> Callable[[], Any]:
 
 
 async def _received(receive: Receive) -> bytes:
-    parts, more = [], True
+    parts = []
+    more = True
     while more:
         message = await receive()
         parts.append(message.get("body", b""))

@@ -58,7 +58,10 @@ class Batcher:
         queue: int = 64,
         observe: Callable[[int, float, int], object] = lambda *_: None,
     ) -> None:
-        self._compute, self._most, self._queue, self._observe = compute, most, queue, observe
+        self._compute = compute
+        self._most = most
+        self._queue = queue
+        self._observe = observe
         self._waiting: dict[_Waiting, None] = {}  # in the order in which they came
         self._arrival = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="computing")
@@ -97,14 +100,16 @@ class Batcher:
         self._thread.shutdown()
 
     async def _work(self) -> None:
-        several, loop = False, asyncio.get_running_loop()
+        several = False
+        loop = asyncio.get_running_loop()
         while await self._arrival.wait():
             if several and len(self._waiting) < self._most:
                 await asyncio.sleep(PAUSE)
             if not (batch := self._take()):
                 self._arrival.clear()
                 continue
-            jobs, start = [each.job for each in batch], time.perf_counter()
+            jobs = [each.job for each in batch]
+            start = time.perf_counter()
             try:
                 results = await loop.run_in_executor(self._thread, self._compute, jobs)
             except Exception as error:  # noqa: BLE001 (whoever submitted them raises it)

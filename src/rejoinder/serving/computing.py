@@ -36,7 +36,8 @@ class Computing:
     _map: tuple[str, float, ReplyMap] | None = None  # of which index, and when it was drawn
 
     def __init__(self, sources: Sources, answers: Answers | None = None) -> None:
-        self.sources, self._answers = sources, answers
+        self.sources = sources
+        self._answers = answers
 
     def __call__(self, method: Method, jobs: Sequence[Job]) -> list[Any]:
         """Return of each job its result or its exception."""
@@ -89,7 +90,8 @@ class ComputingProcess:
     _was_open = False
 
     def __init__(self, sources: Sources) -> None:
-        self._sources, self._lock = sources, threading.Lock()
+        self._sources = sources
+        self._lock = threading.Lock()
         self._start(reopen=False)
         threading.Thread(target=self._watch, daemon=True).start()
 

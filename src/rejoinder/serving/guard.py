@@ -21,7 +21,8 @@ import msgspec
 
 from rejoinder.errors import InputError
 
-READ_KEY, WRITE_KEY = "REJOINDER_READ_KEY", "REJOINDER_WRITE_KEY"
+READ_KEY = "REJOINDER_READ_KEY"
+WRITE_KEY = "REJOINDER_WRITE_KEY"
 SHORTEST_KEY = 16  # characters
 MOST_BYTES = 64 << 10  # of a body, unless its address takes more
 MOST_TOGETHER = 32 << 20  # of all bodies that are larger than that, until they are answered
@@ -135,11 +136,18 @@ class _Client:
     """Whoever sends a request: cancels this task when it goes away while a long answer is computed."""
 
     def __init__(self, receive: Receive, exchange: Exchange, together: _Received, *, sent: bool, most: int) -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
         assert task is not None
-        self.task, self.sent, self.gone, self.bytes = task, sent, False, 0
-        self._receive, self._exchange, self._most = receive, exchange, most
-        self._together, self._counted = together, 0
+        self.task = task
+        self.sent = sent
+        self.gone = False
+        self.bytes = 0
+        self._receive = receive
+        self._exchange = exchange
+        self._most = most
+        self._together = together
+        self._counted = 0
         self._watcher: asyncio.Task[None] | None = None
         # Most answers are there sooner: they need no second task.
         self._timer = loop.call_later(WATCHED, self._watch)
@@ -210,8 +218,14 @@ class Guard:
         observe: Callable[[str, str, int, float], object],
         log_texts: bool,
     ) -> None:
-        self.app, self.keys, self.local, self.limits, self.seconds = app, keys, local, limits, seconds
-        self.crowded, self.observe, self.log_texts = crowded, observe, log_texts
+        self.app = app
+        self.keys = keys
+        self.local = local
+        self.limits = limits
+        self.seconds = seconds
+        self.crowded = crowded
+        self.observe = observe
+        self.log_texts = log_texts
         self._together = _Received()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -98,7 +98,8 @@ def _place(index: Index, positions: Sequence[int]) -> _Placed:
 
     vectors = unit_rows(index.vectors(positions))
     points = project(vectors, perplexity=min(30.0, (count - 1) / 3))
-    low, high = points.min(axis=0), points.max(axis=0)
+    low = points.min(axis=0)
+    high = points.max(axis=0)
     points = (points - low) / np.maximum(high - low, 1e-9)
     found = KMeans(CLUSTERS, n_init=1, random_state=0).fit(vectors)
     middle = found.transform(vectors).argmin(axis=0)

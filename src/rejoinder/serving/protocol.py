@@ -105,7 +105,8 @@ class Bounded(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin to answer."""
-        self._in_headers, self._progress = False, True
+        self._in_headers = False
+        self._progress = True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -141,7 +142,8 @@ class Bounded(HttpToolsProtocol):
         self.transport.close()
 
     def _parse(self) -> None:
-        data, start = self._unparsed, 0
+        data = self._unparsed
+        start = 0
         while start < len(data) and not self.pipeline and self.parser is not None and not self.transport.is_closing():
             part = data[start : start + (PART if self._in_headers else BODY_PART)]
             start += len(part)

@@ -37,9 +37,13 @@ def _number(value: object) -> object:
 
 
 NUMBER = BeforeValidator(_number)  # after the bounds, which the description of the API then has
-TEXTS, DOCUMENTS, CANDIDATES, MESSAGES = 2048, 1000, 1000, 500
+TEXTS = 2048
+DOCUMENTS = 1000
+CANDIDATES = 1000
+MESSAGES = 500
 """Most texts of a request for embeddings or intents, documents to re-rank, candidates to add, messages of a context."""
-MARKS, MOST_MARKS = (b"[", b"{", b":"), 50_000
+MARKS = (b"[", b"{", b":")
+MOST_MARKS = 50_000
 """Bytes of a body that stand for values made of others, and how many there may be: parsing takes time for each."""
 
 

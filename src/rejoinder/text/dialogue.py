@@ -98,7 +98,8 @@ class Dialogue:
         spoken = [[message for message in context if message.strip()] for context in read_contexts(contexts)]
         ids, lengths = self.tokenizer.encode_ragged([message for messages in spoken for message in messages])
         messages = iter(_split(ids, lengths))
-        room, turn = self.context_length - self.marks, np.array(self.turn, np.int32)
+        room = self.context_length - self.marks
+        turn = np.array(self.turn, np.int32)
         texts = []
         for each in spoken:
             pieces: list[Ids] = []
@@ -113,7 +114,8 @@ class Dialogue:
         return self._marked(_split(*self.tokenizer.encode_ragged(responses, self.response_length - self.marks)))
 
     def _marked(self, texts: Sequence[Ids]) -> tuple[Ids, Ids]:
-        start, end = np.array(self.start, np.int32), np.array(self.end, np.int32)
+        start = np.array(self.start, np.int32)
+        end = np.array(self.end, np.int32)
         lengths = np.fromiter((len(text) + self.marks for text in texts), np.int32, len(texts))
         return _joined([piece for text in texts for piece in (start, text, end)]), lengths
 
@@ -131,7 +133,8 @@ def join(context: tuple[Ids, Ids], response: tuple[Ids, Ids], start: int) -> tup
 
     Texts are given as ids and the number of each one's, and come back so, with the segment, 0 or 1, of each token.
     """
-    (context_ids, before), (response_ids, behind) = context, response
+    (context_ids, before) = context
+    (response_ids, behind) = response
     kept = behind - start
     lengths = (before + kept).astype(np.int32)
     ends = np.cumsum(lengths, dtype=np.int64)

@@ -19,7 +19,9 @@ from rejoinder.errors import InputError
 from rejoinder.text.splitting import visible_classes
 from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts
 
-START, END, LONG = "<S>", "</S>", "LONGWORD"
+START = "<S>"
+END = "</S>"
+LONG = "LONGWORD"
 """Stand before and after each text, and for every long word. No lower-cased word is like one of them."""
 
 LONGEST = 16  # longest word, in characters, that is a word of its own
@@ -35,7 +37,8 @@ def _pattern(end: int) -> re.Pattern[str]:
 
 
 # As in `splitting`: the class for plain ASCII is matched several times as fast.
-_ASCII, _ALL = _pattern(0x80), _pattern(0x110000)
+_ASCII = _pattern(0x80)
+_ALL = _pattern(0x110000)
 
 
 def words_of(text: str) -> list[str]:
@@ -66,7 +69,8 @@ class NGrams(Vocabulary):
     FORMAT = "rejoinder n-grams 1"
 
     def __init__(self, unigrams: Sequence[str], bigrams: Sequence[Sequence[int]] | _Keys, buckets: int) -> None:
-        self.unigrams, self.buckets = tuple(unigrams), buckets
+        self.unigrams = tuple(unigrams)
+        self.buckets = buckets
         self.bigrams = np.asarray(bigrams, np.int64).reshape(-1, 2)
         self._numbers = {word: number for number, word in enumerate(self.unigrams)}
         self._first_bigram = len(self.unigrams)
@@ -125,7 +129,9 @@ class NGrams(Vocabulary):
     def _word_bytes(self, text: str, limit: int | None) -> bytes:
         """Return at most `limit` ids of a text's words and marks as int32 in memory; none where it has no word."""
         # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a word seen before.
-        words, rest, most = b"", text.lower(), -1 if limit is None else limit
+        words = b""
+        rest = text.lower()
+        most = -1 if limit is None else limit
         while rest:
             pieces = rest.split(None, most)
             rest = pieces.pop() if 0 < most < len(pieces) else ""
@@ -178,15 +184,18 @@ class _PairTable:
     def __init__(self, keys: _Keys, first: int) -> None:
         size = 1 << max(4, (4 * len(keys)).bit_length())
         self._mask = np.uint64(size - 1)
-        self._keys, self._numbers = np.full(size, -1, np.int64), np.full(size, -1, np.int32)
-        waiting, place = np.arange(len(keys)), self._places(mix(keys.view(np.uint64)))
+        self._keys = np.full(size, -1, np.int64)
+        self._numbers = np.full(size, -1, np.int32)
+        waiting = np.arange(len(keys))
+        place = self._places(mix(keys.view(np.uint64)))
         while len(waiting):
             free = np.flatnonzero(self._keys[place] < 0)
             taken = free[np.unique(place[free], return_index=True)[1]]  # one key for each place
             self._keys[place[taken]], self._numbers[place[taken]] = keys[waiting[taken]], first + waiting[taken]
             left = np.ones(len(waiting), bool)
             left[taken] = False
-            waiting, place = waiting[left], (place[left] + 1) & (size - 1)
+            waiting = waiting[left]
+            place = (place[left] + 1) & (size - 1)
 
     def find(self, keys: _Keys, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
         """Return the numbers of keys whose `mix` is `hashes`; -1 for absent ones."""
@@ -201,7 +210,8 @@ class _PairTable:
             equal = there == keys[pending]
             found[pending[equal]] = self._numbers[place[equal]]
             goes_on = ~equal & (there >= 0)
-            pending, place = pending[goes_on], place[goes_on]
+            pending = pending[goes_on]
+            place = place[goes_on]
         return found
 
     def _places(self, hashes: npt.NDArray[np.uint64]) -> _Keys:
@@ -248,7 +258,8 @@ def _numbered(texts: Iterable[str]) -> tuple[list[str], _Keys]:
 
 def _frequent_pairs(words: _Keys, limit: int) -> _Keys:
     """Return the most frequent pairs of neighbours, (at most limit, 2); -1 stands for an unknown word."""
-    first, second = words[:-1], words[1:]
+    first = words[:-1]
+    second = words[1:]
     inside = (first >= 0) & (second >= 0) & (first != 1)  # END and START of the next text are no neighbours
     keys, counts = np.unique(first[inside] << 32 | second[inside], return_counts=True)
     chosen = keys[np.argsort(-counts, kind="stable")[:limit]]  # equal counts: by their words' ranks

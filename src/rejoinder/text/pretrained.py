@@ -55,15 +55,19 @@ class Pretrained:
         except Exception as error:  # noqa: BLE001 (the library raises nothing more specific)
             raise InputError(f"no tokenizer that the tokenizers library reads: {error}") from None
         self._tokenizer.encode_special_tokens = True
-        self.special, self.cut = special, check_cut(cut)
+        self.special = special
+        self.cut = check_cut(cut)
         ids: dict[str, int] = {}
         for part, token in asdict(special).items():
             number: int | None = self._tokenizer.token_to_id(token)
             if number is None:
                 raise InputError(f"the tokenizer has no token {token!r} ({part})")
             ids[part] = number
-        self.padding_id, self.start_id, self.end_id = ids["padding"], ids["start"], ids["end"]
-        self.turn_id, self.mask_id = ids["turn"], ids["mask"]
+        self.padding_id = ids["padding"]
+        self.start_id = ids["start"]
+        self.end_id = ids["end"]
+        self.turn_id = ids["turn"]
+        self.mask_id = ids["mask"]
         self.special_ids = frozenset(ids.values())
         self.rows = max(rows, self._tokenizer.get_vocab_size(with_added_tokens=True))
 

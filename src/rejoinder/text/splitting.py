@@ -37,14 +37,16 @@ def _class(ranges: str, end: int = 0x110000, *, no: bool = False) -> str:
     pairs = (item.partition("-") for item in ranges.split())
     spans = sorted((start, int(last or first, 16)) for first, _, last in pairs if (start := int(first, 16)) < end)
     if no:  # not "[^...]", which is matched more slowly
-        starts, stops = [0, *(last + 1 for _, last in spans)], [*(first - 1 for first, _ in spans), end - 1]
+        starts = [0, *(last + 1 for _, last in spans)]
+        stops = [*(first - 1 for first, _ in spans), end - 1]
         spans = [(start, stop) for start, stop in zip(starts, stops, strict=True) if start <= stop]
     return "[" + "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in spans) + "]"
 
 
 def _tokens_pattern(end: int) -> re.Pattern[str]:
     separators = f"{_PUNCTUATION} {_SPACES}"
-    word, separator = _class(separators, end, no=True), _class(separators, end)
+    word = _class(separators, end, no=True)
+    separator = _class(separators, end)
     # The space that disappears is the one separator run that no alternative takes.
     return re.compile(rf"{word}+|{separator}{{2,}}|(?! ){separator}|\A | \Z")
 

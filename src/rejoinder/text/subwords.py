@@ -94,7 +94,9 @@ class Subwords(Vocabulary):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Subwords:
         """See `Vocabulary.from_json`."""
-        buckets, subwords, cut = data.get("buckets"), data.get("subwords"), data.get("cut", "end")
+        buckets = data.get("buckets")
+        subwords = data.get("subwords")
+        cut = data.get("cut", "end")
         if type(buckets) is not int:
             raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
         if not isinstance(subwords, list) or not all(isinstance(subword, str) for subword in subwords):
@@ -117,7 +119,8 @@ class Subwords(Vocabulary):
 
     def _match(self, marked: str) -> Iterator[tuple[int, int]]:
         """Yield the id of each subword of a token with its mark, and the number of its characters."""
-        start, end = 0, len(marked)
+        start = 0
+        end = len(marked)
         while start < end:
             stop = min(end, start + self._reach.get(marked[start : start + 2], 1))
             while stop > start and marked[start:stop] not in self._ids:

@@ -143,7 +143,8 @@ class IdCache(dict[str, bytes]):
 
     def __init__(self, encode: Callable[[str], bytes], entries: int) -> None:
         super().__init__()
-        self._encode, self._entries = encode, entries
+        self._encode = encode
+        self._entries = entries
 
     def __missing__(self, piece: str) -> bytes:
         ids = self._encode(piece)

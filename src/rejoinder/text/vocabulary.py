@@ -173,7 +173,8 @@ class _Builder:
     def _select(self, minimum_count: int) -> list[tuple[_Flags, _Floats]]:
         """Return which substrings of each level are in the vocabulary, and their counts without longer ones'."""
         if not self._levels or minimum_count < self._floor:
-            self._floor, self._levels = minimum_count, _grow(self.corpus, minimum_count)
+            self._floor = minimum_count
+            self._levels = _grow(self.corpus, minimum_count)
         all_characters = np.ones(len(self.corpus.text), np.bool_)
         selection = self._count_and_take(all_characters, minimum_count)
         for _ in range(self._iterations - 1):

@@ -30,7 +30,9 @@ from rejoinder.training.recipe_files import check_stages, first_difference, load
 from rejoinder.training.run import RunFolder
 
 BASE = "base"  # the row that changes nothing; all others are compared with it
-ROWS, TOKENS = "rows", "tokens"  # folders of the rows' runs, and of the vocabularies and token arrays that they share
+# folders of the rows' runs, and of the vocabularies and token arrays that they share
+ROWS = "rows"
+TOKENS = "tokens"
 BLOCK = 5000  # contexts encoded between two steps of the progress bar
 
 Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
@@ -142,7 +144,8 @@ def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path 
 
     base = Row(BASE, Path(file.recipe).name, (), file.published, file.published_cost, changed(BASE, ()))
     check_stages(base.recipe, Processes())
-    rows, above = [base], tuple[str, ...]()
+    rows = [base]
+    above = tuple[str, ...]()
     for change in file.row:
         settings = (*above, *change.settings)
         above = settings if file.cumulative else ()
@@ -151,7 +154,8 @@ def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path 
             _check_row(base.recipe, recipe)
         except InputError as error:
             raise InputError(f"{path}: row '{change.name}': {error}") from None
-        title, cost = change.description or change.name, change.published_cost
+        title = change.description or change.name
+        cost = change.published_cost
         rows.append(Row(change.name, title, settings, change.published, cost, recipe))
     return Plan(file.name, str(path), tuple(rows))
 
@@ -189,7 +193,8 @@ def ablate(
     (rows/NAME.seed-K), and the table has mean and sample deviation over them besides what the recipe's own seed gives.
     A row that is unknown, or a folder of something else, is an InputError before anything is trained.
     """
-    display, folder = display or Display(), Path(folder)
+    display = display or Display()
+    folder = Path(folder)
     rows = _rows(plan, plan.chosen(names), folder, seeds, display)
     table: dict[str, Any] = {"name": plan.name, "data": data, "ranked": "", "rows": []}
     if seeds > 1:
@@ -312,7 +317,10 @@ def markdown(table: Mapping[str, Any]) -> str:
     head += ["parameters", "steps", "steps/s", *(["published steps/s", "published USD"] if costed else []), "examples"]
     lines = [head]
     for row in rows:
-        figures, beside, costs, examples = ["failed", "", ""], ["", ""], [""] * 3, ""
+        figures = ["failed", "", ""]
+        beside = ["", ""]
+        costs = [""] * 3
+        examples = ""
         if result := row.get("result"):
             minus = row["minus_base"] and Estimate(**row["minus_base"]["recall"]["1"])
             shares = (percent(Estimate(**each), "{} [{}, {}]") for each in (result["recall"]["1"], result["mrr"]))

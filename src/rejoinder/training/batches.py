@@ -76,7 +76,8 @@ def make_batch(
         return PairBatch(SidesBatch(contexts, responses), len(rows))
     if packing == "joined":
         return _joined(store, rows, padding_id, negatives)
-    sides, histories = [store.input.gather(rows)], NO_HISTORIES
+    sides = [store.input.gather(rows)]
+    histories = NO_HISTORIES
     if store.history is not None:
         earlier = rows if earlier is None else earlier
         ids, lengths, (owners, slots) = store.history.gather(earlier[earlier >= 0])
@@ -199,11 +200,14 @@ class ChangedHistories:
     """Changes histories as a recipe's [history] says, by the seed and the batch's examples alone."""
 
     def __init__(self, changes: History, counts: Callable[[Rows], Ids], seed: tuple[int, ...]) -> None:
-        self._changes, self._counts, self._seed = changes, counts, seed
+        self._changes = changes
+        self._counts = counts
+        self._seed = seed
 
     def __call__(self, rows: Rows) -> Rows:
         """Return whose history each of n examples gets, -1: none (n,)."""
-        changes, drawn = self._changes, np.random.default_rng([*self._seed, HISTORY_STREAM, *rows.tolist()])
+        changes = self._changes
+        drawn = np.random.default_rng([*self._seed, HISTORY_STREAM, *rows.tolist()])
         swap, begin = drawn.random((2, len(rows)))
         there = self._counts(rows) > 0
         earlier = np.where(swap < changes.left_out + changes.swapped, np.roll(rows, 1), rows)
@@ -233,9 +237,13 @@ class EpochOrder:
         if examples < batch_size:
             hint = f"set the stages' batch_size to {examples} at most"
             raise InputError(f"{examples} training examples do not fill a batch of {batch_size}; {hint}")
-        self.batch_size, self._examples, self._seed, self._stream = batch_size, examples, seed, stream
+        self.batch_size = batch_size
+        self._examples = examples
+        self._seed = seed
+        self._stream = stream
         self.batches_per_epoch = examples // batch_size
-        self._epoch, self._order = -1, NONE
+        self._epoch = -1
+        self._order = NONE
 
     def rows(self, step: int) -> Rows:
         """Return the examples of the batch number `step`, from 0."""
@@ -270,9 +278,11 @@ class MixedOrder:
     """
 
     def __init__(self, sizes: Sequence[int], shares: Sequence[float], batch_size: int, seed: tuple[int, ...]) -> None:
-        self.sizes, self.batch_size = tuple(sizes), batch_size
+        self.sizes = tuple(sizes)
+        self.batch_size = batch_size
         self.counts = split_batch(batch_size, shares)
-        self._firsts, self._orders = np.cumsum([0, *sizes[:-1]]), []
+        self._firsts = np.cumsum([0, *sizes[:-1]])
+        self._orders = []
         for stream, (size, count) in enumerate(zip(self.sizes, self.counts, strict=True)):
             if len(self.sizes) > 1 and size < count:
                 name = f"data.mix.{stream - 1}" if stream else "data.train"
@@ -298,7 +308,8 @@ class MixedOrder:
 def prefetched(make: Callable[[int], StepBatch], first: int, stop: int | None) -> Generator[StepBatch, None, None]:
     """Yield make(first), make(first + 1), ... up to `stop` (None: for ever); a thread makes the next one ahead."""
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
-        step, following = first, executor.submit(make, first)
+        step = first
+        following = executor.submit(make, first)
         while stop is None or step < stop:
             batch = following.result()
             step += 1

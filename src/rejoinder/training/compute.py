@@ -40,7 +40,8 @@ def set_up(compute: Compute, quantization: Quantization) -> Machine:
     kind = choose_device(compute.device)
     device = torch.device(kind)
     if kind == "cuda":
-        place, devices = launch_place(), torch.cuda.device_count()
+        place = launch_place()
+        devices = torch.cuda.device_count()
         if place["LOCAL_WORLD_SIZE"] > devices:
             given = f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine with {devices} CUDA devices"
             raise InputError(f"{given}; start at most one process for each, or set compute.device = 'cpu'")

@@ -234,7 +234,8 @@ def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillatio
         for row, (context, response) in zip(rows.tolist(), texts.read(rows), strict=True):
             each: list[Side] = [(context[-1],), response, tuple(context)] if whole else [context[-1], response]
             sides[row] = [numbers.setdefault(side, len(numbers)) for side in each]
-    distinct, encoder = list(numbers), _open_encoder(config)
+    distinct = list(numbers)
+    encoder = _open_encoder(config)
 
     def encode(chosen: slice) -> FloatArray:
         both = distinct[chosen]

@@ -82,7 +82,8 @@ def read_texts_once(
     """Let a module's trunk read all texts of examples into a file; go on where an earlier call stopped."""
     columns, numbers = zip(*(each for store, rows in examples for each in _texts(store, rows)), strict=True)
     starts = np.cumsum([0, *map(len, columns[:-1])])
-    texts, every = Joined(columns), np.concatenate([rows + start for rows, start in zip(numbers, starts, strict=True)])
+    texts = Joined(columns)
+    every = np.concatenate([rows + start for rows, start in zip(numbers, starts, strict=True)])
     pieces = np.split(every, range(HASHED_AT_ONCE, len(every), HASHED_AT_ONCE))
     found = np.concatenate([token_hashes(*texts.gather(rows)) for rows in pieces])
     hashes, firsts = np.unique(found, return_index=True)

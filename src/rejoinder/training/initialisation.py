@@ -105,7 +105,8 @@ def _merged(given: Any, base: Mapping[str, Any], name: str) -> Any:
 
 def _grows(given: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
     """Return whether a recipe adds blocks that start at zero on top of a model's, so that nothing changes at first."""
-    spans, before = given.get("attention_spans"), _plain(base.get("attention_spans"))
+    spans = given.get("attention_spans")
+    before = _plain(base.get("attention_spans"))
     if not isinstance(spans, list) or not isinstance(before, list) or given.get("blocks") != len(spans):
         return False
     new_norm = not before and base["token_norm"] and base["norm_placement"] == "before"  # at the end of the trunk

@@ -87,7 +87,8 @@ class InBatchLoss(nn.Module):
 
 def _product_losses(x: Tensor, y: Tensor, first: int, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return what `list_losses` does of the scores S = x · y."""
-    scores, count = x @ y.T, len(x)
+    scores = x @ y.T
+    count = len(x)
     negatives = x.new_full((count,), len(y) - 1)
     others = x @ y.sum(dim=0) - (true := (x * y[first : first + count]).sum(dim=1))  # Σ_{j≠i} S_ij
     if equal is not None and equal.shape[1]:
@@ -130,7 +131,8 @@ def _hits(scores: Tensor, true: Tensor) -> Tensor:
 def _mean(losses: Tensor, hits: Tensor, pairs: int, present: ContextMask | None = None) -> Loss:
     if present is None:
         return Loss(losses.sum() / pairs, hits.sum() / pairs)
-    rows, count = present.rows.to(losses.device), max(present.count, 1)
+    rows = present.rows.to(losses.device)
+    count = max(present.count, 1)
     return Loss((losses * rows).sum() / count, (hits * rows).sum() / count)
 
 

@@ -23,7 +23,9 @@ from rejoinder.training.batches import WHOLE, PairBatch, Portion, StepBatch
 from rejoinder.training.losses import ALL_PRESENT
 from rejoinder.training.tokens import Ids, Rows, TokenStore
 
-GUESSED, MASKED, REPLACED = 0.15, 0.8, 0.1  # share of the tokens; of these, shares that are masked and replaced
+GUESSED = 0.15  # share of the tokens; of these, shares that are masked and replaced
+MASKED = 0.8
+REPLACED = 0.1
 GATHERED_AT_ONCE = 1 << 16  # examples whose tokens are in memory together while their lengths are read
 
 
@@ -34,11 +36,15 @@ class LengthBucketedOrder:
     """
 
     def __init__(self, lengths: Rows, tokens: int, pairs: int, seed: tuple[int, ...]) -> None:
-        self._lengths, self._seed = lengths, seed
+        self._lengths = lengths
+        self._seed = seed
         self._cuts = _cuts(np.sort(lengths), tokens, pairs)
         self.batches_per_epoch = len(self._cuts) - 1
-        self.sizes, self.batch_size = (len(lengths),), pairs
-        self._epoch, self._order, self._batches = -1, lengths, lengths
+        self.sizes = (len(lengths),)
+        self.batch_size = pairs
+        self._epoch = -1
+        self._order = lengths
+        self._batches = lengths
 
     def rows(self, step: int) -> Rows:
         """Return the examples of the batch number `step`, from 0."""
@@ -54,7 +60,8 @@ class LengthBucketedOrder:
 
 def _cuts(ascending: Rows, tokens: int, pairs: int) -> list[int]:
     """Return where batches of examples in order of their lengths begin, and the end of the last one."""
-    cuts, start = [0], 0
+    cuts = [0]
+    start = 0
     while start < len(ascending):
         stop = min(start + pairs, len(ascending))
         sums = np.cumsum(ascending[start:stop])
@@ -115,7 +122,9 @@ def pretraining_step(
 ) -> StepBatch:
     """Return a process's part of batch number `step`; all draw for the whole batch, whatever their number."""
     generator = np.random.default_rng([*seed, step])
-    responses, follows, targets = rows, None, None
+    responses = rows
+    follows = None
+    targets = None
     if step % 2:
         follows = generator.random(len(rows)) < 0.5
         others = generator.integers(0, len(store) - 1, len(rows))
@@ -126,8 +135,10 @@ def pretraining_step(
     first, end = (len(rows) * rank // portion.processes for rank in (portion.rank, portion.rank + 1))
     weight = 0.0 if end == first else 1 / (len(rows) if targets is None else int((targets >= 0).sum()))
     end = max(end, first + 1)  # one process more than there are pairs: its own counts for nothing
-    size, ends = portion.micro_batch or end - first, np.concatenate([[0], np.cumsum(lengths)])
-    none, parts = torch.empty(0, dtype=torch.int64), []
+    size = portion.micro_batch or end - first
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    none = torch.empty(0, dtype=torch.int64)
+    parts = []
     for start in range(first, end, size):
         stop = min(start + size, end)
         tokens = slice(ends[start], ends[stop])

@@ -28,16 +28,20 @@ class Meter:
         self.state = state
         self._names = tuple(state.sums)
         self._sums = torch.tensor(list(state.sums.values()), dtype=torch.float64, device=device)
-        self._examples, self._tokens, self._seconds = 0, 0, 0.0
+        self._examples = 0
+        self._tokens = 0
+        self._seconds = 0.0
         self._last_rates = 0.0, 0.0
-        self.loss, self.accuracy = float("nan"), 0.0
+        self.loss = float("nan")
+        self.accuracy = 0.0
 
     def add(self, pairs: int, tokens: int, loss: Loss, seconds: float) -> None:
         """Count a step that took these seconds, validation and checkpoints left out."""
         self.state.summed += 1
         values = {"loss": loss.value.detach(), "accuracy": loss.accuracy, **loss.figures}
         if not self._names:
-            self._names, self._sums = tuple(values), self._sums.new_zeros(len(values))
+            self._names = tuple(values)
+            self._sums = self._sums.new_zeros(len(values))
         self._sums += torch.stack([values[name] for name in self._names])
         self._examples += pairs
         self._tokens += tokens
@@ -60,11 +64,14 @@ class Meter:
     def take(self) -> dict[str, float]:
         """Return means and rates since the last call, and start again from 0."""
         means = {name: value / self.state.summed for name, value in zip(self._names, self._sums.tolist(), strict=True)}
-        self.loss, self.accuracy = means.get("loss_context", means["loss"]), means["accuracy"]
+        self.loss = means.get("loss_context", means["loss"])
+        self.accuracy = means["accuracy"]
         examples, tokens = self._last_rates = self.rates()
         self.state.summed = 0
         self._sums.zero_()
-        self._examples, self._tokens, self._seconds = 0, 0, 0.0
+        self._examples = 0
+        self._tokens = 0
+        self._seconds = 0.0
         return means | {"examples_per_second": examples, "tokens_per_second": tokens}
 
 
@@ -158,8 +165,10 @@ def run_cost(run: Path) -> RunCost | None:
     for line in lines:
         if not {"examples_per_second", "examples"} <= line.keys():  # a line of validation
             continue
-        done, pairs = line["step"] - step, line["examples"] - examples
-        step, examples = line["step"], line["examples"]
+        done = line["step"] - step
+        pairs = line["examples"] - examples
+        step = line["step"]
+        examples = line["examples"]
         if speed := line["examples_per_second"]:
             steps, seconds = stages.get(line["stage"], (0, 0.0))
             stages[line["stage"]] = steps + done, seconds + pairs / speed

@@ -30,7 +30,8 @@ from rejoinder.training.recipe import HardNegatives, Stage
 from rejoinder.training.tokens import Column, Joined, Rows, TokenStore, ragged, token_hashes
 from rejoinder.training.validation import PAIRS_AT_ONCE, Encode
 
-RANDOM_STREAM, POOL_STREAM = 1 << 21, 1 << 20  # tell these draws from the orders of examples of the same seed
+RANDOM_STREAM = 1 << 21  # tell these draws from the orders of examples of the same seed
+POOL_STREAM = 1 << 20
 HASHED_AT_ONCE = 1 << 16  # texts whose tokens are in memory together
 SCORES_AT_ONCE = 1 << 24  # scores that are in memory together: 64 MB
 
@@ -49,7 +50,9 @@ class RandomNegatives:
     """k = `count` negatives of each example, drawn anew from all others by the seed and the batch's examples."""
 
     def __init__(self, examples: int, count: int, seed: tuple[int, ...]) -> None:
-        self._examples, self._count, self._seed = examples, count, seed
+        self._examples = examples
+        self._count = count
+        self._seed = seed
 
     def __call__(self, rows: Rows) -> Rows:
         """Return for each of n examples the k whose responses are its negatives (n, k)."""
@@ -64,8 +67,10 @@ class GivenNegatives:
     def __init__(self, store: TokenStore) -> None:
         given = store.given
         assert given is not None  # `prepare` keeps them where a stage asks for them
-        self._first, self._count = len(store), given.count
-        texts, hashes = Joined([store.response, given.texts]), Joined([store.response_hash, given.hashes])
+        self._first = len(store)
+        self._count = given.count
+        texts = Joined([store.response, given.texts])
+        hashes = Joined([store.response_hash, given.hashes])
         self.store = dataclasses.replace(store, response=texts, response_hash=hashes)
 
     def __call__(self, rows: Rows) -> Rows:
@@ -121,7 +126,11 @@ class Tables:
     def __init__(
         self, config: HardNegatives, order: MixedOrder, steps: int | None, folder: Path, seed: tuple[int, ...]
     ) -> None:
-        self.config, self._order, self._steps, self._folder, self._seed = config, order, steps, folder, seed
+        self.config = config
+        self._order = order
+        self._steps = steps
+        self._folder = folder
+        self._seed = seed
 
     def window(self, stage_step: int) -> tuple[int, int | None]:
         """Return first step and end of the window that a batch of the stage is in; None: the end of the stage."""
@@ -192,7 +201,8 @@ class Tables:
 
     def _rows(self, start: int, stop: int | None) -> Rows:
         """Return the examples of a window's batches, ascending; all where it goes over them more than once."""
-        examples, size = sum(self._order.sizes), self._order.batch_size
+        examples = sum(self._order.sizes)
+        size = self._order.batch_size
         ends = [end for end in (stop, self._steps) if end is not None]
         if not ends or (min(ends) - start) * size >= examples:
             return np.arange(examples)
@@ -214,12 +224,14 @@ class Miner:
         """Return k negatives of n pairs among the drawn examples, hardest first (n, k); how many exceed the limit."""
         drawn_hashes = self.store.response_hash[drawn]
         first = np.sort(np.unique(drawn_hashes, return_index=True)[1])
-        pool, vectors = drawn[first], self._vectors(drawn[first], advance)
+        pool = drawn[first]
+        vectors = self._vectors(drawn[first], advance)
         advance(len(drawn) - len(pool))
         every = np.union1d(rows, drawn)
         known = KnownAnswers(self._input_hashes(every), self.store.response_hash[every], drawn_hashes[first])
         size = max(1, min(PAIRS_AT_ONCE, SCORES_AT_ONCE // len(pool)))
-        found, above = [np.empty((0, self.config.per_pair), np.int64)], 0
+        found = [np.empty((0, self.config.per_pair), np.int64)]
+        above = 0
         for start in range(0, len(rows), size):
             block = rows[start : start + size]
             x, y = (h.float() for h in self.encode(make_batch(self.store, block, self.padding_id)))
@@ -242,7 +254,8 @@ class Miner:
 
     def _input_hashes(self, rows: Rows) -> Rows:
         """Return hashes that are equal for contexts of which the model reads the same."""
-        input_, history = self.store.input, self.store.history
+        input_ = self.store.input
+        history = self.store.history
         history_hashes = 0 if history is None else history.hashes(rows)
         return _hashes(input_, rows) * np.int64(31) + history_hashes  # each alone is spread over 64 bits
 
@@ -260,7 +273,8 @@ class KnownAnswers:
         places = ordered[np.searchsorted(pool, responses, sorter=ordered).clip(max=len(pool) - 1)]
         inside = pool[places] == responses
         by_input = np.argsort(inputs[inside], kind="stable")
-        self._inputs, self._places = inputs[inside][by_input], places[inside][by_input]
+        self._inputs = inputs[inside][by_input]
+        self._places = places[inside][by_input]
 
     def places(self, inputs: Rows) -> Rows:
         """Return, for n inputs, all pairs (i, place in the pool) of a known answer to input i: (2, m)."""

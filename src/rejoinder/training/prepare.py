@@ -84,8 +84,10 @@ def with_vectors(
 
     Where it learns (`init.anchor`) validation reads with the trunk as it is by then.
     """
-    place, start = _Preparation(recipe, folder, display, None), recipe.init.fingerprint or (recipe.model, recipe.seed)
-    learns, valid = recipe.init.anchor > 0, {} if recipe.init.anchor else prepared.valid
+    place = _Preparation(recipe, folder, display, None)
+    start = recipe.init.fingerprint or (recipe.model, recipe.seed)
+    learns = recipe.init.anchor > 0
+    valid = {} if recipe.init.anchor else prepared.valid
     reading = prepared.tokenizer.fingerprint, recipe.text.max_length, module.history
     read = prepared.digest, recipe.validation.examples, learns, machine.precision
     path = place.folder / f"vectors-{content_key('trunk', start, *reading, *read)}.f16"
@@ -100,13 +102,16 @@ def with_vectors(
 
 class _Preparation:
     def __init__(self, recipe: Recipe, folder: Path, display: Display, engine: Engine | None) -> None:
-        self.recipe, self.display, self.engine = recipe, display, engine
+        self.recipe = recipe
+        self.display = display
+        self.engine = engine
         self.folder = Path(recipe.data.cache) if recipe.data.cache else folder
         self.sets, self.valid = _sets(recipe)
         self.splits: list[Split] = ["train", "valid"] if recipe.validation.examples else ["train"]
 
     def run(self) -> Prepared:
-        first, others = self.sets[0], self.sets[1:]
+        first = self.sets[0]
+        others = self.sets[1:]
         needed: dict[Split, list[Path]] = {"train": self.sets, "valid": self.valid}
         for split, data in ((split, data) for split, folders in needed.items() for data in folders):
             next(read_texts(data, split), None)  # fail early: building the vocabulary takes minutes
@@ -124,14 +129,16 @@ class _Preparation:
             self.note_long(data, store, tokenizer)
         each = zip(self.valid, [digests[0], *aside], strict=False)
         valid = {data.name: self.store(data, digest, "valid", tokenizer) for data, digest in each}
-        train, digest = join_stores(stores), joined_digest([*digests, *aside])
+        train = join_stores(stores)
+        digest = joined_digest([*digests, *aside])
         words = self.words(train, digests, tokenizer) if self.recipe.init.words else None
         teacher_vectors = self.teacher_vectors(train, digests[0])
         sizes = tuple(map(len, stores))
         return Prepared(tokenizer, train, sizes, valid, digest, words, teacher_vectors)
 
     def vocabulary(self, digest: str) -> Tokenizer:
-        config, init = self.recipe.vocabulary, self.recipe.init
+        config = self.recipe.vocabulary
+        init = self.recipe.init
         if elsewhere := _vocabulary_data(self.recipe):
             digest = joined_digest([data_digest(data, ["train"]) for data in elsewhere])
         parts = (init.fingerprint,) if config is None else (digest, config, self.recipe.seed)
@@ -145,7 +152,8 @@ class _Preparation:
 
     def build_vocabulary(self) -> Tokenizer:
         """Build the vocabulary; what its building warns of becomes a note."""
-        config, doing = self.recipe.vocabulary, self.display.track("Building the vocabulary", None, "utterances")
+        config = self.recipe.vocabulary
+        doing = self.display.track("Building the vocabulary", None, "utterances")
         assert config is not None
         with doing as advance, warnings.catch_warnings(record=True) as warned:
             sets = _vocabulary_data(self.recipe) or self.sets
@@ -155,8 +163,11 @@ class _Preparation:
         return tokenizer
 
     def store(self, data: Path, digest: str, split: Split, tokenizer: Tokenizer) -> TokenStore:
-        recipe, config = self.recipe, parse_config(self.recipe.model)
-        length, reading, history = recipe.text.max_length, family_of(config).dialogue, config.history_text
+        recipe = self.recipe
+        config = parse_config(self.recipe.model)
+        length = recipe.text.max_length
+        reading = family_of(config).dialogue
+        history = config.history_text
         dialogue = None if reading is None else reading(config, tokenizer, length)
         texts = recipe.distillation is not None and split == "train"
         given = split == "train" and any(stage.given_negatives for stage in recipe.stage)
@@ -174,7 +185,8 @@ class _Preparation:
 
     def note_long(self, data: Path, store: TokenStore, tokenizer: Tokenizer) -> None:
         """Note how many messages are as long as the model reads, or longer: what they lose is not in the store."""
-        length, whole = self.recipe.text.max_length, family_of(parse_config(self.recipe.model)).dialogue is not None
+        length = self.recipe.text.max_length
+        whole = family_of(parse_config(self.recipe.model)).dialogue is not None
         most = tokenizer.encode_ragged(["a " * 2 * length], length)[1][0]
         sides = [store.response] if whole else [store.input, store.response]
         read = [np.diff(side.offsets[: COUNTED + 1]) for side in sides if isinstance(side, Column)]
@@ -185,7 +197,8 @@ class _Preparation:
             self.display.note(f"{data}: {share} fill {cut}")
 
     def words(self, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer) -> FloatArray:
-        name, seed = self.recipe.init.words, self.recipe.seed
+        name = self.recipe.init.words
+        seed = self.recipe.seed
         if not isinstance(tokenizer, Subwords):
             raise InputError("init.words: this kind of model has no subwords, so it cannot start from their vectors")
         size = parse_config(self.recipe.model).embedding_size
@@ -203,7 +216,8 @@ class _Preparation:
         return words
 
     def teacher_vectors(self, train: TokenStore, digest: str) -> TextVectors | None:
-        config, seed = self.recipe.distillation, self.recipe.seed
+        config = self.recipe.distillation
+        seed = self.recipe.seed
         if config is None or not config.encoder or train.texts is None:
             return None
         parts = config.fingerprint or config.encoder, digest, config.sample, seed
@@ -264,7 +278,8 @@ def _note_cut_contexts(recipe: Recipe, data: Path, display: Display) -> None:
     """Note where `rejoinder data` cut contexts to less than the model reads."""
     try:
         account = json.loads((data / SUMMARY).read_text(encoding="utf-8"))
-        cut, kept = account["cut_contexts"], kept_messages(account)
+        cut = account["cut_contexts"]
+        kept = kept_messages(account)
     except (OSError, ValueError, LookupError, TypeError):  # a file, or a folder that something else made
         return
     config = parse_config(recipe.model)
@@ -290,7 +305,8 @@ def _utterances(sets: Sequence[Path], config: Vocabulary, seed: int, advance: Ad
     The n-gram vocabulary's are drawn as whole pairs (ACL19), those of others as texts (CONVERT: sentences).
     """
     total = sum(len(texts) for data in sets for sides in read_texts(data, "train") for texts in sides)
-    share, generator = config.sample / max(total, 1), np.random.default_rng([seed, 1])
+    share = config.sample / max(total, 1)
+    generator = np.random.default_rng([seed, 1])
     for sides in (sides for data in sets for sides in read_texts(data, "train")):
         drawn_texts = [generator.random(len(texts)) < share for texts in sides]
         if config.kind == "ngrams":

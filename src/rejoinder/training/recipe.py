@@ -462,7 +462,8 @@ class Recipe(Described):
 def _changed(section: Any, above: str = "") -> Iterator[tuple[str, object]]:
     """Yield dotted key and value of what a section gives other than by default, but for the table of the model."""
     for name, field in section.__pydantic_fields__.items():
-        value, key = getattr(section, name), f"{above}{name}"
+        value = getattr(section, name)
+        key = f"{above}{name}"
         if value == field.get_default(call_default_factory=True) or key == "model":
             continue
         several = isinstance(value, tuple) and dataclasses.is_dataclass(next(iter(value), None))

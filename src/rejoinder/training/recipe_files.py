@@ -78,7 +78,8 @@ def parse_recipe(
     if isinstance(copy.get("model"), dict):
         copy["model"] = _resolve_model(copy["model"], origin)
     recipe = validate(Recipe, copy, origin)
-    kind, given = recipe.model["kind"], recipe.vocabulary
+    kind = recipe.model["kind"]
+    given = recipe.vocabulary
     if given is not None and given.kind != (wanted := family(kind).vocabulary):
         reads = f"a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}'"
         raise InputError(f"{origin}: {reads}, not '{given.kind}'")
@@ -87,7 +88,8 @@ def parse_recipe(
 
 def _write_out_kinds(document: dict[str, Any]) -> None:
     """Write shorthands as tables, and the vocabulary's kind; anything of a wrong type is left to validation."""
-    stages, vocabulary = document.get("stage"), document.get("vocabulary")
+    stages = document.get("stage")
+    vocabulary = document.get("vocabulary")
     for stage in stages if isinstance(stages, list) else ():
         for key in SHORTHANDS:
             if isinstance(stage, dict) and isinstance(stage.get(key), str):
@@ -149,7 +151,8 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
         attach_scale(probe, recipe.scale)
         attach_projection(probe, recipe.distillation, size=1)
     if isinstance(probe.config, TransformerShape) and recipe.text.max_length > probe.config.positions:
-        given, most = recipe.text.max_length, probe.config.positions
+        given = recipe.text.max_length
+        most = probe.config.positions
         raise InputError(f"text.max_length = {given}, but the transformer has {most} positions")
     masked = family(recipe.model["kind"]).packing == "masked"
     for stage in recipe.stage:
@@ -162,9 +165,11 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
 
 def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
     kind = recipe.model["kind"]
-    joined, whole = family(kind).packing == "joined", family(kind).dialogue is not None
+    joined = family(kind).packing == "joined"
+    whole = family(kind).dialogue is not None
     by_cosine = recipe.model.get("similarity", "dot" if whole else "cosine") == "cosine"
-    own_negatives, mined = stage.negatives or stage.given_negatives, stage.hard_negatives is not None
+    own_negatives = stage.negatives or stage.given_negatives
+    mined = stage.hard_negatives is not None
     changed = recipe.history != History() and not recipe.model.get("history")
     faults = {
         f"batch_tokens is for pretraining, not a {kind}; leave it out": stage.batch_tokens,

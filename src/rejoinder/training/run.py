@@ -150,32 +150,42 @@ class RunState:
     def record_validation(self, figures: dict[str, float], patience: int | None) -> bool:
         """Count a validation and return whether it is the best so far; `patience` is that of a plateau schedule."""
         self._record_loss(figures["loss"], patience)
-        self.validated_step, self.validated_at = self.step, self.seconds
+        self.validated_step = self.step
+        self.validated_at = self.seconds
         chosen_by = ("mrr", "recall@1") if figures["examples"] < FEW else ("recall@1", "mrr")
         score, tie = (figures[name] for name in chosen_by)
         if self.stage_best is None or score > self.stage_best:
-            self.stage_best, self.without_gain = score, 0
+            self.stage_best = score
+            self.without_gain = 0
         else:
             self.without_gain += 1
         if self.best is not None and (score, tie) <= tuple(self.validation[name] for name in chosen_by):
             return False
-        self.best, self.best_step, self.validation = score, self.step, figures
+        self.best = score
+        self.best_step = self.step
+        self.validation = figures
         return True
 
     def _record_loss(self, loss: float, patience: int | None) -> None:
         if self.stage_loss is None or loss < self.stage_loss:
-            self.stage_loss, self.stalled = loss, 0
+            self.stage_loss = loss
+            self.stalled = 0
             return
         self.stalled += 1
         if patience is not None and self.stalled > patience:
-            self.drops, self.stalled = self.drops + 1, 0
+            self.drops = self.drops + 1
+            self.stalled = 0
 
     def enter_next_stage(self) -> None:
         """Reset what is counted by stage."""
         self.stage += 1
-        self.stage_step, self.stage_seconds = 0, 0.0
-        self.stage_best, self.without_gain = None, 0
-        self.stage_loss, self.stalled, self.drops = None, 0, 0
+        self.stage_step = 0
+        self.stage_seconds = 0.0
+        self.stage_best = None
+        self.without_gain = 0
+        self.stage_loss = None
+        self.stalled = 0
+        self.drops = 0
 
 
 @dataclass

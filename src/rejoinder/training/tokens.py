@@ -34,10 +34,13 @@ Sides: TypeAlias = list[tuple[Ids, Ids]]  # of each side of some examples: all i
 
 FORMAT = 3
 MANIFEST = "manifest.json"
-INPUT, RESPONSE = "input", "response"
-HISTORY, SLOTS = "history", "slots"  # where wanted: all texts of histories; each example's slots, one a text
+INPUT = "input"
+RESPONSE = "response"
+HISTORY = "history"  # where wanted: all texts of histories; each example's slots, one a text
+SLOTS = "slots"
 CANDIDATES = "candidates"  # where wanted
-_COLUMNS, _LISTS = ("context", "response"), ("candidates", "label")
+_COLUMNS = ("context", "response")
+_LISTS = ("candidates", "label")
 
 
 def ragged(starts: Rows | int, lengths: npt.NDArray[Any]) -> Rows:
@@ -68,14 +71,16 @@ class Joined:
     """Several columns, or several arrays with a number of each example, numbered through; nothing is copied."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
-        self._parts, self._starts = parts, np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        self._parts = parts
+        self._starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
     def gather(self, rows: Rows) -> tuple[Ids, Ids]:
         """As `Column.gather`."""
-        lengths, found = np.zeros(len(rows), np.int32), []
+        lengths = np.zeros(len(rows), np.int32)
+        found = []
         for mine, part, own in self._owned(rows):
             ids, lengths[mine] = part.gather(own)
             found.append((mine, ids))
@@ -190,7 +195,9 @@ def open_store(path: Path) -> TokenStore:
         manifest = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT:
             raise ValueError("another format")
-        n, k, tokens = manifest["examples"], manifest.get("given", 0), manifest["tokens"]
+        n = manifest["examples"]
+        k = manifest.get("given", 0)
+        tokens = manifest["tokens"]
         sizes = dict.fromkeys(tokens, n) | {CANDIDATES: n * k, HISTORY: tokens.get(SLOTS, 0)}
         columns = {
             side: Column(_map(path, f"{side}.ids", "<i4", tokens[side]), _map(path, f"{side}.offsets", "<i8", size + 1))
@@ -213,7 +220,8 @@ def open_store(path: Path) -> TokenStore:
 
 
 def _map(folder: Path, name: str, kind: str, count: int) -> npt.NDArray[Any]:
-    path, dtype = folder / name, np.dtype(kind)
+    path = folder / name
+    dtype = np.dtype(kind)
     if path.stat().st_size != count * dtype.itemsize:
         raise ValueError(f"{name} has {path.stat().st_size} bytes instead of {count * dtype.itemsize}")
     return np.memmap(path, dtype, mode="r", shape=(count,)) if count else np.empty(0, dtype)
@@ -370,7 +378,8 @@ class _Writer:
             self.counts["text_bytes"] += sum(map(len, lines))
 
     def _add_side(self, name: str, ids: Ids, lengths: Ids, keep: npt.NDArray[np.bool_]) -> None:
-        ids, lengths = ids[np.repeat(keep, lengths)], lengths[keep]
+        ids = ids[np.repeat(keep, lengths)]
+        lengths = lengths[keep]
         self._write(f"{name}.ids", ids, "<i4")
         self._write(f"{name}.offsets", self.tokens[name] + np.cumsum(lengths, dtype=np.int64), "<i8")
         self.tokens[name] += len(ids)

@@ -44,7 +44,8 @@ class Validator:
         processes: Processes | None = None,
         packing: Packing = "together",
     ) -> None:
-        self._packing, self.candidates = packing, config.candidates
+        self._packing = packing
+        self.candidates = config.candidates
         limit = min(len(store), config.examples)
         if limit < config.candidates:
             remedy = "set validation.candidates lower, or validation.examples = 0 to train without validation"
@@ -53,7 +54,9 @@ class Validator:
         order = drawn(store, config)
         order = np.concatenate([order, order[: -limit % config.candidates]])  # in whole groups
         together = max(1, PAIRS_AT_ONCE // config.candidates) * config.candidates
-        self._store, self._padding_id, self._processes = store, padding_id, processes or Processes()
+        self._store = store
+        self._padding_id = padding_id
+        self._processes = processes or Processes()
         self._parts = [order[start : start + together] for start in range(0, len(order), together)]
 
     def __call__(self, encode: Encode, scale: float = 1.0) -> dict[str, float]:

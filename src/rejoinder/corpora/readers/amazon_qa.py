@@ -17,7 +17,8 @@ from rejoinder.corpora.example import Example
 from rejoinder.corpora.formats import BadRecordError, parse_lines
 from rejoinder.corpora.lines import Reading, strip_compression
 
-MIN_WORDS, MAX_WORDS = 4, 59  # words of a question and of an answer
+MIN_WORDS = 4  # words of a question and of an answer
+MAX_WORDS = 59
 
 
 def read_amazon_qa(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:

@@ -104,11 +104,14 @@ def _places(rng: random.Random, count: int, attempts: int) -> Iterator[int]:
 
 def _dialogues(path: Path, reading: Reading) -> Iterator[tuple[list[str], list[_Row]]]:
     """Give the persona lines and the messages of each dialogue."""
-    personas, rows, last = list[str](), list[_Row](), 0
+    personas = list[str]()
+    rows = list[_Row]()
+    last = 0
     for place, more_personas, more_rows in parse_lines(path, reading, _parse):
         if place <= last:  # it starts again at 1, or at 2 if that line was bad
             yield personas, rows
-            personas, rows = [], []
+            personas = []
+            rows = []
         last = place
         personas += more_personas
         rows += more_rows

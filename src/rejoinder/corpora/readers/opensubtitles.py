@@ -20,7 +20,8 @@ from rejoinder.errors import InputError
 _SPEAKER = re.compile(r"(?:^|(?<=[.!?]\s))(?!\d++:\d)\w++:(?!//)")
 _BRACKETED = re.compile(r"[\[(][^\])]*+[\])]")
 _EDGES = " \t-\N{EN DASH}\N{EM DASH}"
-MIN_LENGTH, MAX_LENGTH = 9, 127  # characters of a response and of the line before it
+MIN_LENGTH = 9  # characters of a response and of the line before it
+MAX_LENGTH = 127
 SHARD_LINES = 100_000  # a file of more lines than this holds many films and is cut into threads of so many lines
 
 
@@ -28,7 +29,8 @@ def read_opensubtitles(path: Path, reading: Reading, _: object = None) -> Iterat
     """Read the examples of one film's subtitles, or of the one file of a language."""
     if reading.history is None:
         raise InputError("opensubtitles: a film is one conversation of a thousand lines; give --history N, as 10")
-    name, is_cut = strip_compression(path).name, _has_many_films(path)
+    name = strip_compression(path).name
+    is_cut = _has_many_films(path)
     earlier: list[str] = []
     previous = 0
     for number, line in open_lines(path, reading):

@@ -48,7 +48,9 @@ def json_objects(path: Path, reading: Reading) -> Iterator[dict[str, Any]]:
     except ModuleNotFoundError:
         raise MissingExtraError("reading large JSON files", "corpora") from None
 
-    count, depth, builder = 1, 0, ijson.ObjectBuilder()
+    count = 1
+    depth = 0
+    builder = ijson.ObjectBuilder()
     try:
         # Not `ijson.items`, whose memory grows with the square of the depth.
         for event, value in ijson.basic_parse(_Pieces(path, reading), use_float=True):
@@ -64,7 +66,8 @@ def json_objects(path: Path, reading: Reading) -> Iterator[dict[str, Any]]:
                 builder.event(event, value)
             if depth == 1 and event == "end_map":
                 yield builder.value
-                count, builder = count + 1, ijson.ObjectBuilder()
+                count = count + 1
+                builder = ijson.ObjectBuilder()
     except ijson.JSONError as error:
         text = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
         reason = text.partition("\n")[0].strip(". ")

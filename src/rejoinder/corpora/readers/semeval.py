@@ -47,12 +47,14 @@ def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Ite
     """Read the examples of a file; memory holds one question. InputError also if no comment has a label."""
     wanted = "no label; a line is the id of a comment, a tab and its label"
     gold = dict(tab_pairs(settings.gold, reading, wanted)) if settings.gold else {}
-    labelled, count = 0, 0
+    labelled = 0
+    count = 0
     for element in xml_elements(path, reading, _QUESTIONS):
         question = question_text(_text(element, "QSubject", "RelQSubject"), _text(element, "QBody", "RelQBody"))
         comments = list(_comments(element, gold))
         reading.lines += 1
-        labelled, count = labelled + sum(bool(label) for _, label, _ in comments), count + len(comments)
+        labelled = labelled + sum(bool(label) for _, label, _ in comments)
+        count = count + len(comments)
         if _REPEATED in element.attrib:
             reading.drop("comments of repeated questions", len(comments))
         elif not question:
@@ -65,7 +67,8 @@ def read_semeval(path: Path, reading: Reading, settings: SemevalSettings) -> Ite
 
 def question_text(subject: str, body: str) -> str:
     """Join subject and body to one message; the body alone if it begins with the subject, as forums make them."""
-    subject, body = subject.strip(), body.strip()
+    subject = subject.strip()
+    body = body.strip()
     start = " ".join(subject.rstrip(". ").split()).lower()
     if body and " ".join(body.split()).lower().startswith(start):
         return body

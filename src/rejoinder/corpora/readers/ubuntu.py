@@ -54,7 +54,8 @@ def read_ubuntu(path: Path, reading: Reading, settings: UbuntuSettings) -> Itera
         if not messages or not response:
             reading.drop("blank responses" if messages else "blank contexts")
             continue
-        name, thread = f"{strip_compression(path).stem}:{number}", content_thread(messages[:1])
+        name = f"{strip_compression(path).stem}:{number}"
+        thread = content_thread(messages[:1])
         if settings.pairs:
             turns = [*messages, response]
             yield from dialogue_examples(turns, name=name, thread=thread, source="ubuntu", reading=reading)

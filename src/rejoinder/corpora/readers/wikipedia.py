@@ -112,7 +112,8 @@ def pages(path: Path, reading: Reading) -> Iterator[Page]:
                 media |= {(element.text or "").strip().lower()}
             continue
         reading.lines += 1
-        model, text = "", ""
+        model = ""
+        text = ""
         for revision in element.iterfind("{*}revision"):  # the newest comes last
             model, text = (revision.findtext(f"{{*}}{name}") or "" for name in ("model", "text"))
         title, name, number = ((element.findtext(f"{{*}}{name}") or "").strip() for name in ("title", "id", "ns"))
@@ -160,7 +161,8 @@ def sentences(paragraph: str) -> list[str]:
     A mark does not end a sentence before a small letter, nor a full stop after an initial, a word with a full stop in
     it (U.S.) or a common English abbreviation.
     """
-    found, start = [], 0
+    found = []
+    start = 0
     for mark in _STOP.finditer(paragraph):
         if _ends(paragraph, mark):
             found.append(paragraph[start : mark.end()].strip())
