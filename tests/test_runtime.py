@@ -180,7 +180,7 @@ def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_p
         from pathlib import Path
         from rejoinder.serving.answers import Question, Sources
         from rejoinder.serving.app import make_app
-        from rejoinder.serving.batching import Job
+        from rejoinder.serving.worker import Job
         folder = Path({str(folder)!r})
         answers = Sources(index=Path({str(index.folder)!r}), model=str(folder), intents=folder).open()
         print(json.dumps(answers.compute([Job("replies", Question(messages=["hi"])), Job("intents", ["x"])])))

@@ -22,7 +22,7 @@ from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.confidence import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
-from rejoinder.serving.batching import Job
+from rejoinder.serving.worker import Job
 from tests.intents.toy import WordVectors, toy_data
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running

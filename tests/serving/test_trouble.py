@@ -9,9 +9,9 @@ import threading
 import pytest
 
 from rejoinder.retrieval.index import Index
-from rejoinder.serving import requests as forms
-from rejoinder.serving.batching import Job
+from rejoinder.serving import schema as forms
 from rejoinder.serving.computing import ComputingProcess, _answer
+from rejoinder.serving.worker import Job
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
 

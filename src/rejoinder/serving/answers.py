@@ -26,8 +26,8 @@ from rejoinder.retrieval.manifest import MANIFEST, read_manifest
 from rejoinder.retrieval.opening import read
 from rejoinder.retrieval.reading import Candidate
 from rejoinder.retrieval.search import all_scores
-from rejoinder.serving.batching import Job, UnavailableError
 from rejoinder.serving.guard import logger, places
+from rejoinder.serving.worker import Job, UnavailableError
 from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from pydantic import ValidationError
 from rejoinder import __version__
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.retrieval.reading import Candidate
-from rejoinder.serving import requests as forms
+from rejoinder.serving import schema as forms
 from rejoinder.serving.answers import Question, Sources
-from rejoinder.serving.batching import Batcher, Job, OverloadedError, UnavailableError
 from rejoinder.serving.computing import Compute, ComputingProcess
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, Receive, Scope, Send, logger
 from rejoinder.serving.metrics import Metrics
@@ -37,6 +36,7 @@ from rejoinder.serving.responses import (
     on_validation_error,
     plain_response,
 )
+from rejoinder.serving.worker import Batcher, Job, OverloadedError, UnavailableError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -18,9 +18,9 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 from rejoinder.errors import InputError
 from rejoinder.memory import keep_memory
 from rejoinder.serving.answers import Answers, Sources
-from rejoinder.serving.batching import Job, UnavailableError
 from rejoinder.serving.guard import LOGGING, logger
 from rejoinder.serving.projection import ReplyMap
+from rejoinder.serving.worker import Job, UnavailableError
 
 Method: TypeAlias = Literal["open", "compute", "write", "tell", "draw"]
 Compute: TypeAlias = Callable[[Method, Sequence[Job]], list[Any]]

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from rejoinder.serving.batching import Batcher, Job, OverloadedError
+from rejoinder.serving.worker import Batcher, Job, OverloadedError
 
 
 class Held:
