@@ -179,12 +179,14 @@ def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_p
         import json, sys
         sys.modules["torch"] = None
         from pathlib import Path
-        from rejoinder.serving.answers import Question, Sources
+        from rejoinder.serving.answers import Answers, Question, Sources
         from rejoinder.serving.app import make_app
-        from rejoinder.serving.batching import Job
+        from rejoinder.serving.worker import Computing, Job, Lane
         folder = Path({str(folder)!r})
-        answers = Sources(index=Path({str(index.folder)!r}), model=str(folder), intents=folder).open()
-        print(json.dumps(answers.compute([Job("replies", Question(messages=["hi"])), Job("intents", ["x"])])))
+        computing = Computing(Sources(index=Path({str(index.folder)!r}), model=str(folder), intents=folder))
+        computing.open()
+        jobs = [Job(Answers.replies, Question(messages=["hi"])), Job(Answers.intents, ["x"])]
+        print(json.dumps(computing.run(Lane.SEARCH, jobs)))
     """)], capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     replies, intents = json.loads(done.stdout)

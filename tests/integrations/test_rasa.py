@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import Settings, make_app
-from rejoinder.serving.computing import Computing
+from rejoinder.serving.worker import Computing
 from tests.retrieval.conftest import HashEncoder
 
 PAGE = Path(__file__).parents[2] / "docs" / "rasa.md"

@@ -10,7 +10,7 @@ from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Candidate
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import Settings, make_app
-from rejoinder.serving.computing import Computing
+from rejoinder.serving.worker import Computing
 from tests.retrieval.conftest import HashEncoder
 
 TEXTS = [f"reply number {i}" for i in range(20)]

@@ -22,7 +22,7 @@ from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.calibration import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
-from rejoinder.serving.batching import Job
+from rejoinder.serving.worker import Computing, Job, Lane
 from tests.intents.toy import WordVectors, toy_data
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
@@ -270,11 +270,12 @@ def test_a_full_disk_is_said_and_nothing_is_added(client, sources, monkeypatch):
 @pytest.mark.skipif(not FILES.exists(), reason="Linux tells what a process has open")
 def test_a_refused_change_leaves_no_file_open(answers, monkeypatch):
     monkeypatch.setattr("rejoinder.retrieval.segments.IN_MEMORY", 0)
+    computing = Computing(answers.sources, answers)
     gc.disable()
     try:
         before = len([*FILES.iterdir()])
         for _ in range(5):
-            [refused] = answers.write([Job("delete", 99)])
+            [refused] = computing.run(Lane.CHANGE, [Job(Answers.delete, 99)])
             assert isinstance(refused, InputError)
         assert len([*FILES.iterdir()]) == before
     finally:

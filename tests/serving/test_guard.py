@@ -4,11 +4,13 @@ import asyncio
 import json
 import logging
 import sys
+import time
 from urllib.parse import quote
 
 import pytest
 
 from rejoinder.errors import InputError
+from rejoinder.serving.answers import Answers
 from rejoinder.serving.guard import MOST_BYTES, JsonLines, Keys
 from tests.serving.conftest import running
 
@@ -54,7 +56,7 @@ def test_a_key_comes_with_its_scheme(client, header, status):
 def test_pages_of_other_sites_reload_nothing(client, monkeypatch):
     """As a form sends it, without asking first."""
     server, opened = client(), []
-    monkeypatch.setattr("rejoinder.serving.computing.Computing.open", lambda *_: opened.append(1) or [])
+    monkeypatch.setattr("rejoinder.serving.worker.Computing.open", lambda *_: opened.append(1))
     headers = {"origin": "https://evil.example", "content-type": "text/plain"}
     assert server.post("/admin/reload", headers=headers).status_code == 403
     assert not opened
@@ -145,7 +147,7 @@ def test_the_log_holds_what_was_said_only_if_asked(client, caplog, log_texts, mo
     with caplog.at_level(logging.INFO, "rejoinder.serving"):
         server.post("/v1/replies", json=ASK)
         server.post("/v1/replies", json={"messages": ["secret"], "secret": 1})
-        monkeypatch.setattr("rejoinder.serving.answers.newest", _fail)
+        monkeypatch.setattr("rejoinder.retrieval.index.Index.search_vectors", _fail)
         failed = server.post("/v1/replies", json=ASK)
     lines = [JsonLines().format(record) for record in caplog.records if record.name == "rejoinder.serving"]
     assert failed.status_code == 500
@@ -156,26 +158,25 @@ def test_the_log_holds_what_was_said_only_if_asked(client, caplog, log_texts, mo
     assert " _fail" in trace[0]
 
 
-def _fail(*_):
+def _fail(*_, **__):
     raise RuntimeError("a bug, with secret words")
 
 
 class Slow:
-    """Delays what a computing thread does."""
+    """Takes its time for replies."""
 
-    def __init__(self, answers, seconds):
-        self.compute, self.seconds, self.done = answers.compute, seconds, 0
+    def __init__(self, monkeypatch, seconds):
+        self.replies, self.seconds, self.done = Answers.replies, seconds, 0
+        monkeypatch.setattr(Answers, "replies", self)
 
-    def __call__(self, jobs):
-        import time
-
+    def __call__(self, answers, questions):
         time.sleep(self.seconds)
-        self.done += len(jobs)
-        return self.compute(jobs)
+        self.done += len(questions)
+        return self.replies(answers, questions)
 
 
-def test_overload_is_refused_at_once_and_who_leaves_makes_room(answers):
-    answers.compute = slow = Slow(answers, 0.3)
+def test_overload_is_refused_at_once_and_who_leaves_makes_room(answers, monkeypatch):
+    slow = Slow(monkeypatch, 0.3)
 
     async def run():
         async with running(answers, queue=2) as (client, api):
@@ -191,7 +192,7 @@ def test_overload_is_refused_at_once_and_who_leaves_makes_room(answers):
             assert all(each.headers["retry-after"] == "1" for each in refused)
             tasks[1].cancel()
             await asyncio.sleep(0.02)
-            assert len(api.computing) == 1
+            assert len(api.search_queue) == 1
             assert [(await tasks[place]).status_code for place in (0, 2)] == [200, 200]
             return slow.done
 
@@ -199,9 +200,9 @@ def test_overload_is_refused_at_once_and_who_leaves_makes_room(answers):
 
 
 @pytest.mark.parametrize(("parts", "status"), [(2, 408), (1, 503)])
-def test_what_takes_too_long_ends(answers, parts, status):
+def test_what_takes_too_long_ends(answers, parts, status, monkeypatch):
     """Of a body that never comes whole, and of an answer that is computed for too long."""
-    answers.compute = Slow(answers, 0.3)
+    Slow(monkeypatch, 0.3)
     sent = []
 
     async def run():
@@ -226,8 +227,8 @@ def test_what_takes_too_long_ends(answers, parts, status):
     assert sent[0]["status"] == status
 
 
-def test_a_client_that_goes_away_is_no_longer_computed_for(answers):
-    answers.compute = slow = Slow(answers, 0.3)
+def test_a_client_that_goes_away_is_no_longer_computed_for(answers, monkeypatch):
+    slow = Slow(monkeypatch, 0.3)
 
     async def run():
         async with running(answers) as (client, api):
@@ -246,10 +247,10 @@ def test_a_client_that_goes_away_is_no_longer_computed_for(answers):
             scope = {"type": "http", "method": "POST", "path": "/v1/replies", "query_string": b"", "headers": headers}
             second = asyncio.create_task(app(scope, receive, None))
             await asyncio.sleep(0.15)
-            assert len(api.computing) == 1
+            assert len(api.search_queue) == 1
             gone.set()
             await second
-            assert len(api.computing) == 0
+            assert len(api.search_queue) == 0
             assert (await first).status_code == 200
 
     asyncio.run(run())

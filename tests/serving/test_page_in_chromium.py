@@ -14,8 +14,8 @@ from rejoinder.retrieval.calibration import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import Settings, make_app
-from rejoinder.serving.computing import Computing
 from rejoinder.serving.guard import Keys
+from rejoinder.serving.worker import Computing
 from tests.intents.toy import WordVectors, toy_data
 from tests.retrieval.conftest import HashEncoder
 

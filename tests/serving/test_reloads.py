@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from rejoinder.serving.computing import Computing
+from rejoinder.serving.worker import Computing
 
 
 class Opened:
@@ -31,7 +31,7 @@ def test_reloads_keep_one_model():
 
     computing = Computing(Sources())
     for _ in range(5):
-        computing.open(())
+        computing.open()
         assert sum(each() is not None for each in opened) == 1
     assert opened[-1]() is computing.answers
     assert gc.get_freeze_count(), "requests do not look through the model for garbage"

@@ -9,9 +9,9 @@ import threading
 import pytest
 
 from rejoinder.retrieval.index import Index
-from rejoinder.serving import requests as forms
-from rejoinder.serving.batching import Job
-from rejoinder.serving.computing import ComputingProcess, _answer
+from rejoinder.serving import schema
+from rejoinder.serving.answers import Answers
+from rejoinder.serving.worker import ComputingProcess, Job, Lane, _answer
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
 
@@ -39,7 +39,7 @@ def alter(index):
 
 @pytest.mark.parametrize("harm", [remove, rename, cut, alter])
 def test_an_index_that_is_gone_is_the_servers_trouble(client, sources, harm, monkeypatch):
-    monkeypatch.setattr("rejoinder.serving.answers.AGAIN", 0.0)
+    monkeypatch.setattr("rejoinder.serving.answers.RETRY", 0.0)
     server = client()
     assert server.get("/ready").json() == {"status": "ready"}
     harm(sources.index)
@@ -57,7 +57,7 @@ def test_an_index_that_is_gone_is_the_servers_trouble(client, sources, harm, mon
 
 
 def test_a_server_is_ready_where_the_index_waits_for_a_reload(client, sources, monkeypatch):
-    monkeypatch.setattr("rejoinder.serving.answers.AGAIN", 0.0)
+    monkeypatch.setattr("rejoinder.serving.answers.RETRY", 0.0)
     server = client()
     Index.build(HashEncoder("another"), ["other"], sources.index, overwrite=True)
     assert server.get("/ready").status_code == 200
@@ -65,7 +65,7 @@ def test_a_server_is_ready_where_the_index_waits_for_a_reload(client, sources, m
 
 
 def test_additions_one_by_one_leave_few_segments(answers, sources, monkeypatch):
-    monkeypatch.setattr("rejoinder.serving.answers.SEGMENTS", 5)
+    monkeypatch.setattr("rejoinder.serving.answers.MAX_SEGMENTS", 5)
 
     async def run():
         counts = []
@@ -91,10 +91,10 @@ def test_three_thousand_additions_leave_few_segments(client, sources):
     assert len(Index.open(sources.index, verify=True)) == 3020
 
 
-def test_fields_of_a_message_that_are_not_read_go_no_further(client, answers):
+def test_fields_of_a_message_that_are_not_read_go_no_further(client, monkeypatch):
     """They may hold anything, as what no process can send."""
     asked = []
-    answers.replies = lambda questions: asked.extend(questions) or [{"replies": []}] * len(questions)
+    monkeypatch.setattr(Answers, "replies", lambda _, found: asked.extend(found) or [{"replies": []}] * len(found))
     extra = "[" * 600 + "]" * 600
     body = f'{{"messages": [{{"role": "user", "content": "Hi!", "name": "me", "x": {extra}}}]}}'
     headers = {"content-type": "application/json"}
@@ -105,14 +105,14 @@ def test_fields_of_a_message_that_are_not_read_go_no_further(client, answers):
 def test_of_jobs_that_no_process_can_send_only_these_fail():
     process = ComputingProcess.__new__(ComputingProcess)
     ours, theirs = multiprocessing.Pipe()
-    process._pipes = {"compute": ours}
+    process._pipes = {Lane.SEARCH: ours}
 
-    thread = threading.Thread(target=_answer, args=(lambda _, jobs: [1] * len(jobs), "compute", theirs))
+    thread = threading.Thread(target=_answer, args=(lambda jobs: [1] * len(jobs), theirs))
     thread.start()
     deep: list = []
     for _ in range(5000):
         deep = [deep]
-    found = process("compute", [Job("replies", "a"), Job("replies", deep), Job("replies", "b"), Job("replies", "c")])
+    found = process.run(Lane.SEARCH, [Job(Answers.replies, item) for item in ("a", deep, "b", "c")])
     ours.close()
     thread.join(10)
     assert [found[place] for place in (0, 2, 3)] == [1, 1, 1]
@@ -133,7 +133,7 @@ def test_of_unknown_keys_the_first_is_told(client):
 
 def test_one_error_is_made_where_many_keys_are_unknown():
     with pytest.raises(ValueError, match="no such field") as found:
-        forms.RepliesRequest.model_validate({"messages": ["Hi!"], **{str(number): 0 for number in range(1000)}})
+        schema.RepliesRequest.model_validate({"messages": ["Hi!"], **{str(number): 0 for number in range(1000)}})
     assert len(found.value.errors()) == 1
 
 
@@ -142,7 +142,7 @@ def test_a_body_of_very_many_values_is_not_parsed(client, monkeypatch):
     decode = "rejoinder.serving.app.msgspec.json.decode"
     monkeypatch.setattr(decode, lambda body: parsed.append(body) or {})
     for part in ("[],", "{},", '"a":0,'):
-        body = part * (forms.MOST_MARKS + 1)
+        body = part * (schema.MOST_MARKS + 1)
         answer = server.post("/v1/candidates", content=body, headers={"content-type": "application/json"})
         assert (answer.status_code, "50,000 at most" in answer.json()["error"]["message"]) == (413, True)
     assert not parsed

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from rejoinder.encoders.protocol import Ranker
-    from rejoinder.serving.computing import Compute
+    from rejoinder.serving.worker import Worker
 
 GRACE = 30  # seconds for accepted requests to be answered after the signal to end
 START = 120  # seconds for a worker to open its model
@@ -67,8 +67,8 @@ def serve(
     if find_spec("uvicorn") is None:
         raise MissingExtraError("rejoinder serve", "serve")
     from rejoinder.serving.answers import Sources
-    from rejoinder.serving.computing import ComputingProcess
     from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
+    from rejoinder.serving.worker import ComputingProcess
 
     keys = Keys.from_environment()
     local = _is_loopback(host)
@@ -78,7 +78,7 @@ def serve(
     sources = Sources(
         index=index, model=model, intents=intents, rerank_top=rerank_top, calibrated=min_confidence is not None,
         reranker=None if rerank is None else partial(open_ranker, rerank),
-        beside=None if beside is None else Sources(index=beside),
+        second=None if beside is None else Sources(index=beside),
     )  # fmt: skip
     settings: dict[str, Any] = {
         "sources": sources, "keys": keys, "local": local and not keys, "queue": queue, "log_texts": log_texts,
@@ -95,7 +95,7 @@ def serve(
             Multiprocess(_config(partial(_worker, settings), workers), [listening]).run()
         return
     with ThreadPoolExecutor(1) as meanwhile, ComputingProcess(sources) as computing:
-        opening = meanwhile.submit(computing, "open", ())  # while this process imports FastAPI
+        opening = meanwhile.submit(computing.open)  # while this process imports FastAPI
         import uvicorn
 
         config = _config(_worker(settings, computing))
@@ -117,7 +117,7 @@ def _config(application: Any, workers: int = 1) -> uvicorn.Config:
     )  # fmt: skip
 
 
-def _worker(settings: Mapping[str, Any], opened: Compute | None = None) -> FastAPI:
+def _worker(settings: Mapping[str, Any], worker: Worker | None = None) -> FastAPI:
     """Make the application, as the only one of its process, which ends with the one that started it."""
     from rejoinder.memory import keep_memory
     from rejoinder.serving.app import Settings, make_app
@@ -126,7 +126,7 @@ def _worker(settings: Mapping[str, Any], opened: Compute | None = None) -> FastA
         threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
     keep_memory()
     gc.freeze()
-    return make_app(Settings(**settings), opened)
+    return make_app(Settings(**settings), worker)
 
 
 def _end_after(parent: BaseProcess) -> None:

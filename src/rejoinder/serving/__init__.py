@@ -1,1 +1,1 @@
-"""Replies over HTTP: one thread computes what an event loop takes in."""
+"""Replies over HTTP: an event loop takes requests in, a process computes them in batches."""

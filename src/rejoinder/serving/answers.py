@@ -1,8 +1,9 @@
-"""What the server computes: the index, the models beside it, and each kind of job on many requests at once."""
+"""What a batch of requests answers: the index, the models beside it, and each kind of job on many items at once."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -13,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from rejoinder.arrays import FloatArray
+from rejoinder.conversations import read_contexts
 from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.onnx import MANIFEST as ONNX
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder, Ranker, encode_queries
-from rejoinder.errors import BusyError, InputError
+from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.cascade import Cascade, score_lists
 from rejoinder.retrieval.index import CALIBRATION, Index
@@ -27,27 +29,31 @@ from rejoinder.retrieval.queries import drop_stale_history, forbidden_keys, trun
 from rejoinder.retrieval.replies import Candidate, Reply
 from rejoinder.retrieval.scan import all_scores
 from rejoinder.retrieval.segments import open_segments
-from rejoinder.serving.batching import Job, UnavailableError
-from rejoinder.serving.guard import logger, places
+from rejoinder.serving.guard import logger
+from rejoinder.serving.projection import ReplyMap
 from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
     from rejoinder.intents.onnx import OnnxIntents
 
-# seconds for which a change waits for another process that is changing the index
-PATIENCE = 10.0
-PAUSE = 0.02
-AGAIN = 1.0  # seconds until an index that cannot be opened is tried again, or one that can is checked again
-SEGMENTS = 50
+CHANGE_TIMEOUT = 10.0  # seconds for which a change waits for another process that is changing the index
+CHANGE_PAUSE = 0.02  # seconds between two attempts
+RETRY = 1.0  # seconds until an index that cannot be opened is tried again, or one that can is checked again
+MAP_AGE = 60.0  # seconds from which a map of an index that has changed is drawn anew
+MAX_SEGMENTS = 50
 SEGMENT_BYTES = 4 << 20
 """An index of more segments is compacted, if it has more than one for so many bytes: compacting copies them all."""
 T = TypeVar("T")
 
 
+class UnavailableError(RejoinderError):
+    """The server cannot do this now, and the request is not the reason."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Where a server has its answers from."""
+    """What the server loads."""
 
     index: Path
     model: str | None = None  # where the index's model is now; None: where it was
@@ -55,25 +61,34 @@ class Sources:
     reranker: Callable[[], Ranker] | None = None  # opens what may rank the best replies again
     rerank_top: int = 50
     calibrated: bool = False  # refuse an index that is not
-    beside: Sources | None = None  # a second index, to compare with
+    second: Sources | None = None  # a second index, to compare with
 
     def open(self) -> Answers:
-        """Open all of it, and compute once: what is slow the first time is over then."""
-        encoder = open_encoder(self.model or read_manifest(self.index).model.locate(self.index), light=True)
-        classifier = None if self.intents is None else _open_classifier(self.intents)
-        ranker = None if self.reranker is None else self.reranker()
-        answers = Answers(self, Index.open(self.index, encoder), encoder, ranker, classifier)
+        """Open all of it, and compute once, since the first computation is slow."""
+        name = self.model or read_manifest(self.index).model.locate(self.index)
+        encoder = open_encoder(name, light=True)
+        answers = Answers(
+            self,
+            Index.open(self.index, encoder),
+            encoder,
+            ranker=None if self.reranker is None else self.reranker(),
+            classifier=None if self.intents is None else _open_classifier(self.intents),
+        )
         answers.index.search([["Hello!", "How are you?"]], 1)
         if self.calibrated:
             CalibratedIndex(answers.index)
         encoder.encode_responses(["Hello!"])
-        answers.second = None if self.beside is None else self.beside.open()
+        answers.second = None if self.second is None else self.second.open()
         return answers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A conversation and how replies to it are chosen; see `Index.search` and `CalibratedIndex.answer`."""
+    """A conversation and how replies to it are chosen; see `SearchOptions`.
+
+    Raises:
+        InputError: the conversation has no message.
+    """
 
     messages: Sequence[Any]
     k: int = 5
@@ -87,14 +102,17 @@ class Question:
     hybrid: float = 0.0
     rerank: bool = False
 
+    def __post_init__(self) -> None:
+        read_contexts([self.messages])  # here, so that no batch fails by one conversation
+
     @property
-    def search(self) -> str:
-        """Of questions whose texts are equal the search is one."""
-        chosen = self.k, self.minimum_score, self.distinct, self.where, self.diversity, self.hybrid, self.rerank
-        return json.dumps([*chosen, self.minimum_confidence], sort_keys=True)
+    def search_key(self) -> str:
+        """All that may differ between questions but the conversation, as JSON: equal keys share a search."""
+        values = {name: value for name, value in vars(self).items() if name != "messages"}
+        return json.dumps(values, sort_keys=True)
 
     def options(self, rerank_top: int) -> SearchOptions:
-        """Return the options of its search, where so many replies are ranked again."""
+        """Return the options of its search, in which `rerank_top` replies are ranked again if it asks for that."""
         return SearchOptions(
             k=self.k,
             minimum_score=self.minimum_score,
@@ -109,17 +127,21 @@ class Question:
         )
 
 
-class _Asked(NamedTuple):
-    place: int  # among the questions
+class _Query(NamedTuple):
+    row: int  # among the questions
     question: Question
     options: SearchOptions
-    read: Sequence[str]  # what the model reads of the conversation
+    context: Sequence[str]  # the messages that the model reads
     forbidden: frozenset[str]
 
 
 @dataclass
 class Answers:
-    """An open index and the models beside it. One thread calls `compute`, another one `write`."""
+    """An open index and the models beside it.
+
+    A kind of job is a method that takes the items of several requests and returns the result of each. One thread
+    searches, and calls `refresh` before; others may change the index, tell what there is and draw the map meanwhile.
+    """
 
     sources: Sources
     index: Index
@@ -128,13 +150,16 @@ class Answers:
     classifier: IntentClassifier | OnnxIntents | None = None
     second: Answers | None = None  # of the index beside this one
     _calibrated: CalibratedIndex | None = field(default=None, init=False)
-    _seen: object = field(default=None, init=False)  # of the index's files, when it was opened
-    _again: float = field(default=0.0, init=False)  # when what could not be opened is tried again
+    _stamp: object = field(default=None, init=False)  # of the index's files when it was opened
+    _retry_at: float = field(default=0.0, init=False)  # when an index that could not be opened is tried again
     _trouble: str | None = field(default=None, init=False)
-    _checked: float = field(default=-AGAIN, init=False)  # when `_trouble` was found out
+    _trouble_until: float = field(default=0.0, init=False)  # when `_trouble` is looked for again
+    _map: ReplyMap | None = field(default=None, init=False)
+    _map_index: str = field(default="", init=False)  # fingerprint of the index of `_map`
+    _map_until: float = field(default=0.0, init=False)  # when `_map` may be drawn anew
 
     def __post_init__(self) -> None:
-        self._seen = self._stamp()
+        self._stamp = self._current_stamp()
 
     @property
     def model(self) -> str:
@@ -144,91 +169,62 @@ class Answers:
             path = path.absolute().parent
         return path.name or self.encoder.fingerprint[:12]
 
-    def facts(self) -> dict[str, Any]:
-        """Return what there is."""
-        second = None if self.second is None else self.second._shown()
-        return {"first": self._shown(), "second": second, "intents": self.classifier is not None}
-
-    def trouble(self) -> str | None:
-        """Return why an index cannot be opened from the disk; None if it can, with whichever model."""
-        if time.monotonic() > self._checked + AGAIN:
-            try:
-                open_segments(self.sources.index, None, verify=False)
-                self._trouble = None
-            except (InputError, OSError) as error:
-                self._trouble = str(error)
-            self._checked = time.monotonic()
-        return self._trouble or (None if self.second is None else self.second.trouble())
-
-    def compute(self, jobs: Sequence[Job]) -> list[Any]:
-        """Return of each job its result or its exception; those of one kind are computed together."""
-        self._refresh()
+    def refresh(self) -> None:
+        """Load what this server, another worker or the command has changed; else go on with what is open."""
         if self.second is not None:
-            self.second._refresh()
-        return self._each(jobs)
-
-    def write(self, jobs: Sequence[Job]) -> list[Any]:
-        """Return of each change its result or its exception; additions that wait together become one."""
-        return self._each(jobs)
-
-    def _each(self, jobs: Sequence[Job]) -> list[Any]:
-        results: list[Any] = [None] * len(jobs)
-        for kind in dict.fromkeys(job.kind for job in jobs):
-            places = [place for place, job in enumerate(jobs) if job.kind == kind]
-            found = self._together(getattr(self, kind), [jobs[place].item for place in places])
-            for place, result in zip(places, found, strict=True):
-                results[place] = result
-        for error in results:
-            if isinstance(error, Exception):  # by its traceback it would hold on to files until garbage is collected
-                error.__cause__ = error.__context__ = error.__traceback__ = None
-        return results
-
-    def _together(self, work: Callable[[list[Any]], Sequence[Any]], items: list[Any]) -> Sequence[Any]:
-        """Do the work for all items at once; if that fails, one by one, so that only the culprit fails."""
+            self.second.refresh()
+        stamp = self._current_stamp()
+        if stamp == self._stamp or time.monotonic() < self._retry_at:
+            return
         try:
-            return work(items)
-        except Exception as error:  # noqa: BLE001 (whoever asked for it raises it)
-            if len(items) > 1 and not isinstance(error, BusyError | UnavailableError | OSError):
-                return [each for item in items for each in self._together(work, [item])]
-            error.__notes__ = places(error)  # another process would not see where it was
-            return [error] * len(items)
+            self.index.refresh()
+        except (InputError, OSError) as error:
+            self._retry_at = time.monotonic() + RETRY
+            fields = {"reason": str(error)}
+            logger.warning("the index has changed and cannot be opened; the earlier one goes on answering",
+                           extra={"fields": fields})  # fmt: skip
+            return
+        self._stamp = stamp
+        self._calibrated = None
 
     # --- Kinds of jobs: each takes the items of several ---------------------------------------------------------------
 
     def replies(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
-        """Encode all conversations together, and search once for all that want the same of the search."""
+        """Encode all conversations together, and search once for questions with equal options."""
         results: list[Any] = [None] * len(questions)
-        asked: list[_Asked] = []
-        for place, question in enumerate(questions):
+        queries: list[_Query] = []
+        for row, question in enumerate(questions):
             try:
                 options = self._options(question)
-                read = truncate_history([question.messages], options.history)[0]
+                [context] = truncate_history([question.messages], options.history)
                 forbidden = forbidden_keys(question.messages) if question.no_repeat else frozenset[str]()
-                asked.append(_Asked(place, question, options, read, forbidden))
+                queries.append(_Query(row, question, options, context, forbidden))
             except InputError as error:
-                results[place] = error
-        if not asked:
+                results[row] = error
+        if not queries:
             return results
-        model = self.encoder.with_cache()
-        whole = [row for row, each in enumerate(asked) if each.options.history is None]
-        for row, read in zip(whole, drop_stale_history(model, [asked[row].read for row in whole]), strict=True):
-            asked[row] = asked[row]._replace(read=read)
-        vectors = encode_queries(model, [each.read for each in asked])
-        groups: dict[str, list[int]] = {}
-        for row, each in enumerate(asked):
-            groups.setdefault(each.question.search, []).append(row)
-        for rows in groups.values():
-            queries = vectors.take(rows) if isinstance(vectors, ContextVectors) else vectors[rows]
+        encoder = self.encoder.with_cache()
+        whole = [number for number, query in enumerate(queries) if query.options.history is None]
+        contexts = drop_stale_history(encoder, [queries[number].context for number in whole])
+        for number, context in zip(whole, contexts, strict=True):
+            queries[number] = queries[number]._replace(context=context)
+        vectors = encode_queries(encoder, [query.context for query in queries])
+        numbers_by_key: dict[str, list[int]] = {}
+        for number, query in enumerate(queries):
+            numbers_by_key.setdefault(query.question.search_key, []).append(number)
+        for numbers in numbers_by_key.values():
+            chosen = vectors.take(numbers) if isinstance(vectors, ContextVectors) else vectors[numbers]
+            answers: Sequence[Any]
             try:
-                found: Sequence[Any] = self._search([asked[row] for row in rows], queries)
+                answers = self._search([queries[number] for number in numbers], chosen)
             except InputError as error:
-                found = [error] * len(rows)
-            for row, result in zip(rows, found, strict=True):
-                results[asked[row].place] = result
+                answers = [error] * len(numbers)
+            for number, answer in zip(numbers, answers, strict=True):
+                results[queries[number].row] = answer
         return results
 
-    def beside(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
-        """Do the same with the second index."""
+    def compare(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
+        """Find the best replies of the second index."""
         if self.second is None:
             raise InputError("this server has no second index; start it with --beside INDEX")
         return self.second.replies(questions)
@@ -258,22 +254,25 @@ class Answers:
     def intents(self, texts: list[list[str]]) -> list[list[dict[str, Any]]]:
         """Classify the texts of several requests."""
         assert self.classifier is not None
-        found = [
+        predictions = self.classifier.predict([text for part in texts for text in part])
+        intents = [
             {
-                "labels": list(each.labels),
-                "out_of_scope": each.out_of_scope,
-                "ranking": [{"label": name, "probability": p} for name, p in each.ranking],
+                "labels": list(prediction.labels),
+                "out_of_scope": prediction.out_of_scope,
+                "ranking": [{"label": name, "probability": p} for name, p in prediction.ranking],
             }
-            for each in self.classifier.predict([text for part in texts for text in part])
+            for prediction in predictions
         ]
-        return _split(found, texts)
+        return _split(intents, texts)
 
     def candidates(self, pages: list[tuple[int, int]]) -> list[tuple[list[dict[str, Any]], int]]:
-        """Return candidates from a position on, so many at most, and how many there are in all."""
+        """Return candidates from a position on, at most so many, and how many the index has."""
         results = []
-        for first, most in pages:
-            found = zip(range(most), self.index.candidates(first), strict=False)
-            page = [{"position": at, "text": c.text, "payload": dict(c.payload)} for _, (at, c) in found]
+        for first, limit in pages:
+            page = [
+                {"position": position, "text": candidate.text, "payload": dict(candidate.payload)}
+                for position, candidate in itertools.islice(self.index.candidates(first), limit)
+            ]
             results.append((page, len(self.index)))
         return results
 
@@ -287,23 +286,85 @@ class Answers:
         added, is_fragmented = self._change(change)
         return [(positions, is_fragmented) for positions in _split(added, lists)]
 
-    def compact(self, asked: list[None]) -> list[None]:
+    def compact(self, requests: list[None]) -> list[None]:
         """Compact the index, unless another process has done so."""
         self._change(lambda index: index.compact() if _is_fragmented(index) else 0)
-        return asked
+        return requests
 
     def delete(self, positions: list[int]) -> list[int]:
-        """Delete what several requests name at once; return of each how many it was."""
+        """Delete the candidates of several requests at once; return how many each has deleted."""
         self._change(lambda index: index.delete(positions))
         return [1] * len(positions)
 
+    def facts(self, requests: list[None]) -> list[dict[str, Any]]:
+        """Return what the server has."""
+        second = None if self.second is None else self.second._index_facts()
+        facts = {"first": self._index_facts(), "second": second, "intents": self.classifier is not None}
+        return [facts] * len(requests)
+
+    def trouble(self, requests: list[None]) -> list[str | None]:
+        """Return why an index cannot be opened from the disk; None if it can, with whichever model."""
+        return [self._find_trouble()] * len(requests)
+
+    def map(self, fields: list[str | None]) -> list[dict[str, Any]]:
+        """Return the map of the replies, coloured by each of the fields of their payloads (None: by likeness)."""
+        fingerprint = self.index.fingerprint
+        if self._map is None or (fingerprint != self._map_index and time.monotonic() > self._map_until):
+            self._map = ReplyMap.draw(self.index)
+            self._map_index = fingerprint
+            self._map_until = time.monotonic() + MAP_AGE
+        return [self._map.to_json(field) for field in fields]
+
+    # --- Searches -----------------------------------------------------------------------------------------------------
+
+    def _options(self, question: Question) -> SearchOptions:
+        """Return the options of a question's search; refuse those that this server or its calibration lacks."""
+        options = question.options(self.sources.rerank_top)
+        if options.rerank and self.ranker is None:
+            raise InputError("this server has no second model; start it with --rerank MODEL")
+        if options.minimum_confidence is None:
+            return options
+        if self._calibrated is None:
+            self._calibrated = CalibratedIndex(self.index)
+        return self._calibrated.with_history(options)
+
+    def _search(self, queries: Sequence[_Query], vectors: Any) -> list[dict[str, Any]]:
+        """Search once for questions with equal options, whose conversations are encoded."""
+        options = queries[0].options
+        inputs = [query.context[-1] for query in queries]
+        forbidden = [query.forbidden for query in queries]
+        found = self.index.search_vectors(vectors, options.first_search, inputs=inputs, forbidden=forbidden)
+        if options.minimum_confidence is not None:
+            assert self._calibrated is not None
+            answers = self._calibrated.apply_threshold(found, options)
+            return [_to_json(answer.replies, answer.confidence) for answer in answers]
+        if options.rerank:
+            assert self.ranker is not None
+            cascade = Cascade(self.index, self.ranker, options.rerank)
+            found = cascade.rank([query.context for query in queries], found, options)
+        return [_to_json(replies) for replies in found]
+
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _shown(self) -> dict[str, Any]:
-        """Return what the page says of the index."""
-        calibrated = (self.sources.index / CALIBRATION).is_file()
-        return {"index": self.sources.index.name, "model": self.model, "size": self.index.manifest.size,
-                "candidates": len(self.index), "calibrated": calibrated}  # fmt: skip
+    def _index_facts(self) -> dict[str, Any]:
+        """Return what the page shows of the index."""
+        return {
+            "index": self.sources.index.name,
+            "model": self.model,
+            "size": self.index.manifest.size,
+            "candidates": len(self.index),
+            "calibrated": (self.sources.index / CALIBRATION).is_file(),
+        }
+
+    def _find_trouble(self) -> str | None:
+        if time.monotonic() > self._trouble_until:
+            try:
+                open_segments(self.sources.index, None, verify=False)
+                self._trouble = None
+            except (InputError, OSError) as error:
+                self._trouble = str(error)
+            self._trouble_until = time.monotonic() + RETRY
+        return self._trouble or (None if self.second is None else self.second._find_trouble())
 
     def _counted(self, vectors: FloatArray, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
         """Cut vectors into those of each request, with the tokens read; 0 of a model that is not Rejoinder's own."""
@@ -314,43 +375,16 @@ class Answers:
         parts = zip(_split(vectors, texts), _split(counts, texts), strict=True)
         return [(own, int(tokens.sum())) for own, tokens in parts]
 
-    def _options(self, question: Question) -> SearchOptions:
-        """Return the options of a question's search; refuse what this server or a calibration does not have."""
-        options = question.options(self.sources.rerank_top)
-        if options.rerank and self.ranker is None:
-            raise InputError("this server has no second model; start it with --rerank MODEL")
-        if options.minimum_confidence is None:
-            return options
-        if self._calibrated is None:
-            self._calibrated = CalibratedIndex(self.index)
-        return self._calibrated.with_history(options)
-
-    def _search(self, asked: Sequence[_Asked], queries: Any) -> list[dict[str, Any]]:
-        """Find replies for questions that want the same of the search."""
-        options = asked[0].options
-        inputs = [each.read[-1] for each in asked]
-        forbidden = [each.forbidden for each in asked]
-        found = self.index.search_vectors(queries, options.first_search, inputs=inputs, forbidden=forbidden)
-        if options.minimum_confidence is not None:
-            assert self._calibrated is not None
-            sure = self._calibrated.apply_threshold(found, options)
-            return [{"replies": _plain(answer.replies), "confidence": answer.confidence} for answer in sure]
-        if options.rerank:
-            assert self.ranker is not None
-            cascade = Cascade(self.index, self.ranker, options.rerank)
-            found = cascade.rank([each.read for each in asked], found, options)
-        return [{"replies": _plain(replies), "confidence": None} for replies in found]
-
     def _change(self, change: Callable[[Index], T]) -> T:
         """Change the index on disk; wait while another process is changing it."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + CHANGE_TIMEOUT
         while True:
             try:
                 return change(self._opened())
             except BusyError:
                 if time.monotonic() > end:
                     raise
-                time.sleep(PAUSE)
+                time.sleep(CHANGE_PAUSE)
 
     def _opened(self) -> Index:
         try:
@@ -358,33 +392,20 @@ class Answers:
         except (InputError, OSError) as error:
             raise UnavailableError(f"the index cannot be opened, so nothing was changed: {error}") from None
 
-    def _stamp(self) -> object:
+    def _current_stamp(self) -> object:
         stamp = []
         for name in (MANIFEST, CALIBRATION):
             with contextlib.suppress(OSError):
-                found = (self.sources.index / name).stat()
-                stamp += [name, found.st_ino, found.st_mtime_ns, found.st_size]
+                status = (self.sources.index / name).stat()
+                stamp.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
         return stamp
-
-    def _refresh(self) -> None:
-        """Take in what this server, another worker or the command has changed; else go on with what there is."""
-        if (stamp := self._stamp()) == self._seen or time.monotonic() < self._again:
-            return
-        try:
-            self.index.refresh()
-            self._seen = stamp
-            self._calibrated = None
-        except (InputError, OSError) as error:
-            self._again = time.monotonic() + AGAIN
-            logger.warning("the index has changed and cannot be opened; the earlier one goes on answering",
-                           extra={"fields": {"reason": str(error)}})  # fmt: skip
 
 
 def _is_fragmented(index: Index) -> bool:
     """Return whether compacting pays off; what an approximate search needs would be lost."""
     manifest = index.manifest
     size = sum(size for record in manifest.segments for size, _ in record.files.values())
-    return manifest.approximate is None and len(manifest.segments) > max(SEGMENTS, size // SEGMENT_BYTES)
+    return manifest.approximate is None and len(manifest.segments) > max(MAX_SEGMENTS, size // SEGMENT_BYTES)
 
 
 def _open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
@@ -398,11 +419,11 @@ def _open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
     return load_classifier(folder)
 
 
-def _plain(replies: Sequence[Reply]) -> list[dict[str, Any]]:
-    return [reply.to_json() for reply in replies]
+def _to_json(replies: Sequence[Reply], confidence: float | None = None) -> dict[str, Any]:
+    return {"replies": [reply.to_json() for reply in replies], "confidence": confidence}
 
 
-def _split(values: Any, like: Sequence[Sequence[Any]]) -> list[Any]:
-    """Cut values into parts as long as those of `like`."""
-    ends = np.cumsum([len(part) for part in like]).tolist()
-    return [values[end - len(part) : end] for part, end in zip(like, ends, strict=True)]
+def _split(values: Any, parts: Sequence[Sequence[Any]]) -> list[Any]:
+    """Cut values into parts of the lengths of `parts`."""
+    ends = np.cumsum([len(part) for part in parts]).tolist()
+    return [values[end - len(part) : end] for part, end in zip(parts, ends, strict=True)]

@@ -1,4 +1,4 @@
-"""What stands before every request: keys, limits, time-outs; and what follows it: headers, metrics, a line of log."""
+"""ASGI middleware: auth, limits, time-outs, headers, access log."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from rejoinder.errors import MissingExtraError
 from rejoinder.memory import keep_few_programs
 from rejoinder.serving.answers import Sources
 from rejoinder.serving.app import Settings, make_app
-from rejoinder.serving.computing import Computing
 from rejoinder.serving.guard import Keys
+from rejoinder.serving.worker import Computing
 
 OWN = {"/admin/reload", "/metrics"}
 """Addresses that would reach one replica only, whichever: Ray replaces replicas and measures requests itself."""
@@ -51,7 +51,7 @@ def app(options: Options) -> Any:
     def make() -> Any:
         keep_few_programs()
         computing = Computing(sources)
-        computing.open(())
+        computing.open()
         made = make_app(settings, computing)
         made.router.routes[:] = [route for route in made.router.routes if getattr(route, "path", "") not in OWN]
         return made
