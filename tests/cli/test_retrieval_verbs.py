@@ -221,21 +221,6 @@ def test_reply_gives_score_position_text_and_payload(command, index):
     assert (found["context"], found["replies"][0]["position"]) == (["Hi", "At noon."], 1)
 
 
-def test_a_command_reads_the_manifest_once(command, index, slow, monkeypatch):
-    read = []
-    real = Path.read_text
-
-    def read_text(path, *given, **options):
-        read.append(path.name)
-        return real(path, *given, **options)
-
-    monkeypatch.setattr(Path, "read_text", read_text)
-    for words in (("reply", index, "Hi"), ("reply", index, "Hi", "--rerank", slow), ("chat", index)):
-        read.clear()
-        assert command(*words, stdin="Hi\n").code == 0
-        assert read.count("manifest.json") == 1
-
-
 def test_reply_and_chat_take_a_part_of_the_replies(command, index, slow, tmp_path):
     (tmp_path / "more.jsonl").write_text('{"text": "Noon, in Ulm.", "id": "a,3", "tag": "time"}\n')
     assert command("index", "add", index, "more.jsonl").code == 0

@@ -1,7 +1,10 @@
 """Options of a search: what excludes each other is refused in one place, whoever makes them."""
 
+from pathlib import Path
+
 import pytest
 
+from rejoinder.cli.rankers import open_index
 from rejoinder.errors import InputError
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
@@ -54,3 +57,19 @@ def test_a_search_and_its_options_find_the_same(tmp_path):
     assert index.search(contexts, diversity=0.4) == index.find(contexts, SearchOptions(diversity=0.4))
     with pytest.raises(InputError, match="leave it or rerank out"):
         Cascade(index, ByLength(), 5).search(contexts, diversity=0.4)
+
+
+def test_a_command_reads_the_manifest_once(tmp_path, monkeypatch):
+    Index.build(HashEncoder(), ["a", "b b"], tmp_path / "index")
+    monkeypatch.setattr("rejoinder.encoders.open.open_encoder", lambda *_, **__: HashEncoder())
+    read = []
+    real = Path.read_text
+
+    def read_text(path, *given, **options):
+        read.append(path.name)
+        return real(path, *given, **options)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    index = open_index(tmp_path / "index", "model")
+    assert index.search([["a"]], 1)[0][0].text == "a"
+    assert read == ["manifest.json"]
