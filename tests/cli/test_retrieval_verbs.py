@@ -139,7 +139,7 @@ WRONG = {
     "index build model nothing.txt -o x": "nothing.txt does not exist",
     "index build model empty.txt -o x": "empty.txt is empty",
     "index build model blank.txt -o x": "blank.txt holds no replies",
-    "index build model replies.jsonl -o idx": "take --overwrite",
+    "index build model replies.jsonl -o idx": "take `rejoinder index add`, --overwrite",
     "index build model replies.jsonl -o x --split dev": "'dev' is not one of 'train', 'valid', 'test'",
     "index build model replies.jsonl -o x --split test": "no test split",
     "index build model replies.jsonl -o x --address auto": "give --engine ray with it",
