@@ -108,7 +108,7 @@ def test_the_loss_is_scaled_by_the_recipes_factor_and_the_update_is_not():
     optimizer = torch.optim.SGD([weight], lr=1.0)
     for before in (1.0, 0.75):
         optimizer.zero_grad()
-        machine.backward((weight * 0.25).sum())
+        machine.scaler.scale((weight * 0.25).sum()).backward()
         assert weight.grad == 128 * 0.25
         step(machine, optimizer)
         assert weight.item() == before - 0.25
@@ -118,7 +118,7 @@ def test_the_loss_is_scaled_by_the_recipes_factor_and_the_update_is_not():
 def test_a_gradient_too_large_for_float16_costs_a_step_and_halves_the_factor():
     machine, weight = half_precision(enabled=True), torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([weight], lr=1.0)
-    machine.backward((weight * float("inf")).sum())
+    machine.scaler.scale((weight * float("inf")).sum()).backward()
     step(machine, optimizer)
     assert weight.item() == 1.0
     assert machine.scaler.get_scale() == 64.0
