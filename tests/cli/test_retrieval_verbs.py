@@ -441,7 +441,6 @@ def test_words_count_where_they_are_asked_for(command, answer, refused, tmp_path
     plain, both = (answer(*words, *more)["results"][0] for more in ([], ["--hybrid", 1]))
     assert plain["recall"]["1"]["value"] < both["recall"]["1"]["value"] == 1
     refused("reply", "idx", "Hi", "--hybrid", 1, "--min-confidence", 0.5, said="leave hybrid out")
-    refused("evaluate", "bm25", "--data", "chats", "--hybrid", 1, said="hybrid:MODEL is ranked with a weight")
 
 
 def test_the_map_of_the_page_is_drawn_again_after_a_change(command, index, replies):

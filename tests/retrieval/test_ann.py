@@ -192,7 +192,7 @@ def test_without_faiss_an_index_changes_but_says_what_search_needs(large, monkey
     opened.add(numbered(COUNT, COUNT + 1))
     opened.delete([0])
     for forbidden in (lambda: opened.search_vectors(queries), lambda: opened.approximate()):
-        with pytest.raises(MissingExtraError, match=r"--exact` .* the extra 'ann': pip install 'faiss-cpu"):
+        with pytest.raises(MissingExtraError, match=r"--method exact` .* the extra 'ann': pip install 'faiss-cpu"):
             forbidden()
     opened.exact()
     assert len(opened.search_vectors(queries, SearchOptions(k=5))[0]) == 5
@@ -207,7 +207,7 @@ def test_a_damaged_file_is_refused_and_made_again(large, damage):
     index.approximate(0.9)
     [file] = index.folder.glob("*.faiss")
     damage(file)
-    with pytest.raises(InputError, match=r"is missing or damaged; .* --approximate` makes the file again"):
+    with pytest.raises(InputError, match=r"is missing or damaged; .* index tune .*` makes the file again"):
         Index.open(index.folder, index.encoder, verify=True)
     opened = Index.open(index.folder, index.encoder)
     with pytest.raises(InputError, match="is missing or damaged"):

@@ -90,7 +90,7 @@ def xml_elements(path: Path, reading: Reading, tags: Collection[str], root: str 
     events = etree.iterparse(_Pieces(path, reading), ("start", "end"), **options)
     try:
         for event, element in events:
-            name = etree.QName(element).localname
+            name = element.tag.rpartition("}")[2]  # `QName` refuses a tag such as ":a", which the parser takes
             wanted = name in tags
             if event == "start":
                 if root and element.getparent() is None and name != root:
