@@ -31,7 +31,16 @@ def test_the_commands_are_found():
     assert len(COMMANDS) > 15
     assert {module for module, *_ in COMMANDS} == {
         f"workshop.{name}"
-        for name in ("average", "bundle", "corpus", "match_deviation", "notebooks", "probe", "results")
+        for name in (
+            "average",
+            "bundle",
+            "corpus",
+            "documentation",
+            "match_deviation",
+            "notebooks",
+            "probe",
+            "results",
+        )
     }
 
 

@@ -7,7 +7,8 @@ import random
 import pytest
 import zstandard
 
-import documentation
+from rejoinder.errors import InputError
+from workshop import documentation
 
 LONG = "The order leaves our house on the day after it was placed, and takes three days."
 
@@ -124,12 +125,12 @@ def test_each_package_that_is_there_becomes_a_file(tmp_path, monkeypatch, capsys
     (folder / "b.html").write_text(f"<h1>Where is my order?</h1><p>{LONG}</p>", encoding="utf-8")
     arguments = ["documentation", str(tmp_path / "packages"), "-o", str(tmp_path / "out")]
     monkeypatch.setattr("sys.argv", arguments)
-    assert documentation.main() == 0
+    documentation.main()
     assert capsys.readouterr().out == "apache2-doc 1\n"
     assert pairs(tmp_path / "out") == {"apache2-doc.jsonl.zst": [["Where is my order?", LONG]]}
 
 
-def test_a_folder_without_packages_is_refused(tmp_path, monkeypatch, capsys):
+def test_a_folder_without_packages_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["documentation", str(tmp_path), "-o", str(tmp_path / "out")])
-    assert documentation.main() == 2
-    assert "has none of the folders gnome-user-docs, " in capsys.readouterr().err
+    with pytest.raises(InputError, match="has none of the folders gnome-user-docs, "):
+        documentation.main()

