@@ -25,7 +25,7 @@ from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.retrieval.replies import Candidate
 from rejoinder.serving import schema
 from rejoinder.serving.answers import Answers, Question, Sources, UnavailableError
-from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, logger
+from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, Receive, Scope, Send, logger
 from rejoinder.serving.metrics import Metrics
 from rejoinder.serving.responses import (
     error_answer,
@@ -127,7 +127,7 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
             status_code=201 if endpoint == api.add else 200,
             responses=responses,
             operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
-            route_class_override=None if form is None else _json_route(),
+            route_class_override=None if form is None else _json_route(form),
             **keyed,
         )
     for file in PAGE.iterdir():
@@ -146,20 +146,24 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
     return app
 
 
-@functools.cache
-def _json_route() -> type[APIRoute]:
+def _json_route(form: type[schema.Request]) -> type[APIRoute]:
     """Return the class of routes with a body, which FastAPI describes and finds, and whose bodies are checked here.
 
     The framework would parse a body before anything counts its values, and check answers that need no check.
     """
     from fastapi.routing import APIRoute
+    from starlette.requests import Request
 
     class JsonRoute(APIRoute):
         """A route whose endpoint takes a checked body."""
 
-        def get_route_handler(self) -> Callable[[Any], Any]:
-            """Return the function that answers a request."""
-            return functools.partial(_answer_json, get_type_hints(self.endpoint)["body"], self.endpoint)
+        async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+            """Answer a request without the stacks of contexts that dependencies need; there are none here."""
+            if scope["method"] not in (self.methods or ()):
+                await super().handle(scope, receive, send)
+                return
+            response = await _answer_json(form, self.endpoint, Request(scope, receive))
+            await response(scope, receive, send)
 
     return JsonRoute
 
