@@ -169,7 +169,7 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         return self._join(*rows, self._context_roots(contexts))
 
     def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
-        """Encode conversations as what responses are scored by; see `texts.TextEncoder.encode_queries`."""
+        """Encode conversations as what responses are scored by; see `conversation.TextEncoder.encode_queries`."""
         first = self.parts[0].encode_queries(contexts)
         second = self.parts[1].encode_queries(contexts)
         several = next((part for part in (first, second) if isinstance(part, ContextVectors)), None)

@@ -143,7 +143,7 @@ def load(
             is "fp32", and there is no "int8".
 
     Returns:
-        What the model's kind opens as: a ConveRT as an `encoder.Encoder`, the others as `families.FAMILIES` says.
+        What the model's kind opens as: a ConveRT as an `torch.Encoder`, the others as `families.FAMILIES` says.
 
     Raises:
         InputError: there is no such model, its folder is incomplete or altered, or the device is not there.

@@ -213,7 +213,7 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
         return self._encode_ids(*self._responses(read_texts(responses)), "response", advance)
 
     def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`."""
+        """Return the score of each of a context's candidates: (n, m); see `protocol.Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:
@@ -250,7 +250,7 @@ class CrossRanker(_DialogueModel):
     computed_tokens = 0
 
     def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Return the score of each of a context's candidates: (n, m); see `ranker.Ranker.score`."""
+        """Return the score of each of a context's candidates: (n, m); see `protocol.Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:

@@ -18,7 +18,7 @@ from rejoinder.networks import reductions
 from rejoinder.networks.layers import Encodings
 from rejoinder.networks.packing import BesideTokens
 from rejoinder.networks.poly import DialogueShape
-from rejoinder.networks.transformer import GeluLinear, OfTransformers, Transformer
+from rejoinder.networks.transformer import GeluLinear, Transformer, TransformerModel
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class MaskedBatch(BesideTokens):
         return MaskedBatch(self.tokens.to(device), self.places.to(device), self.targets.to(device), follows)
 
 
-class MaskedLm(OfTransformers):
+class MaskedLm(TransformerModel):
     """A transformer with a head for masked tokens, whose last layer is the token table, and one for what follows."""
 
     output_size = 1

@@ -20,7 +20,7 @@ from rejoinder.networks import reductions
 from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2, SharedTrunk
 from rejoinder.networks.layers import DropoutShare, Encodings, MessageGates, check
 from rejoinder.networks.packing import SidesBatch, TokenBatch
-from rejoinder.networks.transformer import GeluLinear, OfTransformers, Transformer, TransformerShape
+from rejoinder.networks.transformer import GeluLinear, Transformer, TransformerModel, TransformerShape
 from rejoinder.settings import Count, Share
 from rejoinder.text.dialogue import Dialogue, HistoryText
 from rejoinder.text.pretrained import Pretrained
@@ -67,7 +67,7 @@ class BiEncoderConfig(DualShape):
     similarity: Literal["dot", "cosine"] = "dot"  # POLY: the dot product; [scale] multiplies the cosine in training
 
 
-class BiEncoder(OfTransformers):
+class BiEncoder(TransformerModel):
     """The dual encoder with one vector a side (POLY 4.2): two transformers that start alike and are trained apart."""
 
     config: BiEncoderConfig | PolyEncoderConfig
@@ -203,7 +203,7 @@ class CrossEncoderConfig(DialogueShape):
     mean_match: NonNegativeFloat = 0.0  # first value of the factor of `CrossEncoder.match`; 0: there is none (POLY)
 
 
-class CrossEncoder(OfTransformers):
+class CrossEncoder(TransformerModel):
     """The ranker that reads [S] context [S] response [S] with segments 0 and 1 (POLY, section 4.3).
 
     A linear layer on the first output gives the score. `mean_match` adds what the weights of a sentence encoder know
@@ -258,7 +258,7 @@ class MultiContextBiEncoderConfig(TransformerShape):
         return HistoryText(self.history, False, self.persona_first, True, self.persona_weight)
 
 
-class MultiContextBiEncoder(OfTransformers, SharedTrunk):
+class MultiContextBiEncoder(TransformerModel, SharedTrunk):
     """A bi-encoder that reads conversations as multi-context ConveRT does, each earlier message as a text of its own.
 
     One transformer reads all messages and responses; the mean of its token vectors is a text's r. A residual

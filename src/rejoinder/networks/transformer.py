@@ -177,7 +177,7 @@ def _initialise(module: nn.Module) -> None:
         nn.init.zeros_(module.bias)
 
 
-class OfTransformers(nn.Module):
+class TransformerModel(nn.Module):
     """What training asks of a model whose parts are one or, for two sides, two transformers, and heads on them."""
 
     padding_id = 0  # any id would do: padding has no part in anything

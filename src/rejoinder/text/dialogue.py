@@ -22,7 +22,7 @@ class HistoryText:
     `numbered` puts "0: ", "1: ", ... before them; `persona_first` reads messages that begin "your persona: " before all
     others, without these words and in any number. Apart, each message is a text of its own in a slot: 0 for the newest,
     1 for the one before, ..., and `messages` for those of a persona. A response attends over what a persona states
-    besides, by a weight (see `texts.TextEncoder.encode_queries`).
+    besides, by a weight (see `encoders.conversation`).
     """
 
     messages: int = 10
