@@ -5,11 +5,11 @@ import asyncio
 import numpy as np
 import pytest
 
+from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.persistence import load
 from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.replies import Candidate
 from tests.retrieval.conftest import HashEncoder
 
 pytest.importorskip("langchain_core")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.retrieval import ann
@@ -16,7 +17,6 @@ from rejoinder.retrieval.calibration import Calibration, read_calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST, Manifest
 from rejoinder.retrieval.options import SearchOptions
-from rejoinder.retrieval.replies import Candidate
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_changes import CONTEXTS, A, CrashError, answers, changes, crash
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora.example import Candidate
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
 from rejoinder.retrieval import segments, writing
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST, Manifest, model_record
-from rejoinder.retrieval.replies import Candidate
 from rejoinder.retrieval.scan import exact_scores
 from tests.retrieval.conftest import HashEncoder
 

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.queries import check_rows
-from rejoinder.retrieval.replies import Candidate, Reply
+from rejoinder.retrieval.replies import Reply
 from tests.corpora.jobs import Watched
 from tests.encoders.small import small_model
 from tests.retrieval.conftest import HashEncoder, TableEncoder

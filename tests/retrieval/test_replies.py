@@ -6,10 +6,10 @@ import json
 import pytest
 import zstandard
 
-from rejoinder.corpora.example import Example
+from rejoinder.corpora.example import Candidate, Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
-from rejoinder.retrieval.replies import Candidate, read_candidates
+from rejoinder.retrieval.replies import read_candidates
 
 
 def write(path, text):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import BusyError, InputError, MissingExtraError
@@ -15,7 +16,6 @@ from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import Manifest
 from rejoinder.retrieval.options import SearchOptions
-from rejoinder.retrieval.replies import Candidate
 from rejoinder.retrieval.stores import Store, open_index
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength

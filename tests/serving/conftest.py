@@ -6,8 +6,8 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
+from rejoinder.corpora.example import Candidate
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.replies import Candidate
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import Settings, make_app
 from rejoinder.serving.worker import Computing

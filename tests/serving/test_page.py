@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 
+from rejoinder.corpora.example import Candidate
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.replies import Candidate
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import PAGE
 from rejoinder.serving.projection import LEAST, MOST, ReplyMap

@@ -6,10 +6,10 @@ import sys
 import httpx2
 import pytest
 
+from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.open import open_encoder
 from rejoinder.errors import MissingExtraError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.replies import Candidate
 from rejoinder.serving.ray import Options, app
 
 KEY = "k" * 32

@@ -20,9 +20,9 @@ from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
+    from rejoinder.corpora.example import Candidate
     from rejoinder.engine import Engine
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.replies import Candidate
     from rejoinder.retrieval.stores import Store
 
 RECALL = 0.95

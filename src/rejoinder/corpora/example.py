@@ -1,13 +1,13 @@
-"""An example, and the split of its conversation: the same on every machine."""
+"""An example, the split of its conversation (the same on every machine), and a reply to choose from."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 Split: TypeAlias = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")  # nothing is ever chosen on the test part
@@ -25,6 +25,19 @@ class Example:
     source: str = ""  # name of the corpus
     candidates: tuple[str, ...] = ()  # responses to choose from, where the data has them
     label: int | None = None  # index of the response among the candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A reply to choose from."""
+
+    text: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else came with the reply and comes back with it, of JSON types."""
+    title: str = ""
+    """What the reply is about: the heading of an FAQ, the name or shortcut of a canned reply."""
+    examples: tuple[tuple[str, ...], ...] = ()
+    """Conversations that the reply answers, each oldest message first; a question is one of one message."""
 
 
 def split_of(thread: str) -> Split:

@@ -28,6 +28,7 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Conversation, check_count, check_number
+from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
@@ -49,7 +50,6 @@ from rejoinder.retrieval.manifest import (
 )
 from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.queries import check_encoder
-from rejoinder.retrieval.replies import Candidate
 from rejoinder.retrieval.scan import Rows, search
 from rejoinder.retrieval.search import Searcher
 from rejoinder.retrieval.segments import FILES, FilteredSegments, Segment, open_segments, stamp_of, texts_of

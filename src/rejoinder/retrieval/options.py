@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rejoinder.conversations import check_count, check_minimum, check_number, is_whole
+from rejoinder.corpora.example import Candidate
 from rejoinder.errors import InputError
-from rejoinder.retrieval.replies import Candidate
 
 Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
 """A filter: for each field of a payload that is named, a value, or a list or set of values of which

@@ -5,26 +5,18 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rejoinder.conversations import Conversation, spoken
-from rejoinder.corpora.example import Split
+from rejoinder.corpora.example import Candidate, Split
 from rejoinder.corpora.formats import BadRecordError, earlier_context
 from rejoinder.corpora.lines import MAX_LINE_BYTES, open_lines, strip_compression
 from rejoinder.errors import InputError
 
 TEXT_FIELDS = ("text", "response", "reply", "answer")  # of an object or a table: the first that is there
 CONVERSATION_FIELDS = ("messages", "turns", "context")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A reply to choose from; `payload`, of JSON types, is whatever else came with it and comes back with it."""
-
-    text: str
-    payload: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

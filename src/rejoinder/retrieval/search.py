@@ -14,6 +14,7 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, Conversation
+from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder, check_vectors, encode_queries
 from rejoinder.errors import BusyError, InputError
@@ -29,7 +30,7 @@ from rejoinder.retrieval.queries import (
     read_history,
     truncate_history,
 )
-from rejoinder.retrieval.replies import Candidate, Reply
+from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
 from rejoinder.views import Described
 

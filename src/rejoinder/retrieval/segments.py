@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from rejoinder.arrays import FloatArray
+from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
@@ -24,7 +25,7 @@ from rejoinder.files import beside, file_digest, is_within, parse_json
 from rejoinder.retrieval.ann import SMALL, FaissIndex
 from rejoinder.retrieval.manifest import MANIFEST, Manifest, Positions, check_model, read_manifest, runs_of
 from rejoinder.retrieval.queries import check_encoder
-from rejoinder.retrieval.replies import Candidate, Reply
+from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Array, Flags, Found, Rows
 
 REPLIES = "replies.jsonl"

@@ -26,6 +26,7 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import check_count
+from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
@@ -46,7 +47,7 @@ from rejoinder.retrieval.manifest import (
 )
 from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.queries import check_encoder, check_rows, has_unit_vectors
-from rejoinder.retrieval.replies import Candidate, Reply
+from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Flags, Found, exact_scores
 from rejoinder.retrieval.search import Searcher
 from rejoinder.retrieval.segments import Line, open_segments, texts_of, value_texts

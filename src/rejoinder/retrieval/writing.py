@@ -17,6 +17,7 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import check_count
+from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
@@ -26,7 +27,6 @@ from rejoinder.progress import Advance
 from rejoinder.retrieval.ann import FILE
 from rejoinder.retrieval.manifest import Manifest, SegmentRecord, join_runs, read_runs
 from rejoinder.retrieval.queries import check_rows, has_unit_vectors
-from rejoinder.retrieval.replies import Candidate
 from rejoinder.retrieval.scan import Array
 from rejoinder.retrieval.segments import OFFSETS, REPLIES, VECTORS, Segment
 

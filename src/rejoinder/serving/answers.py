@@ -15,6 +15,7 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import read_contexts
+from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.onnx import MANIFEST as ONNX
 from rejoinder.encoders.open import open_encoder
@@ -26,7 +27,7 @@ from rejoinder.retrieval.index import CALIBRATION, Index
 from rejoinder.retrieval.manifest import MANIFEST, read_manifest
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.queries import drop_stale_history, forbidden_keys, truncate_history
-from rejoinder.retrieval.replies import Candidate, Reply
+from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import all_scores
 from rejoinder.retrieval.segments import open_segments
 from rejoinder.serving.guard import logger

@@ -21,8 +21,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from rejoinder import __version__
+from rejoinder.corpora.example import Candidate
 from rejoinder.errors import BusyError, InputError, MissingExtraError
-from rejoinder.retrieval.replies import Candidate
 from rejoinder.serving import schema
 from rejoinder.serving.answers import Answers, Question, Sources, UnavailableError
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, Receive, Scope, Send, logger
