@@ -8,8 +8,8 @@ import zstandard
 
 from rejoinder.corpora.example import Candidate, Example
 from rejoinder.corpora.examples import write_examples
-from rejoinder.errors import InputError
 from rejoinder.corpora.replies import read_candidates
+from rejoinder.errors import InputError
 
 
 def write(path, text):

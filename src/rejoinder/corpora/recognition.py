@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Literal
 
 from rejoinder.corpora.form import Form
-from rejoinder.corpora.readers import answers
+from rejoinder.corpora.readers import (
+    answers,
+    dialogflow,
+    faq_page,
+    help_desks,
+    intents_json,
+    qna_maker,
+    rasa,
+)
 from rejoinder.corpora.source import Sample, look
 from rejoinder.corpora.tables import (
     Choice,
@@ -19,7 +27,18 @@ from rejoinder.corpora.tables import (
 from rejoinder.errors import InputError
 
 # A form is recognised by the first of these that matches, so the special ones come first.
-_ALL: list[Form] = [answers.TABLE, answers.JSON, answers.TEXT]
+_ALL: list[Form] = [
+    rasa.FORM,
+    intents_json.FORM,
+    dialogflow.FORM,
+    *help_desks.FORMS,
+    qna_maker.FORM,
+    faq_page.FORM,
+    answers.TABLE,
+    answers.JSON,
+    answers.TEXT,
+    rasa.TRACKERS,
+]
 FORMS: dict[str, Form] = {form.name: form for form in _ALL}
 KNOWN = answers.KNOWN
 _TABLES = (".csv", ".tsv", ".tab")

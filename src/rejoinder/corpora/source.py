@@ -107,7 +107,7 @@ class Source:
         return data
 
     def text(self, encoding: str = "", reading: Reading | None = None) -> str:
-        """Return all of its text, with \\n at the end of lines."""
+        """Return all of its text; its lines end with a line feed alone."""
         data = self.read(reading)
         text = decode(data, encoding or find_encoding(data, str(self)), str(self))
         return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -272,22 +272,18 @@ def decode(data: bytes, encoding: str, name: str, *, partial: bool = False) -> s
 
 
 def _kind_of(text: str, suffix: str) -> Kind:
-    if suffix in (".jsonl", ".ndjson"):
-        return "json lines"
-    if _JSON.match(text):
-        return "json lines" if _is_json_lines(text) else "json"
-    if _HTML.match(text) or suffix in (".html", ".htm"):
-        return "html"
     lines = [line for line in text.splitlines()[:2_000] if line.strip()]
-    if _is_mail(text, suffix):
-        return "mail"
-    if suffix in (".csv", ".tsv", ".tab"):
-        return "text"
-    if suffix in (".yml", ".yaml") or _is_yaml(lines):
-        return "yaml"
-    if suffix in (".md", ".markdown", ".mdown") or _HEADING.search(text):
-        return "markdown"
-    return "text"
+    is_json = _JSON.match(text) is not None
+    kinds: dict[Kind, bool] = {
+        "json lines": suffix in (".jsonl", ".ndjson") or (is_json and _is_json_lines(text)),
+        "json": is_json,
+        "html": suffix in (".html", ".htm") or _HTML.match(text) is not None,
+        "mail": _is_mail(text, suffix),
+        "text": suffix in (".csv", ".tsv", ".tab"),
+        "yaml": suffix in (".yml", ".yaml") or _is_yaml(lines),
+        "markdown": suffix in (".md", ".markdown") or _HEADING.search(text) is not None,
+    }
+    return next((kind for kind, is_of_kind in kinds.items() if is_of_kind), "text")
 
 
 def _is_json_lines(text: str) -> bool:

@@ -200,7 +200,7 @@ def split_row(line: str, delimiter: str) -> list[str]:
 def _is_quoted(lines: Sequence[str]) -> bool:
     """Return whether quotes in a table with tabs surround cells, as strict CSV has them."""
     try:
-        for _ in csv.reader((f"{line}\n" for line in lines[:-1]), delimiter="\t", strict=True):
+        for _ in csv.reader((f"{line}\n" for line in lines), delimiter="\t", strict=True):
             pass
     except csv.Error as error:
         return "unexpected end" in str(error) and len(lines) > _JUDGED_ROWS

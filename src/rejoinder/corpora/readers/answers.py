@@ -96,10 +96,11 @@ def reply_columns(
     if "text" not in columns:
         if len(names) == 1 and kind == "column" and _is_name(names[0]):
             return {"text": names[0]}
+        headless = "; where there is no header: --format table,header=no --column text=1"
         raise InputError(
             f"{where}: no {kind} {', '.join(WORDS['text'][:-1])} or {WORDS['text'][-1]}; there is "
-            f"{', '.join(map(str, names))[:200] or 'none'}: name it with --column text=NAME, or "
-            "where the first row is no header give --format table,header=no --column text=1"
+            f"{', '.join(map(str, names))[:200] or 'none'}: name it with --column text=NAME"
+            f"{headless if kind == 'column' else ''}"
         )
     rivals = [name for name in REPLY if find_column(names, [name]) is not None]
     if len(rivals) > 1 and "text" not in choice.columns:
