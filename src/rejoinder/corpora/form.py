@@ -31,7 +31,9 @@ class Chat:
     messages: list[Message] = field(default_factory=list)
     name: str = ""  # as the file names it
     endless: bool = False  # of a messenger, where the next conversation follows in the same chat
-    names: tuple[str, ...] = ()  # of participants who wrote nothing
+    names: tuple[str, ...] = ()  # of participants, besides those of the messages
+    known: int = 0  # messages at the beginning that an earlier chat has, too
+    thread: str = ""  # of chats that share messages
 
 
 @dataclass(frozen=True)

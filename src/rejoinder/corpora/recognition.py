@@ -9,12 +9,21 @@ from typing import Literal
 from rejoinder.corpora.form import Form
 from rejoinder.corpora.readers import (
     answers,
+    chat_json,
     dialogflow,
+    discord,
     faq_page,
     help_desks,
     intents_json,
+    mailbox,
+    messages,
     qna_maker,
     rasa,
+    slack,
+    telegram,
+    tickets,
+    twitter,
+    whatsapp,
 )
 from rejoinder.corpora.source import Sample, look
 from rejoinder.corpora.tables import (
@@ -28,19 +37,28 @@ from rejoinder.errors import InputError
 
 # A form is recognised by the first of these that matches, so the special ones come first.
 _ALL: list[Form] = [
+    whatsapp.FORM,
+    telegram.FORM,
+    slack.FORM,
+    discord.FORM,
+    *tickets.FORMS,
+    twitter.FORM,
+    mailbox.FORM,
+    chat_json.FORM,
+    rasa.TRACKERS,
     rasa.FORM,
     intents_json.FORM,
     dialogflow.FORM,
     *help_desks.FORMS,
     qna_maker.FORM,
     faq_page.FORM,
+    messages.FORM,
     answers.TABLE,
     answers.JSON,
     answers.TEXT,
-    rasa.TRACKERS,
 ]
 FORMS: dict[str, Form] = {form.name: form for form in _ALL}
-KNOWN = answers.KNOWN
+KNOWN = answers.KNOWN | messages.KNOWN
 _TABLES = (".csv", ".tsv", ".tab")
 # Files of a zip file or folder in which there may be replies or chats.
 _READ = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".xls", ".ods", ".md",
@@ -72,7 +90,7 @@ def find_form(
 
 def _is_special(form: Form) -> bool:
     """Return whether a form is of one tool, and not one that many files have."""
-    return form.name not in ("table", "json", "text", "messages", "faq-page")
+    return form.name not in ("table", "json", "text", "faq-page")
 
 
 def inspect(path: str | Path, choice: Choice, member: str = "") -> Sample:

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.formats import no_response
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.personal import KINDS, redact, redact_example
+from rejoinder.corpora.personal import KINDS, redact
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 
@@ -106,15 +106,12 @@ def survey(
         names = ", ".join(str(file.path) for file in files[:3])
         reason = ""
         if reading.roles:
-            reason = f"; {no_response(reading.roles, settings.respond)}"
+            reason = f"; {no_response(reading.roles, asdict(settings))}"
         raise InputError(f"{names}: no example in {reading.lines} lines{reason}")
-    shown = [redact_example(example) if redacts else example for example in survey.shown]
-    survey.shown = [_truncated(example, history) for example in shown]
+    again = Reading(skip_bad=reading.skip_bad, history=history)
+    finished = (example for file in files for example in read(file.path, again, settings))
+    survey.shown = list(itertools.islice(finished, SHOWN))
     return survey
-
-
-def _truncated(example: Example, history: int | None) -> Example:
-    return example if history is None else replace(example, context=example.context[-1 - history :])
 
 
 def _chats(examples: Iterable[Example], survey: Survey) -> Iterator[tuple[str, ...]]:
@@ -122,8 +119,6 @@ def _chats(examples: Iterable[Example], survey: Survey) -> Iterator[tuple[str, .
     chat: tuple[str, ...] = ()
     for example in examples:
         survey.examples += 1
-        if len(survey.shown) < SHOWN:
-            survey.shown.append(example)
         messages = (*example.context, example.response)
         if chat and messages[: len(chat)] != chat:
             yield chat
