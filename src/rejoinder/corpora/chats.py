@@ -16,7 +16,7 @@ from pathlib import Path
 from rejoinder.conversations import join_turns
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.example import Example, content_thread
-from rejoinder.corpora.form import Chat, Message
+from rejoinder.corpora.form import Chat, Markup, Message
 from rejoinder.corpora.formats import OwnSettings, dialogue_examples
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.personal import redact
@@ -83,6 +83,7 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
     chats = itertools.chain([first], chats)
     is_agent, chats = _agents(path, chats, first, settings)
     agents: dict[str, None] = {}
+    markup = Markup("messages")
     count = 0
     for chat in chats:
         for piece in _pieces(chat, settings.seconds(endless=chat.endless)):
@@ -90,10 +91,14 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
             reading.lines += 1
             name = f"{strip_compression(path).stem}:{count}"
             yield from _examples(piece, chat, name, is_agent, reading, settings)
-        agents.update((message.author, None) for message in chat.messages if is_agent(message))
+        for message in chat.messages:
+            markup.look(message.text)
+            if is_agent(message):
+                agents[message.author] = None
     names = _names(list(agents)) if agents else "none"
     shown = "redacted" if settings.redact else names
     reading.notes.append(f"{path}: {form.title}, {count:,} chats, agent: {shown}")
+    reading.notes += markup.notes()
 
 
 def _agents(

@@ -5,6 +5,7 @@ A form is a file of `readers` that names itself, says how it is recognised by a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,6 +13,8 @@ from typing import Any, Literal
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
+
+_MARKUP = re.compile(r'</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|"\s*:\s*["\[{]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,22 @@ class Chat:
     names: tuple[str, ...] = ()  # of participants, besides those of the messages
     known: int = 0  # messages at the beginning that an earlier chat has, too
     thread: str = ""  # of chats that share messages
+
+
+@dataclass(slots=True)
+class Markup:
+    """Texts that hold tags or JSON, which shows that a file is not quite what it was read as."""
+
+    what: str
+    count: int = 0
+
+    def look(self, text: str) -> None:
+        """Count a text if it holds any."""
+        self.count += _MARKUP.search(text) is not None
+
+    def notes(self) -> list[str]:
+        """Return a note if there are any."""
+        return [f"{self.count:,} {self.what} hold HTML or JSON"] if self.count else []
 
 
 @dataclass(frozen=True)

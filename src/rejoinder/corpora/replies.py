@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rejoinder.corpora.example import Candidate, Split
+from rejoinder.corpora.form import Markup
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.recognition import find_form
 from rejoinder.corpora.tables import Choice
@@ -63,13 +64,15 @@ def _holds_examples(path: Path) -> bool:
     return set(inspect(path, Choice()).columns) >= _EXAMPLES
 
 
-def _read(
-    candidates: Iterator[Candidate], title: str, reading: Reading
-) -> Iterator[Candidate]:
+def _read(candidates: Iterator[Candidate], title: str, reading: Reading) -> Iterator[Candidate]:
+    """Yield the replies; note their form, unless its reader does, and texts with markup in them."""
     count = len(reading.notes)
-    first = next(candidates, None)
+    markup = Markup("replies")
+    for number, candidate in enumerate(candidates):
+        if number == 0 and len(reading.notes) == count:
+            reading.notes.append(title)
+        markup.look(candidate.text)
+        yield candidate
     if len(reading.notes) == count:
         reading.notes.append(title)
-    if first is not None:
-        yield first
-    yield from candidates
+    reading.notes += markup.notes()

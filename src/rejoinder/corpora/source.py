@@ -13,6 +13,7 @@ import itertools
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,9 @@ _GUESSED = [
     "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r", "mac_roman",
     "shift_jis", "euc_jp", "euc_kr", "gb18030", "big5",
 ]  # fmt: skip
+_ZIP_ERRORS = (
+    zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError, RuntimeError,
+)  # fmt: skip
 _LEGACY_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
@@ -95,7 +99,7 @@ class Source:
             try:
                 with file.open(self.member) as stream:
                     yield stream
-            except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+            except _ZIP_ERRORS as error:
                 raise InputError(f"{self}: {error}; copy or download the file again") from None
 
     def read(self, reading: Reading | None = None) -> bytes:
@@ -214,7 +218,7 @@ def _look_into_zip(source: Source) -> Sample:
 def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         file = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, ValueError) as error:
+    except _ZIP_ERRORS as error:
         raise InputError(
             f"{path} is damaged, cut off or no zip file ({error}); copy or download it again"
         ) from None
@@ -297,8 +301,6 @@ def _is_json_lines(text: str) -> bool:
 
 
 def _is_mail(text: str, suffix: str) -> bool:
-    if suffix in (".eml", ".mbox"):
-        return True
     first, _, rest = text.partition("\n")
     if first.startswith("From ") and _HEADER.match(rest):
         return True
@@ -309,7 +311,8 @@ def _is_mail(text: str, suffix: str) -> bool:
                 break
             continue
         names.append(line.partition(":")[0].lower())
-    return len(_MAIL_HEADERS.intersection(names)) >= 3 and "from" in names
+    least = 2 if suffix in (".eml", ".mbox") else 3
+    return len(_MAIL_HEADERS.intersection(names)) >= least and "from" in names
 
 
 def _is_yaml(lines: list[str]) -> bool:

@@ -282,17 +282,29 @@ def _parquet(
 
     del choice, known, reading
     source = sample.source
-    try:
+
+    @contextlib.contextmanager
+    def explained() -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            reason = " ".join(str(error).split())[:120]
+            raise InputError(f"{source}: not Parquet, or cut off ({reason})") from None
+
+    with explained():
         file = pq.ParquetFile(source.path)
         names = list(file.schema_arrow.names)
-    except (pa.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise InputError(f"{source}: not Parquet, or cut off ({reason})") from None
 
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:
         number = 0
-        for batch in file.iter_batches():
-            for row in batch.to_pylist():
+        batches = file.iter_batches()
+        while True:
+            with explained():
+                batch = next(batches, None)
+                records = [] if batch is None else batch.to_pylist()
+            if batch is None:
+                return
+            for row in records:
                 number += 1
                 values = {name: _cell(value) for name, value in row.items()}
                 yield f"{source}: row {number}", values

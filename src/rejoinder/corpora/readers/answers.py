@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,15 +24,22 @@ QUESTIONS = ("question", "questions", "examples", "patterns", "utterances", "phr
 WORDS = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
 KNOWN = frozenset(itertools.chain(*WORDS.values()))
 _PLURAL = frozenset(QUESTIONS) - {"question"}
+_STRUCTURE = re.compile(r'</?[a-zA-Z][\w-]*(?:\s[^<>]*)?>\s*$|^\s*</?[a-zA-Z]|"\s*:\s*["\[{\d]')
 _JUDGED = 1_000  # records: if none of them has a question, the file is not gathered by answer
 
 
 def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
-    """Yield a reply for each line that is not blank."""
+    """Yield a reply for each line that is not blank. InputError: one is of HTML or JSON."""
     unsure = choice.encoding or sample.encoding in ("utf-16", "utf-8-sig", "utf-16-le")
     encoding = choice.encoding or (sample.encoding if unsure else "utf-8")
-    for _, line in sample.source.lines(encoding, reading):
-        if text := line.strip():
+    for number, line in sample.source.lines(encoding, reading):
+        text = line.strip()
+        if not choice.form and _STRUCTURE.search(text):
+            raise InputError(
+                f"{sample.source}:{number}: this looks like HTML or JSON in a file of text; "
+                "--format text reads one reply a line all the same"
+            )
+        if text:
             yield Candidate(text)
 
 

@@ -13,6 +13,7 @@ _BLOCKS = frozenset(
     h4 h5 h6 header hr li main nav ol p pre section summary table td th tr ul""".split()  # noqa: SIM905
 )
 _UNSEEN = frozenset(("script", "style", "head", "template", "noscript", "title", "svg"))
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # that XML has not
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>|&(?:[a-zA-Z]{2,8}|#\d{1,6});")
 
 
@@ -21,6 +22,7 @@ def parse_html(text: str) -> HtmlElement | None:
     from lxml import etree, html
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True)
+    text = _CONTROL.sub(" ", text)
     try:
         return html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
     except (etree.ParserError, etree.XMLSyntaxError, ValueError):
