@@ -80,7 +80,6 @@ def find_form(
         matching = [form for form in _ALL if form.matches(sample)]
         form = next((form for form in matching if _is_special(form)), None)
         form = form or next((form for form in matching if form.holds == holds), None)
-        form = form or next(iter(matching), None)
     if form is None:
         raise InputError(_unknown(sample, holds))
     if form.holds != holds:
@@ -144,6 +143,9 @@ def _unknown(sample: Sample, holds: str) -> str:
         f"{sample.source} looks like {kinds[sample.kind]}{names}, but like no form of {holds} that "
         f"is known; `rejoinder formats` lists all {len(known)}, --format NAME decides"
     )
+    if holds == "chats" and sample.columns:
+        text += "; of a table of messages name the columns: --set format=messages " \
+            "--set columns=author=NAME,text=NAME,conversation=NAME"
     if holds == "replies" and sample.kind in ("text", "yaml", "markdown", "html", "json lines"):
         text += "; --format text reads one reply a line"
     return text
@@ -152,10 +154,10 @@ def _unknown(sample: Sample, holds: str) -> str:
 def _other_verb(path: str | Path, form: Form) -> str:
     if form.holds == "chats":
         return (
-            f"{path} looks like {form.title}, not replies; make examples of it "
+            f"{path} looks like chats ({form.title}), not replies; make examples of it "
             f"(rejoinder data chats {path} -o DIR) and index that folder, or name another --format"
         )
     return (
-        f"{path} looks like a {form.title}, not chats; index it with `rejoinder index build`, or "
+        f"{path} looks like replies ({form.title}), not chats; index it with `rejoinder index build`, or "
         "name another form with --set format=NAME"
     )

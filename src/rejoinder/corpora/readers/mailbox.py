@@ -108,8 +108,8 @@ def _thread(mail: EmailMessage, of_mail: dict[str, str]) -> str:
     thread = next((of_mail[name] for name in earlier if name in of_mail), "")
     if not thread and is_answer and subject:
         thread = of_mail.get(f"subject {subject}", "")
-    thread = thread or own or f"subject {subject}"
-    for name in (own, *earlier):
+    thread = thread or own or f"mail {len(of_mail)}"
+    for name in filter(None, (own, *earlier)):
         of_mail.setdefault(name, thread)
     if subject:
         of_mail[f"subject {subject}"] = thread

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ class _Tweet(NamedTuple):
 def read_twitter(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
     """Yield the chats of the published table."""
     tweets: dict[str, _Tweet] = {}
-    answered = set()
+    answers = Counter[str]()
     for _, row in open_table(sample, choice, _COLUMNS, reading).rows:
         fields = {fold(name): str(value if value is not None else "") for name, value in row.items()}
         text = html.unescape(_MENTIONS.sub("", fields["text"])).strip()
@@ -38,26 +39,28 @@ def read_twitter(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         time = parse_time(fields["created_at"])
         message = Message(fields["author_id"], text, time, agent)
         tweets[fields["tweet_id"].removesuffix(".0")] = _Tweet(message, parent)
-        answered.add(parent)
+        answers[parent] += 1
     seen: set[str] = set()
     for name in tweets:
-        if name not in answered:
-            yield _chat(name, tweets, seen, reading)
+        if not answers[name]:
+            way = _way(name, tweets)
+            if tweets[way[0]].parent:
+                reading.drop("chats whose first tweet is missing")
+            known = sum(name in seen for name in way)
+            seen.update(way)
+            branches = any(answers[name] > 1 for name in way)
+            thread = f"tweet {way[0]}" if branches else ""
+            messages = [tweets[name].message for name in way]
+            yield Chat(messages, way[0], known=known, thread=thread)
 
 
-def _chat(name: str, tweets: dict[str, _Tweet], seen: set[str], reading: Reading) -> Chat:
-    way: list[str] = []
+def _way(name: str, tweets: dict[str, _Tweet]) -> list[str]:
+    """Return the tweets from the first one to this one."""
+    way: dict[str, None] = {}
     while name in tweets and name not in way:
-        way.append(name)
+        way[name] = None
         name = tweets[name].parent
-    way.reverse()
-    if tweets[way[0]].parent:
-        reading.drop("chats whose first tweet is missing")
-    chat = Chat(name=way[0], known=sum(name in seen for name in way))
-    chat.thread = f"tweet {way[0]}" if chat.known else ""
-    chat.messages = [tweets[name].message for name in way]
-    seen.update(way)
-    return chat
+    return list(reversed(way))
 
 
 FORM = Form(
