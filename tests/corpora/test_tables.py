@@ -23,16 +23,23 @@ def written(rows, delimiter, dialect="excel"):
 
 @given(st.sampled_from(list(DELIMITERS)), st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8))
 def test_the_delimiter_is_found_by_the_names_of_the_columns(delimiter, rows):
-    assert find_delimiter(written([("Question", "answer"), *rows], delimiter).splitlines(), KNOWN) == delimiter
+    assert (
+        find_delimiter(written([("Question", "answer"), *rows], delimiter).splitlines(), KNOWN) == delimiter
+    )
 
 
 @given(st.sampled_from(list(DELIMITERS)), st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=2, max_size=8))
 def test_the_delimiter_is_found_by_equally_long_rows(delimiter, rows):
-    assert find_delimiter(written([("Wort", "Satz", "Text"), *rows], delimiter).splitlines(), KNOWN) == delimiter
+    assert (
+        find_delimiter(written([("Wort", "Satz", "Text"), *rows], delimiter).splitlines(), KNOWN) == delimiter
+    )
 
 
-@given(st.sampled_from(list(DELIMITERS)), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
-       st.lists(st.tuples(CELLS, CELLS.filter(str.strip)), min_size=1, max_size=8))  # fmt: skip
+@given(
+    st.sampled_from(list(DELIMITERS)),
+    st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+    st.lists(st.tuples(CELLS, CELLS.filter(str.strip)), min_size=1, max_size=8),
+)
 def test_what_was_written_is_read(tmp_path_factory, delimiter, encoding, rows):
     path = tmp_path_factory.mktemp("table") / "a.csv"
     path.write_bytes(written([("question", "answer"), *rows], delimiter).encode(encoding))
@@ -41,10 +48,15 @@ def test_what_was_written_is_read(tmp_path_factory, delimiter, encoding, rows):
     assert table.form == f"table ({DELIMITERS[delimiter]}, {encoding})"
 
 
-@pytest.mark.parametrize(("encoding", "text"), [
-    ("cp1252", "Größe;Für alle Fälle – schöne Grüße\n" * 9), ("cp1251", "вопрос;Где мой заказ? Спасибо большое\n" * 9),
-    ("shift_jis", "質問;注文はどこですか\n" * 9), ("gb18030", "问题;我的订单在哪里?谢谢你们\n" * 9),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "Größe;Für alle Fälle: schöne Grüße\n" * 9),
+        ("cp1251", "вопрос;Где мой заказ? Спасибо большое\n" * 9),
+        ("shift_jis", "質問;注文はどこですか\n" * 9),
+        ("gb18030", "问题;我的订单在哪里?谢谢你们\n" * 9),
+    ],
+)
 def test_encodings_without_a_mark_are_found(tmp_path, encoding, text):
     path = tmp_path / "a.csv"
     path.write_bytes(text.encode(encoding))
@@ -54,5 +66,5 @@ def test_encodings_without_a_mark_are_found(tmp_path, encoding, text):
 def test_a_wrong_encoding_is_one_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("question;answer\nGröße;ü\n".encode("cp1252"))
-    with pytest.raises(InputError, match="a.csv:2: not UTF-8; convert the file to UTF-8"):
+    with pytest.raises(InputError, match=r"a.csv:2: not UTF-8; convert the file to UTF-8"):
         look(path, encoding="utf-8")

@@ -19,7 +19,8 @@ from tests.corpora.readers.workbook import workbook
 AGENT = "Ada Shop"
 NAMES = ["Bea Lang", "Çem Öz", "Dan", "Eva-Maria", "Fritz O'Neil"]
 ASKED = ["Hello!", "Where is my order?", "I have waited for two weeks.", "Is there a blue one?", "Können Sie helfen?",
-         "My bill is wrong, it says 12,50 €", "Thank you very much!", "And by when?", "ok 👍", "No: not the red one"]  # fmt: skip
+         "My bill is wrong, it says 12,50 €", "Thank you very much!", "And by when?", "ok 👍",
+         "No: not the red one"]  # fmt: skip
 TOLD = ["Let me look that up.", "It was sent yesterday.", "We are sorry to hear that.", "Yes; we have it in blue, too.",
         "You are welcome.", "By Friday, I think.", "Could you tell me your number?", "Bitte, gern!"]  # fmt: skip
 START = datetime.datetime(2024, 3, 1, 9, 0, tzinfo=datetime.UTC)
@@ -109,7 +110,7 @@ def whatsapp_iphone():
 
 
 def telegram_chat(number, chat):
-    joined = {"id": 0, "type": "service", "date": "2024-03-01T08:00:00", "actor": "x", "action": "phone_call", "text": ""}
+    joined = {"id": 0, "type": "service", "date": "2024-03-01T08:00:00", "action": "phone_call", "text": ""}
     return {
         "name": customer(chat), "type": "personal_chat", "id": number,
         "messages": [joined] + [
@@ -157,11 +158,12 @@ def slack():
 
 def discord():
     for number, chat in enumerate(CHATS):
-        messages = [{"id": "0", "type": "GuildMemberJoin", "timestamp": "2024-03-01T08:00:00+00:00", "content": "Joined.",
-                     "author": {"id": "1", "name": "x"}}]  # fmt: skip
-        messages += [{"id": str(said.seconds), "type": "Default", "timestamp": said.time.isoformat(), "content": said.text,
-                      "author": {"id": "1", "name": said.author, "nickname": said.author, "isBot": False},
-                      "attachments": []} for said in chat]  # fmt: skip
+        messages = [{"id": "0", "type": "GuildMemberJoin", "timestamp": "2024-03-01T08:00:00+00:00",
+                     "content": "Joined.", "author": {"id": "1", "name": "x"}}]  # fmt: skip
+        messages += [{"id": str(said.seconds), "type": "Default", "timestamp": said.time.isoformat(),
+                      "content": said.text, "author": {"id": "1", "name": said.author, "nickname": said.author},
+                      "attachments": []}
+                     for said in chat]  # fmt: skip
         record = {"guild": {"id": "1", "name": "g"}, "channel": {"id": "2", "name": "c"}, "messages": messages,
                   "messageCount": len(messages)}  # fmt: skip
         yield f"channel-{number}.json", json.dumps(record, indent=2)
@@ -241,7 +243,7 @@ def intercom():
 
 def chatwoot_messages(number, chat):
     return [
-        {"id": 1, "content": "was assigned", "message_type": 2, "private": False, "created_at": 1, "conversation_id": number},
+        {"id": 1, "content": "was assigned", "message_type": 2, "created_at": 1, "conversation_id": number},
         {"id": 2, "content": "hidden", "message_type": 1, "private": True, "created_at": 1, "conversation_id": number},
         *({"id": said.seconds, "content": said.text, "message_type": 1 if said.agent else 0, "private": False,
            "created_at": said.seconds, "conversation_id": number,
@@ -299,15 +301,16 @@ def mbox(tmp_path):
         for said in chat:
             number += 1
             mail = email.message.EmailMessage()
-            mail["From"] = email.utils.formataddr((said.author, f"{'help' if said.agent else customer_address(chat)}@x.org"))
+            address = "help@x.org" if said.agent else f"{customer_address(chat)}@x.org"
+            mail["From"] = email.utils.formataddr((said.author, address))
             mail["Subject"] = "Re: My order" if earlier else "My order"
             mail["Date"] = said.time
             mail["Message-ID"] = f"<{number}@x.org>"
             if earlier:
                 mail["In-Reply-To"] = earlier[-1]
                 mail["References"] = " ".join(earlier)
-            quoted = f"\n\nOn Fri, 1 Mar 2024 at 09:00, {AGENT} <help@x.org> wrote:\n> Something\n> else\n" if earlier else ""
-            mail.set_content(f"{said.text}\n\n-- \n{said.author}\nPhone 123{quoted}")
+            quoted = f"\n\nOn Fri, 1 Mar 2024 at 09:00, {AGENT} <help@x.org> wrote:\n> Something\n> else\n"
+            mail.set_content(f"{said.text}\n\n-- \n{said.author}\nPhone 123{quoted if earlier else ''}")
             earlier.append(mail["Message-ID"])
             box.add(mail)
     box.close()
@@ -339,7 +342,7 @@ def chatgpt():
     for chat in CHATS:
         mapping = {"root": {"id": "root", "message": None, "parent": None, "children": ["0"]},
                    "other": {"id": "other", "parent": "root", "children": [],
-                             "message": {"author": {"role": "user"}, "content": {"parts": ["another branch"]}}}}  # fmt: skip
+                             "message": {"author": {"role": "user"}, "content": {"parts": ["another"]}}}}  # fmt: skip
         for place, said in enumerate(chat):
             mapping[str(place)] = {
                 "id": str(place), "parent": str(place - 1) if place else "root", "children": [],

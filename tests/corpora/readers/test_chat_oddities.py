@@ -23,8 +23,13 @@ def read(tmp_path):
 
 
 def test_a_silence_splits_the_chats_of_a_table_and_times_order_them(read):
-    rows = ["author,text,time", "bot,Bye,2024-03-01T09:05:00Z", "bea,Hi,2024-03-01T09:00:00Z",
-            "bea,Again,2024-03-02T09:00:00Z", "bot,Yes?,2024-03-02T09:01:00Z"]  # fmt: skip
+    rows = [
+        "author,text,time",
+        "bot,Bye,2024-03-01T09:05:00Z",
+        "bea,Hi,2024-03-01T09:00:00Z",
+        "bea,Again,2024-03-02T09:00:00Z",
+        "bot,Yes?,2024-03-02T09:01:00Z",
+    ]
     text = "\n".join(rows)
     reading = Reading()
     assert read("a.csv", text, reading) == [("Hi", "Bye"), ("Again", "Yes?")]
@@ -39,10 +44,16 @@ def test_a_silence_splits_the_chats_of_a_table_and_times_order_them(read):
             ChatsSettings(gap=wrong)
 
 
-@pytest.mark.parametrize("column", [
-    ("inbound", "true", "False"), ("role", "end-user", "agent"), ("is_agent", "0", "1"), ("direction", "in", "outgoing"),
-    ("sender_type", "Customer", "Support agent"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "column",
+    [
+        ("inbound", "true", "False"),
+        ("role", "end-user", "agent"),
+        ("is_agent", "0", "1"),
+        ("direction", "in", "outgoing"),
+        ("sender_type", "Customer", "Support agent"),
+    ],
+)
 def test_a_column_says_who_answers(read, column):
     name, customer, agent = column
     text = f"ticket;from;body;{name}\n1;a;Hi;{customer}\n1;b;Bye;{agent}\n"
@@ -51,36 +62,53 @@ def test_a_column_says_who_answers(read, column):
 
 def test_columns_are_named_and_private_rows_left_out(read):
     text = "Fall;Von;Inhalt;private\n1;a;Hi;\n1;b;secret;true\n1;b;Bye;false\n1;b;;\n"
-    with pytest.raises(InputError, match=r"looks like plain text with .*, but like no form of chats .*name the columns: --set format=messages"):
+    with pytest.raises(
+        InputError,
+        match=r"looks like plain text with .*, but like no form of chats .*name the columns: --set format=messages",
+    ):
         read("a.csv", text)
     reading = Reading()
     columns = "conversation=fall,author=Von,text=Inhalt"
     assert read("a.csv", text, reading, format="messages", columns=columns, agent="b") == [("Hi", "Bye")]
     assert reading.dropped == {"private notes": 1, "messages without a text": 1}
-    with pytest.raises(InputError, match="no column for author or text; .*--set columns=author=NAME"):
+    with pytest.raises(InputError, match=r"no column for author or text; .*--set columns=author=NAME"):
         read("a.csv", text, format="messages")
 
 
 def test_whoever_takes_part_in_most_chats_answers(read):
-    rows = [f"{chat},{author},{text}" for chat, customer in enumerate("abc")
-            for author, text in ((customer, f"Hi {chat}"), ("Ada", "Bye"))]  # fmt: skip
+    rows = [
+        f"{chat},{author},{text}"
+        for chat, customer in enumerate("abc")
+        for author, text in ((customer, f"Hi {chat}"), ("Ada", "Bye"))
+    ]
     assert len(read("a.csv", "\n".join(["chat,from,text", *rows]))) == 3
     with pytest.raises(InputError, match="who answers is not clear"):
         read("a.csv", "\n".join(["chat,from,text", *rows[:2]]))
 
 
 def test_tweets_that_share_their_beginning_share_a_thread_and_are_read_once(tmp_path):
-    rows = [(1, "c", "True", "@Shop hi", ""), (2, "Shop", "False", "@1 Yes &amp; no?", 1), (3, "c", "True", "@Shop a", 2),
-            (4, "Shop", "False", "@1 b", 3), (5, "d", "True", "@Shop me too", 2), (6, "Shop", "False", "@2 c", 5),
-            (7, "Shop", "False", "lost", 99)]  # fmt: skip
+    rows = [
+        (1, "c", "True", "@Shop hi", ""),
+        (2, "Shop", "False", "@1 Yes &amp; no?", 1),
+        (3, "c", "True", "@Shop a", 2),
+        (4, "Shop", "False", "@1 b", 3),
+        (5, "d", "True", "@Shop me too", 2),
+        (6, "Shop", "False", "@2 c", 5),
+        (7, "Shop", "False", "lost", 99),
+    ]
     lines = ["tweet_id,author_id,inbound,created_at,text,response_tweet_id,in_response_to_tweet_id"]
-    lines += [f"{row[0]},{row[1]},{row[2]},Tue Oct 31 22:10:0{row[0]} +0000 2017,{row[3]},,{row[4]}" for row in rows]
+    lines += [
+        f"{row[0]},{row[1]},{row[2]},Tue Oct 31 22:10:0{row[0]} +0000 2017,{row[3]},,{row[4]}" for row in rows
+    ]
     path = tmp_path / "twcs.csv"
     path.write_text("\n".join(lines))
     reading = Reading()
     examples = list(read_chats(path, reading, ChatsSettings()))
     assert [(*example.context, example.response) for example in examples] == [
-        ("hi", "Yes & no?"), ("hi", "Yes & no?", "a", "b"), ("hi", "Yes & no?", "me too", "c")]  # fmt: skip
+        ("hi", "Yes & no?"),
+        ("hi", "Yes & no?", "a", "b"),
+        ("hi", "Yes & no?", "me too", "c"),
+    ]
     assert len({example.thread for example in examples}) == 1
     assert reading.dropped == {"chats whose first tweet is missing": 1}
 
@@ -89,13 +117,24 @@ def test_slack_names_links_and_threads(read):
     names = {"U1": "Ada"}
     text = "<@U1> see <https://x.org|the page> &amp; <https://y.org>, <#C1|help> <!here> <mailto:a@b.org|a@b.org>"
     assert clean_text(text, names) == "@Ada see the page & https://y.org, #help @here a@b.org"
-    day = [{"type": "message", "user": user, "text": text, "ts": f"{100 + place}.0", **more}
-           for place, (user, text, more) in enumerate([
-               ("bea", "Root?", {"thread_ts": "100.0", "reply_count": 1}), ("dan", "Other?", {}),
-               ("bot", "In the thread.", {"thread_ts": "100.0"}), ("bot", "In the channel.", {}),
-               ("bea", "x", {"subtype": "channel_join"}), ("bea", "", {"files": [{}]})])]  # fmt: skip
+    day = [
+        {"type": "message", "user": user, "text": text, "ts": f"{100 + place}.0", **more}
+        for place, (user, text, more) in enumerate(
+            [
+                ("bea", "Root?", {"thread_ts": "100.0", "reply_count": 1}),
+                ("dan", "Other?", {}),
+                ("bot", "In the thread.", {"thread_ts": "100.0"}),
+                ("bot", "In the channel.", {}),
+                ("bea", "x", {"subtype": "channel_join"}),
+                ("bea", "", {"files": [{}]}),
+            ]
+        )
+    ]
     reading = Reading()
-    assert read("2024-03-01.json", day, reading) == [("Other?", "In the channel."), ("Root?", "In the thread.")]
+    assert read("2024-03-01.json", day, reading) == [
+        ("Other?", "In the channel."),
+        ("Root?", "In the thread."),
+    ]
     assert sum(reading.dropped.values()) == 2
 
 
@@ -103,10 +142,16 @@ def test_mails_lose_quotes_and_signatures_and_find_their_thread_by_subject(read)
     def mail(sender, subject, body, headers=""):
         return f"From x@y Fri Mar  1 09:00:00 2024\nFrom: {sender}\nSubject: {subject}\nDate: Fri, 01 Mar 2024 09:00:00 +0000\n{headers}\n{body}\n\n"  # noqa: E501
 
-    text = mail("Bea <bea@x.org>", "Order", "Where is it?\n>From here\n\n-- \nBea\nTel. 1") + mail(
-        "help@shop.org", "AW: Order", "On its way.\n\nAm Fr., 1. März 2024 um 09:00 Uhr schrieb Bea <bea@x.org>:\n> Where is it?\n"
-    ) + mail("bea@x.org", "Out of office", "Away", "Auto-Submitted: auto-replied\n") + mail(
-        "dan@x.org", "Order", "<p>Another</p>", "Content-Type: text/html\n")  # fmt: skip
+    text = (
+        mail("Bea <bea@x.org>", "Order", "Where is it?\n>From here\n\n-- \nBea\nTel. 1")
+        + mail(
+            "help@shop.org",
+            "AW: Order",
+            "On its way.\n\nAm Fr., 1. März 2024 um 09:00 Uhr schrieb Bea <bea@x.org>:\n> Where is it?\n",
+        )
+        + mail("bea@x.org", "Out of office", "Away", "Auto-Submitted: auto-replied\n")
+        + mail("dan@x.org", "Order", "<p>Another</p>", "Content-Type: text/html\n")
+    )
     reading = Reading()
     assert read("a.mbox", text, reading, agent="@shop.org") == [("Where is it?\nFrom here", "On its way.")]
     assert reading.dropped == {"automatic answers": 1}
@@ -114,27 +159,69 @@ def test_mails_lose_quotes_and_signatures_and_find_their_thread_by_subject(read)
 
 
 def test_telegram_pieces_of_text_and_what_is_no_message(read):
-    chat = {"name": "Bea", "type": "personal_chat", "id": 1, "messages": [
-        {"id": 1, "type": "service", "action": "phone_call", "date": "2024-03-01T08:00:00", "text": ""},
-        {"id": 2, "type": "message", "date": "2024-03-01T09:00:00", "from": "Bea", "from_id": "user2",
-         "text": ["See ", {"type": "link", "text": "x.org"}, "!"]},
-        {"id": 3, "type": "message", "date": "2024-03-01T09:01:00", "from": "Shop", "from_id": "user1", "text": "",
-         "photo": "(File not included)"},
-        {"id": 4, "type": "message", "date": "2024-03-01T09:02:00", "from": "Shop", "from_id": "user1", "text": "Done."},
-        {"id": 5, "type": "message", "date": "2024-03-05T09:02:00", "from": None, "from_id": "user2", "text": "Bye"},
-    ]}  # fmt: skip
+    chat = {
+        "name": "Bea",
+        "type": "personal_chat",
+        "id": 1,
+        "messages": [
+            {"id": 1, "type": "service", "action": "phone_call", "date": "2024-03-01T08:00:00", "text": ""},
+            {
+                "id": 2,
+                "type": "message",
+                "date": "2024-03-01T09:00:00",
+                "from": "Bea",
+                "from_id": "user2",
+                "text": ["See ", {"type": "link", "text": "x.org"}, "!"],
+            },
+            {
+                "id": 3,
+                "type": "message",
+                "date": "2024-03-01T09:01:00",
+                "from": "Shop",
+                "from_id": "user1",
+                "text": "",
+                "photo": "(File not included)",
+            },
+            {
+                "id": 4,
+                "type": "message",
+                "date": "2024-03-01T09:02:00",
+                "from": "Shop",
+                "from_id": "user1",
+                "text": "Done.",
+            },
+            {
+                "id": 5,
+                "type": "message",
+                "date": "2024-03-05T09:02:00",
+                "from": None,
+                "from_id": "user2",
+                "text": "Bye",
+            },
+        ],
+    }
     reading = Reading()
     assert read("result.json", chat, reading) == [("See x.org!", "Done.")]
     assert sum(reading.dropped.values()) == 2
     assert reading.without_reply == 1
 
 
-@pytest.mark.parametrize(("name", "content", "told"), [
-    ("a.txt", "Hello\n", "a.txt looks like plain text, but like no form of chats that is known"),
-    ("a.json", {"macros": [{"title": "a", "actions": [{"field": "comment_value", "value": "x"}]}]},
-     r"looks like replies \(Zendesk macros\), not chats; index it with"),
-    ("a.json", '[{"id": 1, "comments": [{"author_id": 1, "public": true, "body": "a"}', "not JSON, or cut off"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.txt", "Hello\n", "a.txt looks like plain text, but like no form of chats that is known"),
+        (
+            "a.json",
+            {"macros": [{"title": "a", "actions": [{"field": "comment_value", "value": "x"}]}]},
+            r"looks like replies \(Zendesk macros\), not chats; index it with",
+        ),
+        (
+            "a.json",
+            '[{"id": 1, "comments": [{"author_id": 1, "public": true, "body": "a"}',
+            "not JSON, or cut off",
+        ),
+    ],
+)
 def test_what_is_no_chat_is_one_line(read, name, content, told):
     with pytest.raises(InputError, match=told):
         read(name, content)

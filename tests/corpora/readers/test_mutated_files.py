@@ -18,13 +18,19 @@ from tests.corpora.readers.test_reply_forms import FILES
 SETTINGS = ChatsSettings(agent=f"{fifty_chats.AGENT},AdaShop,@x.org")
 SUFFIXES = [".txt", ".csv", ".json", ".jsonl", ".md", ".yml", ".html", ".xlsx", ".eml", ".zip", ""]
 # Marks of the forms that no reply and no message of the originals has: none may be read as a text.
-MARKUP = re.compile(r'["\']: |</\w+>|^- (?:text|intent):|^version:|"\}|^Message-ID:|\\n\\n|^From ', re.MULTILINE)
+MARKUP = re.compile(
+    r'["\']: |</\w+>|^- (?:text|intent):|^version:|"\}|^Message-ID:|\\n\\n|^From ', re.MULTILINE
+)
 
 
 @pytest.fixture
 def originals(monkeypatch, tmp_path):
     monkeypatch.setattr(fifty_chats, "CHATS", fifty_chats.CHATS[:3])
-    files = [(file.form, file.name, file.content) for file in FILES if not (isinstance(file.content, dict) or file.format)]
+    files = [
+        (file.form, file.name, file.content)
+        for file in FILES
+        if not (isinstance(file.content, dict) or file.format)
+    ]
     for form, makes in fifty_chats.FORMS.items():
         for make in makes:
             folder = tmp_path / make.__name__
@@ -57,8 +63,11 @@ def outcome(path, read):
         assert "\n" not in str(error)  # noqa: PT017
         assert str(path) in str(error)  # noqa: PT017
         return None, []
-    assert any(form.title in note or "table" in note or "FAQ page" in note or ": text" in note
-               for note in reading.notes for form in FORMS.values()), reading.notes  # fmt: skip
+    assert any(
+        form.title in note or "table" in note or "FAQ page" in note or ": text" in note
+        for note in reading.notes
+        for form in FORMS.values()
+    ), reading.notes
     return True, [] if any("hold HTML or JSON" in note for note in reading.notes) else texts
 
 

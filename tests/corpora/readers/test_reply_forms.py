@@ -175,7 +175,8 @@ ARTICLES = {
 }  # fmt: skip
 LD = {
     "@context": "https://schema.org", "@type": "FAQPage",
-    "mainEntity": [{"@type": "Question", "name": "Open", "acceptedAnswer": {"@type": "Answer", "text": f"<p>{HOURS}</p>"}},
+    "mainEntity": [{"@type": "Question", "name": "Open",
+                    "acceptedAnswer": {"@type": "Answer", "text": f"<p>{HOURS}</p>"}},
                    {"@type": "Question", "name": "Parcel?", "acceptedAnswer": {"@type": "Answer", "text": PARCEL}}],
 }  # fmt: skip
 MARKDOWN = f"""---
@@ -236,7 +237,8 @@ FILES = [
          [Candidate(PARCEL, {"short_code": "parcel"}, "parcel")], "text = content, title = short_code"),
     File("a.csv", "name,reply,tags\na,Hi,x\nb,,y\n", "table", [Candidate("Hi", {"name": "a", "tags": "x"}, "a")],
          dropped={"rows without a reply": 1}),
-    File("a.xlsx", workbook([["About us", 1]], [["Question", "Answer", "No"], *[[*pair, 7.0] for pair in PAIRS]]), "table",
+    File("a.xlsx", workbook([["About us", 1]], [["Question", "Answer", "No"], *[[*pair, 7.0] for pair in PAIRS]]),
+         "table",
          [dataclasses.replace(reply, payload={"Question": reply.payload["question"], "No": 7}) for reply in TABLE],
          "workbook, sheet S2: text = Answer, questions = Question"),
     File("a.parquet", parquet([row | {"id": 1} for row in ROWS]), "table",
@@ -246,11 +248,14 @@ FILES = [
     File("a.json", json.dumps(ROWS, indent=1), "json", table()),
     File("a.json", json.dumps({"version": 1, "faqs": ROWS}), "json", table()),
     File("a.json", json.dumps(["Hi!", "Bye."]), "json", [Candidate("Hi!"), Candidate("Bye.")]),
-    File("a.jsonl", json.dumps({"Text": "Hi", "examples": ["a", ["b", "c"]], "short_code": "hi", "id": 7}) + "\n", "json",
+    File("a.jsonl", json.dumps({"Text": "Hi", "examples": ["a", ["b", "c"]], "short_code": "hi", "id": 7}) + "\n",
+         "json",
          [Candidate("Hi", {"examples": ["a", ["b", "c"]], "short_code": "hi", "id": 7}, "hi", (("a",), ("b", "c")))]),
-    File("bot", {"data/nlu.yml": NLU, "domain.yml": DOMAIN, "data/rules.yml": RULES, "config.yml": "a: 1\n"}, "rasa", BOT,
+    File("bot", {"data/nlu.yml": NLU, "domain.yml": DOMAIN, "data/rules.yml": RULES, "config.yml": "a: 1\n"}, "rasa",
+         BOT,
          dropped={"responses without a text": 1, "intents without a response of their name or in a rule": 2}),
-    File("bot.zip", zipped({"bot/data/nlu.yml": NLU, "bot/domain.yml": DOMAIN, "bot/data/rules.yml": RULES}), "rasa", BOT,
+    File("bot.zip", zipped({"bot/data/nlu.yml": NLU, "bot/domain.yml": DOMAIN, "bot/data/rules.yml": RULES}), "rasa",
+         BOT,
          dropped={"responses without a text": 1, "intents without a response of their name or in a rule": 2}),
     File("domain.yml", DOMAIN, "rasa", [dataclasses.replace(reply, examples=()) for reply in BOT],
          dropped={"responses without a text": 1}),
@@ -260,7 +265,8 @@ FILES = [
                     questions("where is my parcel", "no parcel"))]),
     File("intents.json", json.dumps(INTENTS, indent=2), "intents-json", OF_INTENTS,
          dropped={"intents without a response": 1}),
-    File("a.json", json.dumps(INTENTS["intents"]), "intents-json", OF_INTENTS, dropped={"intents without a response": 1}),
+    File("a.json", json.dumps(INTENTS["intents"]), "intents-json", OF_INTENTS,
+         dropped={"intents without a response": 1}),
     File("agent.zip", zipped(AGENT), "dialogflow", OF_AGENT, dropped={"intents without a response of text": 1}),
     File("agent", AGENT, "dialogflow", OF_AGENT, dropped={"intents without a response of text": 1}),
     File("macros.json", json.dumps(MACROS), "zendesk-macros",
@@ -295,13 +301,14 @@ FILES = [
          [Candidate(f"{HOURS}\nNote", {}, "When are you open?", questions("When are you open?")),
           Candidate(PARCEL, {}, "Parcel?", questions("Parcel?"))]),
     File("faq.html", f"<html><head><title>x</title></head><body><nav>Menu</nav><h1>FAQ</h1><p>Welcome</p>"
-         f"<h2>When are you <b>open</b>?</h2><p>{HOURS}</p><h2>Parcels</h2>{PARCEL}<footer>Imprint</footer></body></html>",
+         f"<h2>When are you <b>open</b>?</h2><p>{HOURS}</p><h2>Parcels</h2>{PARCEL}<footer>Imprint</footer></body>",
          "faq-page", HTML_FAQ, "read by its headings"),
-    File("faq.html", f"<dl><dt>When are you open?</dt><dd>{HOURS}</dd><dt>Parcels</dt><dd>{PARCEL}</dd></dl>", "faq-page",
-         HTML_FAQ, "read by its definition lists"),
+    File("faq.html", f"<dl><dt>When are you open?</dt><dd>{HOURS}</dd><dt>Parcels</dt><dd>{PARCEL}</dd></dl>",
+         "faq-page", HTML_FAQ, "read by its definition lists"),
     File("faq.html", f"<details><summary>When are you open?</summary><p>{HOURS}</p></details>"
          f"<details><summary>Parcels</summary>{PARCEL}</details>", "faq-page", HTML_FAQ, "read by its details"),
-    File("faq.htm", f'<!doctype html><script type="application/ld+json">{json.dumps([LD])}</script><h1>a</h1>', "faq-page",
+    File("faq.htm", f'<!doctype html><script type="application/ld+json">{json.dumps([LD])}</script><h1>a</h1>',
+         "faq-page",
          [Candidate(HOURS, {}, "Open", questions("Open")), Candidate(PARCEL, {}, "Parcel?", questions("Parcel?"))],
          "schema.org"),
     File("faq.html", '<div itemscope itemtype="https://schema.org/FAQPage"><div itemprop="mainEntity" itemscope '
@@ -335,7 +342,7 @@ def test_replies_are_read_by_content_alone(tmp_path, file):
     assert find_form(path, choice, "replies")[0].name == file.form
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS.values() if form.holds == "replies"], ids=lambda form: form.name)
+@pytest.mark.parametrize("form", [form for form in FORMS.values() if form.holds == "replies"], ids=str)
 def test_each_form_has_a_file_here_and_says_how_it_is_exported(form):
     assert any(file.form == form.name for file in FILES)
     assert form.export

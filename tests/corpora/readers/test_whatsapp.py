@@ -27,7 +27,9 @@ def lines(draw):
     separator = draw(st.sampled_from("./-"))
     order = draw(st.sampled_from(["%d{0}%m{0}%Y", "%m{0}%d{0}%y", "%Y{0}%m{0}%d", "%d{0}%m{0}%y"]))
     day = date.strftime(order.format(separator))
-    clock = date.strftime(draw(st.sampled_from(["%H:%M", "%H.%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S\u202f%p", "%I:%M p.m."])))
+    clock = date.strftime(
+        draw(st.sampled_from(["%H:%M", "%H.%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S\u202f%p", "%I:%M p.m."]))
+    )
     between = draw(st.sampled_from([", ", " ", " à ", ",\u202f"]))
     if draw(st.booleans()):
         return f"{day}{between}{clock} - {name}: {text}", name, text
@@ -87,23 +89,28 @@ def test_oddities_of_an_android_phone(tmp_path):
         "deleted messages": 1,
     }
     assert reading.notes[0].endswith("WhatsApp chat, 2 chats, agent: Shop")
-    whole = [("Where is it?\nI have waited:\n\n- for days", "It left today"),
-             ("Where is it?\nI have waited:\n\n- for days", "It left today", "12/24 was better: thanks", "Bye")]  # fmt: skip
+    whole = [
+        ("Where is it?\nI have waited:\n\n- for days", "It left today"),
+        ("Where is it?\nI have waited:\n\n- for days", "It left today", "12/24 was better: thanks", "Bye"),
+    ]
     assert chat_of(tmp_path, text, gap="none") == whole
 
 
-@pytest.mark.parametrize("line", [
-    "[31.12.23, 21:59:00] Bea: \u200eBild weggelassen",
-    "[31.12.23, 21:59:00] Bea: \u200e<Anhang: 00000010-PHOTO-2023.jpg>",
-    "[31.12.23, 21:59:00] Bea: Diese Nachricht wurde gelöscht.",
-    "[31.12.23, 21:59:00] \u200eBea hat die Gruppe verlassen",
-    "31.12.23, 21:59 - Bea: <Medien ausgeschlossen>",
-    "31/12/2023 21:59 - Bea: <Multimedia omitido>",
-    "31/12/2023 à 21:59 - Bea: <Médias omis>",
-    "31/12/23, 9:59 p. m. - Bea: <Multimedia omitido>",
-    "2023/12/31 下午9:59 - Bea: <省略多媒體檔>",
-    "31.12.2023, 21:59 - Bea: null",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[31.12.23, 21:59:00] Bea: \u200eBild weggelassen",
+        "[31.12.23, 21:59:00] Bea: \u200e<Anhang: 00000010-PHOTO-2023.jpg>",
+        "[31.12.23, 21:59:00] Bea: Diese Nachricht wurde gelöscht.",
+        "[31.12.23, 21:59:00] \u200eBea hat die Gruppe verlassen",
+        "31.12.23, 21:59 - Bea: <Medien ausgeschlossen>",
+        "31/12/2023 21:59 - Bea: <Multimedia omitido>",
+        "31/12/2023 à 21:59 - Bea: <Médias omis>",
+        "31/12/23, 9:59 p. m. - Bea: <Multimedia omitido>",
+        "2023/12/31 下午9:59 - Bea: <省略多媒體檔>",
+        "31.12.2023, 21:59 - Bea: null",
+    ],
+)
 def test_what_whatsapp_says_is_left_out_in_every_language(tmp_path, line):
     reading = Reading()
     start = line.partition("Bea")[0].replace("\u200e", "")
@@ -113,9 +120,16 @@ def test_what_whatsapp_says_is_left_out_in_every_language(tmp_path, line):
 
 
 def test_a_group_and_who_answers(tmp_path):
-    text = "".join(f"[01.03.24, 09:0{place}:00] {name}: {said}\n" for place, (name, said) in enumerate(
-        [("Bea", "Who knows?"), ("Dan", "Not me."), ("~ Shop", "We do."), ("Bea", "Fine.")]))  # fmt: skip
-    with pytest.raises(InputError, match=r"messages of Bea \(2\), Dan \(1\), Shop \(1\): name the agent with --set agent=NAME"):
+    text = "".join(
+        f"[01.03.24, 09:0{place}:00] {name}: {said}\n"
+        for place, (name, said) in enumerate(
+            [("Bea", "Who knows?"), ("Dan", "Not me."), ("~ Shop", "We do."), ("Bea", "Fine.")]
+        )
+    )
+    with pytest.raises(
+        InputError,
+        match=r"messages of Bea \(2\), Dan \(1\), Shop \(1\): name the agent with --set agent=NAME",
+    ):
         chat_of(tmp_path, text, "_chat.txt")
     assert chat_of(tmp_path, text, "_chat.txt", agent="shop") == [("Who knows?", "Not me.", "We do.")]
     reading = Reading()
@@ -124,8 +138,10 @@ def test_a_group_and_who_answers(tmp_path):
 
 
 def test_names_are_redacted_beside_other_personal_data(tmp_path):
-    text = ("01.03.24, 09:00 - Bea Öz: I am Bea, bea@x.org. Support me, Beate!\n"
-            "01.03.24, 09:01 - Dan Support: Hello Bea Öz! Your Support, Dan.\n")  # fmt: skip
+    text = (
+        "01.03.24, 09:00 - Bea Öz: I am Bea, bea@x.org. Support me, Beate!\n"
+        "01.03.24, 09:01 - Dan Support: Hello Bea Öz! Your Support, Dan.\n"
+    )
     reading = Reading()
     (chat,) = chat_of(tmp_path, text, reading=reading, agent="Dan Support", redact=True)
     assert chat == ("I am <name>, <email>. Support me, Beate!", "Hello <name>! Your Support, <name>.")
@@ -134,21 +150,35 @@ def test_names_are_redacted_beside_other_personal_data(tmp_path):
 
 
 def test_a_file_of_something_else_is_one_line(tmp_path):
-    for text, told in (("Hello\n[31.12.23, 21:59:00] Bea: x\n", "looks like plain text, but like no form of chats"),
-                       ("", "is empty")):  # fmt: skip
+    for text, told in (
+        ("Hello\n[31.12.23, 21:59:00] Bea: x\n", "looks like plain text, but like no form of chats"),
+        ("", "is empty"),
+    ):
         with pytest.raises(InputError, match=told):
             chat_of(tmp_path, text)
     path = tmp_path / "a.txt"
     path.write_text("Hello\n")
-    with pytest.raises(InputError, match="a.txt:1: no WhatsApp chat: a line begins with date and time"):
+    with pytest.raises(InputError, match=r"a.txt:1: no WhatsApp chat: a line begins with date and time"):
         list(read_chats(path, Reading(), ChatsSettings(format="whatsapp")))
     assert inspect(path, Choice()).kind == "text"
 
 
-@pytest.mark.parametrize(("text", "seconds"), [
-    ("1970-01-02T00:00:00Z", 86_400), ("1970-01-02 01:00:00+01:00", 86_400), (86_400, 86_400), ("1700000000000", 1_700_000_000),
-    (1_700_000_000_000, 1_700_000_000), ("02.01.1970 00:00", 86_400), ("Fri, 02 Jan 1970 00:00:00 +0000", 86_400),
-    ("1/2/1970 12:00 am", 2_678_400), ("99.99.1970 00:00", None), ("soon", None), (None, None), (True, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-02T00:00:00Z", 86_400),
+        ("1970-01-02 01:00:00+01:00", 86_400),
+        (86_400, 86_400),
+        ("1700000000000", 1_700_000_000),
+        (1_700_000_000_000, 1_700_000_000),
+        ("02.01.1970 00:00", 86_400),
+        ("Fri, 02 Jan 1970 00:00:00 +0000", 86_400),
+        ("1/2/1970 12:00 am", 2_678_400),
+        ("99.99.1970 00:00", None),
+        ("soon", None),
+        (None, None),
+        (True, None),
+    ],
+)
 def test_times(text, seconds):
     assert parse_time(text) == seconds

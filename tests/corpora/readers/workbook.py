@@ -14,8 +14,9 @@ def workbook(*sheets) -> bytes:
     numbers = range(1, len(sheets) + 1)
     types = "".join(
         f'<Override PartName="/xl/worksheets/sheet{n}.xml" '
-        'ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"/>' for n in numbers
-    )  # fmt: skip
+        'ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"/>'
+        for n in numbers
+    )
     files = {
         "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types">'
         '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
@@ -24,14 +25,20 @@ def workbook(*sheets) -> bytes:
         "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r" '
         f'Type="{RELATIONS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
         "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{RELATIONS}"><sheets>'
-        + "".join(f'<sheet name="S{n}" sheetId="{n}" r:id="r{n}"/>' for n in numbers) + "</sheets></workbook>",
+        + "".join(f'<sheet name="S{n}" sheetId="{n}" r:id="r{n}"/>' for n in numbers)
+        + "</sheets></workbook>",
         "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships">'
-        + "".join(f'<Relationship Id="r{n}" Type="{RELATIONS}/worksheet" Target="worksheets/sheet{n}.xml"/>'
-                  for n in numbers) + "</Relationships>",
-    }  # fmt: skip
+        + "".join(
+            f'<Relationship Id="r{n}" Type="{RELATIONS}/worksheet" Target="worksheets/sheet{n}.xml"/>'
+            for n in numbers
+        )
+        + "</Relationships>",
+    }
     for n, rows in zip(numbers, sheets, strict=True):
         body = "".join(f"<row>{''.join(map(_cell, row))}</row>" for row in rows)
-        files[f"xl/worksheets/sheet{n}.xml"] = f'<worksheet xmlns="{MAIN}"><sheetData>{body}</sheetData></worksheet>'
+        files[f"xl/worksheets/sheet{n}.xml"] = (
+            f'<worksheet xmlns="{MAIN}"><sheetData>{body}</sheetData></worksheet>'
+        )
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as file:
         for name, text in files.items():
