@@ -75,13 +75,12 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
     """Yield the examples of a file of chats."""
     choice = parse_choice(settings.format, [pair for pair in settings.columns.split(",") if pair])
     form, sample = find_form(path, choice, "chats")
-    chats = (chat for chat in form.read(sample, choice, reading) if chat.messages)
-    first = next(chats, None)
+    filled = (chat for chat in form.read(sample, choice, reading) if chat.messages)
+    first = next(filled, None)
     if first is None:
         reading.notes.append(f"{path}: {form.title}, no chat in it")
         return
-    chats = itertools.chain([first], chats)
-    is_agent, chats = _agents(path, chats, first, settings)
+    is_agent, chats = _agents(path, itertools.chain([first], filled), first, settings)
     agents: dict[str, None] = {}
     markup = Markup("messages")
     count = 0

@@ -12,7 +12,7 @@ import csv
 import datetime
 import itertools
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,7 +85,7 @@ def columns_of(
     """
     if unknown := [role for role in choice.columns if role not in words]:
         raise InputError(f"--column {unknown[0]}=...: the columns are {', '.join(words)}")
-    columns = {}
+    columns: dict[str, str] = {}
     for role, usual in words.items():
         name = find_column(names, usual)
         if role in choice.columns:
@@ -114,7 +114,7 @@ class Table:
 
 
 def open_table(
-    sample: Sample, choice: Choice, known: Collection[str], reading: Reading | None = None
+    sample: Sample, choice: Choice, known: Set[str], reading: Reading | None = None
 ) -> Table:
     """Open delimited text, a workbook or Parquet; `known` are folded names of usual columns."""
     openers: dict[str, Callable[..., Table]] = {"workbook": _workbook, "parquet": _parquet}
@@ -122,7 +122,7 @@ def open_table(
     return opener(sample, choice, known, reading)
 
 
-def find_delimiter(lines: Sequence[str], known: Collection[str] = ()) -> str:
+def find_delimiter(lines: Sequence[str], known: Set[str] = frozenset()) -> str:
     """Return the delimiter of a table's first lines; a comma if it has one column."""
 
     def rank(delimiter: str) -> tuple[float, ...]:
@@ -147,7 +147,7 @@ def _sampled_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def _delimited(
-    sample: Sample, choice: Choice, known: Collection[str], reading: Reading | None
+    sample: Sample, choice: Choice, known: Set[str], reading: Reading | None
 ) -> Table:
     source = sample.source
     delimiter = choice.delimiter or find_delimiter(sample.lines, known)
@@ -177,8 +177,12 @@ def _text_rows(
 
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     bare = delimiter == "\t" and not _is_quoted(sample.lines)
-    quoting = csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL
-    table = csv.reader(lines(), delimiter=delimiter, strict=True, quoting=quoting)
+    table = csv.reader(
+        lines(),
+        delimiter=delimiter,
+        strict=True,
+        quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL,
+    )
     try:
         for row in table:
             if any(map(str.strip, row)):
@@ -227,7 +231,7 @@ def _named(
 
 
 def _workbook(
-    sample: Sample, choice: Choice, known: Collection[str], reading: Reading | None
+    sample: Sample, choice: Choice, known: Set[str], reading: Reading | None
 ) -> Table:
     """Open the first sheet that has a known column, else the first one with two rows."""
     import io
@@ -275,7 +279,7 @@ def _cell(value: Any) -> Any:
 
 
 def _parquet(
-    sample: Sample, choice: Choice, known: Collection[str], reading: Reading | None
+    sample: Sample, choice: Choice, known: Set[str], reading: Reading | None
 ) -> Table:
     import pyarrow as pa
     import pyarrow.parquet as pq

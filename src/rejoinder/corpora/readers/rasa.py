@@ -56,7 +56,7 @@ def read_rasa(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         )
     if bot.silent:
         reading.drop("responses without a text", bot.silent)
-    used = set()
+    used: set[str] = set()
     for name, (first, *others) in bot.responses.items():
         own = name.removeprefix("utter_")
         intents = dict.fromkeys([own, *bot.answers.get(name, ())])
