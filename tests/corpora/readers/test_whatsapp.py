@@ -119,6 +119,16 @@ def test_what_whatsapp_says_is_left_out_in_every_language(tmp_path, line):
     assert sum(reading.dropped.values()) == 1
 
 
+@pytest.mark.parametrize("start", [
+    "3/6/18, 1:55 p.m. - ", "03-06-2018, 01.55 PM - ", "13.06.18 21.25.15: ", "[06.13.18 21:25:15] ",
+    "13.6.2018 klo 21.25.15 - ", "13. 6. 2018. 21:25:15 ", "[3/6/18 1:55:00 p. m.] ", "\u200e[2018/06/13, 21:25:15] ",
+])  # fmt: skip
+def test_older_forms_and_a_text_that_begins_like_another(tmp_path, start):
+    other = "1.1.24, 09:00 - Eva: pasted" if "[" in start else "[1.1.24, 09:00:00] Eva: pasted"
+    text = f"{start}Bea: Where?\n{other}\n{start}Shop: There.\n"
+    assert chat_of(tmp_path, text) == [(f"Where?\n{other}", "There.")]
+
+
 def test_a_group_and_who_answers(tmp_path):
     text = "".join(
         f"[01.03.24, 09:0{place}:00] {name}: {said}\n"

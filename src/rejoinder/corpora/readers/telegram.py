@@ -27,7 +27,7 @@ def read_telegram(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     alone: dict[str, Any] = {"messages": []}  # the export of one chat
     for path, value in json_values(sample.source, _PATHS, sample.encoding, reading):
         if path == "personal_information" and isinstance(value, dict):
-            owner = f"user{value.get('user_id', '')}"
+            owner = str(value.get("user_id") or "")
         elif path == "messages.item":
             alone["messages"].append(value)
         elif path in ("name", "type"):
@@ -50,7 +50,7 @@ def _chat(record: dict[str, Any], owner: str, reading: Reading) -> Chat:
         sender = _sender(item)
         agent = None
         if owner and item.get("from_id"):
-            agent = item["from_id"] == owner
+            agent = str(item["from_id"]).removeprefix("user") == owner
         elif is_of_two:
             agent = sender != name
         time = parse_time(item.get("date_unixtime") or item.get("date"))

@@ -1,8 +1,9 @@
 """WhatsApp: the text file of an exported chat, from Android or an iPhone, in any language.
 
-Android writes `31/12/20, 23:59 - Name: text`, iPhones `[31.12.20, 23:59:59] Name: text`. A line that
-does not begin so continues the message before. An iPhone marks its own lines (attachments, joins)
-with U+200E after the name; Android writes those of a group without a name.
+Android writes `31/12/20, 23:59 - Name: text`, iPhones `[31.12.20, 23:59:59] Name: text` or, long
+ago, `31.12.20 23:59:59: Name: text`. A line that does not begin as the first one does continues the
+message before. An iPhone marks its own lines (attachments, joins) with U+200E after the name;
+Android writes those of a group without a name.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from rejoinder.errors import InputError
 
 _MARKS = "\u200e\u200f\u202a\u202b\u202c\u2068\u2069\ufeff"
 _LINE = re.compile(
-    rf"[{_MARKS}]*\[?(\d{{1,4}})[./-][ ]?(\d{{1,2}})[./-][ ]?(\d{{1,4}})\.?,?\s+"
+    rf"[{_MARKS}]*(\[?)(\d{{1,4}})[./-][ ]?(\d{{1,2}})[./-][ ]?(\d{{1,4}})\.?,?\s+"
     r"(?:(?:à|às|a las|um|kl\.?|klo|alle|em|в|о|at)\s+)?"  # noqa: RUF001 (Cyrillic)
     r"(?:(上午|下午|오전|오후|午前|午後|[AaPp]\.?\s?[Mm]\.?)\s?)?"
     r"(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
     r"(?:\s?(上午|下午|오전|오후|[AaPp]\.?\s?[Mm]\.?))?(?:\s?Uhr)?"
-    r"(?:\]|\s[-\u2013])\s(.*)",
+    r"(\]|\s[-\u2013]|:?)\s(.*)",
     re.DOTALL,
 )
 _AUTHOR = re.compile(rf"[{_MARKS}]*(?:~\s?)?([^:]{{1,80}}?)[{_MARKS}]*:(?:\s(.*))?", re.DOTALL)
@@ -47,6 +48,7 @@ _DELETED = re.compile(
 class Line(NamedTuple):
     """A line that begins a message, or tells what happened."""
 
+    mark: str  # around or after the time: "[]", "-", ":" or nothing; the same in a whole file
     date: tuple[int, int, int]
     clock: tuple[int, int, int]
     half: str  # "a" or "p" of a clock of twelve hours, else nothing
@@ -57,18 +59,22 @@ class Line(NamedTuple):
 def parse_line(text: str) -> Line | None:
     """Return the parts of a line; None if it continues the one before."""
     match = _LINE.fullmatch(text)
-    if match is None or int(match[5]) > 24 or int(match[6]) > 59:
+    if match is None or int(match[6]) > 24 or int(match[7]) > 59:
         return None
-    half = (match[4] or match[8] or "").lower()
-    is_afternoon = half.startswith("p") or half in ("下午", "오후", "午後")
-    author = _AUTHOR.fullmatch(match[9])
+    mark = match[1] + match[10].strip().replace("\u2013", "-")
+    author = _AUTHOR.fullmatch(match[11])
     is_said = author is not None and not set('"\u201c\u201d\u201e') & set(author[1])
+    if mark not in ("[]", "-") and not (is_said and mark in (":", "")):
+        return None  # a date in a text
+    half = (match[5] or match[9] or "").lower()
+    is_afternoon = half.startswith("p") or half in ("下午", "오후", "午後")
     return Line(
-        date=(int(match[1]), int(match[2]), int(match[3])),
-        clock=(int(match[5]), int(match[6]), int(match[7] or 0)),
+        mark=mark,
+        date=(int(match[2]), int(match[3]), int(match[4])),
+        clock=(int(match[6]), int(match[7]), int(match[8] or 0)),
         half=("p" if is_afternoon else "a") if half else "",
         author=author[1].strip(" \u202f\xa0") if author and is_said else "",
-        text=(author[2] or "") if author and is_said else match[9],
+        text=(author[2] or "") if author and is_said else match[11],
     )
 
 
@@ -78,7 +84,7 @@ def read_whatsapp(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     lines: list[tuple[Line, list[str]]] = []
     for number, text in source.lines(choice.encoding or sample.encoding, reading):
         line = parse_line(text)
-        if line is not None:
+        if line is not None and (not lines or line.mark == lines[0][0].mark):
             lines.append((line, [line.text]))
         elif lines:
             lines[-1][1].append(text)
