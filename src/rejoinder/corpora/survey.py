@@ -15,7 +15,7 @@ from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.formats import no_response
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.personal import KINDS, redact
+from rejoinder.corpora.personal import KINDS, redact, redact_example
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 
@@ -108,10 +108,18 @@ def survey(
         if reading.roles:
             reason = f"; {no_response(reading.roles, asdict(settings))}"
         raise InputError(f"{names}: no example in {reading.lines} lines{reason}")
-    again = Reading(skip_bad=reading.skip_bad, history=history)
-    finished = (example for file in files for example in read(file.path, again, settings))
-    survey.shown = list(itertools.islice(finished, SHOWN))
+    if redacts and all(file.path.is_file() for file in files):  # a corpus may replace names, too
+        again = Reading(skip_bad=reading.skip_bad)
+        finished = (example for file in files for example in read(file.path, again, settings))
+        survey.shown = list(itertools.islice(finished, SHOWN))
+    elif redacts:
+        survey.shown = [redact_example(example) for example in survey.shown]
+    survey.shown = [_truncated(example, history) for example in survey.shown]
     return survey
+
+
+def _truncated(example: Example, history: int | None) -> Example:
+    return example if history is None else replace(example, context=example.context[-1 - history :])
 
 
 def _chats(examples: Iterable[Example], survey: Survey) -> Iterator[tuple[str, ...]]:
@@ -119,6 +127,8 @@ def _chats(examples: Iterable[Example], survey: Survey) -> Iterator[tuple[str, .
     chat: tuple[str, ...] = ()
     for example in examples:
         survey.examples += 1
+        if len(survey.shown) < SHOWN:
+            survey.shown.append(example)
         messages = (*example.context, example.response)
         if chat and messages[: len(chat)] != chat:
             yield chat

@@ -66,7 +66,8 @@ def read_table(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Can
 def read_json(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
     """Yield a reply for each object (or text) of JSON lines, an array, or the list in an object."""
     rows = json_rows(sample, _list_path(sample), reading)
-    candidates = (_of_json(value, choice, where) for where, value in rows)
+    columns: dict[tuple[str, ...], dict[str, str]] = {}  # by the names of the fields
+    candidates = (_of_json(value, choice, where, columns) for where, value in rows)
     first = list(itertools.islice(candidates, _JUDGED))
     rest = itertools.chain(first, candidates)
     yield from gathered(rest) if any(candidate.examples for candidate in first) else rest
@@ -86,14 +87,19 @@ def _list_path(sample: Sample) -> str:
     return paths[0] if len(paths) == 1 and not own else ""
 
 
-def _of_json(value: Any, choice: Choice, where: str) -> Candidate:
+def _of_json(
+    value: Any, choice: Choice, where: str, columns: dict[tuple[str, ...], dict[str, str]]
+) -> Candidate:
     if isinstance(value, str) and value.strip() and "object" in where:
         return Candidate(value.strip())
     if not isinstance(value, dict):
         raise InputError(
             f'{where}: a JSON {type(value).__name__}; an object is read, as {{"text": "Hello!"}}'
         )
-    return candidate_of(value, reply_columns(list(value), choice, where, "field"), where)
+    names = tuple(value)
+    if names not in columns:
+        columns[names] = reply_columns(names, choice, where, "field")
+    return candidate_of(value, columns[names], where)
 
 
 def reply_columns(
