@@ -25,7 +25,7 @@ from rejoinder.corpora.readers import (
     twitter,
     whatsapp,
 )
-from rejoinder.corpora.source import Sample, look
+from rejoinder.corpora.source import Sample, Source, look
 from rejoinder.corpora.tables import (
     Choice,
     find_delimiter,
@@ -34,6 +34,7 @@ from rejoinder.corpora.tables import (
     split_row,
 )
 from rejoinder.errors import InputError
+from rejoinder.files import refuse_endless
 
 # A form is recognised by the first of these that matches, so the special ones come first.
 _ALL: list[Form] = [
@@ -93,7 +94,18 @@ def _is_special(form: Form) -> bool:
 
 
 def inspect(path: str | Path, choice: Choice, member: str = "") -> Sample:
-    """Return the beginning of a file with the columns of a table; of the only file in a zip file."""
+    """Return the beginning of a file with the columns of a table; of the only file in a zip file.
+
+    A pipe of the shell can be read once, so its form must be named. InputError: it is not.
+    """
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        refuse_endless(path)
+        if not choice.form:
+            raise InputError(
+                f"{path} is a pipe, whose form cannot be found by its content; name it "
+                "(--format text, of chats --set format=NAME), or save it to a file"
+            )
+        return Sample(Source(Path(path)), "json" if choice.form == "json" else "text")
     sample = look(path, member, choice.encoding)
     if sample.kind == "zip":
         read = [name for name in sample.members if name.lower().endswith(_READ)]

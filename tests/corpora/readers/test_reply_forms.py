@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import os
 import zipfile
 
 import pyarrow as pa
@@ -407,3 +408,14 @@ def test_a_bomb_is_refused(tmp_path):
         file.writestr("domain.yml", "responses:\n" + " " * (1 << 25))
     with pytest.raises(InputError, match="decompresses to more than 200 times its size"):
         list(read_candidates(path, choice=Choice()))
+
+
+def test_a_pipe_is_read_in_the_form_that_is_named():
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream:
+        stream.write("Hello!\nBye.\n")
+    with pytest.raises(InputError, match="is a pipe, whose form cannot be found by its content; name it"):
+        list(read_candidates(f"/dev/fd/{reader}"))
+    read = list(read_candidates(f"/dev/fd/{reader}", choice=parse_choice("text")))
+    assert [candidate.text for candidate in read] == ["Hello!", "Bye."]
+    os.close(reader)
