@@ -34,7 +34,7 @@ Encoder: TypeAlias = Annotated[
 Replies: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        help="A list, table, JSON, FAQ or export of replies (`rejoinder formats`), or a folder of examples."
+        help="A list, table, FAQ or export of replies (`rejoinder formats`), or a folder of examples."
     ),
 ]
 Output: TypeAlias = Annotated[

@@ -61,7 +61,9 @@ class ReplyFile(NamedTuple):
 
         choice = parse_choice(self.form, self.columns)
         replies = read_candidates(self.path, self.split, choice, reading)
-        return itertools.islice(distinct(replies, known) if self.deduplicate else replies, self.limit)
+        return itertools.islice(
+            distinct(replies, known) if self.deduplicate else replies, self.limit
+        )
 
     def total(self, known: Sequence[str] = ()) -> int:
         """Return the number of replies; note what was understood."""
@@ -118,4 +120,6 @@ def survey_text(result: Mapping[str, Any]) -> str:
         lines.append(f"> {reply['text']}")
         if reply["payload"]:
             lines.append(f"  {json.dumps(reply['payload'], ensure_ascii=False, default=str)[:300]}")
-    return "\n".join([*lines, "", "nothing was written; -o INDEX instead of --dry-run builds the index"])
+    return "\n".join(
+        [*lines, "", "nothing was written; -o INDEX instead of --dry-run builds the index"]
+    )

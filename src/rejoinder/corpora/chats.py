@@ -54,7 +54,7 @@ class ChatsSettings(OwnSettings):
     format: str = ""
     """Form of the files; `rejoinder formats` lists them. Default: found by content."""
     columns: str = ""
-    """Columns of a table of messages: conversation=Ticket,author=Von,text=Inhalt,time=Zeit,agent=..."""
+    """Columns of a table of messages: conversation=Fall,author=Von,text=Inhalt,time=Zeit,agent=..."""
 
     def __post_init__(self) -> None:
         if self.gap not in ("", "none") and not _GAP.fullmatch(self.gap):

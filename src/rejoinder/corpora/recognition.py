@@ -19,6 +19,7 @@ from rejoinder.corpora.readers import (
     messages,
     qna_maker,
     rasa,
+    rasa_trackers,
     slack,
     telegram,
     tickets,
@@ -46,7 +47,7 @@ _ALL: list[Form] = [
     twitter.FORM,
     mailbox.FORM,
     chat_json.FORM,
-    rasa.TRACKERS,
+    rasa_trackers.FORM,
     rasa.FORM,
     intents_json.FORM,
     dialogflow.FORM,
@@ -69,7 +70,7 @@ _READ = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".xls", 
 def find_form(
     path: str | Path, choice: Choice, holds: Literal["replies", "chats"]
 ) -> tuple[Form, Sample]:
-    """Return the form of a file and its beginning. InputError: none is known, or it holds others."""
+    """Return a file's form and beginning. InputError: no form is known, or it holds others."""
     if choice.form and choice.form not in FORMS:
         raise InputError(
             f"--format {choice.form}: no such form; `rejoinder formats` lists {', '.join(FORMS)}"
@@ -156,8 +157,10 @@ def _unknown(sample: Sample, holds: str) -> str:
         f"is known; `rejoinder formats` lists all {len(known)}, --format NAME decides"
     )
     if holds == "chats" and sample.columns:
-        text += "; of a table of messages name the columns: --set format=messages " \
+        text += (
+            "; of a table of messages name the columns: --set format=messages "
             "--set columns=author=NAME,text=NAME,conversation=NAME"
+        )
     if holds == "replies" and sample.kind in ("text", "yaml", "markdown", "html", "json lines"):
         text += "; --format text reads one reply a line"
     return text
@@ -170,6 +173,6 @@ def _other_verb(path: str | Path, form: Form) -> str:
             f"(rejoinder data chats {path} -o DIR) and index that folder, or name another --format"
         )
     return (
-        f"{path} looks like replies ({form.title}), not chats; index it with `rejoinder index build`, or "
-        "name another form with --set format=NAME"
+        f"{path} looks like replies ({form.title}), not chats; index it with "
+        "`rejoinder index build`, or name another form with --set format=NAME"
     )

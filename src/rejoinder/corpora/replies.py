@@ -41,7 +41,8 @@ def read_candidates(
     if not path.exists():
         raise InputError(f"{path} does not exist; name a file of replies or a data folder")
     if not choice.form and _holds_examples(path):
-        from rejoinder.corpora.examples import read_examples  # with pyarrow, for which a server need not wait
+        # With pyarrow, for which a server need not wait.
+        from rejoinder.corpora.examples import read_examples
 
         reading.notes.append(f"{path}: the distinct responses of examples")
         return distinct(Candidate(example.response) for example in read_examples(path, split))

@@ -424,3 +424,8 @@ def _events(stream: Any, name: str) -> Iterator[tuple[str, str, Any]]:
 def texts_of(values: Iterable[Any]) -> list[str]:
     """Return those of the values that are texts with something in them."""
     return [value for value in values if isinstance(value, str) and value.strip()]
+
+
+def dicts(values: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list; nothing if it is no list."""
+    return [item for item in values if isinstance(item, dict)] if isinstance(values, list) else []

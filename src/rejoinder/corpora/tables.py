@@ -146,9 +146,7 @@ def _sampled_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
     return []
 
 
-def _delimited(
-    sample: Sample, choice: Choice, known: Set[str], reading: Reading | None
-) -> Table:
+def _delimited(sample: Sample, choice: Choice, known: Set[str], reading: Reading | None) -> Table:
     source = sample.source
     delimiter = choice.delimiter or find_delimiter(sample.lines, known)
     encoding = choice.encoding or sample.encoding
@@ -230,9 +228,7 @@ def _named(
         yield where, {name: cell for name, cell in zip(names, row, strict=False) if name.strip()}
 
 
-def _workbook(
-    sample: Sample, choice: Choice, known: Set[str], reading: Reading | None
-) -> Table:
+def _workbook(sample: Sample, choice: Choice, known: Set[str], reading: Reading | None) -> Table:
     """Open the first sheet that has a known column, else the first one with two rows."""
     import io
 
@@ -278,9 +274,7 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _parquet(
-    sample: Sample, choice: Choice, known: Set[str], reading: Reading | None
-) -> Table:
+def _parquet(sample: Sample, choice: Choice, known: Set[str], reading: Reading | None) -> Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -329,7 +323,9 @@ def json_rows(
         yield f"{source}: object {number}", value
 
 
-def _json_lines(source: Source, encoding: str, reading: Reading | None) -> Iterator[tuple[str, Any]]:
+def _json_lines(
+    source: Source, encoding: str, reading: Reading | None
+) -> Iterator[tuple[str, Any]]:
     for number, line in source.lines(encoding, reading):
         if line.strip():
             yield f"{source}:{number}", parse_line(line, f"{source}:{number}", "one object")

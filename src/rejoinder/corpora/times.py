@@ -51,9 +51,7 @@ def date_seconds(
     hour = clock[0] % 12 + 12 * (half.lower() == "p") if half else clock[0]
     full = numbers[year] + 2_000 * (numbers[year] < 100)
     try:
-        date = datetime.datetime(
-            full, numbers[month], numbers[day], hour, clock[1], clock[2]
-        )
+        date = datetime.datetime(full, numbers[month], numbers[day], hour, clock[1], clock[2])
     except ValueError:
         return None
     return _seconds(date)

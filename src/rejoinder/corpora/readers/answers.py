@@ -1,4 +1,4 @@
-"""Replies as text, tables and JSON: a line, a row or an object each; docs/data.md shows the forms."""
+"""Replies as text, tables and JSON: a line, a row or an object is a reply; see docs/exports.md."""
 
 from __future__ import annotations
 
@@ -166,12 +166,12 @@ def _examples(value: Any, columns: Mapping[str, str], where: str) -> tuple[tuple
     if isinstance(value, str):
         value = value.splitlines() if fold(name) in _PLURAL else [value]
     if isinstance(value, list):
-        examples = [[each] if isinstance(each, str) else each for each in value]
-        if all(isinstance(each, list) for each in examples):
-            texts = [text for each in examples for text in each]
+        examples = [[example] if isinstance(example, str) else example for example in value]
+        if all(isinstance(messages, list) for messages in examples):
+            texts = [text for messages in examples for text in messages]
             if all(isinstance(text, str) for text in texts):
-                spoken = [[text.strip() for text in each if text.strip()] for each in examples]
-                return tuple(tuple(each) for each in spoken if each)
+                full = (tuple(filter(None, map(str.strip, messages))) for messages in examples)
+                return tuple(filter(None, full))
     raise InputError(
         f"{where}: {name} is {json.dumps(value, default=str)[:60]}; a text is read, or a list of "
         "texts or of conversations"

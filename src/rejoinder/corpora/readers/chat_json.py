@@ -92,7 +92,7 @@ FORM = Form(
     name="chat-json",
     title="chats of language models (ShareGPT, OpenAI, ChatGPT)",
     holds="chats",
-    export="ChatGPT: Settings, Data controls, Export data (conversations.json); others: the data set",
+    export="ChatGPT: Settings, Data controls, Export data; others: the data set's JSON",
     matches=_matches,
     read=read_chat_json,
 )

@@ -38,7 +38,8 @@ FORM = Form(
     title="Discord channel (DiscordChatExporter)",
     holds="chats",
     export="DiscordChatExporter: export the channel, Format: JSON",
-    matches=lambda sample: {"messages.item.author", "messages.item.timestamp", "channel"}
-    <= sample.keys,
+    matches=lambda sample: (
+        {"messages.item.author", "messages.item.timestamp", "channel"} <= sample.keys
+    ),
     read=read_discord,
 )

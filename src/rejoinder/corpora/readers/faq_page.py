@@ -1,12 +1,13 @@
 """FAQs as HTML or Markdown pages: schema.org's FAQPage, details, definition lists, headings.
 
-The first of these that a page has is read. A heading is the title of what follows it, and a question
-where it ends with a question mark; headings with nothing below them are the category of the next.
-Markdown becomes HTML by markdown-it.
+The first of these that a page has is read. A heading is the title of what follows it, and a
+question where it ends with a question mark; headings with nothing below them are the category of
+the next. Markdown becomes HTML by markdown-it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -32,8 +33,10 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     if sample.kind == "markdown":
         from markdown_it import MarkdownIt
 
-        text = MarkdownIt("commonmark", {"html": True}).enable("table").render(
-            _FRONT_MATTER.sub("", text)
+        text = (
+            MarkdownIt("commonmark", {"html": True})
+            .enable("table")
+            .render(_FRONT_MATTER.sub("", text))
         )
     tree = parse_html(text)
     if tree is None:
@@ -83,7 +86,7 @@ def _marked_up(tree: Any) -> Iterator[Candidate]:
 
 def _asked(reply: Candidate) -> Candidate:
     """Return a reply whose title is a question, whatever it ends with."""
-    return Candidate(reply.text, reply.payload, reply.title, ((reply.title,),) if reply.title else ())
+    return dataclasses.replace(reply, examples=((reply.title,),) if reply.title else ())
 
 
 def _details(tree: Any) -> Iterator[Candidate]:
@@ -141,7 +144,7 @@ FORM = Form(
     name="faq-page",
     title="FAQ page (HTML, Markdown)",
     holds="replies",
-    export="save the page of questions and answers as .html or .md, or copy it from the site's source",
+    export="save the page of questions and answers as .html or .md, or take it from its source",
     matches=lambda sample: sample.kind in ("html", "markdown"),
     read=read_page,
 )

@@ -1,4 +1,4 @@
-"""The text of HTML, as a reader sees it, with lxml: blocks on lines of their own, links as words."""
+"""The text of HTML as a reader sees it, with lxml: blocks on lines of their own, no tags."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A table of messages: a row (or JSON object) each, with the conversation, author, text and time.
 
-Rows of a conversation may be scattered over the file; where all have a time, it orders them. Without
-a column for the conversation the file is one chat, in which a silence ends a conversation.
+Rows of a conversation may be scattered over the file; where all have a time, it orders them.
+Without a column for the conversation the file is one chat, which a silence splits.
 """
 
 from __future__ import annotations

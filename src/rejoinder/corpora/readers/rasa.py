@@ -1,4 +1,4 @@
-"""Rasa: responses with the examples of the intents that they answer; conversations of its trackers.
+"""Rasa: responses with the examples of the intents that they answer.
 
 A bot's folder (or zip file) is read whole: nlu and responses or domain files, and the rules and
 stories that say which intent is answered by which response. YAML of Rasa 2 and 3, Markdown of 1.
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.form import Chat, Form, Message
+from rejoinder.corpora.form import Form
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.source import Sample, Source, json_values, texts_of
+from rejoinder.corpora.source import Sample, Source, dicts, texts_of
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 
@@ -79,9 +79,9 @@ def load_yaml(text: str, name: str) -> Any:
         return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))  # noqa: S506
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"{name}:{mark.line + 1}" if mark else name
+        where = f"{name}:{mark.line + 1}" if mark else name
         reason = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise InputError(f"{place}: not YAML ({str(reason)[:120]})") from None
+        raise InputError(f"{where}: not YAML ({str(reason)[:120]})") from None
     except RecursionError:
         raise InputError(f"{name}: YAML nested too deep") from None
 
@@ -89,15 +89,15 @@ def load_yaml(text: str, name: str) -> Any:
 def _read_yaml(values: Any, bot: _Bot) -> None:
     if not isinstance(values, dict):
         return
-    for item in _dicts(values.get("nlu")):
+    for item in dicts(values.get("nlu")):
         if isinstance(item.get("intent"), str):
             bot.intents.setdefault(item["intent"], []).extend(_examples(item.get("examples")))
     for key in ("responses", "templates"):
         responses = values.get(key)
         for name, variants in responses.items() if isinstance(responses, dict) else ():
             _read_response(str(name), variants, bot)
-    for item in [*_dicts(values.get("rules")), *_dicts(values.get("stories"))]:
-        _link_steps(_dicts(item.get("steps")), bot)
+    for item in [*dicts(values.get("rules")), *dicts(values.get("stories"))]:
+        _link_steps(dicts(item.get("steps")), bot)
 
 
 def _read_response(name: str, variants: Any, bot: _Bot) -> None:
@@ -123,14 +123,10 @@ def _link_steps(steps: list[dict[str, Any]], bot: _Bot) -> None:
             bot.link(intents, step["action"])
 
 
-def _dicts(values: Any) -> list[dict[str, Any]]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-
-
 def _examples(value: Any) -> list[str]:
     """Return the examples of an intent: a text with lines that begin with "- ", or a list."""
     if isinstance(value, list):
-        texts = texts_of(each.get("text") if isinstance(each, dict) else each for each in value)
+        texts = texts_of(item.get("text") if isinstance(item, dict) else item for item in value)
     else:
         lines = str(value or "").splitlines()
         texts = [line.strip()[2:] for line in lines if line.strip().startswith("- ")]
@@ -166,29 +162,6 @@ def _is_rasa(sample: Sample) -> bool:
     return sample.kind == "yaml" and _KEYS.search(sample.text) is not None
 
 
-def read_trackers(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
-    """Yield the conversation of each tracker."""
-    del choice
-    for _, tracker in json_values(sample.source, {"", "item"}, sample.encoding, reading):
-        for record in tracker if isinstance(tracker, list) else [tracker]:
-            if isinstance(record, dict) and isinstance(record.get("events"), list):
-                yield _tracked(record)
-
-
-def _tracked(record: dict[str, Any]) -> Chat:
-    chat = Chat(name=str(record.get("sender_id", "")))
-    for event in _dicts(record["events"]):
-        kind = event.get("event")
-        text = event.get("text")
-        if kind == "restart" or (kind == "session_started" and not chat.messages):
-            continue
-        if kind in ("user", "bot") and isinstance(text, str) and not text.startswith("/"):
-            time = event.get("timestamp")
-            when = float(time) if isinstance(time, int | float) else None
-            chat.messages.append(Message(str(kind), text, when, agent=kind == "bot"))
-    return chat
-
-
 FORM = Form(
     name="rasa",
     title="Rasa bot's responses",
@@ -196,12 +169,4 @@ FORM = Form(
     export="Rasa: name the bot's folder, or domain.yml alone; nlu and rules give the questions",
     matches=_is_rasa,
     read=read_rasa,
-)
-TRACKERS = Form(
-    name="rasa-trackers",
-    title="Rasa trackers",
-    holds="chats",
-    export="Rasa: GET /conversations/ID/tracker of each conversation, an object a line",
-    matches=lambda sample: sample.has("events", "events.item.event", "sender_id"),
-    read=read_trackers,
 )

@@ -1,7 +1,7 @@
 """Telegram: result.json of a chat's export, or of all data of an account.
 
-The agent is the owner of the account where the export says who that is, and in a chat of two the one
-after whom the chat is not named.
+The agent is the owner of the account where the export says who that is, and in a chat of two the
+one after whom the chat is not named.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def _chat(record: dict[str, Any], owner: str, reading: Reading) -> Chat:
     name = str(record.get("name") or "")
     chat = Chat(name=name, endless=True)
     messages = record.get("messages")
-    said = [
+    items = [
         item for item in (messages if isinstance(messages, list) else []) if _is_said(item, reading)
     ]
-    senders = {_sender(item) for item in said}
+    senders = {_sender(item) for item in items}
     is_of_two = record.get("type") in ("personal_chat", "bot_chat") and name in senders
-    for item in said:
+    for item in items:
         sender = _sender(item)
         agent = None
         if owner and item.get("from_id"):

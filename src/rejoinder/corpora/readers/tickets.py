@@ -1,7 +1,6 @@
-"""Tickets and conversations of Zendesk, Intercom, Chatwoot and Freshdesk, as their exports and APIs.
+"""Tickets and conversations of Zendesk, Intercom, Chatwoot and Freshdesk, exported or from APIs.
 
-A file holds one of them, an array, a list in an object, or one a line. Notes of agents for each other
-are left out.
+A file holds one of them, an array, a list in an object, or one a line. Private notes are left out.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 from rejoinder.corpora.form import Chat, Form, Message
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.markup import text_of_html
-from rejoinder.corpora.source import Sample, json_values, texts_of
+from rejoinder.corpora.source import Sample, dicts, json_values, texts_of
 from rejoinder.corpora.tables import Choice
 from rejoinder.corpora.times import parse_time
 
@@ -28,10 +27,6 @@ def _records(sample: Sample, key: str, reading: Reading) -> Iterator[dict[str, A
     for _, record in json_values(sample.source, {path}, sample.encoding, reading):
         if isinstance(record, dict):
             yield record
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -54,8 +49,8 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
     """Yield the public comments of tickets; whoever is not the requester is an agent."""
     del choice
     for ticket in _records(sample, "comments", reading):
-        comments = _list(ticket.get("comments"))
-        users = {user.get("id"): user for user in _list(ticket.get("users"))}
+        comments = dicts(ticket.get("comments"))
+        users = {user.get("id"): user for user in dicts(ticket.get("users"))}
         requester = ticket.get("requester_id") or _dict(ticket.get("requester")).get("id")
         requester = requester or next((_author_id(comment) for comment in comments), None)
         chat = Chat(name=str(ticket.get("id", "")))
@@ -88,7 +83,7 @@ def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         parts = record.get("conversation_parts")
         parts = parts.get("conversation_parts") if isinstance(parts, dict) else parts
         first = {"created_at": record.get("created_at"), **source}
-        for part in [first, *_list(parts)]:
+        for part in [first, *dicts(parts)]:
             if part.get("part_type") in ("note", "note_and_reopen"):
                 reading.drop(PRIVATE)
                 continue
@@ -120,7 +115,7 @@ def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         records = (
             {"conversation_id": record.get("id"), **message}
             for record in _records(sample, "messages", reading)
-            for message in _list(record.get("messages"))
+            for message in dicts(record.get("messages"))
         )
     for message in records:
         chat = chats.setdefault(str(message.get("conversation_id", "")), Chat())
@@ -155,7 +150,7 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
         text = _first_text(ticket, "description_text", "description", "description_html")
         time = parse_time(ticket.get("created_at"))
         _add(chat, Message(str(asker or "requester"), text, time, False), reading)
-        for entry in [*_list(ticket.get("conversations")), *_list(ticket.get("notes"))]:
+        for entry in [*dicts(ticket.get("conversations")), *dicts(ticket.get("notes"))]:
             note = _dict(entry.get("note")) or _dict(entry.get("helpdesk_note")) or entry
             if note.get("private") is True or note.get("deleted") is True:
                 reading.drop(PRIVATE if note.get("private") is True else "deleted messages")

@@ -32,7 +32,9 @@ def read_twitter(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
     tweets: dict[str, _Tweet] = {}
     answers = Counter[str]()
     for _, row in open_table(sample, choice, _COLUMNS, reading).rows:
-        fields = {fold(name): str(value if value is not None else "") for name, value in row.items()}
+        fields = {
+            fold(name): str(value if value is not None else "") for name, value in row.items()
+        }
         text = html.unescape(_MENTIONS.sub("", fields["text"])).strip()
         agent = fields["inbound"].casefold() in ("false", "0")
         parent = fields["in_response_to_tweet_id"].removesuffix(".0")
