@@ -303,7 +303,7 @@ def _summary_text(summary: Mapping[str, Any]) -> str:
             reasons = [f"{number:,} {reason}" for reason, number in counts["dropped"].items()]
             line += f"  ({', '.join(reasons)})"
         lines.append(line)
-    unit = "lines" if summary["inputs"] else "conversations"
+    unit = "lines" if summary["inputs"] and summary["source"] != "chats" else "conversations"
     lines.append(
         f"{summary['lines']:,} {unit} read, {summary['bad_lines']:,} bad ones skipped, "
         f"{summary['without_reply']:,} without a reply; "

@@ -27,6 +27,7 @@ from rejoinder.errors import InputError
 AGENT = "agent"
 CUSTOMER = "customer"
 _GAP = re.compile(r"(\d{1,6}) ?([smhd])")
+_MENTIONED_NUMBER = re.compile(r"@\d{7,15}\b")  # of a messenger
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _USUAL_GAP = 12 * 3_600.0
 _SHOWN = 6  # participants in an error or a note
@@ -83,12 +84,14 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
     is_agent, chats = _agents(path, itertools.chain([first], filled), first, settings)
     agents: dict[str, None] = {}
     markup = Markup("messages")
+    stem = strip_compression(path).stem
+    stem = content_thread([stem])[:12] if settings.redact else stem  # messengers name files by people
     count = 0
     for chat in chats:
         for piece in _pieces(chat, settings.seconds(endless=chat.endless)):
             count += 1
             reading.lines += 1
-            name = f"{strip_compression(path).stem}:{count}"
+            name = f"{stem}:{count}"
             yield from _examples(piece, chat, name, is_agent, reading, settings)
         for message in chat.messages:
             markup.look(message.text)
@@ -209,6 +212,7 @@ def cleaner(chat: Chat, reading: Reading) -> Callable[[str], str]:
 
     def clean(text: str) -> str:
         cleaned = redact(pattern.sub("<name>", text) if pattern else text)
+        cleaned = _MENTIONED_NUMBER.sub("<phone>", cleaned)
         reading.redacted += cleaned != text
         return cleaned.strip()
 

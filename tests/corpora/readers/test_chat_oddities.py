@@ -225,3 +225,40 @@ def test_telegram_pieces_of_text_and_what_is_no_message(read):
 def test_what_is_no_chat_is_one_line(read, name, content, told):
     with pytest.raises(InputError, match=told):
         read(name, content)
+
+
+def test_a_mail_with_broken_headers_or_encoding_does_not_stop_the_others(read):
+    text = (
+        "From x@y Fri Mar  1 09:00:00 2024\nFrom: Bea <bea@x.org>\nSubject: Order\nMessage-ID: <1@x>\n"
+        "Content-Type: text/plain; charset=nonsense\n\nWhere is it?\n\n"
+        "From x@y Fri Mar  1 09:01:00 2024\nFrom: help@shop.org\nSubject: Re: Order\nIn-Reply-To: <1@x>\n\nHere.\n"
+    )
+    assert read("a.mbox", text, agent="help@shop.org") == [("Where is it?", "Here.")]
+
+
+def test_redaction_reaches_mentions_and_names_of_files(tmp_path):
+    path = tmp_path / "WhatsApp Chat with Bea Lang.txt"
+    path.write_text(
+        "01.03.24, 09:00 - Bea Lang: Ask @491701234567\n01.03.24, 09:01 - Shop: Hi Bea\n", encoding="utf-8"
+    )
+    (example,) = read_chats(path, Reading(), ChatsSettings(redact=True))
+    assert (example.context, example.response) == (("Ask <phone>",), "Hi <name>")
+    assert "Bea" not in example.id
+    day = [
+        {
+            "type": "message",
+            "user": "U1",
+            "text": "<@U2> knows: ask Dan",
+            "ts": "1.0",
+            "user_profile": {"real_name": "Bea"},
+        },
+        {"type": "message", "user": "U3", "text": "Dan?", "ts": "2.0", "username": "Shop"},
+    ]
+    folder = tmp_path / "export"
+    (folder / "help").mkdir(parents=True)
+    (folder / "help" / "2024-03-01.json").write_text(json.dumps(day))
+    (folder / "users.json").write_text(
+        json.dumps([{"id": "U2", "name": "dan", "profile": {"real_name": "Dan Ray"}}])
+    )
+    (example,) = read_chats(folder, Reading(), ChatsSettings(redact=True, agent="Shop"))
+    assert (example.context, example.response) == (("@<name> knows: ask <name>",), "<name>?")

@@ -41,15 +41,21 @@ def read_mailbox(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
     of_mail: dict[str, str] = {}  # the chat of each Message-ID
     for file in files:
         for mail in _mails(file, reading):
-            message, people = _message(mail, parser, file)
-            if str(mail.get("Auto-Submitted", "no")).lower() != "no":
+            try:
+                message, name = _message(mail, parser)
+                is_automatic = str(mail.get("Auto-Submitted", "no")).lower() != "no"
+                thread = "" if is_automatic or not message.text else _thread(mail, of_mail)
+            except (LookupError, ValueError, TypeError, AttributeError):  # of broken headers
+                reading.drop("mails whose headers cannot be read")
+                continue
+            if is_automatic:
                 reading.drop("automatic answers")
             elif not message.text:
                 reading.drop("mails without a text of their own")
             else:
-                chat = chats.setdefault(_thread(mail, of_mail), Chat())
+                chat = chats.setdefault(thread, Chat())
                 chat.messages.append(message)
-                chat.names = (*chat.names, *people)
+                chat.names = (*chat.names, *filter(None, (name,)))
     for name, chat in chats.items():
         if all(message.time is not None for message in chat.messages):
             chat.messages.sort(key=lambda message: message.time or 0.0)
@@ -81,21 +87,26 @@ def _parsed(lines: list[bytes]) -> EmailMessage:
     return mail
 
 
-def _message(mail: EmailMessage, parser: Any, file: Source) -> tuple[Message, tuple[str, ...]]:
-    try:
-        name, address = email.utils.parseaddr(str(mail.get("From", "")))
-        body = mail.get_body(("plain", "html"))
-        text = "" if body is None else str(body.get_content())
-        is_html = body is not None and body.get_content_type() == "text/html"
-    except (LookupError, ValueError, TypeError, AttributeError) as error:
-        subject = " ".join(str(error).split())[:100]
-        raise InputError(f"{file}: a mail that is no e-mail ({subject})") from None
-    text = text_of_html(text) if is_html else text
-    text = _SIGNATURE.sub("", text.replace("\r\n", "\n"))
+def _message(mail: EmailMessage, parser: Any) -> tuple[Message, str]:
+    """Return a mail as a message, and the name of its author."""
+    name, address = email.utils.parseaddr(str(mail.get("From", "")))
+    text = _SIGNATURE.sub("", _body(mail).replace("\r\n", "\n"))
     own = parser.parse_reply(text) if text.strip() else ""
     time = parse_time(str(mail.get("Date", "")))
-    people = tuple(filter(None, (name,)))
-    return Message(address.lower() or name or "unknown", (own or "").strip(), time), people
+    return Message(address.lower() or name or "unknown", (own or "").strip(), time), name
+
+
+def _body(mail: EmailMessage) -> str:
+    """Return the text of a mail, of HTML without tags."""
+    body = mail.get_body(("plain", "html"))
+    if body is None:
+        return ""
+    try:
+        text = str(body.get_content())
+    except (LookupError, UnicodeError):  # an encoding that nobody knows
+        payload: Any = body.get_payload(decode=True)
+        text = payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
+    return text_of_html(text) if body.get_content_type() == "text/html" else text
 
 
 def _thread(mail: EmailMessage, of_mail: dict[str, str]) -> str:

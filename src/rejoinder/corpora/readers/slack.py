@@ -18,6 +18,7 @@ from rejoinder.corpora.times import parse_time
 
 _DAY = re.compile(r"(?:^|/)([^/]+)/\d{4}-\d{2}-\d{2}\.json$")
 _MARKUP = re.compile(r"<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>")
+_MENTION = re.compile(r"<@([A-Z0-9]+)")
 _SAID = (None, "bot_message", "thread_broadcast", "me_message", "file_share")
 
 
@@ -53,12 +54,14 @@ def _channel(
                 continue
             author = _author(item, names)
             message = Message(author, text, parse_time(item.get("ts")))
+            mentioned = [names.get(user, "") for user in _MENTION.findall(str(item.get("text")))]
             thread = item.get("thread_ts")
             if thread and (item.get("reply_count") or thread != item.get("ts")):
                 chat = threads.setdefault(str(thread), Chat(name=f"{name} {thread}"))
-                chat.messages.append(message)
             else:
-                stream.messages.append(message)
+                chat = stream
+            chat.messages.append(message)
+            chat.names = (*chat.names, *filter(None, mentioned))
     for chat in (stream, *threads.values()):
         chat.messages.sort(key=lambda message: message.time or 0.0)
         yield chat

@@ -120,7 +120,7 @@ def _left_out(author: str, text: str) -> str:
 def _with_agent(chat: Chat, stem: str) -> Chat:
     """Mark the agent of a chat of two if the file is named after the other one."""
     authors = {message.author for message in chat.messages}
-    others = [author for author in authors if stem.endswith(author)]
+    others = [author for author in authors if f" {stem}".endswith(f" {author}")]
     if len(authors) != 2 or len(others) != 1:
         return chat
     messages = [
