@@ -2,14 +2,17 @@
 
 import csv
 import io
+import zipfile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.corpora import tables
 from rejoinder.corpora.source import look
 from rejoinder.corpora.tables import DELIMITERS, Choice, find_delimiter, open_table
 from rejoinder.errors import InputError
+from tests.corpora.readers.workbook import workbook
 
 CELLS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
 KNOWN = {"question", "answer", "title"}
@@ -68,3 +71,36 @@ def test_a_wrong_encoding_is_one_line(tmp_path):
     path.write_bytes("question;answer\nGröße;ü\n".encode("cp1252"))
     with pytest.raises(InputError, match=r"a.csv:2: not UTF-8; convert the file to UTF-8"):
         look(path, encoding="utf-8")
+
+
+def test_a_workbook_with_titles_above_and_a_cell_at_the_end_of_the_sheet(tmp_path):
+    path = tmp_path / "a.xlsx"
+    rows = [["Our answers"], ["", "as of today"], ["No", "Question", "Answer"], [1.5, "Where?", "Here."], [2, "When?"]]
+    sheet = workbook(rows, [["nothing"]])
+    data = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(sheet)) as file, zipfile.ZipFile(data, "w") as other:
+        for name in file.namelist():
+            last = '<row r="1048576"><c r="XFD1048576"><v>9</v></c></row>' if "sheet2" in name else ""
+            other.writestr(name, file.read(name).decode().replace("</sheetData>", f"{last}</sheetData>"))
+    path.write_bytes(data.getvalue())
+    table = open_table(look(path), Choice(), KNOWN)
+    assert table.form == "workbook, sheet S1, header in row 3"
+    assert [row for _, row in table.rows] == [
+        {"No": 1.5, "Question": "Where?", "Answer": "Here."},
+        {"No": 2, "Question": "When?", "Answer": None},
+    ]
+
+
+def test_a_workbook_of_too_many_cells_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "MAX_CELLS", 9)
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(workbook([["question", "answer"]] * 4))
+    with pytest.raises(InputError, match="holds more than 9 cells; save the sheet as .csv"):
+        open_table(look(path), Choice(), KNOWN)
+
+
+def test_an_old_workbook_is_one_line(tmp_path):
+    path = tmp_path / "a.xls"
+    path.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
+    with pytest.raises(InputError, match=r"is an old workbook \(.xls, .doc\); save it as .xlsx or .csv"):
+        look(path)

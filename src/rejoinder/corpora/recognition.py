@@ -63,7 +63,7 @@ FORMS: dict[str, Form] = {form.name: form for form in _ALL}
 KNOWN = answers.KNOWN | messages.KNOWN
 _TABLES = (".csv", ".tsv", ".tab")
 # Files of a zip file or folder in which there may be replies or chats.
-_READ = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".xls", ".ods", ".md",
+_READ = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".md",
          ".html", ".htm", ".yml", ".yaml", ".mbox", ".eml", ".parquet")  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def inspect(path: str | Path, choice: Choice, member: str = "") -> Sample:
     sample = look(path, member, choice.encoding)
     if sample.kind == "zip":
         read = [name for name in sample.members if name.lower().endswith(_READ)]
-        if len(read) == 1 and not read[0].lower().endswith((".xlsx", ".xls", ".ods", ".parquet")):
+        if len(read) == 1 and not read[0].lower().endswith((".xlsx", ".parquet")):
             return inspect(path, choice, read[0])
     return dataclasses.replace(sample, columns=_columns(sample, choice))
 

@@ -173,7 +173,7 @@ def look(path: str | Path, member: str = "", encoding: str = "") -> Sample:
     if data.startswith(b"PAR1"):
         return Sample(source, "parquet")
     if data.startswith(_LEGACY_WORKBOOK):
-        return Sample(source, "workbook")
+        raise InputError(f"{source} is an old workbook (.xls, .doc); save it as .xlsx or .csv")
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")) and not member:
         return _look_into_zip(source)
     encoding = encoding or find_encoding(data, str(source))
@@ -205,8 +205,7 @@ def _is_hidden(name: str) -> bool:
 
 def _look_into_zip(source: Source) -> Sample:
     names = member_names(source.path)
-    office = {"xl/workbook.xml", "xl/workbook.bin", "content.xml"}
-    kind: Kind = "workbook" if office & set(names) else "zip"
+    kind: Kind = "workbook" if "xl/workbook.xml" in names else "zip"
     if kind == "workbook":
         with _opened_zip(source.path) as file:
             for entry in file.infolist():

@@ -10,8 +10,11 @@ from __future__ import annotations
 import contextlib
 import csv
 import datetime
+import io
 import itertools
 import json
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +25,21 @@ from rejoinder.errors import InputError
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _JUDGED_ROWS = 200
+MAX_CELLS = 20_000_000  # of a workbook, empty ones included
+_HEADER_ROWS = 10  # among which the header of a sheet is
+_BROKEN_WORKBOOK = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    SyntaxError,  # of XML
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    RuntimeError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,44 +247,84 @@ def _named(
 
 
 def _workbook(sample: Sample, choice: Choice, known: Set[str], reading: Reading | None) -> Table:
-    """Open the first sheet that has a known column, else the first one with two rows."""
-    import io
+    """Open the first sheet whose first rows have a known column, else the first one with rows.
 
-    import python_calamine
-
+    The header is the first of these rows with such a column, since titles may stand above it.
+    """
     source = sample.source
-    try:
-        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(source.read(reading)))
-        sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
-    except (python_calamine.CalamineError, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise InputError(f"{source}: not a workbook that can be read ({reason})") from None
-    filled = {name: rows for name, rows in sheets.items() if rows}
-    if not filled:
+    with _explained(source, "a workbook", _BROKEN_WORKBOOK):
+        sheets = {name: rows for name, rows in _sheets(source, reading) if rows}
+    if not sheets:
         raise InputError(f"{source} holds no table; each of its sheets is empty")
+
+    def header_of(rows: Sequence[Sequence[Any]]) -> int | None:
+        named = (
+            number
+            for number, row in enumerate(rows[:_HEADER_ROWS])
+            if known & {fold(cell) for cell in row if cell is not None}
+        )
+        return next(named, None)
+
     name = next(
-        (name for name, rows in filled.items() if known & {fold(cell) for cell in rows[0]}),
-        next(iter(filled)),
+        (name for name, rows in sheets.items() if header_of(rows) is not None), next(iter(sheets))
     )
-    rows = [[_cell(cell) for cell in row] for row in filled[name]]
-    names = [str(cell) for cell in rows[0]]
-    if not choice.header:
-        names = [str(number) for number in range(1, len(names) + 1)]
-    _check_names(names, f"{source}:1")
+    rows = sheets[name]
+    first = (header_of(rows) or 0) if choice.header else -1
+    width = max(len(row) for row in rows)
+    names = [str(number) for number in range(1, width + 1)]
+    if choice.header:
+        names = ["" if cell is None else str(cell) for cell in rows[first]]
+    _check_names(names, f"{source}:{first + 1}")
     numbered = (
-        (f"{source}:{number}", row)
+        (f"{source}:{number}", [*row, *[None] * (len(names) - len(row))])
         for number, row in enumerate(rows, 1)
-        if (number > 1 or not choice.header) and any(cell not in ("", None) for cell in row)
+        if number > first + 1 and any(cell not in ("", None) for cell in row)
     )
-    return Table(
-        f"workbook, sheet {name}", [name for name in names if name], _named(numbered, names)
-    )
+    form = f"workbook, sheet {name}" + (f", header in row {first + 1}" if first > 0 else "")
+    return Table(form, [name for name in names if name], _named(numbered, names))
+
+
+def _sheets(source: Source, reading: Reading | None) -> Iterator[tuple[str, list[list[Any]]]]:
+    """Yield the name and the rows of each sheet."""
+    import openpyxl
+
+    cells = 0
+    with contextlib.closing(
+        openpyxl.load_workbook(
+            io.BytesIO(source.read(reading)), read_only=True, data_only=True, keep_links=False
+        )
+    ) as book:
+        for sheet in book.worksheets:
+            sheet.reset_dimensions()  # which some programs write wrongly
+            rows = []
+            for row in sheet.iter_rows(values_only=True):
+                cells += 1 + len(row)
+                if cells > MAX_CELLS:
+                    raise InputError(
+                        f"{source} holds more than {MAX_CELLS:,} cells; save the sheet as .csv"
+                    )
+                rows.append(list(map(_cell, row)))
+            while rows and not any(cell not in ("", None) for cell in rows[-1]):
+                rows.pop()
+            yield sheet.title, rows
+
+
+@contextlib.contextmanager
+def _explained(source: Source, kind: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Turn a library's error about a file into an InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except errors as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{source}: not {kind}, or damaged or cut off ({reason})") from None
 
 
 def _cell(value: Any) -> Any:
     """Return a cell of a workbook as a type of JSON."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, datetime.timedelta):
@@ -281,15 +339,8 @@ def _parquet(sample: Sample, choice: Choice, known: Set[str], reading: Reading |
     del choice, known, reading
     source = sample.source
 
-    @contextlib.contextmanager
-    def explained() -> Iterator[None]:
-        try:
-            yield
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            reason = " ".join(str(error).split())[:120]
-            raise InputError(f"{source}: not Parquet, or cut off ({reason})") from None
-
-    with explained():
+    broken = (pa.ArrowException, OSError, UnicodeDecodeError)
+    with _explained(source, "Parquet", broken):
         file = pq.ParquetFile(source.path)
         names = list(file.schema_arrow.names)
 
@@ -297,7 +348,7 @@ def _parquet(sample: Sample, choice: Choice, known: Set[str], reading: Reading |
         number = 0
         batches = file.iter_batches()
         while True:
-            with explained():
+            with _explained(source, "Parquet", broken):
                 batch = next(batches, None)
                 records = [] if batch is None else batch.to_pylist()
             if batch is None:
