@@ -95,7 +95,7 @@ def test_a_workbook_of_too_many_cells_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "MAX_CELLS", 9)
     path = tmp_path / "a.xlsx"
     path.write_bytes(workbook([["question", "answer"]] * 4))
-    with pytest.raises(InputError, match="holds more than 9 cells; save the sheet as .csv"):
+    with pytest.raises(InputError, match=r"holds more than 9 cells; save the sheet as .csv"):
         open_table(look(path), Choice(), KNOWN)
 
 
