@@ -122,8 +122,10 @@ class Plan:
         known = [row.name for row in self.rows]
         for name in names:
             if name not in known:
-                hint = "".join(f" did you mean '{near}'?" for near in difflib.get_close_matches(name, known, 1))
-                raise InputError(f"{self.origin} has no row '{name}';{hint} its rows: {', '.join(known)}")
+                nearest = [f" did you mean '{row}'?" for row in difflib.get_close_matches(name, known, 1)]
+                raise InputError(
+                    f"{self.origin} has no row '{name}';{''.join(nearest)} its rows: {', '.join(known)}"
+                )
         return {BASE, *names} if names else set(known)
 
 
@@ -208,7 +210,8 @@ def ablate(
             values, result = _line(row, run, task, base, seed, display)
             lines.append({"seed": run.recipe.seed} | values)
             if base is None and result is not None:
-                base, table["ranked"] = result, describe(result)
+                base = result
+                table["ranked"] = describe(result)
         table["rows"].append(_row_values(lines, seeds))
         if is_first():
             for kind, text in (("md", markdown(table)), ("json", json.dumps(table, indent=2) + "\n")):
@@ -262,8 +265,10 @@ def _belongs(run: Run, chosen: bool, display: Display) -> bool:
     before = load_recipe(kept.recipe, resolved=True) if kept.recipe.exists() else None
     difference = None if before is None else first_difference(before, run.recipe)
     if chosen and difference:
-        hint = "name another folder, or the settings that it was begun with"
-        raise InputError(f"{run.path} was begun with another recipe: {difference}; {hint}")
+        raise InputError(
+            f"{run.path} was begun with another recipe: {difference}; name another folder, or the"
+            " settings that it was begun with"
+        )
     if difference and kept.summary.exists():
         display.note(f"{run.path} is left out of the table, it is of another recipe: {difference}")
     return chosen or (kept.summary.exists() and not difference)
@@ -319,7 +324,7 @@ def markdown(table: Mapping[str, Any]) -> str:
     for row in rows:
         figures = ["failed", "", ""]
         beside = ["", ""]
-        costs = [""] * 3
+        costs = ["", "", ""]
         examples = ""
         if result := row.get("result"):
             minus = row["minus_base"] and Estimate(**row["minus_base"]["recall"]["1"])

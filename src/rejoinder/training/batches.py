@@ -70,9 +70,10 @@ def make_batch(
     `earlier` are the examples whose histories the pairs get, -1 for none; without it each has its own.
     """
     if packing == "apart":
-        cost = TRANSFORMER_SEGMENT_COST
-        contexts = pack(*store.input.gather(rows), padding_id, cost)
-        responses = pack(*store.response.gather(np.concatenate([rows, negatives])), padding_id, cost)
+        ids, lengths = store.input.gather(rows)
+        contexts = pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST)
+        ids, lengths = store.response.gather(np.concatenate([rows, negatives]))
+        responses = pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST)
         return PairBatch(SidesBatch(contexts, responses), len(rows))
     if packing == "joined":
         return _joined(store, rows, padding_id, negatives)
@@ -84,12 +85,15 @@ def make_batch(
         histories = torch.from_numpy(np.stack([np.flatnonzero(earlier >= 0)[owners], slots]))
         sides.append((ids, lengths))
     sides.append(store.response.gather(np.concatenate([rows, negatives])))
-    texts = _all_texts(sides)
-    if store.start is not None:
-        again = pack(*_all_texts([sides[0], sides[-1]]), padding_id, TRANSFORMER_SEGMENT_COST)
-        return PairBatch(AnchoredBatch(again, store.start(*texts).vectors), len(rows), histories)
-    tokens = pack(*texts, padding_id) if store.vectors is None else store.vectors(*texts)
-    return PairBatch(tokens, len(rows), histories)
+    ids, lengths = _all_texts(sides)
+    if store.vectors is not None:  # of a trunk that learns nothing
+        return PairBatch(store.vectors(ids, lengths), len(rows), histories)
+    if store.start is None:
+        return PairBatch(pack(ids, lengths, padding_id), len(rows), histories)
+    start = store.start(ids, lengths).vectors  # of a trunk that is anchored: it reads the newest messages
+    ids, lengths = _all_texts([sides[0], sides[-1]])
+    again = pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST)
+    return PairBatch(AnchoredBatch(again, start), len(rows), histories)
 
 
 def _all_texts(sides: Sequence[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
@@ -235,8 +239,10 @@ class EpochOrder:
 
     def __init__(self, examples: int, batch_size: int, seed: tuple[int, ...], stream: int = 0) -> None:
         if examples < batch_size:
-            hint = f"set the stages' batch_size to {examples} at most"
-            raise InputError(f"{examples} training examples do not fill a batch of {batch_size}; {hint}")
+            raise InputError(
+                f"{examples} training examples do not fill a batch of {batch_size};"
+                f" set the stages' batch_size to {examples} at most"
+            )
         self.batch_size = batch_size
         self._examples = examples
         self._seed = seed
@@ -286,8 +292,10 @@ class MixedOrder:
         for stream, (size, count) in enumerate(zip(self.sizes, self.counts, strict=True)):
             if len(self.sizes) > 1 and size < count:
                 name = f"data.mix.{stream - 1}" if stream else "data.train"
-                fault = f"{size} training examples of {name} do not fill its {count} places in a batch of {batch_size}"
-                raise InputError(f"{fault}; lower its share or the stages' batch_size")
+                raise InputError(
+                    f"{size} training examples of {name} do not fill its {count} places in a batch of"
+                    f" {batch_size}; lower its share or the stages' batch_size"
+                )
             self._orders.append(EpochOrder(size, count, seed, stream))
         self.batches_per_epoch = self._orders[0].batches_per_epoch
 

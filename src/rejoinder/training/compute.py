@@ -43,8 +43,10 @@ def set_up(compute: Compute, quantization: Quantization) -> Machine:
         place = launch_place()
         devices = torch.cuda.device_count()
         if place["LOCAL_WORLD_SIZE"] > devices:
-            given = f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine with {devices} CUDA devices"
-            raise InputError(f"{given}; start at most one process for each, or set compute.device = 'cpu'")
+            raise InputError(
+                f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine with {devices} CUDA"
+                " devices; start at most one process for each, or set compute.device = 'cpu'"
+            )
         device = torch.device(kind, place["LOCAL_RANK"])
         torch.cuda.set_device(device)
     precision = choose_precision(compute.precision, kind)

@@ -246,7 +246,8 @@ def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillatio
         return unit_rows(np.concatenate(found)[np.argsort([*contexts, *responses])])
 
     vectors = vectors_once(path, len(distinct), encode, "Asking the teacher", display)
-    return TextVectors(vectors, *sides.T)
+    contexts = sides[:, 2] if whole else None
+    return TextVectors(vectors, inputs=sides[:, 0], responses=sides[:, 1], contexts=contexts)
 
 
 def _open_encoder(config: Distillation) -> Any:
@@ -269,7 +270,9 @@ def vectors_once(
 ) -> npt.NDArray[np.float16]:
     """Write the vectors of `count` texts, of which `encode` makes some, into a file; go on where a call stopped."""
     done = path.with_suffix(".json")
-    reached, size = json.loads(done.read_text("utf-8"))[:2] if done.exists() and path.exists() else (0, 0)
+    reached = size = 0
+    if done.exists() and path.exists():
+        reached, size = json.loads(done.read_text("utf-8"))[:2]
     if reached < count:
         with display.track(title, count, "texts") as advance:
             advance(reached)

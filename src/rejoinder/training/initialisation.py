@@ -97,9 +97,11 @@ def _merged(given: Any, base: Mapping[str, Any], name: str) -> Any:
     conflicts = [key for key in given if key in base and key not in free and given[key] != _plain(base[key])]
     if conflicts:
         listed = ", ".join(f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts)
-        allowed = f"only {', '.join(CHANGEABLE)} may differ, and blocks may be added on top if zero_residual = true"
-        remedy = f"leave out what the model brings ({allowed}), or train from scratch"
-        raise InputError(f"not as in init.model, {name}: {listed}; {remedy}")
+        raise InputError(
+            f"not as in init.model, {name}: {listed}; leave out what the model brings (only"
+            f" {', '.join(CHANGEABLE)} may differ, and blocks may be added on top if zero_residual = true),"
+            " or train from scratch"
+        )
     return {**base, **given}
 
 

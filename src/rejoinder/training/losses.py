@@ -79,10 +79,11 @@ class InBatchLoss(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             x, y = (side if side.dtype == torch.float64 else side.float() for side in (x, y))
             if x.dim() == 3:
-                rows = list_losses(attended_scores(x, y) * scale, first, self.smoothing, equal)
+                scores = attended_scores(x, y) * scale
+                losses, hits = list_losses(scores, first, self.smoothing, equal)
             else:
-                rows = _product_losses(x * scale, y, first, self.smoothing, equal)
-            return _mean(*rows, len(y) if pairs is None else pairs, present)
+                losses, hits = _product_losses(x * scale, y, first, self.smoothing, equal)
+            return _mean(losses, hits, len(y) if pairs is None else pairs, present)
 
 
 def _product_losses(x: Tensor, y: Tensor, first: int, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -165,10 +166,18 @@ class SummedLoss(nn.Module):
         if "scores" in encodings:
             with torch.autocast(encodings["scores"].device.type, enabled=False):
                 scores = encodings["scores"].float() * scale
-                rows = list_losses(scores, None, self.ranking.smoothing, equal)
-            return _mean(*rows, len(scores) if pairs is None else pairs)
+                rows, hits = list_losses(scores, None, self.ranking.smoothing, equal)
+            return _mean(rows, hits, len(scores) if pairs is None else pairs)
         losses = {
-            name: self.ranking(contexts, encodings["response"], scale, equal, first, pairs, present.get(name))
+            name: self.ranking(
+                contexts,
+                encodings["response"],
+                scale,
+                equal=equal,
+                first=first,
+                pairs=pairs,
+                present=present.get(name),
+            )
             for name, contexts in encodings.items()
             if name != "response"
         }
@@ -183,9 +192,12 @@ class SummedLoss(nn.Module):
 def annealed_scale(scale: Scale, output_size: int, step: int, share: float) -> float:
     """Return the factor c of c · cos at a step of the run, when a share of its budget is used (CONVERT, section 3)."""
     last = _last_scale(scale, output_size)
-    done, length = (step, scale.steps) if scale.steps is not None else (share, scale.share)
-    assert length is not None  # the recipe has exactly one
-    return scale.first + (last - scale.first) * (1.0 if done >= length else done / length)
+    if scale.steps is not None:
+        annealed = 1.0 if step >= scale.steps else step / scale.steps
+    else:
+        assert scale.share is not None  # the recipe has exactly one
+        annealed = 1.0 if share >= scale.share else share / scale.share
+    return scale.first + (last - scale.first) * annealed
 
 
 def _last_scale(scale: Scale, output_size: int) -> float:

@@ -146,10 +146,13 @@ class Tables:
         try:
             return Table(**load_file(path))
         except FileNotFoundError:
-            fault = " is missing, so the run cannot go on as it began"
+            raise InputError(
+                f"{path} is missing, so the run cannot go on as it began; name another folder to train again"
+            ) from None
         except (SafetensorError, TypeError, OSError) as error:
-            fault = f": not a whole table of hard negatives ({error})"
-        raise InputError(f"{path}{fault}; name another folder to train again")
+            raise InputError(
+                f"{path}: not a whole table of hard negatives ({error}); name another folder to train again"
+            ) from None
 
     def load_or_mine(
         self,
@@ -302,6 +305,8 @@ def hardest(scores: Tensor, limit: Tensor, right: Rows, k: int) -> tuple[Rows, i
     keys[tuple(torch.from_numpy(right).to(scores.device))] = -torch.inf
     best = torch.topk(keys, min(k, keys.shape[1]))
     if best.values.shape[1] < k or bool(best.values[:, -1].isneginf().any()):
-        fault = f"{scores.shape[1]} different responses in the pool are too few for hard_negatives.per_pair = {k}"
-        raise InputError(f"{fault}; raise hard_negatives.pool, or lower per_pair")
+        raise InputError(
+            f"{scores.shape[1]} different responses in the pool are too few for hard_negatives.per_pair"
+            f" = {k}; raise hard_negatives.pool, or lower per_pair"
+        )
     return best.indices.cpu().numpy(), int((best.values < -2).sum())

@@ -30,13 +30,18 @@ def prepare_stage(module: Any, stage: Stage) -> None:
     groups = _groups(module)
     unknown = [name for name in stage.rates if name not in groups]
     if unknown:
-        fault = f"no parameters are called '{unknown[0]}' in rates"
-        raise InputError(f"stage '{stage.name}': {fault}; allowed: {', '.join(groups)}")
+        raise InputError(
+            f"stage '{stage.name}': no parameters are called '{unknown[0]}' in rates;"
+            f" allowed: {', '.join(groups)}"
+        )
     _learn(groups.values(), True)
     module.set_active_blocks(active)
     if stage.trained_blocks != "all":
-        if (given := stage.trained_blocks) > active:
-            raise InputError(f"stage '{stage.name}': trained_blocks = {given}, but only {active} are computed")
+        if stage.trained_blocks > active:
+            raise InputError(
+                f"stage '{stage.name}': trained_blocks = {stage.trained_blocks},"
+                f" but only {active} are computed"
+            )
         module.blocks[: active - stage.trained_blocks].requires_grad_(False)
         _learn((groups.get(name, []) for name in ("embedding", "position")), False)
     _learn((groups[name] for name in stage.rates if stage.rate(name) == 0), False)

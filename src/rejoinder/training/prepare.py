@@ -171,8 +171,15 @@ class _Preparation:
         dialogue = None if reading is None else reading(config, tokenizer, length)
         texts = recipe.distillation is not None and split == "train"
         given = split == "train" and any(stage.given_negatives for stage in recipe.stage)
-        parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
-        parts += [*(() if dialogue is None else dialogue.key), *["texts"] * texts, *["given"] * given]
+        parts = [digest, tokenizer.fingerprint, length]
+        if history is not None:
+            parts.append(history)
+        if dialogue is not None:
+            parts += dialogue.key
+        if texts:
+            parts.append("texts")
+        if given:
+            parts.append("given")
         path = self.folder / f"{split}-{content_key(*parts)}"
         encode = Encode(tokenizer, length, history, dialogue, given)
 
@@ -258,8 +265,10 @@ def _sets(recipe: Recipe) -> tuple[list[Path], list[Path]]:
             raise InputError(f"{place}: no such file or folder; `rejoinder data` makes a folder of examples")
     for data in _vocabulary_data(recipe):
         if not data.exists():
-            remedy = "`rejoinder data` makes a folder of examples; vocabulary.data=[] learns from data.train"
-            raise InputError(f"vocabulary.data: {data}: no such file or folder; {remedy}")
+            raise InputError(
+                f"vocabulary.data: {data}: no such file or folder; `rejoinder data` makes a folder of"
+                " examples; vocabulary.data=[] learns from data.train"
+            )
     places = [Path(place) for *_, place in options]
     trained = places[: len(recipe.data.mix) + 1]
     valid = [places[0], *places[len(trained) :]] if recipe.validation.examples else []

@@ -102,8 +102,10 @@ def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Check [model] against the configuration of its kind, and write out all its defaults."""
     kind = section.get("kind")
     if kind not in FAMILIES:
-        given = "is missing" if kind is None else f"= {kind!r} is not allowed"
-        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, FAMILIES))}")
+        raise InputError(
+            f"{origin}: model.kind {'is missing' if kind is None else f'= {kind!r} is not allowed'};"
+            f" allowed: {', '.join(map(repr, FAMILIES))}"
+        )
     config = validate(family(kind).config, section, origin, "model")
     return {"kind": kind, **dataclasses.asdict(config)}
 
@@ -151,9 +153,10 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
         attach_scale(probe, recipe.scale)
         attach_projection(probe, recipe.distillation, size=1)
     if isinstance(probe.config, TransformerShape) and recipe.text.max_length > probe.config.positions:
-        given = recipe.text.max_length
-        most = probe.config.positions
-        raise InputError(f"text.max_length = {given}, but the transformer has {most} positions")
+        raise InputError(
+            f"text.max_length = {recipe.text.max_length}, but the transformer has"
+            f" {probe.config.positions} positions"
+        )
     masked = family(recipe.model["kind"]).packing == "masked"
     for stage in recipe.stage:
         check_division(stage.name, stage.batch_size, 1 if masked else processes.count)  # masked: batches of any size

@@ -94,8 +94,10 @@ def _check(folder: RunFolder, recipe: Recipe) -> None:
     if not folder.recipe.exists():
         check_shared(folder.path, f"a run, which has a {folder.recipe.name}", [_LOCK])
     elif difference := first_difference(load_recipe(folder.recipe, resolved=True), recipe):
-        hint = "name another folder, or give the recipe that it was started with"
-        raise InputError(f"{folder.path} is a run of another recipe: {difference}; {hint}")
+        raise InputError(
+            f"{folder.path} is a run of another recipe: {difference}; name another folder, or give the"
+            " recipe that it was started with"
+        )
 
 
 def check_model(folder: RunFolder) -> None:

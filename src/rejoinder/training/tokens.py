@@ -240,7 +240,12 @@ class Encode:
     @property
     def sides(self) -> list[str]:
         """Names of the sides of a store, in order."""
-        return [INPUT, RESPONSE, *[HISTORY, SLOTS] * (self.history is not None), *[CANDIDATES] * self.given]
+        sides = [INPUT, RESPONSE]
+        if self.history is not None:
+            sides += [HISTORY, SLOTS]
+        if self.given:
+            sides.append(CANDIDATES)
+        return sides
 
     def batches(self, piece: Piece) -> Iterator[Sides]:
         """Yield ids and lengths of a piece of the examples, some thousand examples at a time."""
@@ -276,16 +281,20 @@ def _newest_and_response(batch: pa.RecordBatch) -> list[list[str]]:
 def _wrong_candidates(batch: pa.RecordBatch) -> list[str]:
     lists, labels = (batch.column(name).to_pylist() for name in _LISTS)
     if any(not texts or label is None for texts, label in zip(lists, labels, strict=True)):
-        remedy = "prepare data that gives them (as `rejoinder data convai2` does), or draw some with negatives = 15"
-        raise InputError(f"given_negatives: an example has no candidates; {remedy}")
+        raise InputError(
+            "given_negatives: an example has no candidates; prepare data that gives them (as `rejoinder data"
+            " convai2` does), or draw some with negatives = 15"
+        )
     _check_equal_lengths({len(texts) for texts in lists})
     return [text for texts, label in zip(lists, labels, strict=True) for text in (*texts[:label], *texts[label + 1 :])]
 
 
 def _check_equal_lengths(lengths: set[int]) -> None:
     if len(lengths) > 1:
-        both = f"lists of {min(lengths)} and of {max(lengths)} candidates"
-        raise InputError(f"given_negatives: {both}; all must be of one length")
+        raise InputError(
+            f"given_negatives: lists of {min(lengths)} and of {max(lengths)} candidates;"
+            " all must be of one length"
+        )
 
 
 def read_texts(data: str | Path, split: Split) -> Iterator[list[list[str]]]:
@@ -345,8 +354,11 @@ class _Writer:
 
     def __init__(self, folder: Path, encode: Encode, files: contextlib.ExitStack, with_texts: bool) -> None:
         self.tokens = dict.fromkeys(encode.sides, 0)
-        counted = ["examples", "empty", *["text_bytes"] * with_texts, *["given"] * encode.given]
-        self.counts = dict.fromkeys(counted, 0)
+        self.counts = {"examples": 0, "empty": 0}
+        if with_texts:
+            self.counts["text_bytes"] = 0
+        if encode.given:
+            self.counts["given"] = 0
         self._marks = 0 if encode.dialogue is None else encode.dialogue.marks  # tokens of an empty text
         names = [f"{side}.{kind}" for side in encode.sides for kind in ("ids", "offsets")]
         names += [f"{side}.hash" for side in encode.sides if side in (RESPONSE, CANDIDATES)]

@@ -48,8 +48,10 @@ class Validator:
         self.candidates = config.candidates
         limit = min(len(store), config.examples)
         if limit < config.candidates:
-            remedy = "set validation.candidates lower, or validation.examples = 0 to train without validation"
-            raise InputError(f"{limit} validation examples make no group of {config.candidates}; {remedy}")
+            raise InputError(
+                f"{limit} validation examples make no group of {config.candidates}; set"
+                " validation.candidates lower, or validation.examples = 0 to train without validation"
+            )
         self.examples = limit
         order = drawn(store, config)
         order = np.concatenate([order, order[: -limit % config.candidates]])  # in whole groups
