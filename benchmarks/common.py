@@ -42,7 +42,10 @@ def write_result(name: str, result: dict[str, Any]) -> Path:
     }
     path = RESULTS / f"{name}.json"
     with atomic_file(path) as part:
-        part.write_text(json.dumps(circumstances | result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.write_text(
+            json.dumps(circumstances | result, indent=2, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+        )
     return path
 
 
@@ -59,7 +62,9 @@ def read_texts(
     if replies is None or contexts is None:
         import chitchat_dataset
 
-        messages = list(dict.fromkeys(text for text in chitchat_dataset.MessageDataset() if text.strip()))
+        messages = list(
+            dict.fromkeys(text for text in chitchat_dataset.MessageDataset() if text.strip())
+        )
         random.Random(0).shuffle(messages)
         return messages[queries:][:count], [[text] for text in messages[:queries]]
     found: list[list[Any]] = []

@@ -30,19 +30,30 @@ def multiplications(module: Convert) -> tuple[int, int]:
     layers: list[nn.Linear] = [module.reduction.query_key]
     blocks: Any = module.blocks[: module.active_blocks]
     for block in blocks:
-        layers += [block.attention.qkv, block.attention.output, block.feed_forward.expand, block.feed_forward.contract]
+        layers += [
+            block.attention.qkv,
+            block.attention.output,
+            block.feed_forward.expand,
+            block.feed_forward.contract,
+        ]
     heads = module.context_head.linears()
-    return sum(layer.weight.numel() for layer in layers), sum(layer.weight.numel() for layer in heads)
+    return sum(layer.weight.numel() for layer in layers), sum(
+        layer.weight.numel() for layer in heads
+    )
 
 
 def best_rate(shapes: Iterable[Shape], precision: str, repetitions: int = 20) -> float:
     """Floating-point (or 8-bit) operations per second of the fastest of the shapes."""
-    return max(2 * m * k * n / _seconds(_product(m, k, n, precision), repetitions) for m, k, n in shapes)
+    return max(
+        2 * m * k * n / _seconds(_product(m, k, n, precision), repetitions) for m, k, n in shapes
+    )
 
 
 def _product(m: int, k: int, n: int, precision: str) -> Callable[[], object]:
     if precision == "int8":
-        weight = torch.ops.onednn.qlinear_prepack(torch.randint(-127, 127, (n, k), dtype=torch.int8), None)
+        weight = torch.ops.onednn.qlinear_prepack(
+            torch.randint(-127, 127, (n, k), dtype=torch.int8), None
+        )
         x = torch.randint(0, 255, (m, k), dtype=torch.uint8)
         scales, zeros = torch.ones(n), torch.zeros(n, dtype=torch.int64)
         return lambda: torch.ops.onednn.qlinear_pointwise.default(

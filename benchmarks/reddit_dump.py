@@ -1,9 +1,10 @@
 """Dumps like Reddit's monthly ones, for benchmarks: invented words in threads of realistic shape, the same for a seed.
 
-A comment is a line of JSON of about 1 KB with the fields of a dump of 2018, in the order in which comments were
-written: hundreds of threads go on at the same time. Sizes of threads are heavy-tailed (most end after a few comments,
-the largest have tens of thousands), a few threads are one deep chain, some bodies are deleted or removed, some parents
-are missing, a few lines stand there twice. About a fifth of the comments give an example, as in DATA19.
+A comment is a line of JSON of about 1 KB with the fields of a dump of 2018, in the order in which
+comments were written: hundreds of threads go on at the same time. Sizes of threads are heavy-tailed
+(most end after a few comments, the largest have tens of thousands), a few threads are one deep
+chain, some bodies are deleted or removed, some parents are missing, a few lines stand there twice.
+About a fifth of the comments give an example, as in DATA19.
 
     python benchmarks/reddit_dump.py --comments 100000 -o dump
 """
@@ -38,9 +39,13 @@ _SPECIALS = ("https://www.example.org/a/b?c=1&amp;d=2", "[this one](https://exam
 
 def main() -> None:
     """Write the dump files that the options ask for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--comments", type=int, default=100_000)
-    parser.add_argument("--files", type=int, default=1, help="months over which the comments are spread")
+    parser.add_argument(
+        "--files", type=int, default=1, help="months over which the comments are spread"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder for RC_*.zst")
     options = parser.parse_args()
@@ -55,7 +60,9 @@ def write_dump(folder: Path, comments: int, files: int = 1, seed: int = 0) -> li
     for month in range(files):
         paths.append(folder / f"RC_{2018 + month // 12}-{month % 12 + 1:02}.zst")
         with zstandard.open(paths[-1], "wb") as file:
-            for line in itertools.islice(lines, comments * (month + 1) // files - comments * month // files):
+            for line in itertools.islice(
+                lines, comments * (month + 1) // files - comments * month // files
+            ):
                 file.write(line)
     return paths
 

@@ -1,11 +1,12 @@
 """Time to pick a reply (POLY, table 5): every architecture, 1,000 and 100,000 candidates, encoding apart from scoring.
 
 The candidates of a model that encodes them ahead of time are in an index; picking is encoding the
-conversation and searching the index, both measured alone. A cross-encoder has nothing ahead of time: it reads every
-candidate with the conversation. That is measured for a part of them (`--cross-candidates`) and multiplied, and the
-result says so. Vectors of the candidates are random, of the model's size: speed does not depend on them, and encoding
-a hundred thousand replies takes minutes. Models are folders, named on the command line; without any, a ConveRT with
-random weights of the paper's sizes stands for its architecture.
+conversation and searching the index, both measured alone. A cross-encoder has nothing ahead of
+time: it reads every candidate with the conversation. That is measured for a part of them
+(`--cross-candidates`) and multiplied, and the result says so. Vectors of the candidates are random,
+of the model's size: speed does not depend on them, and encoding a hundred thousand replies takes
+minutes. Models are folders, named on the command line; without any, a ConveRT with random weights
+of the paper's sizes stands for its architecture.
 
     python benchmarks/reply_speed.py
     python benchmarks/reply_speed.py runs/bi/model runs/poly/model runs/cross/model
@@ -47,10 +48,19 @@ BEST, TURNS = 1, 4
 
 def main() -> None:
     """Measure, print, write `results/reply_speed.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="model folders; none: ConveRT with random weights")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "models",
+        nargs="*",
+        metavar="MODEL",
+        help="model folders; none: ConveRT with random weights",
+    )
     parser.add_argument("--candidates", type=int, nargs="+", default=[1000, 100_000])
-    parser.add_argument("--cross-candidates", type=int, default=200, help="that a cross-encoder really reads")
+    parser.add_argument(
+        "--cross-candidates", type=int, default=200, help="that a cross-encoder really reads"
+    )
     parser.add_argument("--contexts", type=int, default=20)
     parser.add_argument("--repetitions", type=int, default=3, help="of each context")
     parser.add_argument("--threads", type=int, default=2)
@@ -63,10 +73,14 @@ def main() -> None:
     rankers = rankers or {"ConveRT paper": random_convert(subwords)}
     rows = []
     for count in options.candidates:
-        programs = {name: picker(ranker, count, messages, options) for name, ranker in rankers.items()}
+        programs = {
+            name: picker(ranker, count, messages, options) for name, ranker in rankers.items()
+        }
         rows.extend(race(programs, contexts, count, options.repetitions))
     show(rows)
-    settings = {key: value for key, value in vars(options).items() if key not in ("candidates", "models")}
+    settings = {
+        key: value for key, value in vars(options).items() if key not in ("candidates", "models")
+    }
     write_result("reply_speed", {**settings, "device": "cpu", "rows": rows})
 
 
@@ -91,7 +105,9 @@ class Indexed:
     def __init__(self, encoder: Any, count: int) -> None:
         self.encoder = encoder
         example = encoder.encode_responses(["How are you?"])
-        vectors = np.random.default_rng(0).standard_normal((count, example.shape[1]), dtype=np.float32)
+        vectors = np.random.default_rng(0).standard_normal(
+            (count, example.shape[1]), dtype=np.float32
+        )
         vectors *= np.linalg.norm(example) / np.linalg.norm(vectors, axis=1, keepdims=True)
         self.segments = [Rows(0, vectors, None, longest_of(vectors))]
 
@@ -129,7 +145,9 @@ class Scored:
         self.ranker.score([context], [self.replies]).argmax()
 
 
-def picker(ranker: Any, count: int, messages: Sequence[str], options: argparse.Namespace) -> Indexed | Scored:
+def picker(
+    ranker: Any, count: int, messages: Sequence[str], options: argparse.Namespace
+) -> Indexed | Scored:
     """What picks with this model: through an index where it encodes responses."""
     if hasattr(ranker, "encode_responses"):
         return Indexed(ranker, count)

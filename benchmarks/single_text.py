@@ -36,7 +36,9 @@ def main() -> None:
     keep_memory()
     messages, subwords = chat()
     lengths = subwords.encode_ragged(messages)[1]
-    texts = [text for text, length in zip(messages, lengths, strict=True) if length == TOKENS][:TEXTS]
+    texts = [text for text, length in zip(messages, lengths, strict=True) if length == TOKENS][
+        :TEXTS
+    ]
     programs = ours(subwords)
     with tempfile.TemporaryDirectory() as folder:
         programs[MINILM] = minilm_forms(Path(folder), THREADS, 1)[MINILM]
@@ -51,7 +53,10 @@ def ours(subwords: Subwords) -> dict[str, Callable[[Sequence[str]], object]]:
     """Both sizes: the ordinary way, Python calling each operation, and as users get it."""
     programs: dict[str, Callable[[Sequence[str]], object]] = {}
     for size, recipe in SIZES.items():
-        module = build_module(load_recipe(RECIPES / recipe).model, max(subwords.rows, 32_477 if size == "paper" else 0))
+        module = build_module(
+            load_recipe(RECIPES / recipe).model,
+            max(subwords.rows, 32_477 if size == "paper" else 0),
+        )
         pack_linears(module, "int8")
         encoder = Encoder(module, subwords, max_length=60, fingerprint="")
         programs[f"ConveRT {size} int8, not recorded"] = partial(encode_unrecorded, encoder)
@@ -63,7 +68,9 @@ def ours(subwords: Subwords) -> dict[str, Callable[[Sequence[str]], object]]:
 def encode_unrecorded(encoder: Encoder, texts: Sequence[str]) -> object:
     """Encode one text by the module itself."""
     ids, lengths = encoder.tokenizer.encode_ragged(texts, encoder.max_length)
-    return encoder.module.encode(pack(ids, lengths, encoder.tokenizer.padding_id), "response").numpy()
+    return encoder.module.encode(
+        pack(ids, lengths, encoder.tokenizer.padding_id), "response"
+    ).numpy()
 
 
 if __name__ == "__main__":

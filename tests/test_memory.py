@@ -35,7 +35,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc's allocator")
 def test_freed_blocks_are_used_again():
     faults = {
-        mode: int(subprocess.run([sys.executable, "-c", PROGRAM, mode], capture_output=True, check=True).stdout)
+        mode: int(
+            subprocess.run(
+                [sys.executable, "-c", PROGRAM, mode], capture_output=True, check=True
+            ).stdout
+        )
         for mode in ("keep", "plain")
     }
     assert faults["keep"] * 10 < faults["plain"]
@@ -58,11 +62,19 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
 
-@pytest.mark.skipif(platform.system() != "Linux" or not processor.has_onednn(), reason="no packed layers, or no /proc")
+@pytest.mark.skipif(
+    platform.system() != "Linux" or not processor.has_onednn(),
+    reason="no packed layers, or no /proc",
+)
 def test_layers_of_many_sizes_take_little_memory():
-    here = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}  # of a command before
+    # of a command before
+    here = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
     few, all_ = (
-        int(subprocess.run([sys.executable, "-c", LAYERS, mode], env=here, capture_output=True, check=True).stdout)
+        int(
+            subprocess.run(
+                [sys.executable, "-c", LAYERS, mode], env=here, capture_output=True, check=True
+            ).stdout
+        )
         for mode in ("few", "all")
     )
     assert few < all_ - 20_000
@@ -88,13 +100,19 @@ for count in (2000, 8000):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(platform.system() != "Linux" or not processor.has_onednn(), reason="no packed layers, or no /proc")
+@pytest.mark.skipif(
+    platform.system() != "Linux" or not processor.has_onednn(),
+    reason="no packed layers, or no /proc",
+)
 def test_an_index_of_four_times_as_many_replies_takes_no_more_memory():
     here = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
     grown = {}
     for mode in ("few", "all"):
         command = [sys.executable, "-c", INDEXES, mode]
-        small, large = map(int, subprocess.run(command, env=here, capture_output=True, check=True).stdout.split())
+        small, large = map(
+            int, subprocess.run(command, env=here, capture_output=True, check=True).stdout.split()
+        )
         grown[mode] = large - small
     assert grown["few"] < 80_000
-    assert grown["all"] > grown["few"] + 80_000  # so the bound would show growth with the number of replies
+    # so the bound would show growth with the number of replies
+    assert grown["all"] > grown["few"] + 80_000

@@ -60,7 +60,9 @@ def drawn(monkeypatch):
     drawn = []
     shell = SimpleNamespace(kernel=object())
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    display = SimpleNamespace(HTML=str, display=lambda *_, **__: SimpleNamespace(update=drawn.append))
+    display = SimpleNamespace(
+        HTML=str, display=lambda *_, **__: SimpleNamespace(update=drawn.append)
+    )
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     return drawn
 
@@ -68,7 +70,9 @@ def drawn(monkeypatch):
 @pytest.mark.parametrize(("total", "first", "last"), [
     (4000, ' value="0.0000"', "4,000 of 4,000 replies, 1,000/s, 4.0 s"), (None, "", "4,000 replies, 1,000/s, 4.0 s"),
 ])  # fmt: skip
-def test_a_notebook_gets_a_bar_in_its_cell_drawn_now_and_then(monkeypatch, capsys, drawn, total, first, last):
+def test_a_notebook_gets_a_bar_in_its_cell_drawn_now_and_then(
+    monkeypatch, capsys, drawn, total, first, last
+):
     clock = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     with track("<Encoding>", total, "replies") as advance:
@@ -101,5 +105,9 @@ def test_what_controls_a_terminal_or_its_direction_is_not_shown():
     written = progress.escaped(json.dumps({"text": "".join(bad) + kept}, ensure_ascii=False))
     assert json.loads(written) == {"text": "".join(bad) + kept}
     assert not set(bad) & set(written)
-    kinds = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")]
+    kinds = [
+        c
+        for c in map(chr, range(sys.maxunicode + 1))
+        if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")
+    ]
     assert {c for c in kinds if progress.printable(c) == c} == set("\n\t\u200c\u200d")

@@ -36,7 +36,11 @@ LENGTH, R, H = 12, 8, 4
 CONTEXTS = [
     ["how are you?"],
     ["your persona: i like cats", "  ", "hello there", "fine", "how are you?"],
-    [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hello"}, {"role": "bot", "content": "x"}],
+    [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "hello"},
+        {"role": "bot", "content": "x"},
+    ],
     ["see the cat " * 30, "it begins so, goes on and on, and ends like that"],
     [""],
 ]
@@ -80,10 +84,14 @@ class Summed(nn.Module):
         rows = []
         for part, segment in segment_parts(batch, self.table[batch.ids]):
             tokens = part.view(segment.count, segment.length, R)
-            rows.append((tokens if segment.real is None else tokens * segment.real[..., None]).sum(dim=1))
+            rows.append(
+                (tokens if segment.real is None else tokens * segment.real[..., None]).sum(dim=1)
+            )
         r = torch.cat(rows)[batch.restore]
         # An empty text is one token of padding to PyTorch, and none in the rectangle.
-        r = torch.where((r == self.table[TOKENIZER.padding_id]).all(1, keepdim=True), torch.zeros_like(r), r)
+        r = torch.where(
+            (r == self.table[TOKENIZER.padding_id]).all(1, keepdim=True), torch.zeros_like(r), r
+        )
         if side == "reduction":
             return r
         weight, shift = self.sides[side]
@@ -94,7 +102,9 @@ class Summed(nn.Module):
 
 
 def write(path, name, **weights):
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> {name} {PROGRAMS[name]}')
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 18]> {name} {PROGRAMS[name]}'
+    )
     arrays = (onnx.numpy_helper.from_array(value, key) for key, value in weights.items())
     model.graph.initializer.extend(arrays)
     onnx.save(model, path)
@@ -165,11 +175,15 @@ def test_it_encodes_and_classifies_where_torch_cannot_be_imported(folder, expect
         np.testing.assert_allclose(given, wanted, atol=1e-5)
     vectors = F.normalize(torch.from_numpy(expected.transfer(["x", "hi"]))).numpy()
     rejection = Rejection("distance", 0.6)
-    answers = decide(vectors @ head, vectors.max(axis=1), "abc", multi_label=False, rejection=rejection)
+    answers = decide(
+        vectors @ head, vectors.max(axis=1), "abc", multi_label=False, rejection=rejection
+    )
     for (labels, refused, ranking), answer in zip(found, answers, strict=True):
         assert (tuple(labels), refused) == (answer.labels, answer.out_of_scope)
         assert [name for name, _ in ranking] == [name for name, _ in answer.ranking]
-        np.testing.assert_allclose([p for _, p in ranking], [p for _, p in answer.ranking], atol=1e-5)
+        np.testing.assert_allclose(
+            [p for _, p in ranking], [p for _, p in answer.ranking], atol=1e-5
+        )
 
 
 def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_path):
@@ -204,7 +218,9 @@ def test_parts_batches_nothing_and_other_processes(folder, expected):
             np.testing.assert_allclose(each.encode_contexts(CONTEXTS), wanted, atol=1e-5)
     many = [f"text {'x' * (i % 40)}" for i in range(300)]
     done = []
-    np.testing.assert_allclose(encoder.encode_responses(many, done.append), expected.encode_responses(many), atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.encode_responses(many, done.append), expected.encode_responses(many), atol=1e-5
+    )
     assert (sum(done), len(done) > 1) == (300, True)
     assert encoder.encode_contexts([]).shape == encoder.encode_responses([]).shape == (0, H)
     assert encoder.transfer([]).shape == (0, R)
@@ -233,7 +249,10 @@ def test_what_is_wrong_is_said(folder, tmp_path, monkeypatch):
     plain = {key: value for key, value in content.items() if key != "intents"}
     for written, said in (
         (json.dumps(signed(plain)), "without intents; `rejoinder intents export"),
-        (json.dumps(signed(content | {"format": 1})), "format 1, and this version reads 2: export the model again"),
+        (
+            json.dumps(signed(content | {"format": 1})),
+            "format 1, and this version reads 2: export the model again",
+        ),
         (json.dumps(content | {"max_length": 9}), "was altered"),
         ("[]", "is damaged"),
         ("{", "is damaged"),

@@ -27,7 +27,9 @@ class Plain:
     share: float = 0.5
 
 
-@pytest.mark.parametrize("value", [1, 1e-6, True, '\x7f\t\\"', "Grüße", [1.5, 2.0], ["a", "b c"], []])
+@pytest.mark.parametrize(
+    "value", [1, 1e-6, True, '\x7f\t\\"', "Grüße", [1.5, 2.0], ["a", "b c"], []]
+)
 def test_a_value_is_written_as_toml_on_one_line(value):
     assert tomllib.loads(f"value = {toml_value(value)}") == {"value": value}
 
@@ -51,7 +53,10 @@ def test_a_setting_is_toml_or_a_bare_word():
     document: dict[str, Any] = {"list": [{"kind": "x"}]}
     override(document, "list.0.kind.size=3", shorthands=("kind",))
     override(document, "new.table.key=true")
-    assert document == {"list": [{"kind": {"kind": "x", "size": 3}}], "new": {"table": {"key": True}}}
+    assert document == {
+        "list": [{"kind": {"kind": "x", "size": 3}}],
+        "new": {"table": {"key": True}},
+    }
 
 
 def test_a_file_that_is_no_toml_is_refused_in_one_line(tmp_path):

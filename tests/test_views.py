@@ -20,7 +20,10 @@ HALF = Estimate(0.5, 0.25, 0.75)
 
 def result(_):
     pytest.importorskip("bm25s")
-    examples = [Example((f"about <{word}>",), f"a reply on {word}") for word in ("one", "two", "three", "four")]
+    examples = [
+        Example((f"about <{word}>",), f"a reply on {word}")
+        for word in ("one", "two", "three", "four")
+    ]
     return evaluate(BM25(), examples, candidates=4)
 
 

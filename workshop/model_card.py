@@ -1,11 +1,13 @@
 r"""Write the model card of a bundled model out of what its making left behind.
 
-    python -m workshop.model_card src/rejoinder/weights/convert-small --name convert-small --run runs/convert-small \
-        --corpus recipes/corpus/open.toml open/counts.json --results results.json --probe probe.json \
-        --watts 30 --machine "2 cores of an AMD EPYC (Zen 4)"
+    python -m workshop.model_card src/rejoinder/weights/convert-small --name convert-small --run
+    runs/convert-small \
+        --corpus recipes/corpus/open.toml open/counts.json --results results.json --probe probe.json
+        \ --watts 30 --machine "2 cores of an AMD EPYC (Zen 4)"
 
-The text is docs/model-card.md; what changes stands there as $name and its like. Results are files of
-`rejoinder evaluate --json`, the probe is what `workshop/probe.py` wrote. The card is no part of a model's fingerprint.
+The text is docs/model-card.md; what changes stands there as $name and its like. Results are files
+of `rejoinder evaluate --json`, the probe is what `workshop/probe.py` wrote. The card is no part of
+a model's fingerprint.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ class Making:
     """What went into a model.
 
     Attributes:
-        runs: folders of the runs that made it, in order; each but the first started from the one before.
+        runs: folders of the runs that made it, in order; each but the first started from the one
+            before.
         corpora: recipe and counts of what they were trained on: one for all, or one for each run.
         watts: what the machine drew in these runs, stated and not measured.
         machine: in words.
         other_hours: of experiments before, at the same watts.
-        average: share of the last run's weights, the rest being the first one's (`workshop/average.py`); None: all.
+        average: share of the last run's weights, the rest being the first one's
+            (`workshop/average.py`); None: all.
     """
 
     runs: Sequence[Path]
@@ -92,7 +96,9 @@ def card(
         "results": results_table(results),
         "probe": bias_probe.markdown(probe).strip(),
         "compute": compute_table(summaries, making),
-        "commands": "\n".join(map(_command, making.runs, [None, *making.runs], (recipe for recipe, _ in data))),
+        "commands": "\n".join(
+            map(_command, making.runs, [None, *making.runs], (recipe for recipe, _ in data))
+        ),
         "bundling": _bundling(making, name),
         "recipes": "\n\n".join(_recipe(run) for run in making.runs),
     }
@@ -103,7 +109,9 @@ def _kind(model: Mapping[str, Any], longest: int) -> str:
     """What the model is, in words that "with N parameters" can follow; `longest` is where its texts are cut."""
     history = ""
     if model.get("history"):
-        history = f", reading the newest {longest} subwords of up to {model['history']} earlier messages,"
+        history = (
+            f", reading the newest {longest} subwords of up to {model['history']} earlier messages,"
+        )
     blocks = f"of {model['blocks']} blocks" if model.get("blocks") else "without transformer blocks"
     return f"ConveRT {blocks}{history}" if model["kind"] == "convert" else str(model["kind"])
 
@@ -120,7 +128,10 @@ def results_table(results: Sequence[Mapping[str, Any]]) -> str:
         any_ = next(row for row in rows if row is not None)
         sizes = [f"{any_['examples']:,}", f"{any_['candidates']:,}"]
         lines.append(_row([_data_name(name), *sizes, *map(_recall_at_1, rows)]))
-    return "R@1 in %, with 95% intervals over whole dialogues; ties count against the model.\n\n" + "\n".join(lines)
+    return (
+        "R@1 in %, with 95% intervals over whole dialogues; ties count against the model.\n\n"
+        + "\n".join(lines)
+    )
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -145,7 +156,9 @@ def compute_table(summaries: Sequence[RunSummary], making: Making) -> str:
     lines = ["| run | steps | pairs | precision | hours |", "|---|--:|--:|---|--:|"]
     for each in summaries:
         hours = f"{each.seconds / 3600:.2f}"
-        lines.append(_row([each.name, f"{each.steps:,}", f"{each.examples:,}", each.precision, hours]))
+        lines.append(
+            _row([each.name, f"{each.steps:,}", f"{each.examples:,}", each.precision, hours])
+        )
     own = sum(each.seconds for each in summaries) / 3600
     before = f" and {making.other_hours:g} hours of experiments" if making.other_hours else ""
     energy = (own + making.other_hours) * making.watts / 1000
@@ -169,7 +182,9 @@ def _short(run: Path) -> str:
 
 def _command(run: Path, before: Path | None, corpus: str) -> str:
     start = "" if before is None else f" --init {_short(before)}/model"
-    return f"rejoinder train {run.name}.toml{start} --data data/{Path(corpus).stem} -o {_short(run)}"
+    return (
+        f"rejoinder train {run.name}.toml{start} --data data/{Path(corpus).stem} -o {_short(run)}"
+    )
 
 
 def _bundling(making: Making, name: str) -> str:
@@ -193,7 +208,11 @@ def _recipe(run: Path) -> str:
     if not path.is_file():
         raise InputError(f"{run} has no {path.name}, so it is no run")
     places = ("train =", "cache =", "model =")  # folders of the machine that it ran on
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith(places)]
+    lines = [
+        line
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if not line.startswith(places)
+    ]
     return "\n".join([f"`{run.name}.toml`:", "```toml", *lines, "```"])
 
 
@@ -215,16 +234,26 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("model", type=Path, help="model folder; its README.md is written")
     parser.add_argument("--name", required=True, help="what it is opened by")
-    parser.add_argument("--run", type=Path, action="append", required=True, help="that made it; repeatable")
+    parser.add_argument(
+        "--run", type=Path, action="append", required=True, help="that made it; repeatable"
+    )
     parser.add_argument(
         "--corpus", nargs=2, metavar=("RECIPE", "COUNTS"), action="append", required=True,
         help="the recipe of what the runs were trained on, and its counts.json; one for all runs, or one for each",
     )  # fmt: skip
-    parser.add_argument("--results", type=Path, action="append", required=True, help="of rejoinder evaluate")
+    parser.add_argument(
+        "--results", type=Path, action="append", required=True, help="of rejoinder evaluate"
+    )
     parser.add_argument("--probe", type=Path, required=True, help="what workshop/probe.py wrote")
-    parser.add_argument("--watts", type=float, required=True, help="power of the machine while it trained")
+    parser.add_argument(
+        "--watts", type=float, required=True, help="power of the machine while it trained"
+    )
     parser.add_argument("--machine", required=True, help="in words")
-    parser.add_argument("--average", type=float, help="share of the last run in workshop/average.py, if that was run")
+    parser.add_argument(
+        "--average",
+        type=float,
+        help="share of the last run in workshop/average.py, if that was run",
+    )
     parser.add_argument("--other-hours", type=float, default=0.0, help="of experiments before")
     return parser.parse_args(words)
 

@@ -1,7 +1,8 @@
 """What MkDocs asks while it builds the site: pages of the command, the chart, and Markdown as GitHub reads it.
 
-The documents are written for GitHub, where a table or a list may follow a paragraph at once, and links may lead out of
-docs/. The command's pages are made of its own help, those of notebooks of their cells, that of errors of the source.
+The documents are written for GitHub, where a table or a list may follow a paragraph at once, and
+links may lead out of docs/. The command's pages are made of its own help, those of notebooks of
+their cells, that of errors of the source.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, context in _verbs().items():
         files.append(File.generated(config, _path(name), content=help_page(name, context)))
     for path in (ROOT / "notebooks").glob("*.ipynb"):
-        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=notebook_page(path)))
+        files.append(
+            File.generated(config, f"notebooks/{path.stem}.md", content=notebook_page(path))
+        )
     return files
 
 
@@ -63,8 +66,12 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     markdown = _SETTINGS.sub(lambda found: settings(ROOT / found[1]), markdown)
     parts = _FENCE.split(markdown)  # every second one is code
     parts[::2] = (_mended(part, page) for part in parts[::2])
-    parts[1::2] = (textwrap.indent(part, "  ") if part.startswith("  `") else part for part in parts[1::2])
-    return "\n".join(parts).replace(CHART, chart(json.loads(QUALITY.read_text(encoding="utf-8"))["rows"]))
+    parts[1::2] = (
+        textwrap.indent(part, "  ") if part.startswith("  `") else part for part in parts[1::2]
+    )
+    return "\n".join(parts).replace(
+        CHART, chart(json.loads(QUALITY.read_text(encoding="utf-8"))["rows"])
+    )
 
 
 def help_page(name: str, context: click.Context) -> str:
@@ -72,8 +79,13 @@ def help_page(name: str, context: click.Context) -> str:
     command = context.command
     paragraphs = (command.help or "").split("\n\n") + ([command.epilog] if command.epilog else [])
     parts = [f"# {name}", _fenced(" ".join([name, *command.collect_usage_pieces(context)]))]
-    parts += [_fenced(each) if "rejoinder " in each else _plain(each) for each in map(str.strip, paragraphs)]
-    rows = [record for each in command.get_params(context) if (record := each.get_help_record(context))]
+    parts += [
+        _fenced(each) if "rejoinder " in each else _plain(each)
+        for each in map(str.strip, paragraphs)
+    ]
+    rows = [
+        record for each in command.get_params(context) if (record := each.get_help_record(context))
+    ]
     for title, chosen in (("Arguments", [row for row in rows if not row[0].startswith("-")]),
                           ("Options", [row for row in rows if row[0].startswith("-")])):  # fmt: skip
         if chosen:
@@ -93,7 +105,11 @@ def notebook_page(path: Path) -> str:
             ((form, shown),) = output.get("data", {"text/plain": output.get("text")}).items()
             text = "".join(shown)
             picture = f'<img alt="the picture that the code above draws" src="data:image/png;base64,{text.strip()}">'
-            parts.append({"image/png": picture, "text/html": text}.get(form, f"```text\n{text.rstrip()}\n```"))
+            parts.append(
+                {"image/png": picture, "text/html": text}.get(
+                    form, f"```text\n{text.rstrip()}\n```"
+                )
+            )
     parts[0] += f"\n\nThis page is the notebook `{path.relative_to(ROOT)}`."
     return "\n\n".join(parts) + "\n"
 
@@ -103,7 +119,12 @@ def errors_page() -> str:
     package = ROOT / "src" / "rejoinder"
     rooms: dict[str, set[str]] = {}
     for raised in Source.read(package).raised():
-        room = raised.file.relative_to(package).parts[0].removesuffix(".py").replace("__init__", "rejoinder")
+        room = (
+            raised.file.relative_to(package)
+            .parts[0]
+            .removesuffix(".py")
+            .replace("__init__", "rejoinder")
+        )
         rooms.setdefault(room, set()).update(raised.texts)
     parts = [
         "# Errors",
@@ -114,7 +135,12 @@ def errors_page() -> str:
     for room, messages in rooms.items():
         if messages:
             parts.append(
-                "\n".join([f"## {room}\n", *(f"- {_plain(each)}" for each in sorted(messages, key=str.casefold))])
+                "\n".join(
+                    [
+                        f"## {room}\n",
+                        *(f"- {_plain(each)}" for each in sorted(messages, key=str.casefold)),
+                    ]
+                )
             )
     return "\n\n".join(parts) + "\n"
 
@@ -171,7 +197,9 @@ def _mended(text: str, page: Page) -> str:
 def _verbs() -> dict[str, click.Context]:
     """The whole names of all verbs, each with its context, in the order of `rejoinder --help`."""
 
-    def below(name: str, command: Any, above: click.Context | None) -> Iterator[tuple[str, click.Context]]:
+    def below(
+        name: str, command: Any, above: click.Context | None
+    ) -> Iterator[tuple[str, click.Context]]:
         context = command.context_class(command, info_name=name, parent=above, terminal_width=100)
         yield context.command_path, context
         for each, verb in getattr(command, "commands", {}).items():
@@ -190,4 +218,6 @@ def _fenced(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Text that Markdown and HTML leave as it is, but for code in backticks."""
-    return _SPECIAL.sub(lambda found: found[1] or ("&lt;" if found[2] == "<" else f"\\{found[2]}"), text)
+    return _SPECIAL.sub(
+        lambda found: found[1] or ("&lt;" if found[2] == "<" else f"\\{found[2]}"), text
+    )

@@ -2,9 +2,10 @@
 
     python -m workshop.results benchmarks/results -o docs/results
 
-A figure is written once, in its file: the pages are made of the files alone. What the papers have stands beside it, and
-says so where the data differ. The folder's own folder `recorded` has what other commands printed: a file gives its
-title, what there is to say about it, the command, where and when it ran, and the table's columns and rows as they were.
+A figure is written once, in its file: the pages are made of the files alone. What the papers have
+stands beside it, and says so where the data differ. The folder's own folder `recorded` has what
+other commands printed: a file gives its title, what there is to say about it, the command, where
+and when it ran, and the table's columns and rows as they were.
 """
 
 from __future__ import annotations
@@ -98,7 +99,9 @@ def read_figures(folder: Path) -> dict[str, Json]:
         except ValueError as error:
             raise InputError(f"{path} is not JSON ({error}); measure it anew") from error
     if not figures:
-        raise InputError(f"{folder} holds no .json of a benchmark; run one, such as python benchmarks/encoding.py")
+        raise InputError(
+            f"{folder} holds no .json of a benchmark; run one, such as python benchmarks/encoding.py"
+        )
     return figures
 
 
@@ -109,26 +112,42 @@ def pages(folder: Path) -> dict[str, str]:
     texts = {"tables.md": f"{head}\n\n{sections(read_figures(folder))}"}
     if (recorded := folder / "recorded").is_dir():
         head = f"# Recorded tables\n\nMade of the files in benchmarks/results/recorded {made}. No program wrote"
-        head += " these files: their figures were copied from what the command below a table printed."
+        head += (
+            " these files: their figures were copied from what the command below a table printed."
+        )
         texts["recorded.md"] = f"{head}\n\n{sections(read_figures(recorded))}"
     return texts
 
 
 def sections(figures: Mapping[str, Json]) -> str:
     """Return the sections that are known in their order, then other files as they are."""
-    names = [*(name for name in SECTIONS if name in figures), *(name for name in figures if name not in SECTIONS)]
+    names = [
+        *(name for name in SECTIONS if name in figures),
+        *(name for name in figures if name not in SECTIONS),
+    ]
     return "\n".join(section(name, figures[name]) for name in names)
 
 
 def section(name: str, figures: Json) -> str:
     """Return a file's section."""
     about = str(figures.get("about", ""))
-    known = SECTIONS.get(name) or Section(figures.get("title", name.replace("_", " ").capitalize()), about, everything)
+    known = SECTIONS.get(name) or Section(
+        figures.get("title", name.replace("_", " ").capitalize()), about, everything
+    )
     command = figures.get("command", name)
     cpu = figures.get("cpu", "")
     made = f"{cpu}, {figures.get('cores', '?')} cores, {str(figures.get('date', ''))[:10]}"
-    made = f"Recorded on {made}:\n```\n{command}\n```\n" if "columns" in figures else f"`{command}`, {made}.\n"
-    parts = [f"## {known.title}\n", *([f"{known.about}\n"] if known.about else []), table(name, figures), made]
+    made = (
+        f"Recorded on {made}:\n```\n{command}\n```\n"
+        if "columns" in figures
+        else f"`{command}`, {made}.\n"
+    )
+    parts = [
+        f"## {known.title}\n",
+        *([f"{known.about}\n"] if known.about else []),
+        table(name, figures),
+        made,
+    ]
     if known.panels:
         parts.insert(2, f"![{known.title}]({name}.svg)\n")
     return "\n".join(parts)
@@ -139,7 +158,9 @@ def table(name: str, figures: Json) -> str:
     try:
         if "columns" in figures:
             return markdown_table([figures["columns"], *figures["rows"]])
-        return markdown_table(SECTIONS[name].rows(figures) if name in SECTIONS else everything(figures))
+        return markdown_table(
+            SECTIONS[name].rows(figures) if name in SECTIONS else everything(figures)
+        )
     except (KeyError, IndexError, TypeError) as error:
         raise InputError(
             f"{name}.json has not the form that benchmarks/{name}.py writes ({error}); run that"
@@ -151,26 +172,53 @@ def everything(figures: Json) -> Rows:
 
     def below(value: Any, path: str) -> Rows:
         if isinstance(value, Mapping):
-            return [row for key, each in value.items() for row in below(each, f"{path}, {key}" if path else str(key))]
+            return [
+                row
+                for key, each in value.items()
+                for row in below(each, f"{path}, {key}" if path else str(key))
+            ]
         if isinstance(value, list) and not all(isinstance(each, int | float) for each in value):
-            return [row for place, each in enumerate(value) for row in below(each, f"{path} {place + 1}")]
+            return [
+                row
+                for place, each in enumerate(value)
+                for row in below(each, f"{path} {place + 1}")
+            ]
         values = value if isinstance(value, list) else [value]
-        return [[path, ", ".join(f"{each:,.4g}" if isinstance(each, float) else str(each) for each in values)]]
+        return [
+            [
+                path,
+                ", ".join(
+                    f"{each:,.4g}" if isinstance(each, float) else str(each) for each in values
+                ),
+            ]
+        ]
 
-    return [["", ""], *below({key: value for key, value in figures.items() if key not in CIRCUMSTANCES}, "")]
+    return [
+        ["", ""],
+        *below({key: value for key, value in figures.items() if key not in CIRCUMSTANCES}, ""),
+    ]
 
 
-def _named(key: str, heads: Sequence[str], cells: Callable[[Any], Sequence[str]]) -> Callable[[Json], Rows]:
+def _named(
+    key: str, heads: Sequence[str], cells: Callable[[Any], Sequence[str]]
+) -> Callable[[Json], Rows]:
     """Return the rows of a mapping by name: its key in front, then what `cells` makes of a value."""
-    return lambda figures: [["", *heads], *([name, *cells(value)] for name, value in figures[key].items())]
+    return lambda figures: [
+        ["", *heads],
+        *([name, *cells(value)] for name, value in figures[key].items()),
+    ]
 
 
-# --- What the files hold ----------------------------------------------------------------------------------------------
+# --- What the files hold
+# ----------------------------------------------------------------------------------------------
 
 
 def _systems(figures: Json) -> dict[str, Json]:
     names = {name: SYSTEMS.get(name, (name, ""))[0] for name in figures["rows"]}
-    order = [*(name for name in SYSTEMS if name in names), *(name for name in names if name not in SYSTEMS)]
+    order = [
+        *(name for name in SYSTEMS if name in names),
+        *(name for name in names if name not in SYSTEMS),
+    ]
     return {names[name]: figures["rows"][name] for name in order}
 
 
@@ -191,7 +239,8 @@ def _against(key: str, label: str, factor: float) -> Callable[[Axes, Json], None
             colour = plots.COLOURS[place % 7]
             axis.scatter(row[key] * factor, row["recall"]["1"][0], color=colour, marker=plots.MARKERS[place % 8],
                          label=name.replace("`", ""))  # fmt: skip
-        ends = [math.log10(row[key] * factor) for row in shown.values()]  # whole decades: their ticks have room
+        # whole decades: their ticks have room
+        ends = [math.log10(row[key] * factor) for row in shown.values()]
         limits = 10.0 ** math.floor(min(ends)), 10.0 ** math.ceil(max(ends))
         axis.set(xlabel=label, xscale="log", xlim=limits, ylabel="R@1, %", ylim=(0, None))
         axis.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
@@ -203,7 +252,9 @@ def _curves(axis: Axes, figures: Json) -> None:
     for place, (name, points) in enumerate(figures["curves"].items()):
         steps = [point["steps"] for point in points]
         recall = [point["recall"] for point in points]
-        axis.plot(steps, recall, color=plots.COLOURS[place], marker=plots.MARKERS[place], label=name)
+        axis.plot(
+            steps, recall, color=plots.COLOURS[place], marker=plots.MARKERS[place], label=name
+        )
     axis.set(xlabel="steps", ylabel="R@1 in validation, %", ylim=(0, None))
     axis.legend(fontsize=7)
 
@@ -213,35 +264,57 @@ def _recall_latency(axis: Axes, figures: Json) -> None:
         colour = plots.COLOURS[place]
         marker = plots.MARKERS[place]
         axis.scatter(row["ms"], row["recall"], color=colour, marker=marker, label=row["search"])
-    axis.set(xscale="log", xlabel="ms, median", ylabel=f"recall of the 30 best of {figures['replies']:,}")
+    axis.set(
+        xscale="log", xlabel="ms, median", ylabel=f"recall of the 30 best of {figures['replies']:,}"
+    )
     axis.legend(fontsize=7)
 
 
 def _limit(axis: Axes, figures: Json) -> None:
     rows = figures["rows"]
-    axis.barh(list(rows), [100 * row["limit_share"] for row in rows.values()], color=plots.COLOURS[0])
+    axis.barh(
+        list(rows), [100 * row["limit_share"] for row in rows.values()], color=plots.COLOURS[0]
+    )
     axis.set(xlim=(0, 100), xlabel="% of what the machine's products could do")
     axis.invert_yaxis()
 
 
 def _reply_speed(figures: Json) -> Rows:
     # POLY's Table 5 by the name's beginning: ms on 80 cores, of 1,000 and of 100,000 candidates.
-    papers = {"bi": "115; 160", "poly-16": "122; 678", "poly-64": "126; 692", "cross": "21,700; 2,200,000"}
+    papers = {
+        "bi": "115; 160",
+        "poly-16": "122; 678",
+        "poly-64": "126; 692",
+        "cross": "21,700; 2,200,000",
+    }
     rows = []
     for row in figures["rows"]:
         name = row["model"].removeprefix("runs/").removesuffix("/model")
         total = number(row["encoding_ms"] + row["scoring_ms"], 1)
         paper = papers.get(name, "").split("; ")
         cells = number(row["encoding_ms"], 1), number(row["scoring_ms"], 1), total
-        rows.append([name, f"{row['candidates']:,}", *cells, paper[row["candidates"] > 1000] if paper[0] else ""])
-    return [["", "candidates", "encoding, ms", "scoring, ms", "both", "POLY's Table 5, 80 cores"], *rows]
+        rows.append(
+            [
+                name,
+                f"{row['candidates']:,}",
+                *cells,
+                paper[row["candidates"] > 1000] if paper[0] else "",
+            ]
+        )
+    return [
+        ["", "candidates", "encoding, ms", "scoring, ms", "both", "POLY's Table 5, 80 cores"],
+        *rows,
+    ]
 
 
 def _quantized(figures: Json) -> Rows:
     sizes = figures["bytes"]
     papers = {"ConveRT quantised": "59", "ConveRT multi-context quantised": "73"}
     head = ["", "on disk, MB", "the paper's", "sentences/s", "most memory, MB", "opened in, s"]
-    rows = [[name, number(size, 1, 1e-6), papers.get(name, ""), "", "", ""] for name, size in sizes.items()]
+    rows = [
+        [name, number(size, 1, 1e-6), papers.get(name, ""), "", "", ""]
+        for name, size in sizes.items()
+    ]
     for name, row in figures["rows"].items():
         cells = number(row["sentences_per_second"]), number(row["peak_memory_bytes"], 0, 1e-6)
         rows.append([name, "", "", *cells, number(row["seconds_to_open"], 1)])
@@ -286,13 +359,18 @@ def _poly(figures: Json) -> Rows:
 
 def _behaviour(row: Json) -> list[str]:
     changes = row["changes of subject"]
-    subjects = (row[f"right subject, {part}"] for part in ("whole conversation", "in a search", "newest message"))
+    subjects = (
+        row[f"right subject, {part}"]
+        for part in ("whole conversation", "in a search", "newest message")
+    )
     said = f"{row['said before']} of {row['answers']}", "{} of {}".format(*row["in chat"])
     return [*said, *(f"{right} of {changes}" for right in subjects)]
 
 
 def _serving(figures: Json) -> Rows:
-    loads = {name: row for name, row in figures.items() if isinstance(row, Mapping) and "p99_ms" in row}
+    loads = {
+        name: row for name, row in figures.items() if isinstance(row, Mapping) and "p99_ms" in row
+    }
     return [["", "requests/s", "median, ms", "99 %, ms"],
             *([name.replace("_", " "), number(row["per_second"]), number(row["p50_ms"], 1), number(row["p99_ms"], 1)]
               for name, row in loads.items())]  # fmt: skip
@@ -321,7 +399,10 @@ def _milvus(figures: Json) -> Rows:
 def _bounds(figures: Json) -> Rows:
     named = {"scored": "that must be scored", "scored at most": "of the worst context",
              "in reach": "in cells that a bound cannot leave out"}  # fmt: skip
-    rows = [[name, *(number(figures[f"best {k}"][key], 3, 100) for k in (1, 10, 100))] for key, name in named.items()]
+    rows = [
+        [name, *(number(figures[f"best {k}"][key], 3, 100) for k in (1, 10, 100))]
+        for key, name in named.items()
+    ]
     times = [number(figures[f"{what}, ms"]) for what in ("search", "products alone")]
     return [["replies", "best 1, %", "best 10, %", "best 100, %"], *rows,
             ["a search for ten, ms; products alone", *times, ""]]  # fmt: skip

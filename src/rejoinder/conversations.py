@@ -1,6 +1,7 @@
 """Conversations as users have them: messages with or without roles, read into the texts that encoders take.
 
-What is wrong with a value that a user gave is an `InputError` here too, for rooms that must not need pydantic.
+What is wrong with a value that a user gave is an `InputError` here too, for rooms that must not
+need pydantic.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import Any, Literal, TypeAlias
 from rejoinder.errors import InputError
 
 Context: TypeAlias = Sequence[str]
-"""A conversation so far: its messages, oldest first. The newest one is the *input*, the others the *history*."""
+"""A conversation so far: its messages, oldest first. The newest one is the *input*, the others the
+*history*."""
 
 Conversation: TypeAlias = Sequence[str | Mapping[str, Any]]
-"""A context as users have it: messages may also be {"role": ..., "content": text}, as chat APIs write them."""
+"""A context as users have it: messages may also be {"role": ..., "content": text}, as chat APIs
+write them."""
 
 PERSONA = "your persona: "
-"""Before each statement of an old message that says who replies (as ParlAI's ConvAI2 has it; see `text.dialogue`)."""
+"""Before each statement of an old message that says who replies (as ParlAI's ConvAI2 has it; see
+`text.dialogue`)."""
 
 NO_TURNS = frozenset({"system", "developer", "tool", "function"})
 """Roles of what nobody said to anybody: instructions to a program, and what it looks up."""
@@ -34,7 +38,8 @@ def read_contexts(conversations: Sequence[Conversation]) -> list[Context]:
     """Return the texts of conversations, as `spoken` finds and `join_turns` joins them.
 
     Raises:
-        InputError: a conversation is a text, has no message, or one that is neither a text nor a role with a text.
+        InputError: a conversation is a text, has no message, or one that is neither a text nor a
+            role with a text.
     """
     check_list(conversations, CONVERSATIONS)
     return [[text for _, text in join_turns(spoken(messages))] for messages in conversations]
@@ -50,7 +55,9 @@ def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
             continue
         text = message.get("content") if isinstance(message, Mapping) else message
         if not isinstance(text, str) or not isinstance(role, str | None):
-            raise InputError(f'a message is a text, or {{"role": ..., "content": text}}; given: {_shown(message)}')
+            raise InputError(
+                f'a message is a text, or {{"role": ..., "content": text}}; given: {_shown(message)}'
+            )
         said.append((role, text))
     if not said:
         raise InputError("a context has no message; it needs at least one, oldest first")
@@ -106,7 +113,9 @@ def check_count(name: str, value: object, least: int = 1) -> None:
         raise InputError(f"{name} is {_shown(value)}; give a whole number, {least} or more")
 
 
-def check_number(name: str, value: object, need: str, least: float = -math.inf, most: float = math.inf) -> None:
+def check_number(
+    name: str, value: object, need: str, least: float = -math.inf, most: float = math.inf
+) -> None:
     """Raise InputError, which says what is needed, for what is no finite number from `least` to `most`."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]

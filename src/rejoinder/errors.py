@@ -9,11 +9,17 @@ from typing import Any
 
 
 class RejoinderError(Exception):
-    """Base of every error that Rejoinder raises on purpose. Its message is one line a user can act on."""
+    """Base of every error that Rejoinder raises on purpose.
+
+    Its message is one line a user can act on.
+    """
 
 
 class InputError(RejoinderError):
-    """The user gave something that cannot be used: a file, a line, a recipe key, an option. Exit code 2."""
+    """The user gave something that cannot be used: a file, a line, a recipe key, an option.
+
+    Exit code 2.
+    """
 
 
 class BusyError(InputError):
@@ -25,7 +31,11 @@ class MissingExtraError(InputError):
 
     def __init__(self, feature: str, extra: str) -> None:
         parts = (line.partition(";") for line in requires("rejoinder") or ())
-        libraries = [f"'{library.strip()}'" for library, _, marker in parts if re.search(rf"\b{extra}\b", marker)]
+        libraries = [
+            f"'{library.strip()}'"
+            for library, _, marker in parts
+            if re.search(rf"\b{extra}\b", marker)
+        ]
         super().__init__(f"{feature} needs the extra '{extra}': pip install {' '.join(libraries)}")
         self.feature = feature
         self.extra = extra

@@ -1,7 +1,8 @@
 """Files: written whole or not at all, and known by their content.
 
-A full disk, a crash or Ctrl-C leaves nothing half-written, nor damages what stood there. A killed process leaves at
-most a hidden `.NAME.*.part` beside the untouched NAME, which goes when NAME is written the next time.
+A full disk, a crash or Ctrl-C leaves nothing half-written, nor damages what stood there. A killed
+process leaves at most a hidden `.NAME.*.part` beside the untouched NAME, which goes when NAME is
+written the next time.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Kind:
 
     name: str  # with its article: "a model folder"
     marker: str  # the JSON file that identifies it
-    ours: Callable[[Any], object]  # whether the marker's content does; a LookupError, TypeError, AttributeError is a no
+    ours: Callable[[Any], object]
+    """Whether the marker's content does; a LookupError, TypeError, AttributeError is a no."""
     files: tuple[str, ...]  # patterns of all its files, relative to it
 
 
@@ -48,8 +50,9 @@ class Kind:
 def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it replaces `path`, on any error it is removed.
 
-    A symbolic link stays one: the file that it points to is replaced. A folder, a device or a name that is not UTF-8 is
-    an InputError. With `durable` the content is on the disk before it takes its place, and so survives a power cut.
+    A symbolic link stays one: the file that it points to is replaced. A folder, a device or a name
+    that is not UTF-8 is an InputError. With `durable` the content is on the disk before it takes
+    its place, and so survives a power cut.
     """
     _check_name(path)
     target = _real(path)
@@ -74,12 +77,17 @@ def atomic_folder(
 ) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; on success it takes the place of `path`, on any error it is removed.
 
-    `check_replaceable` decides what may be replaced, and one process at a time writes; a `kind` of None skips both, for
-    a place within a folder that the caller has locked. Links and `durable` are as for `atomic_file`.
+    `check_replaceable` decides what may be replaced, and one process at a time writes; a `kind` of
+    None skips both, for a place within a folder that the caller has locked. Links and `durable` are
+    as for `atomic_file`.
     """
     target = _real(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.nullcontext() if kind is None else locked(beside(target), f"{path} is being written"):
+    with (
+        contextlib.nullcontext()
+        if kind is None
+        else locked(beside(target), f"{path} is being written")
+    ):
         if kind is not None:
             check_replaceable(path, kind, overwrite=overwrite)
             remove_leftovers(target.parent, target.name)
@@ -99,7 +107,9 @@ def _check_name(path: str | Path) -> None:
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        raise InputError(f"{str(path)!a} is not a name in UTF-8; name another file or folder to write to") from None
+        raise InputError(
+            f"{str(path)!a} is not a name in UTF-8; name another file or folder to write to"
+        ) from None
 
 
 def refuse_endless(path: str | Path) -> None:
@@ -108,8 +118,16 @@ def refuse_endless(path: str | Path) -> None:
     mode = path.stat().st_mode
     shell = stat.S_ISFIFO(mode) and path.parts[:2] in (("/", "dev"), ("/", "proc"))
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or shell):
-        kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise InputError(f"{path} is {kind}; name a file, or pass its content on: cat FILE | rejoinder ... /dev/stdin")
+        kind = (
+            "a named pipe"
+            if stat.S_ISFIFO(mode)
+            else "a socket"
+            if stat.S_ISSOCK(mode)
+            else "a device"
+        )
+        raise InputError(
+            f"{path} is {kind}; name a file, or pass its content on: cat FILE | rejoinder ... /dev/stdin"
+        )
 
 
 def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
@@ -131,8 +149,11 @@ def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
                 f"{path} holds {stranger}, which is not ours to replace; move that away, or name another folder"
             )
         if not overwrite:
-            raise InputError(f"{path} is {kind.name} already; replace it with --overwrite, or name another folder")
-    # The whole folder is replaced. That would leave the shell in a deleted one, and a mounted one cannot be.
+            raise InputError(
+                f"{path} is {kind.name} already; replace it with --overwrite, or name another folder"
+            )
+    # The whole folder is replaced. That would leave the shell in a deleted one, and a mounted one
+    # cannot be.
     if Path.cwd().is_relative_to(target) or os.path.ismount(target):
         where = "mounted" if os.path.ismount(target) else "the current folder, or around it"
         raise InputError(f"{path} is {where} and so cannot be replaced; name a folder inside it")
@@ -154,7 +175,9 @@ def check_shared(path: str | Path, what: str, names: Sequence[str]) -> None:
     known = (".*.part", ".*.lock", *names)  # what killed processes leave, too
     for each in target.iterdir() if target.is_dir() else ():
         if not any(map(each.match, known)):
-            raise InputError(f"{path} holds {each.name}, so it is not {what}; name another folder, or a new one")
+            raise InputError(
+                f"{path} holds {each.name}, so it is not {what}; name another folder, or a new one"
+            )
 
 
 def _stranger(folder: Path, files: Sequence[str]) -> PurePath | None:
@@ -164,7 +187,9 @@ def _stranger(folder: Path, files: Sequence[str]) -> PurePath | None:
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
         patterns = folders if path.is_dir() and not path.is_symlink() else known
-        if not any(len(each.parts) == len(name.parts) and name.match(str(each)) for each in patterns):
+        if not any(
+            len(each.parts) == len(name.parts) and name.match(str(each)) for each in patterns
+        ):
             return name
     return None
 
@@ -189,7 +214,9 @@ def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):  # Windows removes no open file
-            lock.unlink()  # while it is held: whoever waits for this file notices that it is gone, and makes a new one
+            # while it is held: whoever waits for this file notices that it is gone, and makes a new
+            # one
+            lock.unlink()
         held.release()
 
 
@@ -334,5 +361,6 @@ def _real(path: str | Path) -> Path:
 
 
 def _sync(path: Path) -> None:
-    with path.open("r+b" if _WINDOWS else "rb") as file:  # Windows flushes only what could be written
+    # Windows flushes only what could be written
+    with path.open("r+b" if _WINDOWS else "rb") as file:
         os.fsync(file.fileno())

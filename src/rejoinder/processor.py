@@ -1,6 +1,7 @@
 """What this machine's processor can do, and PyTorch's own operations for it.
 
-The one module that knows names private to PyTorch. Where one is absent, callers use public operations.
+The one module that knows names private to PyTorch. Where one is absent, callers use public
+operations.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def pack_weight(weight: Tensor) -> Tensor:
     return cast("Tensor", torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous()))
 
 
-def packed_linear(x: Tensor, weight: Tensor, bias: Tensor | None, post: str = "none", form: str = "") -> Tensor:
+def packed_linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None, post: str = "none", form: str = ""
+) -> Tensor:
     """Compute a linear layer of a packed weight and, in the same pass, its activation."""
     return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, weight, bias, post, [], form))
 
@@ -56,7 +59,15 @@ def pack_int8_weight(weight: Tensor) -> Tensor:
 
 
 def packed_int8_linear(
-    x: Tensor, scale: float, zero: int, weight: Tensor, scales: Tensor, zeros: Tensor, bias: Any, post: str, form: str
+    x: Tensor,
+    scale: float,
+    zero: int,
+    weight: Tensor,
+    scales: Tensor,
+    zeros: Tensor,
+    bias: Any,
+    post: str,
+    form: str,
 ) -> Tensor:
     """Compute a linear layer of 8-bit inputs and a packed 8-bit weight, in float32, and its activation."""
     found = torch.ops.onednn.qlinear_pointwise.default(

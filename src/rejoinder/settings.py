@@ -55,7 +55,9 @@ def at_most_one(section: Any, *names: str) -> None:
 def exactly_one(section: Any, *names: str) -> None:
     """Raise ValueError unless exactly one of the fields is given."""
     if len(found := non_default_fields(section, *names)) != 1:
-        raise ValueError(f"give exactly one of {', '.join(names)}; given: {', '.join(found) or 'none'}")
+        raise ValueError(
+            f"give exactly one of {', '.join(names)}; given: {', '.join(found) or 'none'}"
+        )
 
 
 def read_toml(path: str | Path, wanted: str) -> dict[str, Any]:
@@ -84,11 +86,15 @@ def recipes() -> dict[str, Path]:
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in files}
 
 
-_BARE = r"""[^\s"'\[\]{}=,]+|[^\W\d][\w-]*(,[^\W\d][\w-]*)+"""  # a word, or words with commas between
+# a word, or words with commas between
+_BARE = r"""[^\s"'\[\]{}=,]+|[^\W\d][\w-]*(,[^\W\d][\w-]*)+"""
 
 
 def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, Any]:
-    """Split `--set KEY=VALUE`. The value is TOML; a bare word stands for a string, since shells eat quotes."""
+    """Split `--set KEY=VALUE`.
+
+    The value is TOML; a bare word stands for a string, since shells eat quotes.
+    """
     key, equals, text = (part.strip() for part in setting.partition("="))
     if not equals or not key:
         raise InputError(f"--set {_short(setting)}: write it as {form}")
@@ -111,8 +117,8 @@ def override(
 ) -> None:
     """Apply `--set a.0.b=value` to a document read from TOML, in place; 0 is the first entry of a list.
 
-    Shorthands are tables that may be given by their kind alone. An alternative is the name of a table, and keys of
-    which it has one: setting one removes the others.
+    Shorthands are tables that may be given by their kind alone. An alternative is the name of a
+    table, and keys of which it has one: setting one removes the others.
     """
     key, value = parse_setting(setting)
     *above, last = (part.strip() for part in key.split("."))
@@ -122,7 +128,9 @@ def override(
     for depth, part in enumerate(above):
         table = _below(table, part, f"--set {setting}", ".".join(above[:depth]), shorthands)
     if not isinstance(table, dict):
-        raise InputError(f"--set {setting}: '{'.'.join(above)}' is not a table, so it has no key '{last}'")
+        raise InputError(
+            f"--set {setting}: '{'.'.join(above)}' is not a table, so it has no key '{last}'"
+        )
     section = next((part for part in reversed(above) if not part.isdecimal()), "")
     for name, keys in alternatives:
         for other in keys if name == section and last in keys else ():
@@ -133,7 +141,9 @@ def override(
 def _below(table: Any, part: str, origin: str, above: str, shorthands: Sequence[str]) -> Any:
     """Return what stands under a key or number; a table that lacks the key gets a new table."""
     if part.isdecimal() and (table == [] or (isinstance(table, dict) and part not in table)):
-        raise InputError(f"{origin}: the recipe lists nothing in '{above}', so there is no entry {part}")
+        raise InputError(
+            f"{origin}: the recipe lists nothing in '{above}', so there is no entry {part}"
+        )
     if isinstance(table, dict):
         if part in shorthands and isinstance(table.get(part), str):
             table[part] = {"kind": table[part]}
@@ -158,14 +168,17 @@ def _parse_toml(text: str) -> dict[str, Any]:
 def _refuse_large_integers(value: Any) -> None:
     if isinstance(value, int) and not -_LARGEST - 1 <= value <= _LARGEST:
         raise ValueError("an integer of more than 64 bits")
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for item in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         _refuse_large_integers(item)
 
 
 def validate(target: type[T], table: Mapping[str, Any], origin: str, above: str = "") -> T:
     """Make an instance of a dataclass, pydantic's or the standard library's, of a table.
 
-    An InputError names `origin` and the full key (`above` is that of the table), what was given and what is allowed.
+    An InputError names `origin` and the full key (`above` is that of the table), what was given and
+    what is allowed.
     """
     if unknown := _unknown_key(target, table, above):
         raise InputError(f"{origin}: {unknown}")
@@ -174,7 +187,8 @@ def validate(target: type[T], table: Mapping[str, Any], origin: str, above: str 
         return TypeAdapter(target).validate_json(json.dumps(table, default=str), strict=True)
     except ValidationError as error:
         raise InputError(f"{origin}: {_describe(error, table, above)}") from None
-    except InputError as error:  # from the dataclass's own checks, which do not know where they are used
+    except InputError as error:
+        # from the dataclass's own checks, which do not know where they are used
         raise InputError(f"{origin}: {above}.{error}" if above else f"{origin}: {error}") from None
 
 
@@ -183,7 +197,14 @@ def _unknown_key(target: Any, value: Any, name: str) -> str | None:
     options = _options(target)
     inner: list[tuple[Any, Any, str]] = []
     if isinstance(value, list):
-        items = next((typing.get_args(option)[0] for option in options if typing.get_origin(option) is tuple), None)
+        items = next(
+            (
+                typing.get_args(option)[0]
+                for option in options
+                if typing.get_origin(option) is tuple
+            ),
+            None,
+        )
         inner = [(items, item, str(place)) for place, item in enumerate(value)]
     elif isinstance(value, Mapping) and (fields := _fields(options, value)) is not None:
         for key in value:
@@ -193,7 +214,10 @@ def _unknown_key(target: Any, value: Any, name: str) -> str | None:
                 return f"unknown key '{_dotted(name, key)}'{hint} allowed: {', '.join(fields)}"
         inner = [(fields[key], item, key) for key, item in value.items()]
     elif isinstance(value, Mapping):  # its keys are free
-        items = next((typing.get_args(option)[1] for option in options if typing.get_origin(option) is dict), None)
+        items = next(
+            (typing.get_args(option)[1] for option in options if typing.get_origin(option) is dict),
+            None,
+        )
         inner = [(items, item, key) for key, item in value.items()]
     found = (_unknown_key(kind, item, _dotted(name, key)) for kind, item, key in inner)
     return next(filter(None, found), None)
@@ -204,7 +228,11 @@ def _fields(options: list[Any], table: Mapping[str, Any]) -> dict[str, Any] | No
     options = [option for option in options if dataclasses.is_dataclass(option)]
     if len(options) > 1:  # told apart by their `kind`
         kinds = [typing.get_args(typing.get_type_hints(option)["kind"]) for option in options]
-        options = [option for option, allowed in zip(options, kinds, strict=True) if table.get("kind") in allowed]
+        options = [
+            option
+            for option, allowed in zip(options, kinds, strict=True)
+            if table.get("kind") in allowed
+        ]
     return typing.get_type_hints(options[0]) if len(options) == 1 else None
 
 

@@ -19,5 +19,8 @@ class Described(ABC):
 
     def _repr_html_(self) -> str:
         facts = self.facts().items()
-        rows = (f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in facts)
+        rows = (
+            f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+            for name, value in facts
+        )
         return f"<table><caption>{type(self).__name__}</caption>{''.join(rows)}</table>"

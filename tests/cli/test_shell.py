@@ -88,7 +88,9 @@ def test_debug_shows_the_traceback_above_the_line(monkeypatch, capsys):
     assert err.endswith("rejoinder: error: no such file\n")
 
 
-@pytest.mark.parametrize("end", [typer.Exit(3), typer.Abort(), typer.BadParameter("no"), SystemExit(4)])
+@pytest.mark.parametrize(
+    "end", [typer.Exit(3), typer.Abort(), typer.BadParameter("no"), SystemExit(4)]
+)
 def test_typer_ends_the_command_its_own_way(end):
     with pytest.raises(type(end)) as caught:
         guarded(raising(end))()
@@ -96,7 +98,13 @@ def test_typer_ends_the_command_its_own_way(end):
 
 
 def test_json_is_exactly_one_object(capsys, tmp_path):
-    result = {"recall": np.float32(0.5), "ranks": np.arange(3), "run": tmp_path, "reply": "Grüße 👋\n", "pair": (1, 2)}
+    result = {
+        "recall": np.float32(0.5),
+        "ranks": np.arange(3),
+        "run": tmp_path,
+        "reply": "Grüße 👋\n",
+        "pair": (1, 2),
+    }
     emit(result, True, lambda _: pytest.fail("people get no text with --json"))
     out = capsys.readouterr().out
     assert out.count("\n") == 1
@@ -135,7 +143,9 @@ def test_the_help_of_every_verb_has_an_example_and_json(words):
 
 def test_every_help_is_short_for_h_and_has_no_types_of_python():
     for words in [*GROUPS, *COMMANDS]:
-        short, whole = (runner.invoke(app, [*words, each], terminal_width=100) for each in ("-h", "--help"))
+        short, whole = (
+            runner.invoke(app, [*words, each], terminal_width=100) for each in ("-h", "--help")
+        )
         assert (short.exit_code, short.output) == (0, whole.output)
         assert not re.search(r"list\[|<(str|path|int|float)\b| range>", whole.output), words
 
@@ -147,7 +157,11 @@ def test_every_help_is_short_for_h_and_has_no_types_of_python():
     ("rejoinder evaluate --rep", ["--replies"]),
 ])  # fmt: skip
 def test_the_shell_completes_verbs_and_options(typed, offered):
-    settings = {"_REJOINDER_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    settings = {
+        "_REJOINDER_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(typed.count(" ")),
+    }
     out, err = run("main()", **settings).communicate(timeout=60)
     assert (out.decode().split(), err) == (offered, b"")
 
@@ -156,7 +170,9 @@ def run(code, **settings):
     """Start Python code in a process of its own, with `main` imported."""
     return subprocess.Popen(
         [sys.executable, "-c", "from rejoinder.cli import main\n" + textwrap.dedent(code)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **settings},
     )
 
 
@@ -197,7 +213,9 @@ def test_a_reader_that_goes_away_is_no_error_message():
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as closed:
-        done = subprocess.run([*MAIN, "--version"], stdout=closed, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [*MAIN, "--version"], stdout=closed, stderr=subprocess.PIPE, check=False
+        )
     assert (done.returncode, done.stderr) == (1, b"")
 
 
@@ -224,7 +242,9 @@ def test_a_terminal_of_few_letters_gets_codes_instead_of_an_error():
 @pytest.mark.parametrize("closed", ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">&- 2>&-"])
 def test_a_stream_that_the_shell_closed_is_no_failure(closed):
     command = f'"{sys.executable}" -m rejoinder recipes {closed}'
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert bool(done.stdout) == (">&-" not in closed.split())
 

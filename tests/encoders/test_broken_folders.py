@@ -30,7 +30,9 @@ def folder(tmp_path):
 def resign(folder, change=lambda _: None):
     path = folder / CONFIG
     config = json.loads(path.read_text())
-    config["files"] = {name: file_digest(folder / name) for name in config["files"] if (folder / name).is_file()}
+    config["files"] = {
+        name: file_digest(folder / name) for name in config["files"] if (folder / name).is_file()
+    }
     changed = change(config)
     path.write_text(json.dumps(signed(config) if changed is None else changed))
 
@@ -69,7 +71,9 @@ def whole_config(text):
 def vocabulary(text):
     def damage(folder):
         path = folder / VOCABULARY
-        path.write_text(text if isinstance(text, str) else json.dumps({**json.loads(path.read_text()), **text}))
+        path.write_text(
+            text if isinstance(text, str) else json.dumps({**json.loads(path.read_text()), **text})
+        )
         resign(folder)
 
     return damage
@@ -117,7 +121,11 @@ DAMAGES = {
 
 HUGE = [{key: 2**30} for key in ("embedding_size", "head_size", "heads", "feed_forward_size", "reduction_heads",
         "feed_forward_2_size", "output_size", "blocks", "feed_forward_2_layers")]  # fmt: skip
-HUGE += [{"positions": [2**30, 11]}, {"embedding_size": 2**20, "output_size": 2**20}, {"blocks": 20_000}]
+HUGE += [
+    {"positions": [2**30, 11]},
+    {"embedding_size": 2**20, "output_size": 2**20},
+    {"blocks": 20_000},
+]
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -155,7 +163,11 @@ def test_sizes_are_compared_before_memory_is_taken(folder, tmp_path):
     folders = []
     for number, values in enumerate([{"output_size": 25}, *HUGE]):
         copy = shutil.copytree(folder, tmp_path / ("warm" if number == 0 else f"huge-{number}"))
-        more = {"attention_spans": [3] * values["blocks"]} if 0 < values.get("blocks", 0) <= 20_000 else {}
+        more = (
+            {"attention_spans": [3] * values["blocks"]}
+            if 0 < values.get("blocks", 0) <= 20_000
+            else {}
+        )
         model(**values, **more)(copy)
         folders.append(str(copy))
     command = [sys.executable, "-c", BOUNDED, json.dumps(folders)]

@@ -19,8 +19,16 @@ from rejoinder.text.ngrams import build_ngrams
 
 from .conftest import ROWS, lively, random_batch, small_config
 
-SIZES = {"embedding_size": 32, "positions": 20, "head_size": 8, "hidden_size": 48, "output_size": 24}
-TOKENIZER = build_ngrams(["how are you", "i am fine", "how old are you", "bye"], minimum_count=1, bigrams=20, buckets=9)
+SIZES = {
+    "embedding_size": 32,
+    "positions": 20,
+    "head_size": 8,
+    "hidden_size": 48,
+    "output_size": 24,
+}
+TOKENIZER = build_ngrams(
+    ["how are you", "i am fine", "how old are you", "bye"], minimum_count=1, bigrams=20, buckets=9
+)
 TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are you?", "日本語 😀"]
 
 
@@ -36,7 +44,9 @@ def test_an_aligned_start_is_the_mean_of_the_embeddings_on_both_sides(hidden):
         network.reduction.query_key.weight.zero_()
         for table in network.token_embedding.positions:
             table.weight.zero_()
-        x, y = network(pack(np.array([3, 4, 8, 3, 4, 8], np.int32), np.array([3, 3], np.int32), ROWS - 1), 1)
+        x, y = network(
+            pack(np.array([3, 4, 8, 3, 4, 8], np.int32), np.array([3, 3], np.int32), ROWS - 1), 1
+        )
     mean = torch.nn.functional.normalize(network.embedding.weight[[3, 4, 8]].mean(dim=0), dim=0)
     assert torch.allclose(x[0], mean, atol=1e-5)
     assert torch.allclose(y[0], mean, atol=1e-5)
@@ -75,7 +85,11 @@ def test_the_papers_sizes_of_convert(history, layout, least, most):
 def test_with_zero_residuals_the_untrained_combination_is_the_mean():
     for size in (48, 24):  # wider than the encodings, and of their size
         config = small_config(
-            history=3, norm_placement="before", initialisation="unit", zero_residual=True, feed_forward_2_size=size
+            history=3,
+            norm_placement="before",
+            initialisation="unit",
+            zero_residual=True,
+            feed_forward_2_size=size,
         )
         network = Convert(config, ROWS).eval()
         with torch.no_grad():
@@ -84,7 +98,9 @@ def test_with_zero_residuals_the_untrained_combination_is_the_mean():
         assert torch.allclose(found, torch.nn.functional.normalize(x + z, dim=1), atol=1e-5)
 
 
-@pytest.mark.parametrize("sizes", [{}, {"hidden_size": 32}, {"hidden_layers": 0}, {"activation": "tanh"}])
+@pytest.mark.parametrize(
+    "sizes", [{}, {"hidden_size": 32}, {"hidden_layers": 0}, {"activation": "tanh"}]
+)
 def test_with_skip_connections_both_sides_start_with_the_direction_of_r(sizes):
     torch.manual_seed(0)
     config = NGramConfig(**(SIZES | {"output_size": 32, "skip_connections": True} | sizes))
@@ -110,7 +126,10 @@ def test_sparse_gradients_are_those_of_a_dense_table():
 
 
 def test_the_papers_sizes():
-    """ACL19: 104M in the embeddings, 7M others. See docs/choices.md for where ours differ, and why."""
+    """ACL19: 104M in the embeddings, 7M others.
+
+    See docs/choices.md for where ours differ, and why.
+    """
     with on_meta_device():
         network = build_module(NGramConfig(), 105_000 + 200_000 + 50_000 + 1)
     embedding = network.embedding.weight.numel()
@@ -119,7 +138,8 @@ def test_the_papers_sizes():
     assert others == (
         2 * 128 * 320  # positions
         + 2 * 2 * 64 * 320  # queries and keys
-        + 2 * (320 * 1024 + 2 * 1024**2 + 1024 * 512 + 3 * 1024 + 512)  # hidden layers of both sides
+        # hidden layers of both sides
+        + 2 * (320 * 1024 + 2 * 1024**2 + 1024 * 512 + 3 * 1024 + 512)
     )
     assert (round(embedding / 1e6, 1), round(others / 1e6, 1)) == (113.6, 6.1)
 
@@ -143,7 +163,9 @@ def test_a_folder_opens_as_an_encoder(folder):
     assert np.abs(vectors[0] - vectors[6]).max() < 1e-6
     assert encoder.transfer(TEXTS).shape == (8, 32)
     scores = encoder.score([["never read", "how are you?"]], [["fine", "bye!"]])
-    expected = encoder.encode_contexts([["how are you?"]]) @ encoder.encode_responses(["fine", "bye!"]).T
+    expected = (
+        encoder.encode_contexts([["how are you?"]]) @ encoder.encode_responses(["fine", "bye!"]).T
+    )
     assert np.abs(scores - expected).max() < 1e-5
 
 

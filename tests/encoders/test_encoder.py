@@ -63,7 +63,10 @@ def test_the_reduction_transfers_with_its_own_size_and_nothing_gives_nothing(mul
 
 
 def test_the_parts_of_a_context(multi):
-    x, z = multi.by("input").encode_contexts(CONTEXTS), multi.by("history").encode_contexts(CONTEXTS)
+    x, z = (
+        multi.by("input").encode_contexts(CONTEXTS),
+        multi.by("history").encode_contexts(CONTEXTS),
+    )
     assert np.allclose(x, multi.by("input").encode_contexts([c[-1:] for c in CONTEXTS]), atol=1e-6)
     has_history = [1, 2, 3, 4, 6]
     assert np.allclose(np.linalg.norm(z[has_history], axis=1), 1, atol=1e-5)
@@ -80,11 +83,15 @@ def test_the_parts_of_a_context(multi):
 
 
 def test_wrong_parts_are_explained(multi):
-    with pytest.raises(InputError, match="'newest' is no part of a context; allowed are all, input, history"):
+    with pytest.raises(
+        InputError, match="'newest' is no part of a context; allowed are all, input, history"
+    ):
         multi.by("newest")
     plain = encoder_of(convert())
     assert plain.by("all") is not plain
-    with pytest.raises(InputError, match="m reads the newest message alone, so it has no part 'history'"):
+    with pytest.raises(
+        InputError, match="m reads the newest message alone, so it has no part 'history'"
+    ):
         plain.by("history")
 
 
@@ -114,7 +121,9 @@ def test_a_quantised_folder_encodes_conversations(tmp_path, multi, precision):
     export_quantized(saved(tmp_path / "m", history=10), tmp_path / "q")
     few_bits = rejoinder.load(tmp_path / "q", precision=precision)
     for part in ("all", "input"):
-        cosines = few_bits.by(part).encode_contexts(CONTEXTS) * multi.by(part).encode_contexts(CONTEXTS)
+        cosines = few_bits.by(part).encode_contexts(CONTEXTS) * multi.by(part).encode_contexts(
+            CONTEXTS
+        )
         assert cosines.sum(axis=1).min() > 0.99
 
 
@@ -163,8 +172,14 @@ def test_a_wrong_call_is_explained(multi, call, reason):
 
 
 def test_messages_of_a_chat_are_read(multi):
-    chat = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hello"}, {"content": "bye!"}]
-    assert np.array_equal(multi.encode_contexts([chat, ["x"]]), multi.encode_contexts([["hello", "bye!"], ["x"]]))
+    chat = [
+        {"role": "system", "content": "be kind"},
+        {"role": "user", "content": "hello"},
+        {"content": "bye!"},
+    ]
+    assert np.array_equal(
+        multi.encode_contexts([chat, ["x"]]), multi.encode_contexts([["hello", "bye!"], ["x"]])
+    )
 
 
 def test_a_model_comes_out_of_a_pickle_as_it_went_in_if_it_has_a_folder(folder, multi, monkeypatch):
@@ -205,11 +220,16 @@ def test_elsewhere_than_on_the_cpu_texts_are_moved_there(folder, monkeypatch):
     here, there = rejoinder.load(folder, precision="fp32"), rejoinder.load(folder, device="cpu:0")
     moved = []
     monkeypatch.setattr(TokenBatch, "to", lambda batch, device: moved.append(device) or batch)
-    assert there.encode_contexts(CONTEXTS) == pytest.approx(here.encode_contexts(CONTEXTS), abs=1e-5)
+    assert there.encode_contexts(CONTEXTS) == pytest.approx(
+        here.encode_contexts(CONTEXTS), abs=1e-5
+    )
     assert set(moved) == {"cpu:0"}
 
 
 def test_a_model_is_shown_by_its_facts(folder):
     model = rejoinder.load(folder)
-    assert repr(model) == f"Encoder(name='{folder}', kind='convert', size=24, max_length=60, history=10, device='cpu')"
+    assert (
+        repr(model)
+        == f"Encoder(name='{folder}', kind='convert', size=24, max_length=60, history=10, device='cpu')"
+    )
     assert "<th>size</th><td>24</td>" in model._repr_html_()

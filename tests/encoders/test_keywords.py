@@ -14,7 +14,9 @@ from rejoinder.encoders.protocol import FittedRanker, Ranker
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 
 CATS = ["I have two cats.", "The weather is fine.", "cats, cats, cats!", "Dogs chase cats", ""]
-SMALL = st.lists(st.lists(st.sampled_from("abcde"), max_size=5).map(" ".join), min_size=1, max_size=5)
+SMALL = st.lists(
+    st.lists(st.sampled_from("abcde"), max_size=5).map(" ".join), min_size=1, max_size=5
+)
 BOTH = pytest.mark.parametrize("kind", [TfIdf, Data19BM25])
 TRAINING = [
     Example(("hello", "do you have the cats"), "the cats are fine"),
@@ -48,7 +50,9 @@ def test_only_the_newest_message_counts(kind):
     assert found[0, 2] > found[0, 1] == 0
 
 
-@pytest.mark.parametrize("setting", [{"k1": -1}, {"k1": float("nan")}, {"k1": float("inf")}, {"b": 1.1}, {"b": -0.1}])
+@pytest.mark.parametrize(
+    "setting", [{"k1": -1}, {"k1": float("nan")}, {"k1": float("inf")}, {"b": 1.1}, {"b": -0.1}]
+)
 def test_settings_out_of_range(setting):
     for kind in (BM25, Data19BM25):
         with pytest.raises(InputError, match=next(iter(setting))):
@@ -56,7 +60,9 @@ def test_settings_out_of_range(setting):
 
 
 def test_queries_and_candidates_that_say_nothing_score_zero():
-    assert all(scores(query, CATS) == [0.0] * 5 for query in ("", "!!!", "\U0001f600", "unheard of"))
+    assert all(
+        scores(query, CATS) == [0.0] * 5 for query in ("", "!!!", "\U0001f600", "unheard of")
+    )
     assert scores("cats", ["", "!!", "\u2026"]) == [0.0, 0.0, 0.0]
     assert BM25().score([[]], [CATS]).tolist() == [[0.0] * 5]
 
@@ -94,7 +100,9 @@ def test_rarity_is_learned_anew_by_each_fit(kind):
     ranker.fit([Example((f"sun {i}",), "sun") for i in range(5)] + [Example(("dog",), "yes")])
     sun, dog = ranker.score([["sun dog"]] * 2, texts)[:, 0]
     assert dog > sun
-    learned = ranker.fit([Example((f"dog {i}",), "dog") for i in range(5)] + [Example(("sun",), "yes")])
+    learned = ranker.fit(
+        [Example((f"dog {i}",), "dog") for i in range(5)] + [Example(("sun",), "yes")]
+    )
     sun, dog = ranker.score([["sun dog"]] * 2, texts)[:, 0]
     assert sun > dog
     assert learned["examples"] == 6

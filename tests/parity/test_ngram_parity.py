@@ -44,7 +44,10 @@ def row(tokenizer, text):
     unigrams = {word: i for i, word in enumerate(tokenizer.unigrams)}
     bigrams = {tuple(pair): len(unigrams) + i for i, pair in enumerate(tokenizer.bigrams.tolist())}
     bucket = len(unigrams) + len(bigrams)
-    ones = [unigrams.get(word, bucket + zlib.crc32(word.encode()) % tokenizer.buckets) for word in words(text)]
+    ones = [
+        unigrams.get(word, bucket + zlib.crc32(word.encode()) % tokenizer.buckets)
+        for word in words(text)
+    ]
     ids = []
     for here, following in zip(ones, [*ones[1:], None], strict=False):
         ids.append(here)
@@ -77,11 +80,15 @@ def test_the_vocabulary_is_that_of_plain_counting():
     kept = sorted((word for word, count in counts.items() if count >= 2 and word not in ("<S>", "</S>")),
                   key=lambda word: (-counts[word], word))  # fmt: skip
     assert list(tokenizer.unigrams) == ["<S>", "</S>", *kept]
-    pairs = Counter(pair for text in ascii_texts for pair in zip(words(text), words(text)[1:], strict=False))
+    pairs = Counter(
+        pair for text in ascii_texts for pair in zip(words(text), words(text)[1:], strict=False)
+    )
     known = {pair: count for pair, count in pairs.items() if set(pair) <= set(tokenizer.unigrams)}
     rank = {word: i for i, word in enumerate(tokenizer.unigrams)}
     best = sorted(known, key=lambda pair: (-known[pair], rank[pair[0]], rank[pair[1]]))[:5]
-    assert [tuple(tokenizer.unigrams[i] for i in pair) for pair in tokenizer.bigrams.tolist()] == best
+    assert [
+        tuple(tokenizer.unigrams[i] for i in pair) for pair in tokenizer.bigrams.tolist()
+    ] == best
 
 
 def encode(w, ids, side, *, layers, bigrams=True, attention=True, positions=True, act):
@@ -97,7 +104,9 @@ def encode(w, ids, side, *, layers, bigrams=True, attention=True, positions=True
             query, key = np.split(w[f"reductions.{kind}.query_key.weight"], 2)
             for i in range(len(own)):
                 powers = [math.exp((query @ x[i]) @ (key @ x[j])) for j in range(len(own))]
-                total += sum(power / sum(powers) * each for power, each in zip(powers, x, strict=True))
+                total += sum(
+                    power / sum(powers) * each for power, each in zip(powers, x, strict=True)
+                )
         elif own:
             total += sum(x)
         sums.append(total / math.sqrt(max(len(own), 1)))
@@ -117,7 +126,13 @@ def encode(w, ids, side, *, layers, bigrams=True, attention=True, positions=True
 ], ids=["paper", "no attention", "no attention, no positions", "no bigrams", "tanh, one layer"])  # fmt: skip
 def test_encodings(tokenizer, changes, how):
     torch.manual_seed(0)
-    sizes = {"embedding_size": 12, "positions": 16, "head_size": 4, "hidden_size": 10, "output_size": 8}
+    sizes = {
+        "embedding_size": 12,
+        "positions": 16,
+        "head_size": 4,
+        "hidden_size": 10,
+        "output_size": 8,
+    }
     network = NGramDual(NGramConfig(**sizes | changes), tokenizer.rows).eval()
     with torch.no_grad():
         for parameter in network.parameters():

@@ -22,7 +22,10 @@ CUT_END, CUT_MIDDLE = Subwords(LETTERS, buckets=8), Subwords(LETTERS, buckets=8,
 @given(st.lists(st.text("ab c", max_size=40), max_size=5), st.integers(1, 12))
 def test_the_middle_goes_and_both_ends_stay_or_the_end_goes(texts, length):
     wholes, tail = [CUT_END.encode(text) for text in texts], length // 2
-    cut = [each if len(each) <= length else each[: length - tail] + each[len(each) - tail :] for each in wholes]
+    cut = [
+        each if len(each) <= length else each[: length - tail] + each[len(each) - tail :]
+        for each in wholes
+    ]
     for tokenizer, wanted in ((CUT_MIDDLE, cut), (CUT_END, [each[:length] for each in wholes])):
         ids, lengths = encode_messages(tokenizer, texts, length)
         assert ids.tolist() == [each for text in wanted for each in text]

@@ -59,7 +59,10 @@ def test_every_pair_of_any_number_is_found(count):
 def test_the_order_of_the_texts_does_not_matter():
     again = build_ngrams(CORPUS[::-1], minimum_count=2, bigrams=4, buckets=50)
     assert again.fingerprint == SMALL.fingerprint
-    assert build_ngrams(CORPUS, minimum_count=1, bigrams=4, buckets=50).fingerprint != SMALL.fingerprint
+    assert (
+        build_ngrams(CORPUS, minimum_count=1, bigrams=4, buckets=50).fingerprint
+        != SMALL.fingerprint
+    )
     assert len(build_ngrams(CORPUS, minimum_count=1, bigrams=0, buckets=1).bigrams) == 0
 
 

@@ -65,7 +65,13 @@ def write(run, *lines):
 
 
 def line(step, stage, examples, rate, seconds):
-    return {"step": step, "stage": stage, "examples": examples, "examples_per_second": rate, "seconds": seconds}
+    return {
+        "step": step,
+        "stage": stage,
+        "examples": examples,
+        "examples_per_second": rate,
+        "seconds": seconds,
+    }
 
 
 def test_steps_per_second_are_those_of_training_alone(tmp_path):
@@ -78,7 +84,10 @@ def test_steps_per_second_are_those_of_training_alone(tmp_path):
     ]
     cost = run_cost(write(tmp_path, *lines))
     assert cost.whole == Speed(50, pytest.approx(2.0))
-    assert cost.stages == {"first": Speed(20, pytest.approx(20 / 15)), "second": Speed(30, pytest.approx(3.0))}
+    assert cost.stages == {
+        "first": Speed(20, pytest.approx(20 / 15)),
+        "second": Speed(30, pytest.approx(3.0)),
+    }
     assert cost.seconds == 55.0
 
 

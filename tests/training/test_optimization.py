@@ -49,7 +49,9 @@ def prepared(model, config):
 
 
 @pytest.mark.parametrize("blocks", [0, 1, "all"])
-@pytest.mark.parametrize("changes", [{}, {"norm_placement": "after"}, {"feed_forward_2": "original"}, {"heads": 2}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm_placement": "after"}, {"feed_forward_2": "original"}, {"heads": 2}]
+)
 def test_every_active_parameter_is_held_once(blocks, changes):
     model = module(**changes)
     optimizer = prepared(model, a_stage(active_blocks=blocks))
@@ -63,13 +65,17 @@ def test_every_active_parameter_is_held_once(blocks, changes):
 def test_each_group_has_its_own_rate_and_a_rate_of_0_freezes_it_for_its_stage_only():
     model = module()
     optimizer = prepared(model, a_stage(rates={"embedding": 0.1, "blocks": 2.0}, learning_rate=0.5))
-    rate_of = {parameter: group["lr"] for group in optimizer.param_groups for parameter in group["params"]}
+    rate_of = {
+        parameter: group["lr"] for group in optimizer.param_groups for parameter in group["params"]
+    }
     groups = model.parameter_groups()
     for name, rate in (("embedding", 0.05), ("blocks", 1.0), ("reduction", 0.5)):
         assert {rate_of[parameter] for parameter in groups[name]} == {rate}
     frozen = prepared(model, a_stage(rates={"embedding": 0.0}))
     assert not model.embedding.weight.requires_grad
-    assert not any(p is model.embedding.weight for group in frozen.param_groups for p in group["params"])
+    assert not any(
+        p is model.embedding.weight for group in frozen.param_groups for p in group["params"]
+    )
     prepare_stage(model, a_stage())
     assert model.embedding.weight.requires_grad
 
@@ -77,7 +83,12 @@ def test_each_group_has_its_own_rate_and_a_rate_of_0_freezes_it_for_its_stage_on
 def test_decay_leaves_out_the_layer_norms():
     model = module()
     optimizer = prepared(model, a_stage(optimizer={"kind": "adadelta", "weight_decay": 1e-5}))
-    norms = {p for child in model.modules() if isinstance(child, nn.LayerNorm) for p in child.parameters()}
+    norms = {
+        p
+        for child in model.modules()
+        if isinstance(child, nn.LayerNorm)
+        for p in child.parameters()
+    }
     decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     assert decays == {p: 0.0 if p in norms else 1e-5 for p in model.parameters()}
 
@@ -90,8 +101,13 @@ def test_each_optimiser_is_the_one_that_it_is_called(name):
     found = prepared(model, a_stage(optimizer={"kind": name.lower(), **options}, learning_rate=0.5))
     expected = getattr(torch.optim, name)([other.embedding.weight], lr=0.5, **options)
     for number in range(4):
-        gradient = torch.randn(model.embedding.weight.shape, generator=torch.Generator().manual_seed(number))
-        model.embedding.weight.grad, other.embedding.weight.grad = gradient.clone(), gradient.clone()
+        gradient = torch.randn(
+            model.embedding.weight.shape, generator=torch.Generator().manual_seed(number)
+        )
+        model.embedding.weight.grad, other.embedding.weight.grad = (
+            gradient.clone(),
+            gradient.clone(),
+        )
         found.step()
         expected.step()
     assert torch.allclose(model.embedding.weight, other.embedding.weight, rtol=1e-5, atol=1e-6)
@@ -175,13 +191,17 @@ def test_clipping_counts_the_rows_of_a_sparse_gradient_once():
     (InverseSqrt(warm_up_steps=100), 2e-4, 10_000, [0, 49, 99, 399, 9999], [2e-6, 1e-4, 2e-4, 1e-4, 2e-5]),
 ])  # fmt: skip
 def test_learning_rates(schedule, rate, total, steps, expected):
-    assert [learning_rate(schedule, rate, step, step / total) for step in steps] == pytest.approx(expected)
+    assert [learning_rate(schedule, rate, step, step / total) for step in steps] == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize(("steps", "peak"), [(1000, 20), (100, 10), (21, 3), (3, 1)])
 def test_with_a_budget_in_seconds_a_slow_machine_warms_up_for_a_tenth_of_it(steps, peak):
     schedule = Cosine(warm_up_steps=20)
-    rates = [learning_rate(schedule, 1.0, step, step / steps, in_seconds=True) for step in range(steps)]
+    rates = [
+        learning_rate(schedule, 1.0, step, step / steps, in_seconds=True) for step in range(steps)
+    ]
     assert rates.index(max(rates)) == pytest.approx(peak, abs=1)
     assert max(rates) > 0.8
     assert rates[: peak + 1] == sorted(rates[: peak + 1])
@@ -194,7 +214,9 @@ def test_the_scale_rises_over_steps_or_a_share_of_the_run_and_stays():
     found = [annealed_scale(paper, 512, step, 0.0) for step in (0, 5_000, 10_000, 900_000)]
     assert found == pytest.approx([1.0, (1 + last) / 2, last, last])
     by_share = Scale(first=2.0, last=10.0, share=0.5)
-    assert [annealed_scale(by_share, 512, 0, share) for share in (0, 0.25, 0.5, 1)] == pytest.approx([2, 6, 10, 10])
+    assert [
+        annealed_scale(by_share, 512, 0, share) for share in (0, 0.25, 0.5, 1)
+    ] == pytest.approx([2, 6, 10, 10])
     for none in (Scale(last=5.0, steps=0), Scale(last=5.0, share=0.0)):
         assert annealed_scale(none, 512, 0, 0.0) == 5.0
 

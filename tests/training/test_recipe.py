@@ -16,17 +16,28 @@ from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.optimization import learning_rate, stage_budget
 from rejoinder.training.recipe import Cosine
-from rejoinder.training.recipe_files import first_difference, load_recipe, parse_recipe, recipe_document, save_recipe
+from rejoinder.training.recipe_files import (
+    first_difference,
+    load_recipe,
+    parse_recipe,
+    recipe_document,
+    save_recipe,
+)
 from tests.training.test_ngram_training import ngram
 from tests.training.tiny import MODEL, document, recipe, stage
 from tests.training.transformers import OF_RECIPES, write_bi_encoder, write_checkpoint
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-TRAINING = sorted(path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml"))
+TRAINING = sorted(
+    path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml")
+)
 TABLES = sorted((RECIPES / "tables").glob("*.toml"))
 REDDIT = 654_000_000  # pairs to train on (DATA19)
-OF_TRANSFORMERS = [RECIPES / f"fine-tune-{what}.toml" for what in ("heads", "layers")]  # for models on them alone
-FROM_A_MODEL = sorted(path for path in RECIPES.glob("fine-tune-*.toml") if path not in OF_TRANSFORMERS)
+# for models on them alone
+OF_TRANSFORMERS = [RECIPES / f"fine-tune-{what}.toml" for what in ("heads", "layers")]
+FROM_A_MODEL = sorted(
+    path for path in RECIPES.glob("fine-tune-*.toml") if path not in OF_TRANSFORMERS
+)
 
 
 def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path):
@@ -98,7 +109,11 @@ def test_impossible_combinations_are_refused(sections, said):
 
 
 def test_an_override_takes_toml_and_replaces_its_alternatives():
-    settings = ["model.norm_placement=after", "stage.0.rates={embedding = 0.1}", 'description="a = b"']
+    settings = [
+        "model.norm_placement=after",
+        "stage.0.rates={embedding = 0.1}",
+        'description="a = b"',
+    ]
     settings += ["stage.0.minutes=0.5", "vocabulary.target_size=500", "scale.share=0.1"]
     settings += ["stage.0.schedule.final_learning_rate=0.001"]  # below a shorthand
     changed = parse_recipe(document("data"), settings)
@@ -119,7 +134,9 @@ def test_a_missing_or_an_empty_file_says_what_is_missing(tmp_path):
 
 def test_the_first_difference_is_named_with_both_values():
     old, new = recipe("a"), parse_recipe(document("b"), ["stage.0.learning_rate=0.5", "seed=1"])
-    assert first_difference(old, recipe("b", name="x", description="y")) is None, "places and names make no other run"
+    assert first_difference(old, recipe("b", name="x", description="y")) is None, (
+        "places and names make no other run"
+    )
     assert first_difference(old, new) == "seed was 0 and is now 1"
     absent = parse_recipe(document("a"), ["stage.0.minutes=1.5"])
     assert first_difference(old, absent) == "stage.0.minutes was not given and is now 1.5"
@@ -136,7 +153,10 @@ def two_steps(path, data):
     file = read_toml(path)
     settings = [f"data.train={data}", "validation.candidates=20", "compute.threads=1"]
     settings += [] if file["validation"].get("examples") == 0 else ["validation.examples=20"]
-    settings += [f"data.mix.{number}.train={data}" for number, _ in enumerate(file.get("data", {}).get("mix", []))]
+    settings += [
+        f"data.mix.{number}.train={data}"
+        for number, _ in enumerate(file.get("data", {}).get("mix", []))
+    ]
     for number, each in enumerate(file["stage"]):
         budget = "steps=2" if "steps" in each or "epochs" in each else "minutes=0.002"
         settings += [f"stage.{number}.batch_size=8", f"stage.{number}.{budget}"]
@@ -149,7 +169,10 @@ def models(tmp_path_factory, data):
     without_blocks = {"history": 10, "blocks": 0, "attention_spans": [], "token_norm": False, "zero_residual": True,
                       "aligned_start": True}  # fmt: skip
     for name, more in (("single", {}), ("multi", {"history": 3}), ("full", without_blocks)):
-        train(recipe(data, model=MODEL | more, stage=[stage(steps=1, active_blocks="all")]), place / name)
+        train(
+            recipe(data, model=MODEL | more, stage=[stage(steps=1, active_blocks="all")]),
+            place / name,
+        )
     export_quantized(place / "full" / "model", place / "bundled")
     train(ngram(data, stage=[stage(steps=1)]), place / "ngram")
     runs = {name: place / name / "model" for name in ("single", "multi", "ngram")}
@@ -171,16 +194,24 @@ def test_it_trains_from_any_model(tmp_path, data, models, path, name):
 
 @pytest.mark.parametrize("path", [*itertools.chain(*map(RECIPES.glob, ("convert*", "fine-tune-*", "target-only*")))],
                          ids=lambda path: path.stem)  # fmt: skip
-def test_our_own_recipes_read_both_ends_of_a_long_message_those_of_the_papers_its_beginning(path, starts):
+def test_our_own_recipes_read_both_ends_of_a_long_message_those_of_the_papers_its_beginning(
+    path, starts
+):
     [(_, settings)] = resolved(path, starts)
-    ours = path.stem.endswith(("-small", "-quick", "-fast", "-fast-mixed", "-heads", "-layers", "-service"))
-    if "ngram" not in path.stem and path.stem != "convert-small-taught":  # whose model was trained by convert-small
+    ours = path.stem.endswith(
+        ("-small", "-quick", "-fast", "-fast-mixed", "-heads", "-layers", "-service")
+    )
+    # whose model was trained by convert-small
+    if "ngram" not in path.stem and path.stem != "convert-small-taught":
         assert settings.text.cut == ("middle" if ours else None)
 
 
 def test_a_tuned_model_tells_mails_apart_that_differ_at_the_end(tmp_path, data, models):
     path = RECIPES / "fine-tune-fast.toml"
-    train(load_recipe(path, [f"init.model={models['bundled']}", *two_steps(path, data)]), tmp_path / "run")
+    train(
+        load_recipe(path, [f"init.model={models['bundled']}", *two_steps(path, data)]),
+        tmp_path / "run",
+    )
     greeting = "good morning to all of you and i hope that you are well " * 8
     mails = [greeting + "i want a refund", greeting + "i forgot my password"]
     cosines = {}
@@ -229,7 +260,11 @@ def resolved_commands(path, starts):
         words = shlex.split(command := row.command_for(name, plan.column[name].path))
         if name in row.skip or words[:2] != ["rejoinder", "train"]:
             continue
-        start = starts["ngram" if "ngram" in str(row.ranker) else "convert"] if "--init" in words else []
+        start = (
+            starts["ngram" if "ngram" in str(row.ranker) else "convert"]
+            if "--init" in words
+            else []
+        )
         start = starts["transformer"] if words[2].startswith("recipes/poly/") else start
         settings = [value for option, value in itertools.pairwise(words) if option == "--set"]
         yield command, load_recipe(RECIPES.parent / words[2], [*settings, *start])
@@ -243,7 +278,9 @@ def test_what_we_ship_is_valid_with_sane_learning_rates_all_along(path, starts):
         for each in settings.stage:
             budget = stage_budget(each, REDDIT // each.batch_size)
             steps = 1_000 if budget.in_seconds else budget.amount
-            lowest = min(1e-6 * each.learning_rate, getattr(each.schedule, "final_learning_rate", 1.0))
+            lowest = min(
+                1e-6 * each.learning_rate, getattr(each.schedule, "final_learning_rate", 1.0)
+            )
             for share in (0.25, 0.5, 0.75, 1.0):
                 rate = learning_rate(each.schedule, each.learning_rate, int(share * steps), share)
                 assert lowest <= rate <= each.learning_rate, (name, each.name, share)

@@ -28,7 +28,9 @@ def write_data(folder, train=320, valid=80, topics=20, seed=0):
     words = ["".join(generator.choices("abcdefghijklmnop", k=4)) for _ in range(topics * 4)]
 
     def text(topic):
-        return " ".join(generator.choices(words[4 * topic : 4 * topic + 4], k=generator.randint(1, 6)))
+        return " ".join(
+            generator.choices(words[4 * topic : 4 * topic + 4], k=generator.randint(1, 6))
+        )
 
     for split, count in (("train", train), ("valid", valid)):
         examples = []
@@ -53,13 +55,21 @@ def document(data, /, **sections):
 def stage(**keys):
     """A stage of 20 steps of AdamW; `keys` replace its keys."""
     budget = {} if {"epochs", "minutes"} & set(keys) else {"steps": 20}
-    plain = {"name": "only", "batch_size": 32, "optimizer": "adamw", "learning_rate": 0.01, "schedule": "cosine"}
+    plain = {
+        "name": "only",
+        "batch_size": 32,
+        "optimizer": "adamw",
+        "learning_rate": 0.01,
+        "schedule": "cosine",
+    }
     return {**plain, **budget, **keys}
 
 
 def recipe(data, /, **sections):
     """The recipe of `document`."""
-    return parse_recipe({name: table for name, table in document(data, **sections).items() if table is not None})
+    return parse_recipe(
+        {name: table for name, table in document(data, **sections).items() if table is not None}
+    )
 
 
 def checkpoint_of(run):

@@ -20,11 +20,20 @@ def share(value):
 
 
 def result(model, data, value):
-    return {"model": model, "data": data, "recall": {"1": share(value)}, "examples": 5000, "candidates": 100}
+    return {
+        "model": model,
+        "data": data,
+        "recall": {"1": share(value)},
+        "examples": 5000,
+        "candidates": 100,
+    }
 
 
 def counted(licence):
-    splits = {split: {"pairs": 9, "kept": 8, "dropped": {"long": 1}} for split in ("train", "valid", "test")}
+    splits = {
+        split: {"pairs": 9, "kept": 8, "dropped": {"long": 1}}
+        for split in ("train", "valid", "test")
+    }
     return {"licence": licence, "dialogues": 3, "pairs": 27, **splits}
 
 
@@ -59,9 +68,14 @@ def files(tmp_path):
         save_summary(summary, run / "summary.json")
     (tmp_path / "counts.json").write_text(json.dumps(COUNTS))
     (tmp_path / "probe.json").write_text(json.dumps(PROBE))
-    rows = [result("minilm", "/data/talk (test)", 0.25), result("convert-small", "/data/talk (test)", 0.341)]
+    rows = [
+        result("minilm", "/data/talk (test)", 0.25),
+        result("convert-small", "/data/talk (test)", 0.341),
+    ]
     (tmp_path / "open.json").write_text(json.dumps({"results": rows}))
-    (tmp_path / "more.json").write_text(json.dumps({"results": [result("convert-small", "qa (valid)", 0.5)]}))
+    (tmp_path / "more.json").write_text(
+        json.dumps({"results": [result("convert-small", "qa (valid)", 0.5)]})
+    )
     return tmp_path
 
 
@@ -111,7 +125,9 @@ def test_everything_is_in_it(files, command, monkeypatch):
     ("runs/second/summary.json", None, "is no finished run"),
     ("runs/first/recipe.toml", None, "has no recipe.toml"),
 ])  # fmt: skip
-def test_what_is_missing_is_named_and_the_old_card_stays(files, command, monkeypatch, file, content, said):
+def test_what_is_missing_is_named_and_the_old_card_stays(
+    files, command, monkeypatch, file, content, said
+):
     (files / file).unlink()
     if content is not None:
         (files / file).write_text(content)
@@ -131,7 +147,9 @@ def test_each_run_may_have_a_corpus_of_its_own(files, command, monkeypatch):
     assert text.count("| one | MIT |") == 2
     monkeypatch.setattr(sys, "argv", [*command, "--average", "0.5"])
     model_card.main()
-    averaged = "python -m workshop.average runs/first/model runs/second/model -o runs/average --share 0.5"
+    averaged = (
+        "python -m workshop.average runs/first/model runs/second/model -o runs/average --share 0.5"
+    )
     text = (files / "model" / "README.md").read_text("utf-8")
     assert f"{averaged}\npython -m workshop.bundle runs/average convert-small" in text
     monkeypatch.setattr(sys, "argv", [*command, *more, *more])

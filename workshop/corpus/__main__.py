@@ -25,7 +25,9 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("recipe", type=Path, help="sources, filters and evaluation sets: a TOML file")
+    parser.add_argument(
+        "recipe", type=Path, help="sources, filters and evaluation sets: a TOML file"
+    )
     parser.add_argument("inputs", type=Path, help="folder of the sources' files")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write")
     checked = parser.add_mutually_exclusive_group()

@@ -31,6 +31,7 @@ def _run() -> None:
 
     keep_few_programs()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a reply's letters shows their codes
+        # a terminal that cannot show a reply's letters shows their codes
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     app(prog_name="rejoinder")

@@ -1,4 +1,7 @@
-"""The Typer application: the list of verbs. They import what is heavy (torch, pyarrow) inside: `--help` is fast."""
+"""The Typer application: the list of verbs.
+
+They import what is heavy (torch, pyarrow) inside: `--help` is fast.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def rejoinder_command(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Conversational response selection: train, evaluate, index and use models that pick the best reply."""

@@ -21,22 +21,30 @@ PRECISION = 0.9
 def calibrate(
     index: IndexFolder,
     data: Annotated[
-        Path, typer.Option(metavar="DATA", help="Conversations that the model has not learned from, with the replies.")
+        Path,
+        typer.Option(
+            metavar="DATA",
+            help="Conversations that the model has not learned from, with the replies.",
+        ),
     ],
     split: ValidSplit = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="N examples at most, at random.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="N examples at most, at random.")
+    ] = None,
     context: Earlier = None,
     model: Model = None,
     picture: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="PICTURE", help="Also draw it: .png, .svg or .pdf.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="PICTURE", help="Also draw it: .png, .svg or .pdf."),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Learn from conversations how probably the best reply is right, for `reply` and `chat` with --min-confidence.
 
-    The reply that was given is right, or one of the same words; if the index lacks it, none is. The calibration is kept
-    in the index, and becomes invalid when replies are added or deleted. The figures are cross-validated.
+    The reply that was given is right, or one of the same words; if the index lacks it, none is. The
+    calibration is kept in the index, and becomes invalid when replies are added or deleted. The
+    figures are cross-validated.
 
     Example: rejoinder calibrate replies.index --data data/support -o calibration.png
     """
@@ -92,8 +100,12 @@ def _text(result: Mapping[str, Any]) -> str:
     precise = result["precision"]
     wanted = f"{PRECISION:.0%} of the answers are right"
     if "threshold" in precise:
-        lines.append(f"{wanted} from {precise['threshold']:.3f} on, which answers {precise['coverage']:.1%}")
+        lines.append(
+            f"{wanted} from {precise['threshold']:.3f} on, which answers {precise['coverage']:.1%}"
+        )
     else:
         lines.append(f"at no threshold {wanted}")
     lines += [result["picture"]] if result["picture"] else []
-    return "\n".join([*lines, f'Try: rejoinder reply {result["index"]} "How are you?" --min-confidence 0.8'])
+    return "\n".join(
+        [*lines, f'Try: rejoinder reply {result["index"]} "How are you?" --min-confidence 0.8']
+    )

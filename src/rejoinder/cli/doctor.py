@@ -32,12 +32,19 @@ def examine() -> dict[str, Any]:
 
     build = "CUDA" if torch.version.cuda else "ROCm" if torch.version.hip else "CPU"
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     found: dict[str, Any] = {
         "rejoinder": rejoinder.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "torch": {"version": torch.__version__, "build": build, "threads": torch.get_num_threads(), "devices": devices},
+        "torch": {
+            "version": torch.__version__,
+            "build": build,
+            "threads": torch.get_num_threads(),
+            "devices": devices,
+        },
         "processor": {
             "name": _processor_name(),
             "cores": cores,
@@ -95,7 +102,9 @@ def _version(library: str) -> str | None:
 def _processor_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123 (no path of the user's)
-            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+            names = [
+                line.partition(":")[2].strip() for line in file if line.startswith("model name")
+            ]
     except OSError:
         names = []
     return names[0] if names else platform.processor() or platform.machine()

@@ -17,21 +17,36 @@ Side: TypeAlias = Literal["context", "response"]
 
 
 def export(
-    model: Annotated[str, typer.Argument(help="A model folder, a bundled model's name, or an id on the Hub.")],
+    model: Annotated[
+        str, typer.Argument(help="A model folder, a bundled model's name, or an id on the Hub.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
-    quantized: Annotated[bool, typer.Option("--quantized", help="A model folder of 8 and 16 bits.")] = False,
-    eight_bits: Annotated[
-        bool, typer.Option("--eight-bits", help="With --quantized: linear layers in 8 bits too, not in 16.")
+    quantized: Annotated[
+        bool, typer.Option("--quantized", help="A model folder of 8 and 16 bits.")
     ] = False,
-    onnx: Annotated[bool, typer.Option("--onnx", help="ONNX files, for machines without PyTorch.")] = False,
+    eight_bits: Annotated[
+        bool,
+        typer.Option(
+            "--eight-bits", help="With --quantized: linear layers in 8 bits too, not in 16."
+        ),
+    ] = False,
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="ONNX files, for machines without PyTorch.")
+    ] = False,
     sentence_transformers: Annotated[
-        bool, typer.Option("--sentence-transformers", help="A folder that SentenceTransformer opens.")
+        bool,
+        typer.Option("--sentence-transformers", help="A folder that SentenceTransformer opens."),
     ] = False,
     transformers: Annotated[
-        bool, typer.Option("--transformers", help="The transformer inside, as a checkpoint that transformers opens.")
+        bool,
+        typer.Option(
+            "--transformers",
+            help="The transformer inside, as a checkpoint that transformers opens.",
+        ),
     ] = False,
     side: Annotated[
-        Side | None, typer.Option(help="With --sentence-transformers: what plain `encode` takes texts as.")
+        Side | None,
+        typer.Option(help="With --sentence-transformers: what plain `encode` takes texts as."),
     ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -40,7 +55,11 @@ def export(
 
     Example: rejoinder export demo/run/model --quantized -o demo/small
     """
-    forms = {"--quantized": quantized, "--onnx": onnx, "--sentence-transformers": sentence_transformers}
+    forms = {
+        "--quantized": quantized,
+        "--onnx": onnx,
+        "--sentence-transformers": sentence_transformers,
+    }
     forms["--transformers"] = transformers
     chosen = [form for form, wanted in forms.items() if wanted]
     if len(chosen) != 1:
@@ -50,8 +69,14 @@ def export(
         raise InputError(f"--side is for --sentence-transformers alone; {chosen[0]} has both sides")
     if eight_bits and not quantized:
         raise InputError(f"--eight-bits is for --quantized alone; {chosen[0]} has floats")
-    result, lines = _write(chosen[0], model, output, side or "context", 8 if eight_bits else 16, overwrite)
-    emit({"model": model, "form": chosen[0].removeprefix("--"), **result}, as_json, lambda _: "\n".join(lines))
+    result, lines = _write(
+        chosen[0], model, output, side or "context", 8 if eight_bits else 16, overwrite
+    )
+    emit(
+        {"model": model, "form": chosen[0].removeprefix("--"), **result},
+        as_json,
+        lambda _: "\n".join(lines),
+    )
 
 
 def _write(
@@ -61,14 +86,19 @@ def _write(
     from rejoinder.encoders import export, sentence_module
 
     if form == "--sentence-transformers":
-        result = sentence_module.export_sentence_transformers(model, output, side, overwrite=overwrite)
+        result = sentence_module.export_sentence_transformers(
+            model, output, side, overwrite=overwrite
+        )
         uses = f"encode_query for contexts, encode_document for responses, encode for {side}s"
         opened = f'SentenceTransformer("{result["path"]}", trust_remote_code=True)'
         return result, [f"{opened}: {uses}", f"model: {result['path']}"]
     if form == "--onnx":
         result = export.export_onnx(model, output, overwrite=overwrite)
         opened = f'OnnxEncoder("{result["path"]}"), from rejoinder.runtime'
-        return result, [f"{len(result['files'])} files, {_megabytes(result)}: {opened}", f"folder: {result['path']}"]
+        return result, [
+            f"{len(result['files'])} files, {_megabytes(result)}: {opened}",
+            f"folder: {result['path']}",
+        ]
     if form == "--transformers":
         result = export.export_transformer(model, output, overwrite=overwrite)
         start = f"to start a model from it: --set init.transformer={result['path']}"
@@ -91,13 +121,20 @@ def _megabytes(result: Mapping[str, Any]) -> str:
 def models(
     folders: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FOLDER|NAME...", help="Where to look, or a bundled model; none: all."),
+        typer.Argument(
+            metavar="FOLDER|NAME...", help="Where to look, or a bundled model; none: all."
+        ),
     ] = None,
-    with_sizes: Annotated[bool, typer.Option("--sizes", help="Show parameters, bytes and runs' speeds.")] = False,
+    with_sizes: Annotated[
+        bool, typer.Option("--sizes", help="Show parameters, bytes and runs' speeds.")
+    ] = False,
     price: Annotated[
-        float | None, typer.Option("--price-per-hour", min=0, metavar="PRICE", help="Show what the runs cost.")
+        float | None,
+        typer.Option("--price-per-hour", min=0, metavar="PRICE", help="Show what the runs cost."),
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="Show how long N steps would take.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Show how long N steps would take.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the models that come with the package, and the model folders below some folders, with their sizes.
@@ -112,10 +149,18 @@ def models(
     for folder, named in _model_folders(folders or []):
         row = describe(folder) | named
         if with_sizes:
-            cost = run_cost(folder.resolve().parent)  # of the run that wrote it, where it is still beside it
-            row |= {"sizes": asdict(sizes(folder)), "run": None if cost is None else cost.to_json(price, steps)}
+            # of the run that wrote it, where it is still beside it
+            cost = run_cost(folder.resolve().parent)
+            row |= {
+                "sizes": asdict(sizes(folder)),
+                "run": None if cost is None else cost.to_json(price, steps),
+            }
         found.append(row)
-    emit({"models": found}, as_json, lambda _: _sizes_table(found) if found and with_sizes else _list(found))
+    emit(
+        {"models": found},
+        as_json,
+        lambda _: _sizes_table(found) if found and with_sizes else _list(found),
+    )
 
 
 def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
@@ -123,19 +168,24 @@ def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
     from rejoinder.encoders import bundled
     from rejoinder.encoders.persistence import find, model_folders
 
-    def is_there(name: str) -> bool:  # in a clone without weights it is not, an error only where the name is given
+    # in a clone without weights it is not, an error only where the name is given
+    def is_there(name: str) -> bool:
         folder = bundled.weights(name).folder
         return bundled.is_name(name) and folder is not None and folder.is_dir()
 
     found: list[tuple[Path, dict[str, Any]]] = []
     for place in given or [*filter(is_there, bundled.names()), "."]:
         if bundled.is_name(place):
-            found.append((find(place), {"name": place, "data_licence": bundled.weights(place).data_licence}))
+            found.append(
+                (find(place), {"name": place, "data_licence": bundled.weights(place).data_licence})
+            )
         elif Path(place).is_dir():
             found += [(folder, {}) for folder in model_folders(Path(place))]
         else:
             known = ", ".join(bundled.names())
-            raise InputError(f"{place} is not a folder; name folders to look for models in, or a model: {known}")
+            raise InputError(
+                f"{place} is not a folder; name folders to look for models in, or a model: {known}"
+            )
     return found
 
 
@@ -144,9 +194,18 @@ def _list(found: Sequence[Mapping[str, Any]]) -> str:
         return "no model folder here; `rejoinder train RECIPE -o RUN` makes one"
     lines = []
     for model in found:
-        facts = [f"{_title(model)}  {model['kind']}", *(["quantised"] if model["quantized"] else [])]
-        facts += [f"{model['parameters'] / 1e6:.1f}M parameters", _megabytes(model), model["fingerprint"][:12]]
-        facts += [f"trained on data under {model['data_licence']}"] if "data_licence" in model else []
+        facts = [
+            f"{_title(model)}  {model['kind']}",
+            *(["quantised"] if model["quantized"] else []),
+        ]
+        facts += [
+            f"{model['parameters'] / 1e6:.1f}M parameters",
+            _megabytes(model),
+            model["fingerprint"][:12],
+        ]
+        facts += (
+            [f"trained on data under {model['data_licence']}"] if "data_licence" in model else []
+        )
         lines.append(", ".join(facts))
     return "\n".join(lines)
 
@@ -171,7 +230,16 @@ def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
     cost = ["cost"] if "cost" in runs[0] else []
     stated = runs[0].get("stated")
-    rows = [["run", "steps", "steps/s", "time", *cost, *([f"{stated['steps']:,} steps", *cost] if stated else [])]]
+    rows = [
+        [
+            "run",
+            "steps",
+            "steps/s",
+            "time",
+            *cost,
+            *([f"{stated['steps']:,} steps", *cost] if stated else []),
+        ]
+    ]
     for run in runs:
         row = [run["run"], f"{run['steps']:,}", f"{run['steps_per_second']:.2f}"]
         for account in (run, run["stated"]) if stated else (run,):

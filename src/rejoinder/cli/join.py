@@ -27,14 +27,19 @@ def join(
     second: Annotated[str, typer.Argument(help="Another one.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
     share: Annotated[
-        float | None, typer.Option(min=0, max=1, metavar="S", help="Share of the second in a reply's score.")
+        float | None,
+        typer.Option(min=0, max=1, metavar="S", help="Share of the second in a reply's score."),
     ] = None,
     opening_share: Annotated[
-        float | None, typer.Option(min=0, max=1, metavar="S", help="The same where nothing was said before.")
+        float | None,
+        typer.Option(min=0, max=1, metavar="S", help="The same where nothing was said before."),
     ] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DATA", help="Choose the share on these conversations; repeatable, with the same weight."),
+        typer.Option(
+            metavar="DATA",
+            help="Choose the share on these conversations; repeatable, with the same weight.",
+        ),
     ] = None,
     split: ValidSplit = None,
     limit: Limit = None,
@@ -44,7 +49,8 @@ def join(
 ) -> None:
     """Join two models into one, whose scores are a mean of theirs: what one has learnt, the other need not know.
 
-    With --data the share is that of the best mean reciprocal rank among 100 candidates, or as many as there are.
+    With --data the share is that of the best mean reciprocal rank among 100 candidates, or as many
+    as there are.
 
     Example: rejoinder join bi-base support/run/model --data data/support -o support/joined
     """
@@ -54,7 +60,9 @@ def join(
     from rejoinder.encoders.persistence import FOLDER, load, save_joined
 
     if (share is None) == (not data):
-        raise InputError("give the second model's share (--share 0.3), or conversations to choose it on (--data)")
+        raise InputError(
+            "give the second model's share (--share 0.3), or conversations to choose it on (--data)"
+        )
     check_replaceable(output, FOLDER, overwrite=overwrite)  # before the work
     joined = JoinedEncoder(load(first), load(second), opening_share=opening_share)
     tried = list[dict[str, float]]()
@@ -91,13 +99,27 @@ def _try(
             ranker = known.with_share(share)
             found = [evaluate_task(ranker, task, seed=seed, progress=advance) for task in tasks]
             recall = fmean(result.recall[1].value for result in found)
-            rows.append({"share": share, "recall@1": recall, "mrr": fmean(result.mrr.value for result in found)})
+            rows.append(
+                {
+                    "share": share,
+                    "recall@1": recall,
+                    "mrr": fmean(result.mrr.value for result in found),
+                }
+            )
     return rows
 
 
 def _text(result: Mapping[str, Any]) -> str:
     lines = ["share of the second   R@1    MRR"] if result["tried"] else []
-    lines += [f"{row['share']:19.2f}  {row['recall@1']:.1%}  {row['mrr']:.1%}" for row in result["tried"]]
+    lines += [
+        f"{row['share']:19.2f}  {row['recall@1']:.1%}  {row['mrr']:.1%}" for row in result["tried"]
+    ]
     opening = result["opening_share"]
     said = "" if opening is None else f", {opening:g} where nothing was said before"
-    return "\n".join([*lines, f"the second model's share is {result['share']:g}{said}", f"model: {result['model']}"])
+    return "\n".join(
+        [
+            *lines,
+            f"the second model's share is {result['share']:g}{said}",
+            f"model: {result['model']}",
+        ]
+    )

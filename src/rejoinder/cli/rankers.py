@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
 
-ENCODER_BLOCK = 5000  # examples ranked at once, but by BM25, whose scores depend on all candidates of a call
+# examples ranked at once, but by BM25, whose scores depend on all candidates of a call
+ENCODER_BLOCK = 5000
 
 
 class Rankers:
@@ -28,7 +29,9 @@ class Rankers:
 
         self._opener = RankerOpener()
 
-    def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, dict[str, Any] | None]:
+    def open(
+        self, name: str, training: Callable[[], Sequence[Example]]
+    ) -> tuple[Ranker, dict[str, Any] | None]:
         """See `evaluation.table_run.Rankers`."""
         ranker = self.ranker(name)
         return ranker, fit_ranker(name, ranker, training)
@@ -72,20 +75,31 @@ def report_truncated(model: Any, what: str) -> None:
 
 
 def read_training(
-    rankers: Mapping[str, Ranker], path: Path, split: Split | None, cut: ContextReading, fit_on: Path | None, seed: int
+    rankers: Mapping[str, Ranker],
+    path: Path,
+    split: Split | None,
+    cut: ContextReading,
+    fit_on: Path | None,
+    seed: int,
 ) -> list[Example]:
     """Read the examples that rankers which learn are fitted to, from `fit_on` or the training part of `path`."""
     from rejoinder.encoders.protocol import FittedRanker
     from rejoinder.evaluation.tasks import ranked_part, training_examples
 
-    if not (names := [name for name, ranker in rankers.items() if isinstance(ranker, FittedRanker)]):
+    if not (
+        names := [name for name, ranker in rankers.items() if isinstance(ranker, FittedRanker)]
+    ):
         return []
     with track(f"Reading {fit_on or path} for {', '.join(names)}", unit="examples") as advance:
-        found = training_examples(fit_on or path, path, ranked_part(path, split), seed=seed, progress=advance)
+        found = training_examples(
+            fit_on or path, path, ranked_part(path, split), seed=seed, progress=advance
+        )
     return [replace(example, context=tuple(cut.cut(example.context))) for example in found]
 
 
-def fit_ranker(name: str, ranker: Ranker, training: Callable[[], Sequence[Example]]) -> dict[str, Any] | None:
+def fit_ranker(
+    name: str, ranker: Ranker, training: Callable[[], Sequence[Example]]
+) -> dict[str, Any] | None:
     """Fit a ranker that learns; show and return what it learned, None for one that does not."""
     from rejoinder.encoders.protocol import FittedRanker
 
@@ -94,12 +108,20 @@ def fit_ranker(name: str, ranker: Ranker, training: Callable[[], Sequence[Exampl
     examples = training()
     with track(f"Fitting {name}", total=2 * len(examples), unit="texts") as advance:
         learned = dict(ranker.fit(examples, advance))
-    note(f"{name}: {', '.join(f'{key} {_short(value)}' for key, value in learned.items() if key != 'curves')}")
+    note(
+        f"{name}: {', '.join(f'{key} {_short(value)}' for key, value in learned.items() if key != 'curves')}"
+    )
     return learned
 
 
 def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        f"{value:.4g}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )
 
 
 def open_index(folder: Path, model: str | None, *, light: bool = False) -> Index | Store:
@@ -109,5 +131,7 @@ def open_index(folder: Path, model: str | None, *, light: bool = False) -> Index
     from rejoinder.retrieval import stores
 
     index = stores.open_index(folder)
-    index.use(track_truncation(open_encoder(model or index.manifest.model.locate(folder), light=light)))
+    index.use(
+        track_truncation(open_encoder(model or index.manifest.model.locate(folder), light=light))
+    )
     return index

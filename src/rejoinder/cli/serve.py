@@ -40,20 +40,35 @@ START = 120  # seconds for a worker to open its model
 def serve(
     index: IndexFolder,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen; elsewhere than on this machine needs an API key.")
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where to listen; elsewhere than on this machine needs an API key.",
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="0: any that is free.")] = 8000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="0: any that is free.")
+    ] = 8000,
     model: Model = None,
-    intents: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A classifier, for /v1/intents.")] = None,
+    intents: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="A classifier, for /v1/intents.")
+    ] = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
     min_confidence: MinConfidence = None,
     beside: Annotated[
-        Path | None, typer.Option(metavar="INDEX", help="A second index, to compare with on the page.")
+        Path | None,
+        typer.Option(metavar="INDEX", help="A second index, to compare with on the page."),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes, each with the models.")] = 1,
-    queue: Annotated[int, typer.Option(min=1, metavar="N", help="Requests that may wait; one more gets 429.")] = 64,
-    log_texts: Annotated[bool, typer.Option("--log-texts", help="Let the log hold what is said.")] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Processes, each with the models.")
+    ] = 1,
+    queue: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Requests that may wait; one more gets 429.")
+    ] = 64,
+    log_texts: Annotated[
+        bool, typer.Option("--log-texts", help="Let the log hold what is said.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Answer over HTTP: replies, embeddings, re-ranking, intents, candidates; and a page to try it on, at /.
@@ -61,8 +76,9 @@ def serve(
     Example: rejoinder serve replies.index, and then
     curl localhost:8000/v1/replies -H 'content-type: application/json' -d '{"messages": ["Hello!"]}'
 
-    REJOINDER_WRITE_KEY and REJOINDER_READ_KEY turn authentication on: a read key asks, a write key also changes
-    candidates and reloads. SIGHUP opens index and models again; SIGTERM answers what was accepted, and ends.
+    REJOINDER_WRITE_KEY and REJOINDER_READ_KEY turn authentication on: a read key asks, a write key
+    also changes candidates and reloads. SIGHUP opens index and models again; SIGTERM answers what
+    was accepted, and ends.
     """
     if find_spec("uvicorn") is None:
         raise MissingExtraError("rejoinder serve", "serve")
@@ -156,7 +172,9 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         number = getattr(error, "errno", None)
         reason = error if number is None or number < 0 else os.strerror(number)
-        raise InputError(f"cannot listen at {host}, port {port}: {reason}; take another --port or --host") from None
+        raise InputError(
+            f"cannot listen at {host}, port {port}: {reason}; take another --port or --host"
+        ) from None
 
 
 def _text(result: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """Models with a name: those that come with the package, of packages that are installed beside it, and on the Hub.
 
-A bundled model is a quantised model folder, package data in `rejoinder/weights/NAME`, whose fingerprint is written
-here. Another package adds one by an entry point of `GROUP`, the model's name, whose value is a `Weights`.
+A bundled model is a quantised model folder, package data in `rejoinder/weights/NAME`, whose
+fingerprint is written here. Another package adds one by an entry point of `GROUP`, the model's
+name, whose value is a `Weights`.
 """
 
 from __future__ import annotations
@@ -37,8 +38,13 @@ BUNDLED: Mapping[str, Weights] = {
 
 
 def names() -> list[str]:
-    """Return the names that a model can be opened by, those of other packages last. Imports none of these."""
-    return list(dict.fromkeys([*BUNDLED, *sorted(point.name for point in entry_points(group=GROUP))]))
+    """Return the names that a model can be opened by, those of other packages last.
+
+    Imports none of these.
+    """
+    return list(
+        dict.fromkeys([*BUNDLED, *sorted(point.name for point in entry_points(group=GROUP))])
+    )
 
 
 def unknown(name: str | Path) -> InputError:
@@ -67,7 +73,9 @@ def weights(name: str) -> Weights:
         raise unknown(name)
     if len(points) > 1:
         brought = ", ".join(sorted({_package(point) for point in points}))
-        raise InputError(f"several packages bring a model {name!r}: {brought}; remove all but one of them")
+        raise InputError(
+            f"several packages bring a model {name!r}: {brought}; remove all but one of them"
+        )
     try:
         found = points[0].load()
     except (ImportError, AttributeError) as error:
@@ -75,7 +83,9 @@ def weights(name: str) -> Weights:
         raise InputError(f"{message}; install it again") from error
     if not isinstance(found, Weights) or found.folder is None:
         needed = "rejoinder.encoders.bundled.Weights with a folder; install a version that fits this one of rejoinder"
-        raise InputError(f"the package {_package(points[0])} brings the model {name!r} as {found!r}, not as {needed}")
+        raise InputError(
+            f"the package {_package(points[0])} brings the model {name!r} as {found!r}, not as {needed}"
+        )
     return found
 
 
@@ -92,4 +102,6 @@ def fetch(repository: str, what: str, files: Sequence[str]) -> Path:
         return Path(snapshot_download(repository, allow_patterns=list(files)))
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise InputError(f"no {what} {repository}, nor could the Hugging Face Hub's be fetched: {reason}") from error
+        raise InputError(
+            f"no {what} {repository}, nor could the Hugging Face Hub's be fetched: {reason}"
+        ) from error

@@ -1,8 +1,9 @@
 """A trained model in other forms: a quantised folder, a checkpoint for `transformers`, ONNX files.
 
-An ONNX folder (see `onnx`) holds the network in parts, the vocabulary, onnx.json (what a program needs to know to feed
-them) and a README. Text to ids is not part of the network: `rejoinder.text` does it, without PyTorch. That of a
-quantised model is a model folder still: its programs read model.safetensors.
+An ONNX folder (see `onnx`) holds the network in parts, the vocabulary, onnx.json (what a program
+needs to know to feed them) and a README. Text to ids is not part of the network: `rejoinder.text`
+does it, without PyTorch. That of a quantised model is a model folder still: its programs read
+model.safetensors.
 """
 
 from __future__ import annotations
@@ -41,20 +42,27 @@ from rejoinder.networks.packing import rectangle
 from rejoinder.networks.quantization import Scheme, half_for
 
 SMALL = 1024  # numbers that a program has itself
-ONNX_TYPES = {"F16": "FLOAT16", "BF16": "BFLOAT16", "F32": "FLOAT", "U8": "UINT8"}  # by safetensors' names
+# by safetensors' names
+ONNX_TYPES = {"F16": "FLOAT16", "BF16": "BFLOAT16", "F32": "FLOAT", "U8": "UINT8"}
 
 
 def export_quantized(
-    model: str | Path, output: str | Path, *, linear_bits: Literal[8, 16] = 16, overwrite: bool = False
+    model: str | Path,
+    output: str | Path,
+    *,
+    linear_bits: Literal[8, 16] = 16,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Write a model's quantised folder: 8-bit embeddings, 16 bits for the rest (CONVERT, Table 2).
 
-    A model that was trained for it keeps its ranges and its 16-bit float. Any other is rounded now: each table between
-    its lowest and highest value, the rest to float16 (bfloat16 if a number is too large for that). With `linear_bits`
-    8 the weights of linear layers get 8 bits as well, each row with a scale of its own (not the paper's).
+    A model that was trained for it keeps its ranges and its 16-bit float. Any other is rounded now:
+    each table between its lowest and highest value, the rest to float16 (bfloat16 if a number is
+    too large for that). With `linear_bits` 8 the weights of linear layers get 8 bits as well, each
+    row with a scale of its own (not the paper's).
 
     Returns:
-        What was written, as `persistence.describe` tells it, with `trained` (for few bits), `half` and `full_bytes`.
+        What was written, as `persistence.describe` tells it, with `trained` (for few bits), `half`
+        and `full_bytes`.
     """
     folder = _source(model, output, persistence.FOLDER, overwrite)
     if persistence.is_quantized(persistence.read_config(folder)[1]):
@@ -62,13 +70,19 @@ def export_quantized(
         raise InputError(f"{folder} is a quantised folder already; {todo}")
     module, tokenizer, config = persistence.load_module(folder)
     if not all(bool(parameter.isfinite().all()) for parameter in module.parameters()):
-        raise InputError(f"{folder}: not all weights are finite numbers, so there are no levels to round them to")
+        raise InputError(
+            f"{folder}: not all weights are finite numbers, so there are no levels to round them to"
+        )
     trained = persistence.read_scheme(config)
     scheme = Scheme(half=half_for(module), trained=False, stored=True)
     if trained is not None:
         scheme = replace(trained, stored=True)
     scheme = replace(scheme, linear_bits=linear_bits)
-    how = "the model was trained for that" if scheme.trained else "done after training, which knew nothing of it"
+    how = (
+        "the model was trained for that"
+        if scheme.trained
+        else "done after training, which knew nothing of it"
+    )
     eight = "Embeddings" if linear_bits == 16 else "Embeddings and linear layers"
     card = f"\n\n## Quantised\n\n{eight} in 8 bits, all other weights in {scheme.half}; {how}.\n"
     persistence.save(
@@ -81,20 +95,32 @@ def export_quantized(
         scale=config.get("scale"),
         overwrite=overwrite,
     )
-    more = {"trained": scheme.trained, "half": scheme.half, "full_bytes": persistence.folder_bytes(folder)}
+    more = {
+        "trained": scheme.trained,
+        "half": scheme.half,
+        "full_bytes": persistence.folder_bytes(folder),
+    }
     return persistence.describe(Path(output)) | more
 
 
-def export_transformer(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
+def export_transformer(
+    model: str | Path, output: str | Path, *, overwrite: bool = False
+) -> dict[str, Any]:
     """Write the transformer of a pretrained model, or of a cross-encoder, as a checkpoint that `transformers` opens."""
     folder = _source(model, output, CHECKPOINT, overwrite)
     module, tokenizer, config = persistence.load_module(folder)
     transformers = getattr(module, "transformers", [])
     if len(transformers) != 1:
-        raise InputError(f"{folder} is a {config['model'].get('kind')}, which is not one transformer")
+        raise InputError(
+            f"{folder} is a {config['model'].get('kind')}, which is not one transformer"
+        )
     save_checkpoint(output, transformers[0], module.config, tokenizer, overwrite=overwrite)
     parameters = sum(parameter.numel() for parameter in transformers[0].parameters())
-    return {"path": str(output), "parameters": parameters, "bytes": persistence.folder_bytes(Path(output))}
+    return {
+        "path": str(output),
+        "parameters": parameters,
+        "bytes": persistence.folder_bytes(Path(output)),
+    }
 
 
 def _source(model: str | Path, output: str | Path, kind: Kind, overwrite: bool) -> Path:
@@ -105,10 +131,13 @@ def _source(model: str | Path, output: str | Path, kind: Kind, overwrite: bool) 
     return folder
 
 
-def export_onnx(model: str | Path, output: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
+def export_onnx(
+    model: str | Path, output: str | Path, *, overwrite: bool = False
+) -> dict[str, Any]:
     """Write a ConveRT's ONNX folder, and return path, files, bytes and fingerprint.
 
-    All is computed in float32. The programs of a quantised folder take its weights from where they are, in few bits.
+    All is computed in float32. The programs of a quantised folder take its weights from where they
+    are, in few bits.
     """
     with onnx_folder(model, output, overwrite=overwrite) as (_, manifest):
         pass
@@ -129,9 +158,15 @@ def onnx_folder(
     config = persistence.read_config(folder)[1]
     if (kind := config["model"].get("kind")) != "convert":
         others = "`export --quantized` takes every kind"
-        raise InputError(f"{folder} is of kind '{kind}', and only ConveRT has an ONNX form; {others}")
+        raise InputError(
+            f"{folder} is of kind '{kind}', and only ConveRT has an ONNX form; {others}"
+        )
     stored = persistence.is_quantized(config)
-    loaded = persistence.load_module(folder, torch.float32) if stored else persistence.load_as_validated(folder)
+    loaded = (
+        persistence.load_module(folder, torch.float32)
+        if stored
+        else persistence.load_as_validated(folder)
+    )
     module, tokenizer, config = loaded
     module.eval().requires_grad_(False)
     manifest = {
@@ -156,8 +191,12 @@ def onnx_folder(
         more = _onnx_card(module)
         (part / CARD).write_text(card if more in card else card + more, encoding="utf-8")
         yield part, manifest
-        manifest["files"] = {path.name: file_digest(path) for path in sorted(part.iterdir()) if path.name != CARD}
-        (part / MANIFEST).write_text(json.dumps(signed(manifest), indent=2) + "\n", encoding="utf-8")
+        manifest["files"] = {
+            path.name: file_digest(path) for path in sorted(part.iterdir()) if path.name != CARD
+        }
+        (part / MANIFEST).write_text(
+            json.dumps(signed(manifest), indent=2) + "\n", encoding="utf-8"
+        )
 
 
 def _write_programs(module: Convert, folder: Path) -> None:
@@ -166,11 +205,15 @@ def _write_programs(module: Convert, folder: Path) -> None:
     write_program(_Trunk(module), {"ids": ids, "mask": mask}, ["reduction"], folder / TRUNK)
     for side in ("context", "response", *(() if module.history is None else ("history",))):
         example = {"reduction": torch.ones(3, module.reduction_size)}
-        write_program(cast("nn.Module", module.head(side)), example, ["vectors"], folder / f"{side}.onnx")
+        write_program(
+            cast("nn.Module", module.head(side)), example, ["vectors"], folder / f"{side}.onnx"
+        )
     if module.history is not None:
         # Two tensors: one that is given twice would be taken for one input.
         x, z = torch.ones(2, 3, module.output_size).unbind()
-        write_program(_Combined(module), {"context": x, "history": z}, ["vectors"], folder / COMBINED)
+        write_program(
+            _Combined(module), {"context": x, "history": z}, ["vectors"], folder / COMBINED
+        )
 
 
 class _Part(nn.Module):
@@ -193,7 +236,9 @@ class _Combined(_Part):
         return self.module.combine(context, history)
 
 
-def write_program(network: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str], path: Path) -> None:
+def write_program(
+    network: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str], path: Path
+) -> None:
     """Record a network as an ONNX file: for any number of rows, and ids and masks of any length.
 
     Weights that a model folder's file has too are not written again, if that file lies beside it.
@@ -202,15 +247,21 @@ def write_program(network: nn.Module, inputs: Mapping[str, Tensor], outputs: Seq
 
     count = torch.export.Dim("count")
     length = torch.export.Dim("length")
-    shapes = tuple({0: count} if each.is_floating_point() else {0: count, 1: length} for each in inputs.values())
+    shapes = tuple(
+        {0: count} if each.is_floating_point() else {0: count, 1: length}
+        for each in inputs.values()
+    )
     with _quiet():
         # By itself, torch.onnx.export would fix a dimension that cannot vary, instead of saying so.
-        program = torch.export.export(network, tuple(inputs.values()), dynamic_shapes=shapes, strict=False)
+        program = torch.export.export(
+            network, tuple(inputs.values()), dynamic_shapes=shapes, strict=False
+        )
         names: dict[str, Any] = {"input_names": list(inputs), "output_names": outputs}
         names["dynamic_shapes"] = shapes  # here only the dimensions' names in the file
         made = torch.onnx.export(program, **names, verbose=False)
         assert made is not None
-        for node in made.model.graph:  # where in which file of this machine each operation came from
+        # where in which file of this machine each operation came from
+        for node in made.model.graph:
             node.metadata_props.clear()
         if (weights := path.with_name(persistence.WEIGHTS)).is_file():
             _share(made.model.graph, weights)
@@ -222,19 +273,26 @@ def _share(graph: Any, weights: Path) -> None:
     import onnx_ir
 
     content = weights.read_bytes()
-    start = 8 + int.from_bytes(content[:8], "little")  # safetensors: a length, that many bytes of JSON, the tensors
+    # safetensors: a length, that many bytes of JSON, the tensors
+    start = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:start])
     stored = {name: tensor for name, tensor in load_file(weights).items() if tensor.numel() > SMALL}
     for constant in list(graph.initializers.values()):
         value = torch.from_numpy(constant.const_value.numpy().copy())
-        same = (name for name, tensor in stored.items() if torch.equal(tensor.to(value.dtype), value))
+        same = (
+            name for name, tensor in stored.items() if torch.equal(tensor.to(value.dtype), value)
+        )
         if (name := next(same, None)) is None:
             continue
         kind = ONNX_TYPES[header[name]["dtype"]]
         (first, end) = header[name]["data_offsets"]
         place = {"offset": start + first, "length": end - first, "base_dir": weights.parent}
         there = onnx_ir.ExternalTensor(
-            weights.name, dtype=onnx_ir.DataType[kind], shape=constant.shape, name=f"stored.{name}", **place
+            weights.name,
+            dtype=onnx_ir.DataType[kind],
+            shape=constant.shape,
+            name=f"stored.{name}",
+            **place,
         )
         source = onnx_ir.val(there.name, const_value=there)
         cast = onnx_ir.node("Cast", [source], {"to": constant.dtype})

@@ -1,8 +1,9 @@
 """Weighted combination of two dual encoders.
 
-A vector is theirs side by side, each of unit length times the root of its share, so the cosine of two such vectors is
-(1 - share)·cos_first + share·cos_second: one index, one search, one product serve both. A conversation's first message
-may give the second another share: the two parts of its vector are weighted so, and it is of unit length again.
+A vector is theirs side by side, each of unit length times the root of its share, so the cosine of
+two such vectors is (1 - share)·cos_first + share·cos_second: one index, one search, one product
+serve both. A conversation's first message may give the second another share: the two parts of its
+vector are weighted so, and it is of unit length again.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
     ) -> None:
         for part in (first, second):
             if not isinstance(part, Encoder):
-                raise InputError(f"{part!r} cannot be joined; only models that read each message apart can")
+                raise InputError(
+                    f"{part!r} cannot be joined; only models that read each message apart can"
+                )
         for called, value in (("share", share), ("opening_share", opening_share)):
             if value is not None:
                 check_number(called, value, "a share goes from 0 to 1", 0, 1)
@@ -82,18 +85,31 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         self.name = name
         self.reopen = reopen
         self._part: ContextPart = "all"
-        known = [first.fingerprint, second.fingerprint, share, *([] if opening_share is None else [opening_share])]
-        self.fingerprint = fingerprint or hashlib.sha256(" ".join(map(str, known)).encode()).hexdigest()
+        known = [
+            first.fingerprint,
+            second.fingerprint,
+            share,
+            *([] if opening_share is None else [opening_share]),
+        ]
+        self.fingerprint = (
+            fingerprint or hashlib.sha256(" ".join(map(str, known)).encode()).hexdigest()
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.reopen is None:
-            raise InputError("only a model that `rejoinder.load` opened can be pickled; save this one and load it")
+            raise InputError(
+                "only a model that `rejoinder.load` opened can be pickled; save this one and load it"
+            )
         return self.reopen, ()
 
     def facts(self) -> Mapping[str, object]:
         """Return what the model is shown by."""
         kinds = " + ".join(str(part.facts()["kind"]) for part in self.parts)
-        shares = {name: share for name, share in asdict(self.config).items() if name != "kind" and share is not None}
+        shares = {
+            name: share
+            for name, share in asdict(self.config).items()
+            if name != "kind" and share is not None
+        }
         return {"name": self.name, "kind": f"joined, {kinds}", **shares, "size": self.size}
 
     def card(self) -> str:
@@ -102,7 +118,9 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         share = self.config.share
         opening = self.config.opening_share
         said = "" if opening is None else OPENING.format(share=opening)
-        return CARD.format(first=first, second=second, share=share, rest=round(1 - share, 6), opening=said)
+        return CARD.format(
+            first=first, second=second, share=share, rest=round(1 - share, 6), opening=said
+        )
 
     @property
     def size(self) -> int:
@@ -162,7 +180,9 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         """Return the same encoder, whose parts encode no text twice."""
         return self._of(self.parts[0].with_cache(), self.parts[1].with_cache())
 
-    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
+    def encode_contexts(
+        self, contexts: Sequence[Conversation], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode conversations: (n, d), rows of unit length."""
         first, second = self.parts
         rows = first.encode_contexts(contexts, advance), second.encode_contexts(contexts)
@@ -173,15 +193,22 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         first = self.parts[0].encode_queries(contexts)
         second = self.parts[1].encode_queries(contexts)
         several = next((part for part in (first, second) if isinstance(part, ContextVectors)), None)
-        rows = [part.vectors if isinstance(part, ContextVectors) else part for part in (first, second)]
+        rows = [
+            part.vectors if isinstance(part, ContextVectors) else part for part in (first, second)
+        ]
         roots = self._context_roots(contexts)
         if several is None:
             return self._join(rows[0], rows[1], roots)
         n, m = several.vectors.shape[:2]
-        rows = [np.broadcast_to(part if part.ndim == 3 else part[:, None], (n, m, part.shape[-1])) for part in rows]
+        rows = [
+            np.broadcast_to(part if part.ndim == 3 else part[:, None], (n, m, part.shape[-1]))
+            for part in rows
+        ]
         return replace(several, vectors=self._join(rows[0], rows[1], roots[:, None]))
 
-    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
+    def encode_responses(
+        self, responses: Sequence[str], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode responses: (n, d), rows of unit length."""
         first, second = self.parts
         rows = first.encode_responses(responses, advance), second.encode_responses(responses)
@@ -202,7 +229,9 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         roots = np.tile(usual, (len(contexts), 1))
         if share is not None and self._part != "history":
             opening = np.array([1 - share, share], dtype=np.float32) / usual
-            alone = [self._part == "input" or len(context) == 1 for context in read_contexts(contexts)]
+            alone = [
+                self._part == "input" or len(context) == 1 for context in read_contexts(contexts)
+            ]
             roots[alone] = opening / np.linalg.norm(opening)
         return roots
 
@@ -220,4 +249,6 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
 def refuse(*_: object, name: str = "MODEL", **__: object) -> NoReturn:
     """Refuse what needs one network, and one tokenizer, of a joined model."""
     parts = " and ".join(f"{name}/{part}" for part in PARTS)
-    raise InputError(f"{name} is a joined model: take a part of it, {parts}; `rejoinder join` joins them again")
+    raise InputError(
+        f"{name} is a joined model: take a part of it, {parts}; `rejoinder join` joins them again"
+    )

@@ -1,7 +1,8 @@
 """A model folder: config.json, model.safetensors, vocabulary.json, README.md. Never pickle.
 
-config.json holds every structural choice and the digests of the other files, and thereby the model's fingerprint. A
-folder is written whole or not at all; one with a missing or altered file is refused.
+config.json holds every structural choice and the digests of the other files, and thereby the
+model's fingerprint. A folder is written whole or not at all; one with a missing or altered file is
+refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,17 @@ from rejoinder.encoders import bundled, joined, onnx
 from rejoinder.encoders.families import Model, build_module, family, parse_config
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, is_ours, is_plain, parse_json, signed
+from rejoinder.files import (
+    DIGEST,
+    Kind,
+    atomic_folder,
+    file_digest,
+    is_altered,
+    is_ours,
+    is_plain,
+    parse_json,
+    signed,
+)
 from rejoinder.networks import quantization
 from rejoinder.networks.inference import choose_precision, pack_linears
 from rejoinder.networks.quantization import Ranges, Scheme, Sizes
@@ -63,14 +74,17 @@ def save(
 ) -> None:
     """Write a model folder, whole or not at all, of a network on any device.
 
-    `max_length` is that of a text in tokens, `card` the Markdown of README.md, `quantized` the way to write a quantised
-    folder, `scale` the learned factor of the cosine, for a training that goes on (the opened model's scores lack it).
+    `max_length` is that of a text in tokens, `card` the Markdown of README.md, `quantized` the way
+    to write a quantised folder, `scale` the learned factor of the cosine, for a training that goes
+    on (the opened model's scores lack it).
 
     Raises:
         InputError: something else is there, or a model folder that is not to be overwritten.
     """
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
-        write_files(part, module, tokenizer, max_length=max_length, quantized=quantized, scale=scale)
+        write_files(
+            part, module, tokenizer, max_length=max_length, quantized=quantized, scale=scale
+        )
         (part / CARD).write_text(card, encoding="utf-8")
 
 
@@ -89,7 +103,9 @@ def write_files(
         weights = quantization.quantized_tensors(module, quantized)
     else:
         # Parameters, not the state dictionary: what two parts of a network share is there once.
-        named = (each for each in module.named_parameters() if not each[0].startswith(TRAINING_PREFIX))
+        named = (
+            each for each in module.named_parameters() if not each[0].startswith(TRAINING_PREFIX)
+        )
         weights = {name: value.detach().cpu().contiguous() for name, value in named}
         if isinstance(ranges := getattr(module, "quantization", None), Ranges):
             scheme = ranges.scheme()
@@ -124,29 +140,43 @@ def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = F
                 if (source := find(part.name) / file).is_file():
                     shutil.copyfile(source, here / name / file)
                     digests[f"{name}/{file}"] = file_digest(here / name / file)
-        about = {"kind": KIND, "format": FORMAT, "model": asdict(model.config), "active_blocks": 0, "max_length": 0}
+        about = {
+            "kind": KIND,
+            "format": FORMAT,
+            "model": asdict(model.config),
+            "active_blocks": 0,
+            "max_length": 0,
+        }
         config = json.dumps(signed({**about, "files": digests}), indent=2)
         (here / CONFIG).write_text(config + "\n", encoding="utf-8")
         (here / CARD).write_text(model.card(), encoding="utf-8")
 
 
 def load(
-    name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None, device: str = "cpu"
+    name_or_path: str | Path,
+    *,
+    precision: str = "auto",
+    threads: int | None = None,
+    device: str = "cpu",
 ) -> Model:
     """Open a model for encoding and scoring.
 
     Args:
-        name_or_path: a model folder, the name of a bundled model (see `bundled`), or an id on the Hugging Face Hub.
-        precision: "fp32", "bf16", "int8" (a text's vector then depends a little on what is beside it), or "auto".
+        name_or_path: a model folder, the name of a bundled model (see `bundled`), or an id on the
+            Hugging Face Hub.
+        precision: "fp32", "bf16", "int8" (a text's vector then depends a little on what is beside
+            it), or "auto".
         threads: processor threads to use; None leaves PyTorch's own choice.
-        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere than on the CPU "auto"
-            is "fp32", and there is no "int8".
+        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere
+            than on the CPU "auto" is "fp32", and there is no "int8".
 
     Returns:
-        What the model's kind opens as: a ConveRT as an `torch.Encoder`, the others as `families.FAMILIES` says.
+        What the model's kind opens as: a ConveRT as an `torch.Encoder`, the others as
+        `families.FAMILIES` says.
 
     Raises:
-        InputError: there is no such model, its folder is incomplete or altered, or the device is not there.
+        InputError: there is no such model, its folder is incomplete or altered, or the device is
+            not there.
     """
     if threads is not None:
         check_count("threads", threads)
@@ -158,13 +188,19 @@ def load(
     reopen = partial(load, name, precision=precision, device=device)
     if config["model"].get("kind") == joined.KIND:
         known = fingerprint(whole_config(folder))
-        first, second = (load(folder / part, precision=precision, device=device) for part in joined.PARTS)
+        first, second = (
+            load(folder / part, precision=precision, device=device) for part in joined.PARTS
+        )
         share = config["model"]["share"]
         opening = config["model"].get("opening_share")
-        return JoinedEncoder(first, second, share, opening, name=str(name_or_path), fingerprint=known, reopen=reopen)
+        return JoinedEncoder(
+            first, second, share, opening, name=str(name_or_path), fingerprint=known, reopen=reopen
+        )
     chosen = choose_precision(precision if device == "cpu" or precision != "auto" else "fp32")
     if is_quantized(config):
-        module, tokenizer, config = load_module(folder, torch.bfloat16 if chosen == "bf16" else torch.float32)
+        module, tokenizer, config = load_module(
+            folder, torch.bfloat16 if chosen == "bf16" else torch.float32
+        )
     else:
         module, tokenizer, config = load_as_validated(folder)
     return family(config["model"].get("kind")).open(
@@ -192,15 +228,19 @@ def _move(module: torch.nn.Module, precision: str, device: str) -> torch.nn.Modu
     module.eval().requires_grad_(False)
     try:
         return module.to(device, torch.bfloat16 if precision == "bf16" else None)
-    except (RuntimeError, AssertionError) as error:  # PyTorch's, built without it or where there is none
+    except (RuntimeError, AssertionError) as error:
+        # PyTorch's, built without it or where there is none
         reason = str(error).splitlines()[0]
         raise InputError(f"device {device!r} cannot be used: {reason}; 'cpu' always can") from error
 
 
-def load_module(folder: Path, encode_in: torch.dtype | None = None) -> tuple[Any, Any, dict[str, Any]]:
+def load_module(
+    folder: Path, encode_in: torch.dtype | None = None
+) -> tuple[Any, Any, dict[str, Any]]:
     """Return the network in float32, its tokenizer and its configuration; of a quantised folder the rounded values.
 
-    With `encode_in` a quantised folder's network computes in that type, and keeps its tables in 8 bits.
+    With `encode_in` a quantised folder's network computes in that type, and keeps its tables in 8
+    bits.
     """
     config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
@@ -279,7 +319,9 @@ def whole_config(folder: Path) -> dict[str, Any]:
         if not (folder / name).is_file():
             raise InputError(f"{folder}: {name} is missing; copy the whole model folder again")
         if file_digest(folder / name) != digest:
-            raise InputError(f"{folder}: {name} was altered or cut short after it was saved; copy it again")
+            raise InputError(
+                f"{folder}: {name} was altered or cut short after it was saved; copy it again"
+            )
     return config
 
 
@@ -294,12 +336,16 @@ def find(name_or_path: str | Path) -> Path:
     A part of a joined model with a name is NAME/first or NAME/second.
     """
     if not isinstance(name_or_path, str | Path):
-        raise InputError(f"a model is a folder or a name, such as 'convert-small'; given: {name_or_path!r}")
+        raise InputError(
+            f"a model is a folder or a name, such as 'convert-small'; given: {name_or_path!r}"
+        )
     path = Path(name_or_path)
     if path.is_dir():
         return path
     if path.exists():
-        raise InputError(f"{path} is a file; a model is a folder with {CONFIG}, {WEIGHTS} and {VOCABULARY}")
+        raise InputError(
+            f"{path} is a file; a model is a folder with {CONFIG}, {WEIGHTS} and {VOCABULARY}"
+        )
     if bundled.is_name(name_or_path):
         return _bundled(str(name_or_path))
     owner, _, name = str(name_or_path).partition("/")
@@ -315,27 +361,43 @@ def _bundled(name: str) -> Path:
     folder = known.folder
     if folder is None or not (folder / CONFIG).is_file():
         missing = f"the weights of {name} are not in this installation ({folder} has no {CONFIG})"
-        raise InputError(f"{missing}; install the package that brings them again, or name a model folder")
+        raise InputError(
+            f"{missing}; install the package that brings them again, or name a model folder"
+        )
     if (found := fingerprint(_read_config(folder))) != known.fingerprint:
         differs = f"its fingerprint is {found[:12]}..., not {known.fingerprint[:12]}..."
-        raise InputError(f"{folder} is not the model {name} that was installed: {differs}; install it again")
+        raise InputError(
+            f"{folder} is not the model {name} that was installed: {differs}; install it again"
+        )
     return folder
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.is_file():
-        raise InputError(f"{folder} has no {CONFIG}, so it is no model folder; `rejoinder train` writes RUN/model")
+        raise InputError(
+            f"{folder} has no {CONFIG}, so it is no model folder; `rejoinder train` writes RUN/model"
+        )
     try:
         config = parse_json(path.read_text(encoding="utf-8"))
-        known = {"format": int, "model": dict, "active_blocks": int, "max_length": int, "files": dict}
+        known = {
+            "format": int,
+            "model": dict,
+            "active_blocks": int,
+            "max_length": int,
+            "files": dict,
+        }
         wrong = [key for key, kind in known.items() if not isinstance(config[key], kind)]
-        if "scale" in config and not (isinstance(config["scale"], int | float) and 0 <= config["scale"] < math.inf):
+        if "scale" in config and not (
+            isinstance(config["scale"], int | float) and 0 <= config["scale"] < math.inf
+        ):
             wrong.append("scale")
         read_scheme(config)
         parse_config(config["model"])
     except (InputError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the model folder again") from None
+        raise InputError(
+            f"{path} is damaged ({type(error).__name__}: {error}); copy the model folder again"
+        ) from None
     least = 0 if config["model"].get("kind") == joined.KIND else 1
     if not wrong:
         wrong += [key for key in ("max_length", "active_blocks") if not 0 <= config[key] < 2**31]
@@ -343,9 +405,13 @@ def _read_config(folder: Path) -> dict[str, Any]:
         wrong += ["files"] if not _are_files(config["files"], least) else []
     if wrong:
         value = str(config.get(wrong[0]))[:60]
-        raise InputError(f"{path}: {wrong[0]} is {value}, which is not allowed; copy the model folder again")
+        raise InputError(
+            f"{path}: {wrong[0]} is {value}, which is not allowed; copy the model folder again"
+        )
     if config["format"] != FORMAT:
-        raise InputError(f"{path} has format {config['format']}; this version reads format {FORMAT}: update rejoinder")
+        raise InputError(
+            f"{path} has format {config['format']}; this version reads format {FORMAT}: update rejoinder"
+        )
     # Folders of earlier versions have neither a kind nor a digest.
     if config.keys() & {"kind", DIGEST} and (config.get("kind") != KIND or is_altered(config)):
         raise InputError(f"{path} was altered after it was saved; copy the model folder again")
@@ -359,7 +425,10 @@ def _are_files(digests: Mapping[str, Any], whole: int) -> bool:
 
 
 def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
-    """Return the folder of a model and its configuration (see `save`). Reads no weights; errors as in `load`."""
+    """Return the folder of a model and its configuration (see `save`).
+
+    Reads no weights; errors as in `load`.
+    """
     folder = find(name_or_path)
     return folder, _read_config(folder)
 
@@ -371,7 +440,10 @@ def model_folders(place: Path) -> list[Path]:
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """Describe a model folder: path, kind, quantised or not, parameters, bytes, fingerprint. Reads no weights."""
+    """Describe a model folder: path, kind, quantised or not, parameters, bytes, fingerprint.
+
+    Reads no weights.
+    """
     config = _read_config(folder)
     kind = config["model"].get("kind", "unknown")
     parts = [folder / part for part in joined.PARTS] if kind == joined.KIND else [folder]
@@ -401,12 +473,22 @@ def sizes(folder: Path) -> Sizes:
     """Return the sizes of a model folder, full or quantised. Reads no weights."""
     if _read_config(folder)["model"].get("kind") == joined.KIND:
         return Sizes(
-            *(sum(parts) for parts in zip(*(astuple(sizes(folder / part)) for part in joined.PARTS), strict=True))
+            *(
+                sum(parts)
+                for parts in zip(
+                    *(astuple(sizes(folder / part)) for part in joined.PARTS), strict=True
+                )
+            )
         )
     # Which parameters are tables does not depend on their rows.
     tables = quantization.table_names(_meta_module(folder, _read_config(folder), rows=2))
-    numbers = {name: math.prod(shape) for name, shape in quantization.parameter_shapes(folder / WEIGHTS).items()}
+    numbers = {
+        name: math.prod(shape)
+        for name, shape in quantization.parameter_shapes(folder / WEIGHTS).items()
+    }
     embedding = sum(numbers[name] for name in tables)
     network = sum(numbers.values()) - embedding
     scales_and_offsets = 8 * len(tables)
-    return Sizes(embedding, network, 4 * (embedding + network), embedding + 2 * network + scales_and_offsets)
+    return Sizes(
+        embedding, network, 4 * (embedding + network), embedding + 2 * network + scales_and_offsets
+    )

@@ -27,7 +27,8 @@ class Ranker(Protocol):
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Score each context's own candidates; higher is better: float32 (n, m).
 
-        The n lists have the same length m. They may share texts, and a list may serve several contexts.
+        The n lists have the same length m. They may share texts, and a list may serve several
+        contexts.
         """
         ...
 
@@ -36,7 +37,9 @@ class Ranker(Protocol):
 class FittedRanker(Ranker, Protocol):
     """A ranker that is fitted to training examples before it can score."""
 
-    def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
+    def fit(
+        self, examples: Sequence[Example], progress: Advance | None = None
+    ) -> Mapping[str, Any]:
         """Forget the earlier fit, learn from `examples`, and return facts of JSON types."""
         ...
 
@@ -45,7 +48,8 @@ class FittedRanker(Ranker, Protocol):
 class DualEncoder(Ranker, Protocol):
     """A ranker that encodes conversations and responses apart, so that responses can be encoded ahead of time.
 
-    A conversation has one vector, whose products with the responses' are the scores, or several (`ContextVectors`).
+    A conversation has one vector, whose products with the responses' are the scores, or several
+    (`ContextVectors`).
     """
 
     @property
@@ -98,8 +102,8 @@ class DualEncoder(Ranker, Protocol):
 class ContextVectors:
     """Conversations of several vectors each (POLY, section 4.4): float32 (n, m, d).
 
-    `present` (n, m) is False where a conversation lacks a vector, such as one shorter than m. None: all are there. The
-    products with a response are multiplied by `sharpness` in the softmax alone.
+    `present` (n, m) is False where a conversation lacks a vector, such as one shorter than m. None:
+    all are there. The products with a response are multiplied by `sharpness` in the softmax alone.
     """
 
     vectors: FloatArray
@@ -108,9 +112,13 @@ class ContextVectors:
 
     def __post_init__(self) -> None:
         if self.vectors.ndim != 3:
-            raise ValueError(f"vectors of shape {self.vectors.shape}; (contexts, vectors, size) is needed")
+            raise ValueError(
+                f"vectors of shape {self.vectors.shape}; (contexts, vectors, size) is needed"
+            )
         if self.present is not None and self.present.shape != self.vectors.shape[:2]:
-            raise ValueError(f"present is {self.present.shape} for vectors of shape {self.vectors.shape}")
+            raise ValueError(
+                f"present is {self.present.shape} for vectors of shape {self.vectors.shape}"
+            )
 
     def __len__(self) -> int:
         """Number of conversations."""
@@ -124,7 +132,11 @@ class ContextVectors:
     def take(self, contexts: Sequence[int]) -> ContextVectors:
         """Return the vectors of some conversations."""
         rows = list(contexts)
-        return replace(self, vectors=self.vectors[rows], present=None if self.present is None else self.present[rows])
+        return replace(
+            self,
+            vectors=self.vectors[rows],
+            present=None if self.present is None else self.present[rows],
+        )
 
     def __iter__(self) -> Iterator[FloatArray]:
         """The vectors of each conversation."""
@@ -151,7 +163,9 @@ class CandidateLists:
         return rows
 
 
-def candidate_lists(contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> CandidateLists:
+def candidate_lists(
+    contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+) -> CandidateLists:
     """Find the distinct texts of lists of candidates; a list object that contexts share is looked up once."""
     check_list(contexts, CONVERSATIONS)
     need = "give each context a list of candidates"
@@ -159,10 +173,14 @@ def candidate_lists(contexts: Sequence[Conversation], candidates: Sequence[Seque
     for texts in candidates:
         check_list(texts, need)
     if len(contexts) != len(candidates):
-        raise InputError(f"{len(contexts)} contexts but {len(candidates)} lists of candidates; give one for each")
+        raise InputError(
+            f"{len(contexts)} contexts but {len(candidates)} lists of candidates; give one for each"
+        )
     sizes = {len(texts) for texts in candidates}
     if len(sizes) > 1:
-        raise InputError("the lists of candidates differ in length; score each length in a call of its own")
+        raise InputError(
+            "the lists of candidates differ in length; score each length in a call of its own"
+        )
     size = max(sizes, default=0)
     sharing: dict[int, list[int]] = {}
     for context, texts in enumerate(candidates):
@@ -196,7 +214,9 @@ def cosine_scores(
     return scores
 
 
-def encode_queries(encoder: DualEncoder, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
+def encode_queries(
+    encoder: DualEncoder, contexts: Sequence[Conversation]
+) -> FloatArray | ContextVectors:
     """Return an encoder's queries after checking their number and type."""
     queries: object = encoder.encode_queries(contexts)
     if not isinstance(queries, ContextVectors):
@@ -214,9 +234,13 @@ def check_vectors(vectors: object, what: str, count: int | None = None) -> Float
         raise InputError(f"{wrong}; one vector per {what} is needed") from None
     if numbers.dtype.kind not in "fiu" or not numbers.ndim:
         kind = f"{type(vectors).__name__} of {numbers.dtype}"
-        raise InputError(f"the model gives encodings as {kind}; numbers are needed, one vector per {what}")
+        raise InputError(
+            f"the model gives encodings as {kind}; numbers are needed, one vector per {what}"
+        )
     if count is not None and len(numbers) != count:
-        raise InputError(f"the model gives {len(numbers):,} vectors where {count:,} are needed, one per {what}")
+        raise InputError(
+            f"the model gives {len(numbers):,} vectors where {count:,} are needed, one per {what}"
+        )
     return np.ascontiguousarray(numbers, dtype=np.float32)
 
 
@@ -227,16 +251,22 @@ def attended(products: npt.NDArray[Any], sharpness: float = 1.0) -> npt.NDArray[
     """
     below = products - products.max(axis=1, keepdims=True)
     weights = np.exp(sharpness * below)
-    scores: npt.NDArray[Any] = products.max(axis=1) + (weights * below).sum(axis=1) / weights.sum(axis=1)
+    scores: npt.NDArray[Any] = products.max(axis=1) + (weights * below).sum(axis=1) / weights.sum(
+        axis=1
+    )
     return scores
 
 
 def require_examples(examples: Sequence[Example], count: int, name: str) -> None:
     """Raise InputError if there are fewer than `count` examples."""
     if len(examples) < count:
-        raise InputError(f"{name} learns from training examples: {len(examples)} given, {count} or more are needed")
+        raise InputError(
+            f"{name} learns from training examples: {len(examples)} given, {count} or more are needed"
+        )
 
 
 def not_fitted(name: str) -> RejoinderError:
     """Return the error of a ranker that is asked for scores before `fit`."""
-    return RejoinderError(f"{name} has not learned anything yet; call fit(examples) with training examples first")
+    return RejoinderError(
+        f"{name} has not learned anything yet; call fit(examples) with training examples first"
+    )

@@ -1,7 +1,7 @@
 """Encoders of single texts as dual encoders: sentence-transformers, MiniLM and USE from PyPI, a model's vectors.
 
-An encoder of another library has one name everywhere: "minilm", "use", or "st:NAME", the folder or the id on the Hub of
-a model of sentence-transformers.
+An encoder of another library has one name everywhere: "minilm", "use", or "st:NAME", the folder or
+the id on the Hub of a model of sentence-transformers.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ from rejoinder.files import file_digest
 from rejoinder.progress import Advance
 from rejoinder.views import Described
 
-EncodeTexts: TypeAlias = Callable[[Sequence[str], Advance | None], FloatArray]  # texts to vectors, (n, d)
+# texts to vectors, (n, d)
+EncodeTexts: TypeAlias = Callable[[Sequence[str], Advance | None], FloatArray]
 CHUNK = 512  # texts that are sorted by length together, and between two steps of a progress bar
 BATCH = 64  # texts that sentence-transformers computes at once
-HISTORY = 10  # earlier messages that `with_history` reads, the newest ones: as many as multi-context ConveRT
+# earlier messages that `with_history` reads, the newest ones: as many as multi-context ConveRT
+HISTORY = 10
 
 
 class SentenceEncoder(Described, DualEncoder):
@@ -98,7 +100,8 @@ class SentenceEncoder(Described, DualEncoder):
     def with_history(self) -> Self:
         """Return the same encoder, which also reads up to ten earlier messages.
 
-        A context becomes the mean of two unit vectors: the newest message's, and that of the earlier ones' mean.
+        A context becomes the mean of two unit vectors: the newest message's, and that of the
+        earlier ones' mean.
         """
         other = copy.copy(self)
         other._history = HISTORY
@@ -106,24 +109,35 @@ class SentenceEncoder(Described, DualEncoder):
 
     def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Return the vectors of n texts as they come, (n, d)."""
-        return self._vectors(texts, "context", advance).reshape(len(texts), -1 if len(texts) else self.size)
+        return self._vectors(texts, "context", advance).reshape(
+            len(texts), -1 if len(texts) else self.size
+        )
 
-    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
+    def encode_contexts(
+        self, contexts: Sequence[Conversation], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode conversations: (n, d), rows of unit length; a vector of zeros stays."""
         read = read_contexts(contexts)
         newest = unit_rows(self._vectors([context[-1] for context in read], "context", advance))
         if not self._history:
             return newest
-        earlier = [[message for message in context[:-1] if message.strip()][-self._history :] for context in read]
+        earlier = [
+            [message for message in context[:-1] if message.strip()][-self._history :]
+            for context in read
+        ]
         messages = [message for spoken in earlier for message in spoken]
         if not messages:
             return newest
         vectors = unit_rows(self._vectors(messages, "context", None))
         sums = np.zeros_like(newest)
-        np.add.at(sums, np.repeat(np.arange(len(read)), [len(spoken) for spoken in earlier]), vectors)
+        np.add.at(
+            sums, np.repeat(np.arange(len(read)), [len(spoken) for spoken in earlier]), vectors
+        )
         return unit_rows(newest + unit_rows(sums))
 
-    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
+    def encode_responses(
+        self, responses: Sequence[str], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode responses: (n, d), rows of unit length; a vector of zeros stays."""
         return unit_rows(self._vectors(responses, "response", advance))
 
@@ -144,11 +158,16 @@ def concatenate(encoders: Sequence[SentenceEncoder]) -> SentenceEncoder:
         return encoders[0]
 
     def encode(texts: Sequence[str], advance: Advance | None) -> FloatArray:
-        pieces = [encoders[0].encode(texts, advance), *(encoder.encode(texts) for encoder in encoders[1:])]
+        pieces = [
+            encoders[0].encode(texts, advance),
+            *(encoder.encode(texts) for encoder in encoders[1:]),
+        ]
         return np.hstack([unit_rows(piece) for piece in pieces])
 
     def digest() -> str:
-        return hashlib.sha256(" ".join(encoder.fingerprint for encoder in encoders).encode()).hexdigest()
+        return hashlib.sha256(
+            " ".join(encoder.fingerprint for encoder in encoders).encode()
+        ).hexdigest()
 
     name = " + ".join(encoder.name for encoder in encoders)
     size = sum(encoder.size for encoder in encoders)
@@ -185,11 +204,13 @@ def open_use() -> SentenceEncoder:
     return SentenceEncoder("use", encode, digest=lambda: _files_digest(files.iterdir()), size=512)
 
 
-def open_sentence_transformer(folder: str | Path, name: str, precision: str = "auto") -> SentenceEncoder:
+def open_sentence_transformer(
+    folder: str | Path, name: str, precision: str = "auto"
+) -> SentenceEncoder:
     """Open a model of sentence-transformers on the CPU, by its folder or its id on the Hugging Face Hub.
 
-    If it has prompts or routes for them, queries are contexts and documents responses. "auto" computes in bfloat16 on a
-    processor that is fast at it, "fp32" never.
+    If it has prompts or routes for them, queries are contexts and documents responses. "auto"
+    computes in bfloat16 on a processor that is fast at it, "fp32" never.
     """
     from rejoinder.processor import has_fast_bfloat16
 
@@ -200,7 +221,9 @@ def open_sentence_transformer(folder: str | Path, name: str, precision: str = "a
     def by(method: Callable[..., Any]) -> EncodeTexts:
         def encode(texts: list[str]) -> FloatArray:
             # The library sorts by length itself. Tensors: numpy has no bfloat16.
-            tensor = method(texts, batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True)
+            tensor = method(
+                texts, batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True
+            )
             vectors: FloatArray = tensor.float().cpu().numpy()
             return vectors
 
@@ -211,7 +234,9 @@ def open_sentence_transformer(folder: str | Path, name: str, precision: str = "a
     prompts = any((model.prompts or {}).get(side) for side in ("query", "document"))
     if prompts or any(type(module).__name__ == "Router" for module in model.children()):
         encode_responses = by(model.encode_document)
-        return SentenceEncoder(name, by(model.encode_query), encode_responses, digest=digest, size=size)
+        return SentenceEncoder(
+            name, by(model.encode_query), encode_responses, digest=digest, size=size
+        )
     return SentenceEncoder(name, by(model.encode), digest=digest, size=size)
 
 
@@ -220,7 +245,8 @@ def load_sentence_transformer(name: str | Path, device: str | None = None) -> An
     library = import_extra("sentence_transformers", f"the encoder {name}", "encoders")
     from transformers.utils import logging
 
-    if shown := logging.is_progress_bar_enabled():  # of a hundred weights, in a hundredth of a second
+    # of a hundred weights, in a hundredth of a second
+    if shown := logging.is_progress_bar_enabled():
         logging.disable_progress_bar()
     try:
         return library.SentenceTransformer(str(name), device=device)

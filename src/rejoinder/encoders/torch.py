@@ -35,8 +35,8 @@ CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at onc
 class _Model(TruncationCounter):
     """A network, ready for encoding (see `persistence.load`), with its tokenizer and where it was loaded from.
 
-    Texts, or responses, are cut at `max_length` tokens. Models of one `fingerprint` give the same vectors. Pickled is
-    not the network but `reopen`, which opens it in another process.
+    Texts, or responses, are cut at `max_length` tokens. Models of one `fingerprint` give the same
+    vectors. Pickled is not the network but `reopen`, which opens it in another process.
     """
 
     name: str = ""
@@ -65,7 +65,9 @@ class _Model(TruncationCounter):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.reopen is None:
-            raise InputError("only a model that `rejoinder.load` opened can be pickled; save this one and load it")
+            raise InputError(
+                "only a model that `rejoinder.load` opened can be pickled; save this one and load it"
+            )
         return _reopened, (self.reopen, self.fingerprint, self._state())
 
     def _state(self) -> Mapping[str, object]:
@@ -98,11 +100,15 @@ class _Model(TruncationCounter):
         size: int = self.module.reduction_size
         return size
 
-    def _encode_ids(self, ids: IntArray, lengths: IntArray, side: Side, advance: Advance | None) -> FloatArray:
+    def _encode_ids(
+        self, ids: IntArray, lengths: IntArray, side: Side, advance: Advance | None
+    ) -> FloatArray:
         pieces = []
         places = []
         with torch.inference_mode():
-            for chosen, batch in chunks(ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS, self._segment_cost):
+            for chosen, batch in chunks(
+                ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS, self._segment_cost
+            ):
                 found = self._single_texts(batch, side)
                 if found is None:
                     found = self.module.encode(self._moved(batch), side)
@@ -122,7 +128,9 @@ class _Model(TruncationCounter):
         return batch if self.device == "cpu" else batch.to(self.device)
 
 
-def _reopened(reopen: Callable[[], _Model], fingerprint: str, state: Mapping[str, object]) -> _Model:
+def _reopened(
+    reopen: Callable[[], _Model], fingerprint: str, state: Mapping[str, object]
+) -> _Model:
     model = reopen()
     if model.fingerprint != fingerprint:
         raise InputError(f"{model.name} is another model than the one that was pickled")
@@ -151,7 +159,12 @@ class Encoder(_Model, TextEncoder):
         return history
 
     def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
-        if self._cache is None or self.history is None or not self.history.apart or side == "reduction":
+        if (
+            self._cache is None
+            or self.history is None
+            or not self.history.apart
+            or side == "reduction"
+        ):
             return super()._encode(texts, side, advance)
         # Each message is read apart, and once: what it is to a conversation, its heads say.
         r = torch.from_numpy(super()._encode(texts, "reduction", advance))
@@ -160,7 +173,9 @@ class Encoder(_Model, TextEncoder):
             h: FloatArray = self.module.head(side)(r).float().cpu().numpy()
         return h
 
-    def _pool_history(self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]) -> FloatArray:
+    def _pool_history(
+        self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]
+    ) -> FloatArray:
         if not self.module.history.apart:
             return super()._pool_history(x, texts, histories)
         with torch.inference_mode():
@@ -204,15 +219,21 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
         """Whether rows are of unit length, so that scores are cosines."""
         return getattr(self.module.config, "similarity", "dot") == "cosine"
 
-    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
+    def encode_contexts(
+        self, contexts: Sequence[Conversation], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode conversations: (n, d)."""
         return self._encode_ids(*self.dialogue.contexts(contexts), "context", advance)
 
-    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
+    def encode_responses(
+        self, responses: Sequence[str], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode responses: (n, d)."""
         return self._encode_ids(*self._responses(read_texts(responses)), "response", advance)
 
-    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
+    def score(
+        self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+    ) -> FloatArray:
         """Return the score of each of a context's candidates: (n, m); see `protocol.Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
@@ -225,7 +246,9 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
             part = slice(start, start + size)
             encoded = torch.from_numpy(DialogueEncoder.encode_contexts(self, contexts[part]))
             with torch.inference_mode():
-                scores[part] = own_scores(encoded, responses[torch.from_numpy(rows[part]).long()]).numpy()
+                scores[part] = own_scores(
+                    encoded, responses[torch.from_numpy(rows[part]).long()]
+                ).numpy()
         return scores
 
 
@@ -249,7 +272,9 @@ class CrossRanker(_DialogueModel):
     real_tokens = 0  # read so far, without and with padding
     computed_tokens = 0
 
-    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
+    def score(
+        self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+    ) -> FloatArray:
         """Return the score of each of a context's candidates: (n, m); see `protocol.Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
@@ -262,7 +287,9 @@ class CrossRanker(_DialogueModel):
         flat = scores.reshape(-1)
         start = len(self.dialogue.start)
         with torch.inference_mode():
-            for chosen in by_length(before[1][context_rows] + behind[1][response_rows], CHUNK_TOKENS):
+            for chosen in by_length(
+                before[1][context_rows] + behind[1][response_rows], CHUNK_TOKENS
+            ):
                 context = take(*before, context_rows[chosen])
                 response = take(*behind, response_rows[chosen])
                 ids, lengths, types = join(context, response, start)

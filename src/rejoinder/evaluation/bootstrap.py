@@ -1,8 +1,8 @@
 """Confidence intervals by resampling: how far could a mean be off, had other dialogues been drawn?
 
-Percentile intervals (Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapter 13) over units drawn whole
-(chapter 8). In a paired comparison both systems see the same resamples (Koehn 2004, "Statistical Significance Tests for
-Machine Translation Evaluation").
+Percentile intervals (Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapter 13)
+over units drawn whole (chapter 8). In a paired comparison both systems see the same resamples
+(Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation").
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ def estimates(
 ) -> list[Estimate]:
     """Return the mean of each column of `values` (n, s), with its percentile interval.
 
-    A resample draws as many of the `units` (n,), numbered from 0 without gaps, as there are, with replacement, and
-    takes the mean over their observations. Equal seeds and units give equal draws. A single unit says nothing about
-    the error: the interval is then `bounds`, the least and the greatest mean possible.
+    A resample draws as many of the `units` (n,), numbered from 0 without gaps, as there are, with
+    replacement, and takes the mean over their observations. Equal seeds and units give equal draws.
+    A single unit says nothing about the error: the interval is then `bounds`, the least and the
+    greatest mean possible.
     """
     if len(values) == 0:
         raise InputError("no examples to take a mean of")
@@ -59,8 +60,14 @@ def estimates(
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)
         drawn = rng.integers(count, size=(rows, count)) + count * np.arange(rows)[:, None]
-        times = np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count).astype(np.float64)
+        times = (
+            np.bincount(drawn.ravel(), minlength=rows * count)
+            .reshape(rows, count)
+            .astype(np.float64)
+        )
         draws[start : start + rows] = times @ sums / (times @ sizes)[:, None]
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(draws, (tail, 1 - tail), axis=0)
-    return [Estimate(float(m), float(a), float(b)) for m, a, b in zip(means, low, high, strict=True)]
+    return [
+        Estimate(float(m), float(a), float(b)) for m, a, b in zip(means, low, high, strict=True)
+    ]

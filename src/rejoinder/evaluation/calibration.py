@@ -1,4 +1,7 @@
-"""Are probabilities honest, and what does silence buy? Calibration error, and a risk-coverage curve."""
+"""Are probabilities honest, and what does silence buy?
+
+Calibration error, and a risk-coverage curve.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +40,20 @@ def bins(probabilities: Probabilities, right: Right) -> list[Bin]:
     """Return the bins of equal width from 0 to 1 that are not empty, by ascending probability."""
     places = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1)
     groups = [places == place for place in np.unique(places)]
-    return [Bin(int(g.sum()), float(probabilities[g].mean()), float(right[g].mean())) for g in groups]
+    return [
+        Bin(int(g.sum()), float(probabilities[g].mean()), float(right[g].mean())) for g in groups
+    ]
 
 
 def calibration_error(probabilities: Probabilities, right: Right) -> float:
     """Return the expected calibration error: how far shares are from probabilities, the mean over all answers.
 
-    Source: Guo et al., "On Calibration of Modern Neural Networks" (2017), section 2, with their 15 bins.
+    Source: Guo et al., "On Calibration of Modern Neural Networks" (2017), section 2, with their 15
+    bins.
     """
-    return sum(each.answers * abs(each.right - each.probability) for each in bins(probabilities, right)) / len(right)
+    return sum(
+        each.answers * abs(each.right - each.probability) for each in bins(probabilities, right)
+    ) / len(right)
 
 
 def coverage_curve(probabilities: Probabilities, right: Right) -> list[Point]:
@@ -53,8 +61,11 @@ def coverage_curve(probabilities: Probabilities, right: Right) -> list[Point]:
     order = np.argsort(-probabilities, kind="stable")
     ordered = probabilities[order]
     hits = np.cumsum(right[order])
-    last = np.flatnonzero(np.append(np.diff(ordered) != 0, True))  # equal probabilities are answered together
-    return [Point(float(ordered[i]), (i + 1) / len(order), hits[i] / (i + 1)) for i in last.tolist()]
+    # equal probabilities are answered together
+    last = np.flatnonzero(np.append(np.diff(ordered) != 0, True))
+    return [
+        Point(float(ordered[i]), (i + 1) / len(order), hits[i] / (i + 1)) for i in last.tolist()
+    ]
 
 
 def at_threshold(probabilities: Probabilities, right: Right, threshold: float) -> Point:
@@ -78,14 +89,23 @@ def draw(probabilities: Probabilities, right: Right, title: str) -> Figure:
     found = bins(probabilities, right)
     reliability.plot([0, 1], [0, 1], color=grey, linewidth=1)
     sizes = [10 + 150 * each.answers / len(right) for each in found]
-    reliability.scatter([each.probability for each in found], [each.right for each in found], s=sizes, color=colour)
+    reliability.scatter(
+        [each.probability for each in found], [each.right for each in found], s=sizes, color=colour
+    )
     error = calibration_error(probabilities, right)
     reliability.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability", ylabel="share that is right")
     reliability.set_title(f"expected calibration error {error:.3f}", fontsize=9)
     curve = coverage_curve(probabilities, right)
-    risk.plot([each.coverage for each in curve], [1 - each.precision for each in curve], color=colour)
+    risk.plot(
+        [each.coverage for each in curve], [1 - each.precision for each in curve], color=colour
+    )
     risk.axhline(1 - right.mean(), color=grey, linewidth=1)
-    risk.set(xlim=(0, 1), ylim=(0, 1), xlabel="coverage: share that is answered", ylabel="risk: share of answers wrong")
+    risk.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        xlabel="coverage: share that is answered",
+        ylabel="risk: share of answers wrong",
+    )
     risk.set_title(f"of {len(right):,} examples", fontsize=9)
     for axis in (reliability, risk):
         axis.tick_params(labelsize=8)

@@ -44,7 +44,11 @@ class ContextReading:
         if self.part == "input":
             return "input alone (h_x)"
         if self.part == "history":
-            return "history alone (h_z)" if self.messages is None else f"newest {self.messages} of it alone"
+            return (
+                "history alone (h_z)"
+                if self.messages is None
+                else f"newest {self.messages} of it alone"
+            )
         return "full" if self.messages is None else f"input + {self.messages}"
 
     def cut(self, context: Context) -> Context:
@@ -57,13 +61,19 @@ FULL = ContextReading()
 
 def parse_reading(text: str) -> ContextReading:
     """Read "full", "3", "input", "history" or "history=3"; anything else is an InputError."""
-    named = {"full": FULL, "input": ContextReading(part="input"), "history": ContextReading(part="history")}
+    named = {
+        "full": FULL,
+        "input": ContextReading(part="input"),
+        "history": ContextReading(part="history"),
+    }
     if text in named:
         return named[text]
     part: ContextPart = "history" if text.startswith("history=") else "all"
     count = text.removeprefix("history=")
     if not (count.isascii() and count.isdecimal()):
-        known = "full, N (the newest message and at most N earlier ones), input, history or history=N"
+        known = (
+            "full, N (the newest message and at most N earlier ones), input, history or history=N"
+        )
         raise InputError(f"a context is read as {known}, not {text!r}")
     if part == "history" and int(count) == 0:
         raise InputError("history=0 leaves nothing to rank by; give history=1 or more")
@@ -74,7 +84,9 @@ def with_parts(ranker: Any, name: str) -> Any:
     """Return the ranker if it is an encoder that reads input and history; an InputError calls any other one `name`."""
     if isinstance(ranker, DualEncoder) and ranker.reads_history:
         return ranker
-    raise InputError(f"{name} has no parts for input and history: only multi-context models have them")
+    raise InputError(
+        f"{name} has no parts for input and history: only multi-context models have them"
+    )
 
 
 def restrict(ranker: Ranker, reading: ContextReading, name: str = "this ranker") -> Ranker:
@@ -115,7 +127,9 @@ class ContextTable:
         found = []
         for reading, result, difference in self.rows:
             row = Row(self.model, self.data, result, str(reading)).to_json()
-            found.append({**row, "minus_full": None if difference is None else difference.to_json()})
+            found.append(
+                {**row, "minus_full": None if difference is None else difference.to_json()}
+            )
         return found
 
     def plain(self, width: int | None = None) -> str:
@@ -131,16 +145,25 @@ class ContextTable:
         heads = ["context", *(f"R@{k}" for k in ks), "MRR", *(f"R@{k} minus full" for k in ks)]
         table = plain_table(heads, padding=2)
         for reading, result, difference in self.rows:
-            found = [percent(estimate, "{}  {}-{}") for estimate in (*(result.recall[k] for k in ks), result.mrr)]
+            found = [
+                percent(estimate, "{}  {}-{}")
+                for estimate in (*(result.recall[k] for k in ks), result.mrr)
+            ]
             minus = {} if difference is None else difference.recall
-            table.add_row(reading.label, *found, *(percent(minus.get(k), "{}  {} to {}") for k in ks))
+            table.add_row(
+                reading.label, *found, *(percent(minus.get(k), "{}  {} to {}") for k in ks)
+            )
         yield table
 
 
 def table_readings() -> list[ContextReading]:
     """Return the lines of the table: the full context, 0 to 10 earlier messages, the parts alone."""
     counted = [ContextReading(count) for count in range(MOST_MESSAGES + 1)]
-    parts = [ContextReading(part="input"), ContextReading(part="history"), ContextReading(1, "history")]
+    parts = [
+        ContextReading(part="input"),
+        ContextReading(part="history"),
+        ContextReading(1, "history"),
+    ]
     return [FULL, *counted, *parts]
 
 

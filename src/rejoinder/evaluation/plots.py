@@ -25,7 +25,8 @@ RESOLUTION = 150  # dots per inch of a png
 PANELS_A_LINE = 4
 PANEL = 3.4  # inches of a side
 
-Method: TypeAlias = Literal["tsne", "pca"]  # t-SNE (van der Maaten and Hinton 2008), principal components
+# t-SNE (van der Maaten and Hinton 2008), principal components
+Method: TypeAlias = Literal["tsne", "pca"]
 METHODS: tuple[Method, ...] = get_args(Method)
 NEIGHBOURS = 10  # k of the purity
 _BLOCK = 1024
@@ -104,7 +105,12 @@ def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequ
     for place, name in enumerate(names):
         points = panel.points[[row for row, category in enumerate(categories) if category == name]]
         colour = COLOURS[place % 7]  # the eighth, yellow, cannot be seen on white
-        look: dict[str, Any] = {"color": colour, "marker": MARKERS[place % len(MARKERS)], "s": 14, "alpha": 0.85}
+        look: dict[str, Any] = {
+            "color": colour,
+            "marker": MARKERS[place % len(MARKERS)],
+            "s": 14,
+            "alpha": 0.85,
+        }
         axis.scatter(points[:, 0], points[:, 1], linewidths=0, label=name.replace("_", " "), **look)
     axis.set_title(panel.title, fontsize=10)
     axis.set_xlabel(panel.caption, fontsize=9)
@@ -113,13 +119,17 @@ def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequ
     axis.spines[:].set_color("0.7")
 
 
-def project(vectors: FloatArray, method: Method = "tsne", *, perplexity: float = 30.0, seed: int = 0) -> FloatArray:
+def project(
+    vectors: FloatArray, method: Method = "tsne", *, perplexity: float = 30.0, seed: int = 0
+) -> FloatArray:
     """Return two coordinates (n, 2) for the direction of each vector (n, d); t-SNE starts from the principal ones."""
     rows = unit_rows(vectors)
     if len(rows) < 3:
         raise InputError(f"{len(rows)} texts are too few for a picture; give 3 or more")
     if method == "tsne" and not 1 <= perplexity < len(rows):
-        raise InputError(f"t-SNE's perplexity is {perplexity:g}; with {len(rows)} texts it is 1 or more and below that")
+        raise InputError(
+            f"t-SNE's perplexity is {perplexity:g}; with {len(rows)} texts it is 1 or more and below that"
+        )
     require("sklearn", "a projection of encodings")
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
@@ -131,10 +141,14 @@ def project(vectors: FloatArray, method: Method = "tsne", *, perplexity: float =
     return np.asarray(projection.fit_transform(rows), dtype=np.float32)
 
 
-def neighbour_purity(vectors: FloatArray, categories: Sequence[str], neighbours: int = NEIGHBOURS) -> float:
+def neighbour_purity(
+    vectors: FloatArray, categories: Sequence[str], neighbours: int = NEIGHBOURS
+) -> float:
     """Return the share of a text's nearest neighbours, by cosine, that are of its category, the mean over all texts."""
     if not 1 <= neighbours < len(vectors):
-        raise InputError(f"{neighbours} neighbours of {len(vectors)} texts; ask for 1 or more, and fewer than texts")
+        raise InputError(
+            f"{neighbours} neighbours of {len(vectors)} texts; ask for 1 or more, and fewer than texts"
+        )
     rows = unit_rows(vectors)
     numbers = np.unique(np.asarray(categories), return_inverse=True)[1]
     hits = 0

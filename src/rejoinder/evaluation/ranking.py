@@ -1,7 +1,7 @@
 """Recall at k and mean reciprocal rank of anything that ranks, with intervals, and how two systems differ.
 
-Doubts count against a ranker: a candidate stands before the right one if it ties with it, if its score is no number, or
-(in the papers' protocol) if it has the very same text.
+Doubts count against a ranker: a candidate stands before the right one if it ties with it, if its
+score is no number, or (in the papers' protocol) if it has the very same text.
 """
 
 from __future__ import annotations
@@ -53,16 +53,20 @@ class Comparison(Described):
 class RankingResult(Described):
     """How well a ranker did on a task; the names are those of the JSON."""
 
-    recall: dict[int, Estimate]  # share of right candidates among the first k, for each k below the candidates' number
+    recall: dict[int, Estimate]
+    """Share of right candidates among the first k, for each k below the candidates' number."""
     mrr: Estimate  # mean of 1 / rank of the right candidate
     examples: int
     candidates: int  # of each example: N, or the most where given lists differ in length
     fewest_candidates: int
     given_candidates: bool  # the data gave the candidates
     same_candidates: bool = False  # every example has the same ones
-    dropped: int  # examples that are not ranked: left over after the last full group, or answered with no candidate
+    dropped: int
+    """Examples that are not ranked: left over after the last full group, or answered with no
+    candidate."""
     ambiguous: int  # examples with another candidate of the right one's very text
-    copies: Copies = "wrong"  # what that one counts as: wrong, it stands before the right one; right, it counts as that
+    copies: Copies = "wrong"
+    """What that one counts as: wrong, it stands before the right one; right, it counts as that."""
     unit: Literal["thread", "example"]
     units: int  # threads or examples that the bootstrap draws
     confidence: float = CONFIDENCE
@@ -76,11 +80,17 @@ class RankingResult(Described):
     def facts(self) -> Mapping[str, object]:
         """Return what the result is shown by."""
         figures = {**{f"R@{k}": str(each) for k, each in self.recall.items()}, "MRR": str(self.mrr)}
-        return figures | {"examples": self.examples, "candidates": self.candidates, "dropped": self.dropped}
+        return figures | {
+            "examples": self.examples,
+            "candidates": self.candidates,
+            "dropped": self.dropped,
+        }
 
     def to_json(self, *, ranks: bool = False) -> dict[str, Any]:
         """Return everything as JSON values; without `ranks`, all but the single ranks and their units."""
-        values: dict[str, Any] = msgspec.to_builtins(self, str_keys=True, enc_hook=np.ndarray.tolist)
+        values: dict[str, Any] = msgspec.to_builtins(
+            self, str_keys=True, enc_hook=np.ndarray.tolist
+        )
         if not ranks:
             del values["ranks"], values["unit_of"]
             values["seconds"] = round(self.seconds, 3)
@@ -89,10 +99,14 @@ class RankingResult(Described):
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RankingResult:
         """Return the result whose values, ranks included, these are, or raise ValueError."""
-        return msgspec.convert(values, cls, str_keys=True, dec_hook=lambda _, array: np.array(array, dtype=np.int64))
+        return msgspec.convert(
+            values, cls, str_keys=True, dec_hook=lambda _, array: np.array(array, dtype=np.int64)
+        )
 
 
-def ranks(scores: FloatArray, labels: IntArray, right: npt.NDArray[np.bool_] | None = None) -> IntArray:
+def ranks(
+    scores: FloatArray, labels: IntArray, right: npt.NDArray[np.bool_] | None = None
+) -> IntArray:
     """Return the rank, 1 to m, of the right candidate of each row of scores (n, m); its column is in `labels` (n,).
 
     Other candidates that are `right` (n, m) too do not stand before it.
@@ -124,33 +138,56 @@ def evaluate(
     >>> result = rejoinder.evaluate(model, examples, candidates=100)       # doctest: +SKIP
     >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP
 
-    All different `replies` are candidates of each example, as in `rejoinder evaluate --replies`: the right one is equal
-    to the response by `corpora.example.text_key`; examples without one are left out, and counted as `dropped`.
-    `copies`, "right" or (as in the papers) "wrong", is what a candidate of the right one's very text counts as. `seed`
-    is of the shuffle into groups and of the bootstrap. `block_size` bounds the contexts in one call of `ranker.score`;
-    None, all at once, is for a ranker whose scores depend on the other candidates, such as BM25.
+    All different `replies` are candidates of each example, as in `rejoinder evaluate --replies`:
+    the right one is equal to the response by `corpora.example.text_key`; examples without one are
+    left out, and counted as `dropped`. `copies`, "right" or (as in the papers) "wrong", is what a
+    candidate of the right one's very text counts as. `seed` is of the shuffle into groups and of
+    the bootstrap. `block_size` bounds the contexts in one call of `ranker.score`; None, all at
+    once, is for a ranker whose scores depend on the other candidates, such as BM25.
     """
     if not isinstance(ranker, Ranker):
         raise InputError(f"evaluate ranks with a model, as rejoinder.load opens; given: {ranker!r}")
     if copies not in get_args(Copies):
-        raise InputError(f"copies {copies!r} are unknown; allowed are {', '.join(get_args(Copies))}")
+        raise InputError(
+            f"copies {copies!r} are unknown; allowed are {', '.join(get_args(Copies))}"
+        )
     if block_size is not None:
         check_count("block_size", block_size)
-    pool = None if replies is None else read_texts(replies if isinstance(replies, str) else list(replies))
-    task = ranking_task(_examples(examples), candidates=candidates, pool=pool, key=text_key, copies=copies, seed=seed)
+    pool = (
+        None
+        if replies is None
+        else read_texts(replies if isinstance(replies, str) else list(replies))
+    )
+    task = ranking_task(
+        _examples(examples),
+        candidates=candidates,
+        pool=pool,
+        key=text_key,
+        copies=copies,
+        seed=seed,
+    )
     return evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=progress)
 
 
 def _examples(given: object) -> list[Example]:
-    found: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    found: list[Any] = (
+        list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    )
     for each in found:
         if not isinstance(each, Example):
-            raise InputError(f"give examples, as rejoinder.read_examples reads them; given: {each!r}")
+            raise InputError(
+                f"give examples, as rejoinder.read_examples reads them; given: {each!r}"
+            )
     return found
 
 
 def evaluate_task(
-    ranker: Ranker, task: RankingTask, *, seed: int = 0, block_size: int | None = None, progress: Advance = silent
+    ranker: Ranker,
+    task: RankingTask,
+    *,
+    seed: int = 0,
+    block_size: int | None = None,
+    progress: Advance = silent,
 ) -> RankingResult:
     """Evaluate on a task that is built once and ranked by several systems, or again and again in training."""
     # With as many candidates as k, recall is 1 whatever the ranker does.
@@ -160,31 +197,45 @@ def evaluate_task(
     seconds = 0.0
     for block in task.blocks(block_size):
         start = time.perf_counter()
-        scores = ranker.score([task.contexts[i] for i in block], [task.candidates[i] for i in block])
+        scores = ranker.score(
+            [task.contexts[i] for i in block], [task.candidates[i] for i in block]
+        )
         seconds += time.perf_counter() - start
         labels = task.labels[block]
         expected = (len(block), int(task.lengths[block[0]]))
         if scores.shape != expected:
-            raise RejoinderError(f"{type(ranker).__name__}.score returned shape {scores.shape}, not {expected}")
+            raise RejoinderError(
+                f"{type(ranker).__name__}.score returned shape {scores.shape}, not {expected}"
+            )
         equal = task.equals_right(block)
         ambiguous += int(np.count_nonzero(equal.sum(axis=1) > 1))
-        # A model's arithmetic may round two copies of a text apart; which of them wins would be an accident.
+        # A model's arithmetic may round two copies of a text apart; which of them wins would be an
+        # accident.
         own = scores[np.arange(len(block)), labels][:, None]
-        found[block] = ranks(np.where(equal, own, scores), labels, equal if task.copies == "right" else None)
+        found[block] = ranks(
+            np.where(equal, own, scores), labels, equal if task.copies == "right" else None
+        )
         progress(len(block))
     return _result(task, found, ks, ambiguous, seconds, seed)
 
 
 def evaluate_search(
-    search: Search, replies: Iterable[str], examples: Iterable[Example], *, seed: int = 0, progress: Advance = silent
+    search: Search,
+    replies: Iterable[str],
+    examples: Iterable[Example],
+    *,
+    seed: int = 0,
+    progress: Advance = silent,
 ) -> RankingResult:
     """Find out how far in front a search puts the right one among all replies of an index.
 
-    A reply is right if it is equal to the response by `text_key`; of several the first counts. Examples without one are
-    left out, and counted as `dropped`. One that is not among the `RETRIEVED_AT[-1]` best counts as the last of all.
+    A reply is right if it is equal to the response by `text_key`; of several the first counts.
+    Examples without one are left out, and counted as `dropped`. One that is not among the
+    `RETRIEVED_AT[-1]` best counts as the last of all.
 
     Args:
-        search: gives of each context the `RETRIEVED_AT[-1]` best replies, text and score, best first.
+        search: gives of each context the `RETRIEVED_AT[-1]` best replies, text and score, best
+            first.
         replies: the texts of all replies, one after the other.
         examples: lists of candidates, if they have any, are not read.
         seed: of the bootstrap.
@@ -200,9 +251,14 @@ def evaluate_search(
             there.setdefault(key, text)
             times[key] += 1
     if not there:
-        raise InputError(f"none of the responses of {len(examples)} examples is one of the index's {count} replies")
+        raise InputError(
+            f"none of the responses of {len(examples)} examples is one of the index's {count} replies"
+        )
     task = ranking_task(examples, pool=there.values(), key=text_key)
-    right = [text_key(texts[label]) for texts, label in zip(task.candidates, task.labels.tolist(), strict=True)]
+    right = [
+        text_key(texts[label])
+        for texts, label in zip(task.candidates, task.labels.tolist(), strict=True)
+    ]
     found = np.full(len(task), count, dtype=np.int64)
     seconds = 0.0
     for start in range(0, len(task), SEARCHED_AT_ONCE):
@@ -213,13 +269,17 @@ def evaluate_search(
             equal = [text_key(text) == right[place] for text, _ in few]
             if any(equal):
                 own = few[equal.index(True)][1]
-                found[place] = 1 + sum(score >= own and not same for (_, score), same in zip(few, equal, strict=True))
+                found[place] = 1 + sum(
+                    score >= own and not same for (_, score), same in zip(few, equal, strict=True)
+                )
         progress(len(best))
     ambiguous = sum(times[key] > 1 for key in right)
     ks = [k for k in RETRIEVED_AT if k < count]
     result = _result(task, found, ks, ambiguous, seconds, seed)
     fingerprint = hashlib.sha256(f"{task.fingerprint} {count}".encode()).hexdigest()
-    return replace(result, candidates=count, fewest_candidates=count, copies="right", fingerprint=fingerprint)
+    return replace(
+        result, candidates=count, fewest_candidates=count, copies="right", fingerprint=fingerprint
+    )
 
 
 def _result(
@@ -250,7 +310,9 @@ def _result(
 def compare(first: RankingResult, second: RankingResult, *, seed: int = 0) -> Comparison:
     """Compare two systems, first minus second, by a paired bootstrap over the units of their common task."""
     if first.fingerprint != second.fingerprint:
-        raise InputError("the two results are of different examples or groups; evaluate both with the same settings")
+        raise InputError(
+            "the two results are of different examples or groups; evaluate both with the same settings"
+        )
     ks = [k for k in first.recall if k in second.recall]
     difference = _quantities(first.ranks, ks) - _quantities(second.ranks, ks)
     *recall, mrr = estimates(difference, first.unit_of, bounds=(-1.0, 1.0), seed=seed)

@@ -31,13 +31,29 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """Return names and result as one flat object."""
-        return {"model": self.model, "data": self.data, "context": self.context, **self.result.to_json()}
+        return {
+            "model": self.model,
+            "data": self.data,
+            "context": self.context,
+            **self.result.to_json(),
+        }
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """Return a Markdown table, a line for each row: shares in %, intervals in brackets."""
     ks = sorted({k for row in rows for k in row.result.recall})
-    lines = [["model", "data", *(f"R@{k}" for k in ks), "MRR", "examples", "candidates", "unit", "seconds"]]
+    lines = [
+        [
+            "model",
+            "data",
+            *(f"R@{k}" for k in ks),
+            "MRR",
+            "examples",
+            "candidates",
+            "unit",
+            "seconds",
+        ]
+    ]
     for row in rows:
         result = row.result
         values = [percent(estimate) for estimate in (*map(result.recall.get, ks), result.mrr)]
@@ -49,15 +65,17 @@ def markdown(rows: Sequence[Row]) -> str:
 def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
     """Return a Markdown table, its head the first row, with the columns of `left` flush left, the others right."""
     rule = ["---" if column in left else "---:" for column in range(len(rows[0]))]
-    lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in (rows[0], rule, *rows[1:]))
+    lines = (
+        " | ".join(cell.replace("|", "\\|") for cell in row) for row in (rows[0], rule, *rows[1:])
+    )
     return "".join(f"| {line} |\n" for line in lines)
 
 
 def plain(rows: Sequence[Row], width: int | None = None, above: Sequence[str] = ()) -> str:
     """Return, for each data set, what was ranked and a table with a column for each ranker, as plain text.
 
-    Of several of both a last table shows R@1 side by side. Gains are shown above the rankers named in `above`, or else
-    above the first. Lines are folded at `width` (None: nowhere).
+    Of several of both a last table shows R@1 side by side. Gains are shown above the rankers named
+    in `above`, or else above the first. Lines are folded at `width` (None: nowhere).
     """
     needed = 120 + sum(len(row.title) + len(row.data) + 24 for row in rows)
     return render(_parts(rows, above), width or needed)
@@ -96,7 +114,9 @@ def describe(result: RankingResult) -> str:
     origin = "the same for all" if result.same_candidates else origin
     lines = [f"{result.examples:,} examples, {_candidates(result)} candidates each ({origin})"]
     if result.dropped:
-        lines[0] += f"; {result.dropped:,} left {'out: answered otherwise' if result.same_candidates else 'over'}"
+        lines[0] += (
+            f"; {result.dropped:,} left {'out: answered otherwise' if result.same_candidates else 'over'}"
+        )
     if result.ambiguous:
         counts = "counts as right" if result.copies == "right" else "stands before it"
         lines.append(f"{result.ambiguous:,} with a copy of the right response, which {counts}")
@@ -122,7 +142,8 @@ def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
     for k in sorted({k for row in rows for k in row.result.recall}):
         table.add_row(f"R@{k}", *(percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
     table.add_row("MRR", *(percent(row.result.mrr, "{}  {}-{}") for row in rows))
-    for base in bases if len(rows) > 1 else ():  # paired, so much narrower than the intervals above would let one think
+    # paired, so much narrower than the intervals above would let one think
+    for base in bases if len(rows) > 1 else ():
         gains = (None if row is base else _difference_at_1(row, base) for row in rows)
         label = "gain" if len(bases) == 1 else f"above {base.title}"
         table.add_row(Text(label), *(percent(gain, "{:+}  {:+} to {:+}") for gain in gains))
@@ -144,7 +165,9 @@ def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, An
                 more["recall_at_1_above_the_first"] = asdict(_difference_at_1(row, group[0]))
             if above:
                 bases = [base for base in _bases(group, above) if base is not row]
-                more["recall_at_1_above"] = {base.model: asdict(_difference_at_1(row, base)) for base in bases}
+                more["recall_at_1_above"] = {
+                    base.model: asdict(_difference_at_1(row, base)) for base in bases
+                }
             found.append(row.to_json() | more)
     return found
 
@@ -154,7 +177,9 @@ def _side_by_side(rows: Sequence[Row]) -> Table:
     table = plain_table(["", *names])
     found = {(row.title, row.data): row.result.recall.get(1) for row in rows}
     for model in dict.fromkeys(row.title for row in rows):
-        table.add_row(Text(model), *(percent(found.get((model, name)), "{}  {}-{}") for name in names))
+        table.add_row(
+            Text(model), *(percent(found.get((model, name)), "{}  {}-{}") for name in names)
+        )
     return table
 
 
@@ -169,7 +194,9 @@ def percent(estimate: Estimate | None, form: str = "{} [{}, {}]") -> str:
     """Return value, low and high end of an estimate in %, in the three places of `form`; nothing for None."""
     if estimate is None:  # a k that is not below this data set's number of candidates
         return ""
-    return form.format(*(round(100 * number, 1) for number in (estimate.value, estimate.low, estimate.high)))
+    return form.format(
+        *(round(100 * number, 1) for number in (estimate.value, estimate.low, estimate.high))
+    )
 
 
 def _candidates(result: RankingResult) -> str:

@@ -1,6 +1,7 @@
 """Adapters to what people already use: a file for each library, which it imports at once, with an extra of its own.
 
-What several of them need is here: models by their names, the vector of a conversation, places in a ranking.
+What several of them need is here: models by their names, the vector of a conversation, places in a
+ranking.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ def open_embedder(model: str | Path | DualEncoder) -> DualEncoder:
     """Return the encoder of a name or folder, or the one given; one that embeds no single text is an InputError."""
     encoder: object = open_encoder(model) if isinstance(model, str | Path) else model
     if not isinstance(encoder, DualEncoder):
-        raise InputError(f"an embedding needs a model that encodes, as rejoinder.load opens; given: {model!r}")
+        raise InputError(
+            f"an embedding needs a model that encodes, as rejoinder.load opens; given: {model!r}"
+        )
     embed(encoder, ["?"])
     return encoder
 
@@ -41,11 +44,17 @@ def open_ranker(model: str | Path | Ranker) -> Ranker:
     """Return the model of a name or folder, or the ranker given; anything else is an InputError."""
     found: object = load(model) if isinstance(model, str | Path) else model
     if not isinstance(found, Ranker):
-        raise InputError(f"ranking needs a model that scores replies, as rejoinder.load opens; given: {model!r}")
+        raise InputError(
+            f"ranking needs a model that scores replies, as rejoinder.load opens; given: {model!r}"
+        )
     return found
 
 
-def rank(ranker: Ranker, context: Conversation, texts: Sequence[str], most: int | None) -> list[tuple[int, float]]:
+def rank(
+    ranker: Ranker, context: Conversation, texts: Sequence[str], most: int | None
+) -> list[tuple[int, float]]:
     """Return places and scores of the best texts, best first, at most so many; equal ones stay in their order."""
     (scores,) = score_lists(ranker, read_contexts([context]), [texts])
-    return [(int(place), float(scores[place])) for place in np.argsort(-scores, kind="stable")[:most]]
+    return [
+        (int(place), float(scores[place])) for place in np.argsort(-scores, kind="stable")[:most]
+    ]

@@ -49,7 +49,8 @@ class RejoinderRetriever(BaseRetriever):
 
     index: Index | Cascade
     k: int = 5  # replies to find
-    search_kwargs: dict[str, Any] = Field(default_factory=dict)  # further arguments of `Index.search`
+    search_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Further arguments of `Index.search`."""
 
     def _get_relevant_documents(
         self,
@@ -61,7 +62,9 @@ class RejoinderRetriever(BaseRetriever):
         """Find replies to a message; `history` is what was said before, oldest first."""
         replies = self.index.search([[*history, query]], self.k, **self.search_kwargs)[0]
         return [
-            Document(each.text, metadata={**each.payload, "score": each.score, "position": each.position})
+            Document(
+                each.text, metadata={**each.payload, "score": each.score, "position": each.position}
+            )
             for each in replies
         ]
 
@@ -87,6 +90,8 @@ class RejoinderReranker(BaseDocumentCompressor):
         """Return the best documents, best first."""
         best = rank(self.ranker, [query], [each.page_content for each in documents], self.top_n)
         return [
-            documents[place].model_copy(update={"metadata": {**documents[place].metadata, "relevance_score": score}})
+            documents[place].model_copy(
+                update={"metadata": {**documents[place].metadata, "relevance_score": score}}
+            )
             for place, score in best
         ]

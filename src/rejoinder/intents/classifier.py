@@ -45,7 +45,11 @@ class IntentClassifier(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return the facts that `repr` shows."""
-        refuses = None if self.rejection is None else f"{self.rejection.score} above {self.rejection.threshold:.3g}"
+        refuses = (
+            None
+            if self.rejection is None
+            else f"{self.rejection.score} above {self.rejection.threshold:.3g}"
+        )
         return {
             "intents": len(self.labels),
             "encoder": self.encoder.name,
@@ -64,7 +68,9 @@ class IntentClassifier(Described):
         check_texts(texts)
         vectors = self.vectors(texts)
         distances = self.centroids.distances(vectors)
-        return decide(self.head.logits(vectors), distances, self.labels, self.multi_label, self.rejection)
+        return decide(
+            self.head.logits(vectors), distances, self.labels, self.multi_label, self.rejection
+        )
 
 
 def encode_data(
@@ -101,8 +107,9 @@ def train_classifier(
 ) -> IntentClassifier:
     """Encode, train, and choose the rejection; a `multi_label` classifier refuses nothing.
 
-    Texts out of scope choose the rejection: those of the validation part, or those of the training part by
-    cross-validation. Without any, `reject` is the share of texts in scope that may be refused.
+    Texts out of scope choose the rejection: those of the validation part, or those of the training
+    part by cross-validation. Without any, `reject` is the share of texts in scope that may be
+    refused.
     """
     labels = texts.train.names
     settings = settings or Logistic()

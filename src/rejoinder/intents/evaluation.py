@@ -69,7 +69,9 @@ class OutOfScopeResult:
 class Evaluation(Described):
     """A classifier on test texts; what is refused matters for `out_of_scope` alone."""
 
-    accuracy: Estimate  # share of texts whose label, or exact set of labels, is found; the interval resamples texts
+    accuracy: Estimate
+    """Share of texts whose label, or exact set of labels, is found; the interval resamples
+    texts."""
     macro_f1: float  # mean over the intents that the test texts have
     micro_f1: float
     texts: int
@@ -80,9 +82,17 @@ class Evaluation(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return what the result is shown by."""
-        found = {"accuracy": str(self.accuracy), "macro F1": f"{self.macro_f1:.1%}", "texts": self.texts}
+        found = {
+            "accuracy": str(self.accuracy),
+            "macro F1": f"{self.macro_f1:.1%}",
+            "texts": self.texts,
+        }
         refused = self.out_of_scope
-        return found if refused is None else found | {"recall of texts out of scope": f"{refused.recall:.1%}"}
+        return (
+            found
+            if refused is None
+            else found | {"recall of texts out of scope": f"{refused.recall:.1%}"}
+        )
 
 
 @dataclass(frozen=True)
@@ -110,7 +120,9 @@ class SuspectLabel:
 
 def to_json(result: Any) -> dict[str, Any]:
     """Return a result of this module as JSON values, without its arrays."""
-    return asdict(result, dict_factory=lambda items: {k: v for k, v in items if k not in ("matrix", "right")})
+    return asdict(
+        result, dict_factory=lambda items: {k: v for k, v in items if k not in ("matrix", "right")}
+    )
 
 
 def evaluate(
@@ -143,7 +155,9 @@ def evaluate(
             scored = held_out(classifier.head, classifier.centroids, encoded.vectors, oos_vectors)
             refused = judge_rejection(classifier.rejection, scored, best == classes)
     right = (predicted == true).all(axis=1)[:, None].astype(np.float64)
-    precision, recall, f1, texts = metrics.precision_recall_fscore_support(true, predicted, zero_division=0.0)
+    precision, recall, f1, texts = metrics.precision_recall_fscore_support(
+        true, predicted, zero_division=0.0
+    )
     columns = (column.tolist() for column in (texts, precision, recall, f1))
     return Evaluation(
         accuracy=estimates(right, np.arange(len(right)))[0],
@@ -183,7 +197,9 @@ def worst_pairs(
 ) -> tuple[Pair, ...]:
     """Return the pairs with the most mistakes, given the probabilities (n, K) and true classes (n,) of texts."""
     guessed = chances.argmax(axis=1)
-    places, counts = np.unique((classes * len(labels) + guessed)[classes != guessed], return_counts=True)
+    places, counts = np.unique(
+        (classes * len(labels) + guessed)[classes != guessed], return_counts=True
+    )
     pairs = []
     for worst in np.argsort(-counts, kind="stable")[:MAX_PAIRS]:
         i, j = divmod(int(places[worst]), len(labels))
@@ -208,11 +224,18 @@ def crossed_interval(right: BoolArray, seed: int = 0) -> Estimate:
 
 
 def few_shot(
-    how: Settings, train: Encoded, test: Encoded, shots: int | None, seeds: Sequence[int], advance: Advance = silent
+    how: Settings,
+    train: Encoded,
+    test: Encoded,
+    shots: int | None,
+    seeds: Sequence[int],
+    advance: Advance = silent,
 ) -> FewShot:
     """Train once for each seed on a draw of the training texts, and test all on the same texts."""
     if train.multi_label:
-        raise InputError("the few-shot protocol draws texts of each intent, so a text must have one intent")
+        raise InputError(
+            "the few-shot protocol draws texts of each intent, so a text must have one intent"
+        )
     if not seeds:
         raise InputError("no seeds; give one at least")
     if shots is None and how.kind == "logistic":
@@ -230,7 +253,9 @@ def few_shot(
         advance(1)
     found = np.array(right)
     each = tuple(float(row.mean()) for row in found)
-    return FewShot(shots, crossed_interval(found), len(seeds), texts, seconds / len(seeds), each, found)
+    return FewShot(
+        shots, crossed_interval(found), len(seeds), texts, seconds / len(seeds), each, found
+    )
 
 
 def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple[SuspectLabel, ...]:
@@ -245,7 +270,10 @@ def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple
     others = chances.argmax(axis=1)
     margin = own - chances[rows, others]
     worst = [i for i in np.argsort(margin, kind="stable")[:MAX_SUSPECTS] if margin[i] < 0]
-    return tuple(SuspectLabel(data.texts[i], names[classes[i]], names[others[i]], float(margin[i])) for i in worst)
+    return tuple(
+        SuspectLabel(data.texts[i], names[classes[i]], names[others[i]], float(margin[i]))
+        for i in worst
+    )
 
 
 def curve_shots(train: Encoded) -> list[int | None]:
@@ -267,5 +295,7 @@ def learning_curve(
     """Train at several sizes, from small to large, and test all on the same texts."""
     sizes = curve_shots(train)
     if len(sizes) < MIN_CURVE_POINTS:
-        raise InputError(f"{len(train)} texts are too few for a learning curve; four of most intents are needed")
+        raise InputError(
+            f"{len(train)} texts are too few for a learning curve; four of most intents are needed"
+        )
     return tuple(few_shot(settings, train, test, shots, seeds, advance) for shots in sizes)

@@ -25,7 +25,8 @@ from rejoinder.settings import Count, Decay, Natural, Positive, parse_setting, s
 Kind = TypeVar("Kind")
 
 FOLDS = 5
-NEVER = -1e4  # logit of a label that no training text has, as in a fold without an intent's only text
+# logit of a label that no training text has, as in a fold without an intent's only text
+NEVER = -1e4
 
 
 @section
@@ -51,15 +52,18 @@ class FeedForward:
     hidden_dropout: Decay = 0.5  # after each hidden layer
     optimizer: Literal["sgd", "adam"] = "sgd"
     learning_rate: Positive = 0.75  # of the first step
-    decay: Literal["constant", "linear"] = "constant"  # linear: the learning rate falls to 0 over all epochs
+    decay: Literal["constant", "linear"] = "constant"
+    """Linear: the learning rate falls to 0 over all epochs."""
     batch_size: Count = 32  # texts of a step
     epochs: Count = 120  # at most; with replacement, as many steps as that many passes would take
-    sampling: Literal["pass", "replacement"] = "pass"  # every text once an epoch, or drawn with replacement
+    sampling: Literal["pass", "replacement"] = "pass"
+    """Every text once an epoch, or drawn with replacement."""
     patience: Natural = 5
-    """Epochs without a lower loss on held-out texts after which training ends; the best is kept. 0: all epochs, no
-    held-out texts, the last is kept."""
+    """Epochs without a lower loss on held-out texts after which training ends; the best is kept. 0:
+    all epochs, no held-out texts, the last is kept."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Share of each intent's training texts held out where there are no validation texts: one at least, never all."""
+    """Share of each intent's training texts held out where there are no validation texts: one at
+    least, never all."""
 
 
 Settings: TypeAlias = Logistic | FeedForward
@@ -70,7 +74,12 @@ PRESETS: Mapping[str, Settings] = {
     "logistic": Logistic(),
     "paper": FeedForward(),
     "original": FeedForward(
-        input_dropout=0.75, hidden_dropout=0.0, learning_rate=0.7, decay="linear", sampling="replacement", patience=0
+        input_dropout=0.75,
+        hidden_dropout=0.0,
+        learning_rate=0.7,
+        decay="linear",
+        sampling="replacement",
+        patience=0,
     ),
 }
 
@@ -124,7 +133,9 @@ class Encoded:
 class Head(nn.Module):
     """Linear layers of `sizes` d, ..., K with dropout before each and ReLU between them: (n, d) -> (n, K)."""
 
-    def __init__(self, sizes: Sequence[int], input_dropout: float = 0.0, hidden_dropout: float = 0.0) -> None:
+    def __init__(
+        self, sizes: Sequence[int], input_dropout: float = 0.0, hidden_dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.sizes = tuple(sizes)
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
@@ -143,12 +154,15 @@ class Head(nn.Module):
     def logits(self, vectors: FloatArray) -> FloatArray:
         """Return the logits (n, K) of vectors (n, d), without dropout.
 
-        They are computed in float64: in float32 those of a text depend, in their last digits, on what it is beside.
+        They are computed in float64: in float32 those of a text depend, in their last digits, on
+        what it is beside.
         """
         was_training = self.training
         _ = self.eval()
         exact = {name: parameter.double() for name, parameter in self.named_parameters()}
-        result = torch.func.functional_call(self, exact, torch.from_numpy(vectors.astype(np.float64)))
+        result = torch.func.functional_call(
+            self, exact, torch.from_numpy(vectors.astype(np.float64))
+        )
         self.train(was_training)
         return result.float().numpy()
 
@@ -160,7 +174,9 @@ def head_from(tensors: Mapping[str, Tensor]) -> Head:
         head = Head([weights[0].shape[1], *(len(weight) for weight in weights)])
         head.load_state_dict(dict(tensors))
     except (KeyError, IndexError, RuntimeError):
-        raise InputError("the classifier's weights are no feed-forward net's; copy its folder again") from None
+        raise InputError(
+            "the classifier's weights are no feed-forward net's; copy its folder again"
+        ) from None
     return head.eval()
 
 
@@ -192,7 +208,9 @@ class Fitted(NamedTuple):
     validation: float | None = None  # accuracy on the validation texts, if there were any
 
 
-def fit(settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed: int = 0) -> Fitted:
+def fit(
+    settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed: int = 0
+) -> Fitted:
     """Train a head; without `valid`, a part of `data` is held out if the settings ask for early stopping."""
     centroids = Centroids.of(data)
     if isinstance(settings, Logistic):
@@ -201,7 +219,9 @@ def fit(settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed
     if settings.patience and valid is None:
         data, valid = split_validation(data, settings.held_out, seed)
     head, epochs = _fit_network(settings, data, valid if settings.patience else None, seed)
-    return Fitted(head, centroids, epochs, accuracy(head, valid) if settings.patience and valid else None)
+    return Fitted(
+        head, centroids, epochs, accuracy(head, valid) if settings.patience and valid else None
+    )
 
 
 def cross_validate(
@@ -236,7 +256,9 @@ def cross_validate(
     return result
 
 
-def held_out(head: Head, centroids: Centroids, vectors: FloatArray, oos_vectors: FloatArray) -> HeldOut:
+def held_out(
+    head: Head, centroids: Centroids, vectors: FloatArray, oos_vectors: FloatArray
+) -> HeldOut:
     """Return what a head gives for vectors in scope (n, d) and out of scope (m, d)."""
     logits = head.logits(vectors)
     inside = scores(logits, centroids.distances(vectors))
@@ -261,12 +283,15 @@ def accuracy(head: Head, data: Encoded) -> float:
 
 def split_validation(data: Encoded, share: float, seed: int) -> tuple[Encoded, Encoded]:
     """Return training and validation texts: `share` of each intent to validation, at least one, never its last."""
-    # scikit-learn's stratified splits refuse an intent with one text, and fewer validation texts than intents.
+    # scikit-learn's stratified splits refuse an intent with one text, and fewer validation texts than
+    # intents.
     counts = np.bincount(data.classes, minlength=data.targets.shape[1])
     wanted = np.minimum(np.maximum(np.round(share * counts), 1), counts - 1)
     is_valid = shuffled_ranks(data.classes, seed) < wanted[data.classes]
     if not is_valid.any():
-        raise InputError("every intent has one text, so none can be held out for early stopping; set patience=0")
+        raise InputError(
+            "every intent has one text, so none can be held out for early stopping; set patience=0"
+        )
     return data.rows(np.flatnonzero(~is_valid)), data.rows(np.flatnonzero(is_valid))
 
 
@@ -276,7 +301,8 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
     labels = data.targets.shape[1]
     mean = data.vectors.mean(axis=0)
     spread = data.vectors.std(axis=0)
-    # Variance 1/d each, for rows of length 1 on average. What is the same in all texts says nothing: factor 0.
+    # Variance 1/d each, for rows of length 1 on average. What is the same in all texts says nothing:
+    # factor 0.
     varies = spread > 1e-4 * max(float(spread.max()), 1e-12)
     factor = np.where(varies, 1 / np.where(varies, spread * np.sqrt(size), 1), 0).astype(np.float32)
     x = (data.vectors - mean) * factor
@@ -287,7 +313,8 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
     def regression(answers: Any, strength: float) -> tuple[FloatArray, FloatArray]:
         nonlocal steps
         model = sklearn("linear_model").LogisticRegression(C=strength, max_iter=settings.iterations)
-        with warnings.catch_warnings():  # that it stops after the iterations asked for, or that texts are few
+        # that it stops after the iterations asked for, or that texts are few
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(x, answers)
         steps = max(steps, int(model.n_iter_.max()))
@@ -303,14 +330,17 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
         known = np.unique(data.classes)
         if len(known) > 2:
             weight[known], bias[known] = regression(data.classes, settings.strength)
-        elif len(known) == 2:  # scikit-learn's has one row w for two classes; with rows -w/2, w/2 the penalty is half
+        elif len(known) == 2:
+            # scikit-learn's has one row w for two classes; with rows -w/2, w/2 the penalty is half
             w, b = regression(data.classes, 2 * settings.strength)
             weight[known], bias[known] = np.vstack([-w, w]) / 2, np.hstack([-b, b]) / 2
         else:
             bias[known] = 0.0
     weight *= factor
     tensors = {"layers.0.weight": weight, "layers.0.bias": bias - weight @ mean}
-    return head_from({name: torch.from_numpy(value).float() for name, value in tensors.items()}), steps
+    return head_from(
+        {name: torch.from_numpy(value).float() for name, value in tensors.items()}
+    ), steps
 
 
 def _fit_network(
@@ -336,9 +366,13 @@ def _fit_network(
                 order = torch.randint(len(x), (steps * settings.batch_size,), generator=generator)
             else:
                 order = torch.randperm(len(x), generator=generator)
-            for step, rows in enumerate(torch.split(order, settings.batch_size), (epoch - 1) * steps):
+            for step, rows in enumerate(
+                torch.split(order, settings.batch_size), (epoch - 1) * steps
+            ):
                 if settings.decay == "linear":
-                    optimizer.param_groups[0]["lr"] = settings.learning_rate * (1 - step / (steps * settings.epochs))
+                    optimizer.param_groups[0]["lr"] = settings.learning_rate * (
+                        1 - step / (steps * settings.epochs)
+                    )
                 optimizer.zero_grad()
                 _loss(head(x[rows]), targets[rows], data.multi_label).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
@@ -361,5 +395,7 @@ def _fit_network(
 def _loss(logits: Tensor, targets: Tensor, multi_label: bool) -> Tensor:
     """Return the mean cross-entropy; of a multi-label classifier of the sums of the labels' binary ones."""
     if multi_label:
-        return nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(logits)
+        return nn.functional.binary_cross_entropy_with_logits(
+            logits, targets, reduction="sum"
+        ) / len(logits)
     return nn.functional.cross_entropy(logits, targets)

@@ -29,9 +29,13 @@ class OnnxIntents(Described):
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
         self.encoder = OnnxEncoder(folder, threads)
         if (known := self.encoder.manifest.get("intents")) is None:
-            raise InputError(f"{folder} is a model without intents; `rejoinder intents export CLASSIFIER` writes both")
+            raise InputError(
+                f"{folder} is a model without intents; `rejoinder intents export CLASSIFIER` writes both"
+            )
         if "multi_label" not in known:
-            raise InputError(f"{folder} was written by an earlier version of Rejoinder; export the classifier again")
+            raise InputError(
+                f"{folder} was written by an earlier version of Rejoinder; export the classifier again"
+            )
         self.labels: tuple[str, ...] = tuple(known["labels"])
         self.multi_label: bool = known["multi_label"]  # a text may have any number of intents
         self.rejection = None if known["rejection"] is None else Rejection(**known["rejection"])
@@ -43,7 +47,11 @@ class OnnxIntents(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return what the classifier is shown by."""
-        return {"folder": self.encoder.name, "intents": len(self.labels), "multi_label": self.multi_label}
+        return {
+            "folder": self.encoder.name,
+            "intents": len(self.labels),
+            "multi_label": self.multi_label,
+        }
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
         """Return the intents of texts; a blank one is an InputError."""

@@ -18,8 +18,10 @@ MIN_PROBABILITY = 0.5  # of an intent that a multi-label classifier assigns
 class Prediction:
     """The intents of a text."""
 
-    labels: tuple[str, ...]  # one, or none if the text is refused; any number of a multi-label classifier
-    ranking: tuple[tuple[str, float], ...]  # all intents with their probabilities, the most probable first
+    labels: tuple[str, ...]
+    """One, or none if the text is refused; any number of a multi-label classifier."""
+    ranking: tuple[tuple[str, float], ...]
+    """All intents with their probabilities, the most probable first."""
     out_of_scope: bool | None = None  # None if the classifier refuses nothing
 
 
@@ -57,5 +59,7 @@ def decide(
 def probabilities(logits: FloatArray, multi_label: bool) -> FloatArray:
     """Return the softmax of each row of logits (n, K); of a multi-label classifier the logistic function."""
     z = logits.astype(np.float64)
-    logs = -np.logaddexp(0.0, -z) if multi_label else z - np.logaddexp.reduce(z, axis=1, keepdims=True)
+    logs = (
+        -np.logaddexp(0.0, -z) if multi_label else z - np.logaddexp.reduce(z, axis=1, keepdims=True)
+    )
     return np.exp(logs).astype(np.float32)

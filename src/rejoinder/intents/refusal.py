@@ -4,7 +4,8 @@ The higher a score, the more probably a text with logits z and unit vector x is 
 
 - probability: 1 - max softmax(z) (Hendrycks and Gimpel 2017)
 - energy: -log Σ exp z (Liu et al. 2020, "Energy-based Out-of-distribution Detection")
-- distance (ours): 1 - the greatest cosine of x - m with an intent's centroid - m, m being the mean training vector
+- distance (ours): 1 - the greatest cosine of x - m with an intent's centroid - m, m being the mean
+  training vector
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def choose_rejection(
 ) -> Rejection:
     """Return the score and threshold with the best mean of in-scope accuracy and out-of-scope recall.
 
-    `classes` (n,) are the intents of the texts in scope. Without texts out of scope, the energy is taken above which
-    the share `reject` of the texts in scope lies.
+    `classes` (n,) are the intents of the texts in scope. Without texts out of scope, the energy is
+    taken above which the share `reject` of the texts in scope lies.
     """
     inside = held_out.scores
     outside = held_out.oos_scores
@@ -75,7 +76,8 @@ def choose_rejection(
 def best_threshold(inside: Scores, right: BoolArray, outside: Scores) -> tuple[float, float]:
     """Return the best threshold of one score, and its mean of in-scope accuracy and out-of-scope recall."""
     values = np.unique(np.concatenate([inside, outside]))
-    # Thresholds between two scores that occur, and beyond the ends: refuse nothing, refuse everything.
+    # Thresholds between two scores that occur, and beyond the ends: refuse nothing, refuse
+    # everything.
     between = (values[:-1] + values[1:]) / 2
     thresholds = np.concatenate([[values[0] - 1.0], between, [values[-1] + 1.0]])
     accepted = np.searchsorted(np.sort(inside[right]), thresholds, "right") / len(inside)

@@ -37,7 +37,8 @@ KIND = "rejoinder intents report"
 FILES = REPORT, FIGURES, CONFUSIONS, CURVE
 FOLDER = Kind("a report on intents", FIGURES, lambda figures: figures["kind"] == KIND, FILES)
 WEAKEST = 10
-MOST_INTENTS = 30  # rows of a readable confusion matrix; of more intents, those with the most confusions are shown
+# rows of a readable confusion matrix; of more intents, those with the most confusions are shown
+MOST_INTENTS = 30
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,16 @@ class Report:
         if CONFUSIONS in pictures:
             parts.append(f"![confusions]({CONFUSIONS})\n")
         if found.pairs:
-            rows = [(p.true, p.predicted, f"{p.count} of {p.of}", "<br>".join(p.examples)) for p in found.pairs]
-            parts.append(f"## The worst pairs\n\n{table(('intent', 'taken for', 'texts', 'for example'), rows)}")
-        weakest = sorted((each for each in found.intents if each.texts), key=lambda each: each.f1)[:WEAKEST]
+            rows = [
+                (p.true, p.predicted, f"{p.count} of {p.of}", "<br>".join(p.examples))
+                for p in found.pairs
+            ]
+            parts.append(
+                f"## The worst pairs\n\n{table(('intent', 'taken for', 'texts', 'for example'), rows)}"
+            )
+        weakest = sorted((each for each in found.intents if each.texts), key=lambda each: each.f1)[
+            :WEAKEST
+        ]
         head = ("intent", "test texts", "precision, %", "recall, %", "F1, %")
         weak = [(each.label, each.texts, *(f"{100 * n:.0f}" for n in (each.precision, each.recall, each.f1)))
                 for each in weakest]  # fmt: skip
@@ -93,7 +101,9 @@ def build_report(
     encoder = classifier.encoder
     multi_label = classifier.multi_label
     if train is not None and not multi_label and train.names != labels:
-        raise InputError("the intents of the training texts are not those that the classifier was trained on")
+        raise InputError(
+            "the intents of the training texts are not those that the classifier was trained on"
+        )
     with track("Encoding", len(test) + len(train or ()), "texts") as advance:
         encoded_test = encode_data(encoder, test, labels, multi_label, advance)
         if train is None or multi_label:
@@ -101,7 +111,9 @@ def build_report(
         encoded_train = encode_data(encoder, train, labels, advance=advance)
     with track("Cross-validating", FOLDS, "folds") as advance:
         scored = cross_validate(settings, encoded_train, advance=advance)
-    with track("Learning curve", len(curve_shots(encoded_train)) * len(seeds), "trainings") as advance:
+    with track(
+        "Learning curve", len(curve_shots(encoded_train)) * len(seeds), "trainings"
+    ) as advance:
         curve = learning_curve(settings, encoded_train, encoded_test, seeds=seeds, advance=advance)
     evaluation = evaluate(classifier, test, oos_texts, encoded=encoded_test)
     return Report(evaluation, suspect_labels(train, encoded_train, scored), curve)
@@ -113,7 +125,12 @@ def check_plots() -> None:
 
 
 def write_report(
-    report: Report, labels: Sequence[str], folder: str | Path, *, pictures: bool = True, overwrite: bool = False
+    report: Report,
+    labels: Sequence[str],
+    folder: str | Path,
+    *,
+    pictures: bool = True,
+    overwrite: bool = False,
 ) -> None:
     """Write the folder of a report on these intents, whole or not at all: report.md, report.json and pictures."""
     if pictures:
@@ -126,7 +143,9 @@ def write_report(
         if pictures and report.curve is not None:
             draw_curve(report.curve, part / CURVE)
             drawn.append(CURVE)
-        text = json.dumps({"kind": KIND, "format": 1, **to_json(report)}, indent=2, ensure_ascii=False)
+        text = json.dumps(
+            {"kind": KIND, "format": 1, **to_json(report)}, indent=2, ensure_ascii=False
+        )
         (part / FIGURES).write_text(f"{text}\n", encoding="utf-8")
         (part / REPORT).write_text(report.markdown(drawn), encoding="utf-8")
 
@@ -145,7 +164,9 @@ def _outside(found: OutOfScopeResult) -> str:
         "refused: out of scope (precision)": found.precision,
         "AUROC": found.auroc,
     }
-    shares = [(name, "-" if share is None else f"{100 * share:.1f}") for name, share in rows.items()]
+    shares = [
+        (name, "-" if share is None else f"{100 * share:.1f}") for name, share in rows.items()
+    ]
     counts = f"{found.in_scope:,} texts in scope, {found.out_of_scope:,} out of scope"
     return f"## Out of scope\n\nBy {found.score} above {found.threshold:.4g}; {counts}.\n\n{table(('', '%'), shares)}"
 
@@ -167,7 +188,11 @@ def shown_intents(matrix: IntArray, most: int = MOST_INTENTS) -> IntArray:
     """Return the intents to show, (k,): all, or those with the most confusions, confused ones next to each other."""
     wrong = matrix * (1 - np.eye(len(matrix), dtype=np.int64))
     both = wrong + wrong.T
-    chosen = np.argsort(-both.sum(axis=1), kind="stable")[:most] if len(matrix) > most else np.arange(len(matrix))
+    chosen = (
+        np.argsort(-both.sum(axis=1), kind="stable")[:most]
+        if len(matrix) > most
+        else np.arange(len(matrix))
+    )
     order = [int(chosen[0])]
     left = {int(i) for i in chosen[1:]}
     while left:  # next: the one that is confused most with the last one
@@ -191,7 +216,11 @@ def draw_confusions(matrix: IntArray, labels: Sequence[str], path: Path) -> None
     axes.set_xticks(range(len(chosen)), names, rotation=90, fontsize=7)
     axes.set_yticks(range(len(chosen)), names, fontsize=7)
     axes.set(xlabel="predicted", ylabel="true")
-    total = f"the {len(chosen)} of {len(matrix)} intents with the most confusions" if len(chosen) < len(matrix) else ""
+    total = (
+        f"the {len(chosen)} of {len(matrix)} intents with the most confusions"
+        if len(chosen) < len(matrix)
+        else ""
+    )
     axes.set_title(total or f"{len(matrix)} intents", fontsize=9)
     plots.save_figure(figure, path, "png")
 

@@ -1,4 +1,7 @@
-"""What several models share. Shapes: T tokens of a batch (see `packing`), d embedding size, n texts, L their length."""
+"""What several models share.
+
+Shapes: T tokens of a batch (see `packing`), d embedding size, n texts, L their length.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,14 @@ from rejoinder.errors import InputError
 from rejoinder.networks.packing import Segment, TokenBatch
 
 Encodings: TypeAlias = Mapping[str, Tensor]
-"""What a model makes of K pairs: float32 matrices by name, whose rows follow the pairs. In training each one but
-"response" ranks the responses; "context" is the one that ranks in use."""
+"""What a model makes of K pairs: float32 matrices by name, whose rows follow the pairs. In training
+each one but "response" ranks the responses; "context" is the one that ranks in use."""
 
 DropoutShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 MASKED = -3e4
-"""Score of a pair that must not attend. Finite also in half precision: a query with no key in reach gives no NaN."""
+"""Score of a pair that must not attend. Finite also in half precision: a query with no key in reach
+gives no NaN."""
 
 GATE = 1.702  # ConveRT's activation is x * sigmoid(1.702 x), the fast form of GELU
 
@@ -51,15 +55,17 @@ def segment_parts(batch: TokenBatch, x: Tensor) -> Iterator[tuple[Tensor, Segmen
 class Reduction(nn.Module):
     """From the token vectors of a text to one vector r (CONVERT 3.1), a head at a time.
 
-    r_head = n^(-1/2) Σ_i Σ_j a_ij x_j, with a the attention of each of the n tokens to every other. As in the original
-    code there is no value or output projection and no 1/sqrt(64) inside the softmax. r has heads · size numbers.
+    r_head = n^(-1/2) Σ_i Σ_j a_ij x_j, with a the attention of each of the n tokens to every other.
+    As in the original code there is no value or output projection and no 1/sqrt(64) inside the
+    softmax. r has heads · size numbers.
     """
 
     def __init__(self, size: int, heads: int, head_size: int) -> None:
         super().__init__()
         self.heads = heads
         self.query_key = nn.Linear(size, 2 * heads * head_size, bias=False)
-        nn.init.normal_(self.query_key.weight, std=0.1 / math.sqrt(size))  # nearly even weights at the start
+        # nearly even weights at the start
+        nn.init.normal_(self.query_key.weight, std=0.1 / math.sqrt(size))
 
     def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """x (T, d) -> r (n, heads · d), the texts in the batch's own order."""
@@ -78,29 +84,37 @@ class Reduction(nn.Module):
             weights = torch.softmax(scores, dim=-1, dtype=torch.float32).sum(dim=2) / length**0.5
         else:
             attention = torch.softmax(
-                scores.masked_fill(~segment.real[:, None, None, :], MASKED), dim=-1, dtype=torch.float32
+                scores.masked_fill(~segment.real[:, None, None, :], MASKED),
+                dim=-1,
+                dtype=torch.float32,
             )
-            real = segment.real[:, None, :, None].to(attention.dtype)  # rows of padded queries count as zero
+            # rows of padded queries count as zero
+            real = segment.real[:, None, :, None].to(attention.dtype)
             weights = (attention * real).sum(dim=2) / real.sum(dim=2).clamp(min=1).sqrt()
-        return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, tokens.shape[1])).view(n, -1)
+        return torch.bmm(weights.to(tokens.dtype), tokens.view(n, length, tokens.shape[1])).view(
+            n, -1
+        )
 
 
 class GatedLinear(nn.Linear):
     """A linear layer and 1.702 times ConveRT's activation: silu(1.702 (W x + b)) = 1.702 · y sigmoid(1.702 y).
 
-    The factor inside goes into the weights, where it costs a thousandth; callers do the same with the one in front.
+    The factor inside goes into the weights, where it costs a thousandth; callers do the same with
+    the one in front.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         """x (n, in) -> (n, out)."""
-        return F.silu(F.linear(x, self.weight * GATE, None if self.bias is None else self.bias * GATE))
+        return F.silu(
+            F.linear(x, self.weight * GATE, None if self.bias is None else self.bias * GATE)
+        )
 
 
 class NearGate(nn.Module):
     """How far what was said before counts: sigmoid(slope · (cos(h_x, h) - threshold) - √d · v·h_x), all learnt.
 
-    A newest message that has little to do with it, or that reads like the first one of a conversation (v, zero at the
-    start), begins a new subject, and is read alone.
+    A newest message that has little to do with it, or that reads like the first one of a
+    conversation (v, zero at the start), begins a new subject, and is read alone.
     """
 
     def __init__(self, size: int, slope: float) -> None:
@@ -112,7 +126,9 @@ class NearGate(nn.Module):
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
         """h_x and h (n, d), rows of unit length or zero -> (n, 1)."""
         opens = math.sqrt(x.shape[-1]) * (x * self.opens).sum(dim=-1, keepdim=True)
-        return torch.sigmoid(self.slope * ((x * h).sum(dim=-1, keepdim=True) - self.threshold) - opens)
+        return torch.sigmoid(
+            self.slope * ((x * h).sum(dim=-1, keepdim=True) - self.threshold) - opens
+        )
 
 
 class HistoryGate(NearGate):
@@ -143,7 +159,8 @@ class MessageGates(nn.Module):
 
 def split_heads(x: Tensor, texts: int, length: int, kinds: int, heads: int) -> tuple[Tensor, ...]:
     """Cut projections (texts * length, kinds * heads * size) into `kinds` of (texts * heads, length, size)."""
-    x = x.view(texts, length, kinds, heads, x.shape[-1] // (kinds * heads))  # no -1: there may be no tokens
+    # no -1: there may be no tokens
+    x = x.view(texts, length, kinds, heads, x.shape[-1] // (kinds * heads))
     if heads == 1:
         return x.squeeze(3).unbind(2)
     return x.permute(2, 0, 3, 1, 4).reshape(kinds, texts * heads, length, -1).unbind()

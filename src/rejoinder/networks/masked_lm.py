@@ -1,7 +1,7 @@
 """What a transformer is pretrained as (POLY, section 4.1; heads as in BERT, Devlin et al. 2019).
 
-It guesses masked tokens of a context joined with its response, and whether a response followed. The result is a start
-for rankers (`[init] transformer`, after `rejoinder export --transformers`).
+It guesses masked tokens of a context joined with its response, and whether a response followed. The
+result is a start for rankers (`[init] transformer`, after `rejoinder export --transformers`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class MaskedLmConfig(DialogueShape):
 class MaskedBatch(BesideTokens):
     """Joined texts, and what is to be guessed of them: tokens, or whether the response follows.
 
-    `places`, int64 (M,), are the packed tokens that were `targets`; `follows`, float32 (n,), is 1.0 or 0.0.
+    `places`, int64 (M,), are the packed tokens that were `targets`; `follows`, float32 (n,), is 1.0
+    or 0.0.
     """
 
     places: Tensor
@@ -42,7 +43,9 @@ class MaskedBatch(BesideTokens):
     def to(self, device: torch.device | str) -> MaskedBatch:
         """Return the same batch on another device."""
         follows = None if self.follows is None else self.follows.to(device)
-        return MaskedBatch(self.tokens.to(device), self.places.to(device), self.targets.to(device), follows)
+        return MaskedBatch(
+            self.tokens.to(device), self.places.to(device), self.targets.to(device), follows
+        )
 
 
 class MaskedLm(TransformerModel):
@@ -84,4 +87,6 @@ class MaskedLm(TransformerModel):
 def refuse(*_: object, name: str = "", **__: object) -> NoReturn:
     """Raise InputError that says what a pretrained transformer is for, in place of opening it to rank with."""
     todo = "rejoinder export --transformers writes a checkpoint, from which another encoder starts (init.transformer)"
-    raise InputError(f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet: {todo}")
+    raise InputError(
+        f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet: {todo}"
+    )

@@ -1,7 +1,8 @@
 """Texts as one run of tokens: sorted by length, so that almost nothing is computed on padding.
 
-The tokens of a batch lie one after the other, (T,). Texts of one length stand together in a *segment*, viewed as
-(texts, length). Padding appears only where a few slightly shorter texts would cost more as a segment of their own.
+The tokens of a batch lie one after the other, (T,). Texts of one length stand together in a
+*segment*, viewed as (texts, length). Padding appears only where a few slightly shorter texts would
+cost more as a segment of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from rejoinder.arrays import by_length, take
 IntArray = npt.NDArray[np.int32]
 
 SEGMENT_COST = 16  # tokens that could be computed in the time that one more segment costs
-TRANSFORMER_SEGMENT_COST = 2  # the same for the blocks of `transformer`, which compute more for a token
+# the same for the blocks of `transformer`, which compute more for a token
+TRANSFORMER_SEGMENT_COST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class Segment:
     start: int
     count: int
     length: int
-    real: Tensor | None = None  # bool (count, length): which tokens are not padding; None: all are real
+    real: Tensor | None = None
+    """Bool (count, length): which tokens are not padding; None: all are real."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,9 @@ class TokenBatch:
         starts = []
         lengths = []
         for segment in self.segments:
-            starts.append(segment.start + segment.length * torch.arange(segment.count, device=device))
+            starts.append(
+                segment.start + segment.length * torch.arange(segment.count, device=device)
+            )
             whole = torch.full((segment.count,), segment.length, device=device)
             lengths.append(whole if segment.real is None else segment.real.sum(dim=1))
         return torch.cat(starts)[self.restore], torch.cat(lengths)[self.restore]
@@ -148,12 +153,16 @@ TrunkBatch: TypeAlias = TokenBatch | VectorBatch | AnchoredBatch
 
 
 def pack(
-    ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = SEGMENT_COST, types: IntArray | None = None
+    ids: IntArray,
+    lengths: IntArray,
+    padding_id: int,
+    segment_cost: int = SEGMENT_COST,
+    types: IntArray | None = None,
 ) -> TokenBatch:
     """Order n texts by length and cut them into segments; their ids and segment ids (T,) follow each other.
 
-    `segment_cost` padding tokens are accepted to save a segment. A text without tokens is computed as one padding
-    token: it gets a vector like any other.
+    `segment_cost` padding tokens are accepted to save a segment. A text without tokens is computed
+    as one padding token: it gets a vector like any other.
     """
     order = np.argsort(lengths, kind="stable")
     shown = np.maximum(lengths[order], 1).astype(np.int64)  # tokens that count as real
@@ -206,7 +215,8 @@ def rectangle(ids: Tensor, mask: Tensor) -> TokenBatch:
         positions=place.repeat(count),
         segments=(Segment(0, count, length, real),),
         restore=torch.arange(count, device=ids.device),
-        real_tokens=count * length,  # a count would be a number, which a recording of this function cannot have
+        # a count would be a number, which a recording of this function cannot have
+        real_tokens=count * length,
     )
 
 
@@ -224,7 +234,9 @@ def _segments(shown: npt.NDArray[np.int64], widths: npt.NDArray[np.int64]) -> tu
     segments = []
     start = 0
     distinct, firsts, counts = np.unique(widths, return_index=True, return_counts=True)
-    for width, first, count in zip(distinct.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+    for width, first, count in zip(
+        distinct.tolist(), firsts.tolist(), counts.tolist(), strict=True
+    ):
         real = None
         if shown[first] < width:  # ordered by length, so the first is the shortest
             real = torch.from_numpy(np.arange(width)[None, :] < shown[first : first + count, None])

@@ -1,7 +1,8 @@
 """Poly-encoders and their siblings (Humeau et al. 2020, "Poly-encoders", section 4).
 
-A score comes from two vectors (bi-encoder), from several vectors of the context that the response attends over
-(poly-encoder, on transformers of its own or on ConveRT's trunk), or from the two texts read together (cross-encoder).
+A score comes from two vectors (bi-encoder), from several vectors of the context that the response
+attends over (poly-encoder, on transformers of its own or on ConveRT's trunk), or from the two texts
+read together (cross-encoder).
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from rejoinder.networks import reductions
 from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2, SharedTrunk
 from rejoinder.networks.layers import DropoutShare, Encodings, MessageGates, check
 from rejoinder.networks.packing import SidesBatch, TokenBatch
-from rejoinder.networks.transformer import GeluLinear, Transformer, TransformerModel, TransformerShape
+from rejoinder.networks.transformer import (
+    GeluLinear,
+    Transformer,
+    TransformerModel,
+    TransformerShape,
+)
 from rejoinder.settings import Count, Share
 from rejoinder.text.dialogue import Dialogue, HistoryText
 from rejoinder.text.pretrained import Pretrained
@@ -31,18 +37,29 @@ from rejoinder.text.tokenizer import Tokenizer
 class DialogueShape(TransformerShape):
     """A transformer that reads a conversation as one text."""
 
-    context_length: int = 360  # newest tokens of a context that are read (a response: text.max_length, POLY: 72)
+    context_length: int = 360
+    """Newest tokens of a context that are read (a response: text.max_length, POLY: 72)."""
 
     history_text = None  # earlier messages are part of the context
 
     def __post_init__(self) -> None:
         super().__post_init__()
         most = self.positions
-        check(8 <= self.context_length <= most, "context_length", self.context_length, f"8 to {most}, the positions")
+        check(
+            8 <= self.context_length <= most,
+            "context_length",
+            self.context_length,
+            f"8 to {most}, the positions",
+        )
 
     def dialogue(self, tokenizer: Pretrained, max_length: int) -> Dialogue:
         """Return how conversations and responses are read."""
-        check(3 <= max_length <= self.positions, "text.max_length", max_length, f"3 to {self.positions}, the positions")
+        check(
+            3 <= max_length <= self.positions,
+            "text.max_length",
+            max_length,
+            f"3 to {self.positions}, the positions",
+        )
         start = tokenizer.start_id
         end = tokenizer.end_id
         turn = tokenizer.turn_id
@@ -54,8 +71,10 @@ class DualShape(DialogueShape):
     """Two transformers whose outputs are reduced to vectors."""
 
     reduction: Literal["first", "mean", "mean-of-first-m"] = "first"
-    """How a text's token vectors become one: the first ([S]), the mean of all, or the mean of the first few."""
-    mean_with_first: bool = True  # whether the mean of all counts the first [S] (POLY's text), or not (its Table 7)
+    """How a text's token vectors become one: the first ([S]), the mean of all, or the mean of the
+    first few."""
+    mean_with_first: bool = True
+    """Whether the mean of all counts the first [S] (POLY's text), or not (its Table 7)."""
     reduced_tokens: Count = 64  # tokens of which "mean-of-first-m" takes the mean
 
 
@@ -64,7 +83,8 @@ class BiEncoderConfig(DualShape):
     """Every structural choice of a bi-encoder. The defaults are POLY's."""
 
     kind: Literal["bi-encoder"] = "bi-encoder"
-    similarity: Literal["dot", "cosine"] = "dot"  # POLY: the dot product; [scale] multiplies the cosine in training
+    similarity: Literal["dot", "cosine"] = "dot"
+    """POLY: the dot product; [scale] multiplies the cosine in training."""
 
 
 class BiEncoder(TransformerModel):
@@ -104,7 +124,10 @@ class BiEncoder(TransformerModel):
 
     def encode_pairs(self, batch: SidesBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
         """Encode K contexts, (K, d) or (K, m, d), and the responses of the K pairs and M further ones, (K + M, d)."""
-        return {"context": self.encode(batch.contexts, "context"), "response": self.encode(batch.responses, "response")}
+        return {
+            "context": self.encode(batch.contexts, "context"),
+            "response": self.encode(batch.responses, "response"),
+        }
 
 
 @dataclass(frozen=True)
@@ -114,8 +137,10 @@ class PolyEncoderConfig(DualShape):
     kind: Literal["poly-encoder"] = "poly-encoder"
     m: Count = 64  # vectors of a context (POLY: 16, 64, 360)
     codes: Literal["learnt", "first", "last", "last-and-first"] = "learnt"
-    """What they are: learnt codes' attention, the first m outputs, the last m, or the last m and the first (m + 1)."""
-    code_range: PositiveFloat = 1.0  # learnt codes start uniform from 0 to this; near 0 each vector starts as the mean
+    """What they are: learnt codes' attention, the first m outputs, the last m, or the last m and
+    the first (m + 1)."""
+    code_range: PositiveFloat = 1.0
+    """Learnt codes start uniform from 0 to this; near 0 each vector starts as the mean."""
 
 
 class PolyEncoder(BiEncoder):
@@ -127,14 +152,20 @@ class PolyEncoder(BiEncoder):
     def __init__(self, config: PolyEncoderConfig, rows: int) -> None:
         super().__init__(config, rows)
         learnt = config.codes == "learnt"
-        self.codes = reductions.Codes(config.m, config.hidden_size, config.code_range) if learnt else None
+        self.codes = (
+            reductions.Codes(config.m, config.hidden_size, config.code_range) if learnt else None
+        )
 
     def reduce_context(self, batch: TokenBatch) -> Tensor:
         """Return m vectors of each context: (n, m, d), zero rows where it has fewer."""
         x = self.context(batch)
         if self.codes is not None:
             return self.codes(x, batch)
-        take = {"first": reductions.first_m, "last": reductions.last_m, "last-and-first": reductions.last_m_and_first}
+        take = {
+            "first": reductions.first_m,
+            "last": reductions.last_m,
+            "last-and-first": reductions.last_m_and_first,
+        }
         return take[self.config.codes](x, batch, self.config.m)
 
 
@@ -144,7 +175,8 @@ class PolyConvertConfig(ConvertConfig):
 
     kind: Literal["poly-convert"] = "poly-convert"  # type: ignore[assignment]  # another kind than its trunk's
     m: Count = 16  # vectors of a context
-    code_range: PositiveFloat = 0.01  # see `PolyEncoderConfig`; with 1 each would see one token of this trunk's
+    code_range: PositiveFloat = 0.01
+    """See `PolyEncoderConfig`; with 1 each would see one token of this trunk's."""
     context_length: Count = 120  # tokens of a context that are read, the newest ones
 
     def __post_init__(self) -> None:
@@ -160,8 +192,9 @@ class PolyConvertConfig(ConvertConfig):
 class PolyConvert(Convert):
     """A poly-encoder on ConveRT's trunk, which reads both sides, contexts whole, oldest message first.
 
-    A response becomes a unit vector as in ConveRT. Of a context, m learnt codes attend over the token vectors, and a
-    feed-forward network 2 turns each result into a unit vector, times one learnt magnitude a: scores lie in ±a.
+    A response becomes a unit vector as in ConveRT. Of a context, m learnt codes attend over the
+    token vectors, and a feed-forward network 2 turns each result into a unit vector, times one
+    learnt magnitude a: scores lie in ±a.
     """
 
     def __init__(self, config: PolyConvertConfig, rows: int) -> None:
@@ -184,7 +217,11 @@ class PolyConvert(Convert):
 
     def encode(self, batch: TokenBatch, side: str) -> Tensor:
         """Return the vectors of texts as "context" (n, m, d) or "response" (n, d), or their r ("reduction")."""
-        return self.context_vectors(self.tokens(batch), batch) if side == "context" else super().encode(batch, side)
+        return (
+            self.context_vectors(self.tokens(batch), batch)
+            if side == "context"
+            else super().encode(batch, side)
+        )
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Return all parameters, each once, by the part they belong to."""
@@ -200,14 +237,16 @@ class CrossEncoderConfig(DialogueShape):
     """Every structural choice of a cross-encoder. The defaults are POLY's."""
 
     kind: Literal["cross-encoder"] = "cross-encoder"
-    mean_match: NonNegativeFloat = 0.0  # first value of the factor of `CrossEncoder.match`; 0: there is none (POLY)
+    mean_match: NonNegativeFloat = 0.0
+    """First value of the factor of `CrossEncoder.match`; 0: there is none (POLY)."""
 
 
 class CrossEncoder(TransformerModel):
     """The ranker that reads [S] context [S] response [S] with segments 0 and 1 (POLY, section 4.3).
 
-    A linear layer on the first output gives the score. `mean_match` adds what the weights of a sentence encoder know
-    already: the cosine of the means over the context's and the response's outputs, times a learnt factor.
+    A linear layer on the first output gives the score. `mean_match` adds what the weights of a
+    sentence encoder know already: the cosine of the means over the context's and the response's
+    outputs, times a learnt factor.
     """
 
     output_size = 1
@@ -218,7 +257,9 @@ class CrossEncoder(TransformerModel):
         self.head = nn.Linear(config.hidden_size, 1)
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
-        self.match = nn.Parameter(torch.tensor(float(config.mean_match))) if config.mean_match else None
+        self.match = (
+            nn.Parameter(torch.tensor(float(config.mean_match))) if config.mean_match else None
+        )
 
     def score(self, batch: TokenBatch) -> Tensor:
         """Return the scores of joined texts, float32 (n,)."""
@@ -243,12 +284,19 @@ class MultiContextBiEncoderConfig(TransformerShape):
     """Every structural choice of a multi-context bi-encoder."""
 
     kind: Literal["multi-context-bi-encoder"] = "multi-context-bi-encoder"
-    history: Count = 10  # earlier messages that are read, the newest ones (CONVERT: 10); without any take a bi-encoder
-    persona_first: bool = False  # read any number of "your persona: " messages (ConvAI2), without these words
-    persona_weight: NonNegativeFloat = 0.0  # of what a response finds by attending over a persona's statements
-    input_weight: NonNegativeFloat = 0.0  # of the newest message's own encoding, added to that of a conversation
-    opening_weight: NonNegativeFloat = 0.0  # of r's direction, added to the encoding of a conversation's first message
-    subject_threshold: Share = 0.0  # cosine with the earlier messages below which the newest begins a new subject
+    history: Count = 10
+    """Earlier messages that are read, the newest ones (CONVERT: 10); without any take a
+    bi-encoder."""
+    persona_first: bool = False
+    """Read any number of "your persona: " messages (ConvAI2), without these words."""
+    persona_weight: NonNegativeFloat = 0.0
+    """Weight of what a response finds by attending over a persona's statements."""
+    input_weight: NonNegativeFloat = 0.0
+    """Weight of the newest message's own encoding, added to that of a conversation."""
+    opening_weight: NonNegativeFloat = 0.0
+    """Weight of r's direction, added to the encoding of a conversation's first message."""
+    subject_threshold: Share = 0.0
+    """Cosine with the earlier messages below which the newest begins a new subject."""
     head_size: Count = 512  # hidden units of the heads
     head_dropout: DropoutShare = 0.0
 
@@ -261,14 +309,15 @@ class MultiContextBiEncoderConfig(TransformerShape):
 class MultiContextBiEncoder(TransformerModel, SharedTrunk):
     """A bi-encoder that reads conversations as multi-context ConveRT does, each earlier message as a text of its own.
 
-    One transformer reads all messages and responses; the mean of its token vectors is a text's r. A residual
-    feed-forward head for newest messages, earlier ones and responses makes h of it. h_x, what counts of the earlier
-    messages (`MessageGates`), and what a feed-forward network makes of both are added up. These networks start at zero,
-    so that an untrained model ranks as its transformer does by the cosine. Where the transformer learns nothing,
-    training reads each text once (`training.frozen`).
+    One transformer reads all messages and responses; the mean of its token vectors is a text's r. A
+    residual feed-forward head for newest messages, earlier ones and responses makes h of it. h_x,
+    what counts of the earlier messages (`MessageGates`), and what a feed-forward network makes of
+    both are added up. These networks start at zero, so that an untrained model ranks as its
+    transformer does by the cosine. Where the transformer learns nothing, training reads each text
+    once (`training.frozen`).
 
-    To a conversation's first message, of which heads that learned from conversations know less than the transformer
-    does, `opening_weight` adds r's direction; training does not use it.
+    To a conversation's first message, of which heads that learned from conversations know less than
+    the transformer does, `opening_weight` adds r's direction; training does not use it.
     """
 
     trunk_groups = ("embedding", "blocks")  # the parameters that r depends on
@@ -279,7 +328,9 @@ class MultiContextBiEncoder(TransformerModel, SharedTrunk):
         self.history = config.history_text
         self.output_size = self.reduction_size = d = config.hidden_size
         sides = ("context", "history", "response")
-        self.heads = nn.ModuleDict({side: Perceptron(d, config.head_size, d, config.head_dropout) for side in sides})
+        self.heads = nn.ModuleDict(
+            {side: Perceptron(d, config.head_size, d, config.head_dropout) for side in sides}
+        )
         self.message_gates = MessageGates(d, config.history + 1)
         self.combined = Perceptron(2 * d, config.head_size, d, config.head_dropout)
         self.gate = None
@@ -313,7 +364,8 @@ class MultiContextBiEncoder(TransformerModel, SharedTrunk):
 
     def mix(self, x: Tensor, z: Tensor) -> Tensor:
         """See `SharedTrunk.mix`."""
-        bounded = z / z.norm(dim=-1, keepdim=True).clamp(min=1)  # not made longer: what the gates shut stays out
+        # not made longer: what the gates shut stays out
+        bounded = z / z.norm(dim=-1, keepdim=True).clamp(min=1)
         both = torch.cat([x, bounded], dim=1).to(self.message_gates.weights.dtype)
         return F.normalize(x + z + self.combined(both).float(), dim=-1)
 

@@ -1,8 +1,9 @@
 """Few bits (CONVERT, "quantization aware training"): every `nn.Embedding` in 8 bits, everything else in 16.
 
-In training, both passes see rounded copies, and the optimiser moves the float32 originals (the paper's shadow copies).
-In a quantised folder a table NAME is uint8 beside NAME.scale and NAME.offset: value = code · scale + offset. Where
-asked for, weights of linear layers have 8 bits too: int8 beside one scale for each row.
+In training, both passes see rounded copies, and the optimiser moves the float32 originals (the
+paper's shadow copies). In a quantised folder a table NAME is uint8 beside NAME.scale and
+NAME.offset: value = code · scale + offset. Where asked for, weights of linear layers have 8 bits
+too: int8 beside one scale for each row.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from torch.overrides import TorchFunctionMode
 from rejoinder.errors import InputError
 
 Half: TypeAlias = Literal["bfloat16", "float16"]
-"""A 16-bit float: 8 bits of precision and the range of float32, or 11 bits and numbers up to 65,504."""
+"""A 16-bit float: 8 bits of precision and the range of float32, or 11 bits and numbers up to
+65,504."""
 
 HALVES: Mapping[Half, torch.dtype] = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 HEADER_BYTES = 4 << 20  # of a file of weights: names, types and shapes of some 40,000 tensors
@@ -36,10 +38,12 @@ PIECE_ROWS = 1 << 13  # rows of an 8-bit table turned into floats at once
 
 ROOM_SHARE = 0.1
 ROOM_LEAST = 0.01
-"""Room of a trained table's levels below and above its values: a share of their range, and the least (CONVERT)."""
+"""Room of a trained table's levels below and above its values: a share of their range, and the
+least (CONVERT)."""
 
 LARGEST = 127  # code of a row of a linear layer's weights
-SMALLEST_STEP = 1e-30  # of a table whose values are all equal: not 0, which nothing can be divided by
+# of a table whose values are all equal: not 0, which nothing can be divided by
+SMALLEST_STEP = 1e-30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +52,10 @@ class Scheme:
 
     half: Half  # of every parameter that is in no table
     trained: bool  # whether the model was trained with rounded parameters
-    stored: bool  # whether the folder holds the rounded parameters; if not, the originals in float32
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)  # of originals: a table's lowest and highest
+    stored: bool
+    """Whether the folder holds the rounded parameters; if not, the originals in float32."""
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of originals: a table's lowest and highest."""
     linear_bits: Literal[8, 16] = 16  # of the weights of linear layers in the folder
 
 
@@ -134,14 +140,18 @@ class Ranges(nn.Module):
 
     def scheme(self) -> Scheme:
         """Return what to write into a model folder."""
-        ranges = {name: (low, high) for name, (low, high) in zip(self.names, self.bounds.tolist(), strict=True)}
+        ranges = {
+            name: (low, high)
+            for name, (low, high) in zip(self.names, self.bounds.tolist(), strict=True)
+        }
         return Scheme(half=self.sixteen_bits, trained=True, stored=False, ranges=ranges)
 
 
 class QuantizedTraining:
     """Lets a network compute with rounded copies of its parameters; gradients reach the originals unchanged.
 
-    Its layer norms take and give float32, as CONVERT asks. Ranges are fitted every `range_every` steps.
+    Its layer norms take and give float32, as CONVERT asks. Ranges are fitted every `range_every`
+    steps.
     """
 
     def __init__(self, module: nn.Module, half: Half, *, range_every: int = 100) -> None:
@@ -183,7 +193,8 @@ class QuantizedTraining:
     def update_ranges(self, step: int) -> None:
         """Keep every value inside its table's range after update number `step` of the parameters.
 
-        Between two fittings a range is changed only if a value has left it (the paper does not say).
+        Between two fittings a range is changed only if a value has left it (the paper does not
+        say).
         """
         originals = dict(self.module.named_parameters())
         tables = [originals[name] for name in self.ranges.names]
@@ -191,7 +202,8 @@ class QuantizedTraining:
 
 
 def _in_float32(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(value.float() for value in given)  # on a CPU autocast would let layer norms take and give 16 bits
+    # on a CPU autocast would let layer norms take and give 16 bits
+    return tuple(value.float() for value in given)
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -220,7 +232,11 @@ class _WithoutInitialValues(TorchFunctionMode):
     """Leaves out everything of `torch.nn.init`, and drawing random numbers in place."""
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         if getattr(func, "__module__", None) == "torch.nn.init":
@@ -246,7 +262,9 @@ class QuantizedTable(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Ids of any shape -> their rows, (..., d)."""
-        return F.embedding(ids, self.weight).float().mul_(self.scale).add_(self.offset).to(self.dtype)
+        return (
+            F.embedding(ids, self.weight).float().mul_(self.scale).add_(self.offset).to(self.dtype)
+        )
 
 
 def half_for(module: nn.Module) -> Half:
@@ -264,9 +282,13 @@ def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
     for name, parameter in module.named_parameters():
         values = parameter.detach().cpu().float()
         if name in rows:
-            # As `inference` rounds them where a processor has exact 8-bit products, which are then the same ones.
+            # As `inference` rounds them where a processor has exact 8-bit products, which are then
+            # the same ones.
             scale = values.abs().amax(dim=1).clamp(min=SMALLEST_STEP) / LARGEST
-            tensors[name], tensors[name + SCALE] = (values / scale[:, None]).round().to(torch.int8), scale
+            tensors[name], tensors[name + SCALE] = (
+                (values / scale[:, None]).round().to(torch.int8),
+                scale,
+            )
             continue
         if name not in tables:
             tensors[name] = values.to(HALVES[scheme.half]).contiguous()
@@ -286,10 +308,12 @@ def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
                 parameter.copy_(_values(stored, name))
                 continue
             scale, offset = (float(stored[name + end]) for end in (SCALE, OFFSET))
-            # By pieces: a second whole table costs memory, and frees a block that glibc never keeps for reuse.
+            # By pieces: a second whole table costs memory, and frees a block that glibc never keeps
+            # for reuse.
             pieces = (torch.split(table, PIECE_ROWS) for table in (stored[name], parameter))
             for codes, rows in zip(*pieces, strict=True):
-                rows.copy_(codes.float().mul_(scale).add_(offset))  # the very operations of `QuantizedTable`
+                # the very operations of `QuantizedTable`
+                rows.copy_(codes.float().mul_(scale).add_(offset))
 
 
 def fill_meta_module(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch.dtype) -> None:
@@ -303,13 +327,18 @@ def fill_meta_module(module: nn.Module, weights: Path, scheme: Scheme, dtype: to
             codes = stored[name].clone()  # the file may be written over
             tables[id(parameter)] = QuantizedTable(codes, scale, offset, dtype)
         else:
-            others[id(parameter)] = nn.Parameter(_values(stored, name).to(dtype), requires_grad=False)
+            others[id(parameter)] = nn.Parameter(
+                _values(stored, name).to(dtype), requires_grad=False
+            )
     for parent in list(module.modules()):
         for key, child in list(parent.named_children()):
             if isinstance(child, nn.Embedding):
                 setattr(parent, key, tables[id(child.weight)])
-    named = module.named_parameters(remove_duplicate=False)  # what parts of the network share stays shared
-    module.load_state_dict({name: others[id(parameter)] for name, parameter in named}, strict=False, assign=True)
+    # what parts of the network share stays shared
+    named = module.named_parameters(remove_duplicate=False)
+    module.load_state_dict(
+        {name: others[id(parameter)] for name, parameter in named}, strict=False, assign=True
+    )
 
 
 def _values(stored: Mapping[str, Tensor], name: str) -> Tensor:
@@ -337,8 +366,12 @@ def check_fit(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
     given = stored_kinds(weights)
     for name in sorted(given.keys() | expected.keys()):
         if given.get(name) != expected.get(name):
-            wrong = f"{name} is {given.get(name, 'missing')}, not {expected.get(name, 'to be there')}"
-            raise InputError(f"{weights} does not fit its configuration: {wrong}; copy the model folder again")
+            wrong = (
+                f"{name} is {given.get(name, 'missing')}, not {expected.get(name, 'to be there')}"
+            )
+            raise InputError(
+                f"{weights} does not fit its configuration: {wrong}; copy the model folder again"
+            )
 
 
 def stored_kinds(weights: Path) -> dict[str, str]:
@@ -354,7 +387,9 @@ def check_header(weights: Path) -> None:
     with weights.open("rb") as file:
         header = int.from_bytes(file.read(8), "little")
     if header > HEADER_BYTES:
-        raise InputError(f"{weights} has a header of {header:,} bytes; a model's has {HEADER_BYTES:,} at most")
+        raise InputError(
+            f"{weights} has a header of {header:,} bytes; a model's has {HEADER_BYTES:,} at most"
+        )
 
 
 @contextmanager

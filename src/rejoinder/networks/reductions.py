@@ -1,7 +1,8 @@
 """From the token vectors of a text to one vector, or to m of them, and to scores (POLY, sections 4.2 and 4.4).
 
-Reductions take token vectors x (T, d) of a packed batch and give rows in the caller's order, without padding's part. A
-text with fewer than m tokens has fewer than m vectors: the missing rows are zero.
+Reductions take token vectors x (T, d) of a packed batch and give rows in the caller's order,
+without padding's part. A text with fewer than m tokens has fewer than m vectors: the missing rows
+are zero.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
             continue
         share = real.to(x.dtype)
         alone = share.sum(dim=1, keepdim=True) == 0  # nothing but the first token
-        summed = torch.bmm(share[:, None], tokens)[:, 0] / share.sum(dim=1, keepdim=True).clamp(min=1)
+        summed = torch.bmm(share[:, None], tokens)[:, 0] / share.sum(dim=1, keepdim=True).clamp(
+            min=1
+        )
         rows.append(torch.where(alone, part.view(segment.count, segment.length, -1)[:, 0], summed))
     return torch.cat(rows)[batch.restore]
 
@@ -44,10 +47,13 @@ def segment_means(x: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
     """Return means over each text's tokens of segments 0 and 1: (n, d) both, zero where it has none."""
     types = torch.zeros_like(batch.ids) if batch.types is None else batch.types
     rows = []
-    for (part, segment), (kinds, _) in zip(segment_parts(batch, x), segment_parts(batch, types), strict=True):
+    for (part, segment), (kinds, _) in zip(
+        segment_parts(batch, x), segment_parts(batch, types), strict=True
+    ):
         kind = kinds.view(segment.count, segment.length)
         real = torch.ones_like(kind, dtype=torch.bool) if segment.real is None else segment.real
-        shares = torch.stack([real & (kind == 0), real & (kind == 1)], dim=1).to(x.dtype)  # (n, 2, L)
+        # (n, 2, L)
+        shares = torch.stack([real & (kind == 0), real & (kind == 1)], dim=1).to(x.dtype)
         summed = torch.bmm(shares, part.view(segment.count, segment.length, -1))
         rows.append(summed / shares.sum(dim=2, keepdim=True).clamp(min=1))
     before, behind = torch.cat(rows)[batch.restore].unbind(dim=1)
@@ -68,7 +74,10 @@ def last_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
 
 
 def last_m_and_first(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
-    """Return those of the last m tokens and of the first: (n, m + 1, d). If that is among the last m it counts once."""
+    """Return those of the last m tokens and of the first: (n, m + 1, d).
+
+    If that is among the last m it counts once.
+    """
     starts, lengths = batch.places()
     apart = (lengths > m)[:, None]
     return torch.cat([last_m(x, batch, m), (x[starts] * apart)[:, None]], dim=1)
@@ -104,14 +113,17 @@ class Codes(nn.Module):
             scores = codes @ tokens.transpose(1, 2)  # (n, m, L)
             if segment.real is not None:
                 scores = scores.masked_fill(~segment.real[:, None], MASKED)
-            rows.append(torch.softmax(scores, dim=-1, dtype=torch.float32).to(tokens.dtype) @ tokens)
+            rows.append(
+                torch.softmax(scores, dim=-1, dtype=torch.float32).to(tokens.dtype) @ tokens
+            )
         return torch.cat(rows)[batch.restore]
 
 
 def attended_scores(contexts: Tensor, responses: Tensor) -> Tensor:
     """Return the scores of responses (j, d), or (k, j, d), for contexts (k, m, d): float32 (k, j) (POLY, section 4.4).
 
-    A response y attends over the context's vectors c_i by dot products l_i, and is multiplied with what it attended to:
+    A response y attends over the context's vectors c_i by dot products l_i, and is multiplied with
+    what it attended to:
 
         score = y · Σ_i softmax(l)_i c_i = Σ_i softmax(l)_i l_i
 

@@ -1,6 +1,7 @@
 """The transformer of BERT (Devlin et al. 2019) on packed tokens: from token ids to one vector for each token.
 
-Shapes: T tokens of a batch (see `packing`), d the hidden size, n the texts of a segment, L their length.
+Shapes: T tokens of a batch (see `packing`), d the hidden size, n the texts of a segment, L their
+length.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from rejoinder.text.dialogue import HistoryText
 
 @dataclass(frozen=True)
 class TransformerShape:
-    """Every structural choice of the transformer. The defaults are BERT-base's (POLY, section 4.1)."""
+    """Every structural choice of the transformer.
+
+    The defaults are BERT-base's (POLY, section 4.1).
+    """
 
     hidden_size: Count = 768  # d: size of the embeddings and of everything between the blocks
     blocks: Count = 12  # number of blocks
@@ -37,13 +41,21 @@ class TransformerShape:
     feed_forward_size: Count = 3072  # hidden size of a block's feed-forward part
     positions: Count = 512  # rows of the position table: tokens of the longest text
     segments: Natural = 2  # rows of the segment table; 0: no such table (DistilBERT)
-    activation: Literal["gelu", "relu"] = "gelu"  # activation of the feed-forward part; gelu is the exact one
+    activation: Literal["gelu", "relu"] = "gelu"
+    """Activation of the feed-forward part; gelu is the exact one."""
     norm_epsilon: PositiveFloat = 1e-12  # added to the variance in layer norms
-    dropout: DropoutShare = 0.1  # after the embeddings, after attention and feed-forward part, and on attention weights
-    output_scale: PositiveFloat = 1.0  # of the token vectors: own weights shall deviate as BERT's (POLY's code: 0.06)
+    dropout: DropoutShare = 0.1
+    """After the embeddings, after attention and feed-forward part, and on attention weights."""
+    output_scale: PositiveFloat = 1.0
+    """Of the token vectors: own weights shall deviate as BERT's (POLY's code: 0.06)."""
 
     def __post_init__(self) -> None:
-        check(self.hidden_size % self.heads == 0, "heads", self.heads, f"a divisor of hidden_size {self.hidden_size}")
+        check(
+            self.hidden_size % self.heads == 0,
+            "heads",
+            self.heads,
+            f"a divisor of hidden_size {self.hidden_size}",
+        )
 
 
 class GeluLinear(nn.Linear):
@@ -87,12 +99,16 @@ class Attention(nn.Module):
         self.heads = shape.heads
         self.qkv = nn.Linear(shape.hidden_size, 3 * shape.hidden_size)
         self.output = nn.Linear(shape.hidden_size, shape.hidden_size)
-        self.weights_dropout = nn.Dropout(shape.dropout)  # its share is handed to the attention's own dropout
+        # its share is handed to the attention's own dropout
+        self.weights_dropout = nn.Dropout(shape.dropout)
         self.dropout = Dropout(shape.dropout)
 
     def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
         """x (T, d) -> (T, d), or what each text's `first` token attends to, (n, d) in the batch's packed order."""
-        parts = [self._attend(part, segment, first) for part, segment in segment_parts(batch, self.qkv(x))]
+        parts = [
+            self._attend(part, segment, first)
+            for part, segment in segment_parts(batch, self.qkv(x))
+        ]
         return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
     def _attend(self, part: Tensor, segment: Segment, first: bool) -> Tensor:
@@ -103,8 +119,9 @@ class Attention(nn.Module):
         mask = None if segment.real is None else segment.real[:, None, None, :]
         share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
         if part.requires_grad and part.dtype == torch.bfloat16 and part.device.type == "cpu":
-            # There PyTorch's fused attention takes up to six times as long, forward and back (docs/pretraining-log.md).
-            # Without gradients oneDNN's programs, one for each shape, take longer to compile than they save.
+            # There PyTorch's fused attention takes up to six times as long, forward and back
+            # (docs/pretraining-log.md). Without gradients oneDNN's programs, one for each shape, take
+            # longer to compile than they save.
             scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
             scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
             attended = F.dropout(torch.softmax(scores, dim=-1, dtype=part.dtype), share) @ v

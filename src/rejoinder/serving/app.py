@@ -35,7 +35,15 @@ from rejoinder.serving.responses import (
     on_validation_error,
     plain_response,
 )
-from rejoinder.serving.worker import Batcher, ComputingProcess, Job, Lane, OverloadedError, Work, Worker
+from rejoinder.serving.worker import (
+    Batcher,
+    ComputingProcess,
+    Job,
+    Lane,
+    OverloadedError,
+    Work,
+    Worker,
+)
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -64,7 +72,9 @@ class Settings:
 
 
 def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
-    """Return the application, an ASGI callable. Without an open `worker` it starts a `ComputingProcess`.
+    """Return the application, an ASGI callable.
+
+    Without an open `worker` it starts a `ComputingProcess`.
 
     Raises:
         MissingExtraError: FastAPI or prometheus-client is missing.
@@ -93,7 +103,9 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, on_http_error)
     for failure in _FAILURES:
         app.add_exception_handler(failure, api.on_failure)
-    keyed: dict[str, Any] = {"dependencies": [Depends(HTTPBearer(auto_error=False))] if settings.keys else []}
+    keyed: dict[str, Any] = {
+        "dependencies": [Depends(HTTPBearer(auto_error=False))] if settings.keys else []
+    }
     app.add_api_route("/health", api.health, response_model=schema.Status)
     app.add_api_route("/ready", api.ready, response_model=schema.Status)
     app.add_api_route("/metrics", api.metrics_text, response_class=plain_response(), **keyed)
@@ -113,7 +125,10 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
     ]
     limits: dict[str, int] = {}
     for method, path, endpoint, response in routes:
-        responses: dict[int | str, dict[str, Any]] = {404: {"model": schema.Error}, 507: {"model": schema.Error}}
+        responses: dict[int | str, dict[str, Any]] = {
+            404: {"model": schema.Error},
+            507: {"model": schema.Error},
+        }
         if endpoint == api.reload:
             responses[202] = {"model": schema.Status}
         form = get_type_hints(endpoint).get("body")
@@ -149,7 +164,8 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
 def _json_route(form: type[schema.Request]) -> type[APIRoute]:
     """Return the class of routes with a body, which FastAPI describes and finds, and whose bodies are checked here.
 
-    The framework would parse a body before anything counts its values, and check answers that need no check.
+    The framework would parse a body before anything counts its values, and check answers that need
+    no check.
     """
     from fastapi.routing import APIRoute
     from starlette.requests import Request
@@ -168,7 +184,9 @@ def _json_route(form: type[schema.Request]) -> type[APIRoute]:
     return JsonRoute
 
 
-async def _answer_json(form: type[schema.Request], endpoint: Callable[[Any], Any], request: Any) -> Any:
+async def _answer_json(
+    form: type[schema.Request], endpoint: Callable[[Any], Any], request: Any
+) -> Any:
     if not _JSON.fullmatch(dict(request.scope["headers"]).get(b"content-type", b"")):
         return error_answer(415, "send JSON, with the header Content-Type: application/json")
     body = await request.body()
@@ -221,7 +239,9 @@ class Api:
             self.search_queue = Batcher(
                 functools.partial(run, Lane.SEARCH), queue=queue, observe=self.metrics.observe_batch
             )
-            self.change_queue = Batcher(functools.partial(run, Lane.CHANGE), max_size=schema.CANDIDATES, queue=queue)
+            self.change_queue = Batcher(
+                functools.partial(run, Lane.CHANGE), max_size=schema.CANDIDATES, queue=queue
+            )
             self.info_queue = Batcher(functools.partial(run, Lane.INFO), queue=queue)
             self.map_queue = Batcher(functools.partial(run, Lane.MAP), queue=queue)
             self.facts = await self._facts()
@@ -243,7 +263,8 @@ class Api:
         name: str = self.facts["first"]["model"]
         return name
 
-    # --- Endpoints ----------------------------------------------------------------------------------------------------
+    # --- Endpoints
+    # ----------------------------------------------------------------------------------------------------
 
     async def health(self) -> Any:
         """Return that the process lives."""
@@ -282,13 +303,19 @@ class Api:
             return refusal
         size = self.facts["first"]["size"]
         if body.dimensions not in (None, size):
-            raise InputError(f"dimensions is {body.dimensions}; the vectors of this model have {size}")
+            raise InputError(
+                f"dimensions is {body.dimensions}; the vectors of this model have {size}"
+            )
         texts = [body.input] if isinstance(body.input, str) else body.input
         work: Work = Answers.queries if body.input_type == "query" else Answers.documents
         pieces = await self._in_pieces(texts, lambda part: Job(work, part, size=len(part)))
         vectors = np.concatenate([vectors for vectors, _ in pieces])
         tokens = sum(count for _, count in pieces)
-        rows = [_base64(row) for row in vectors] if body.encoding_format == "base64" else vectors.tolist()
+        rows = (
+            [_base64(row) for row in vectors]
+            if body.encoding_format == "base64"
+            else vectors.tolist()
+        )
         data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return json_answer({"object": "list", "model": self.model, "data": data, "usage": usage})
@@ -298,24 +325,36 @@ class Api:
         refusal = self._other_model(body.model)
         if refusal is not None:
             return refusal
-        texts = [document if isinstance(document, str) else document.text for document in body.documents]
-        pieces = await self._in_pieces(texts, lambda part: Job(Answers.scores, (body.query, part), size=len(part)))
+        texts = [
+            document if isinstance(document, str) else document.text for document in body.documents
+        ]
+        pieces = await self._in_pieces(
+            texts, lambda part: Job(Answers.scores, (body.query, part), size=len(part))
+        )
         scores = np.concatenate(pieces)
         best = np.argsort(-scores, kind="stable")[: body.top_n].tolist()
-        results: list[dict[str, Any]] = [{"index": i, "relevance_score": float(scores[i])} for i in best]
+        results: list[dict[str, Any]] = [
+            {"index": i, "relevance_score": float(scores[i])} for i in best
+        ]
         if body.return_documents:
             for result in results:
                 result["document"] = {"text": texts[result["index"]]}
-        return json_answer({"id": CURRENT.get().request_id, "model": self.model, "results": results})
+        return json_answer(
+            {"id": CURRENT.get().request_id, "model": self.model, "results": results}
+        )
 
     async def intents(self, body: schema.IntentsRequest) -> Any:
         """Classify texts."""
         if not self.facts["intents"]:
             return error_answer(404, "this server has no intents; start it with --intents FOLDER")
         texts = [body.input] if isinstance(body.input, str) else body.input
-        pieces = await self._in_pieces(texts, lambda part: Job(Answers.intents, part, size=len(part)))
+        pieces = await self._in_pieces(
+            texts, lambda part: Job(Answers.intents, part, size=len(part))
+        )
         predictions = [prediction for piece in pieces for prediction in piece]
-        return json_answer({"data": [{"index": i, **prediction} for i, prediction in enumerate(predictions)]})
+        return json_answer(
+            {"data": [{"index": i, **prediction} for i, prediction in enumerate(predictions)]}
+        )
 
     async def candidates(self, first: schema.Position = 0, limit: schema.PageSize = 100) -> Any:
         """List candidates from a position on."""
@@ -326,10 +365,14 @@ class Api:
     async def add(self, body: schema.CandidatesRequest) -> Any:
         """Add candidates; they are on the disk when this answers, and found by every later request."""
         new = [
-            Candidate(candidate) if isinstance(candidate, str) else Candidate(candidate.text, candidate.payload)
+            Candidate(candidate)
+            if isinstance(candidate, str)
+            else Candidate(candidate.text, candidate.payload)
             for candidate in body.candidates
         ]
-        positions, is_fragmented = await self.change_queue.submit(Job(Answers.add, new, size=len(new)))
+        positions, is_fragmented = await self.change_queue.submit(
+            Job(Answers.add, new, size=len(new))
+        )
         if is_fragmented and (self._compacting is None or self._compacting.done()):
             self._compacting = asyncio.get_running_loop().create_task(self._compact())
         return json_answer({"positions": positions}, 201)
@@ -346,7 +389,9 @@ class Api:
 
     async def models(self) -> Any:
         """Return the name of the model."""
-        return json_answer({"object": "list", "data": [{"id": self.model, "object": "model", "owned_by": "you"}]})
+        return json_answer(
+            {"object": "list", "data": [{"id": self.model, "object": "model", "owned_by": "you"}]}
+        )
 
     async def about(self) -> Any:
         """Return what the server has, for the page."""
@@ -390,7 +435,10 @@ class Api:
                 await self.reload()
                 logger.info("reloaded")
             except Exception as error:  # noqa: BLE001 (what is open goes on)
-                logger.error("not reloaded; what was open goes on answering", extra={"fields": {"reason": str(error)}})
+                logger.error(
+                    "not reloaded; what was open goes on answering",
+                    extra={"fields": {"reason": str(error)}},
+                )
 
         self._task = asyncio.get_running_loop().create_task(again())
 
@@ -403,7 +451,9 @@ class Api:
         """Return the refusal of a request for another model than the server's."""
         if name in (None, self.model):
             return None
-        return error_answer(404, f"no model {name!r} here; it is {self.model!r}, or leave it out", "model")
+        return error_answer(
+            404, f"no model {name!r} here; it is {self.model!r}, or leave it out", "model"
+        )
 
     async def on_failure(self, _request: Any, error: Exception) -> Any:
         """Convert an exception to an error response."""

@@ -16,18 +16,25 @@ class Metrics:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self.registry = registry = CollectorRegistry()
-        self._of: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # looking them up takes time
+        # looking them up takes time
+        self._of: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         by = ("route", "method")
-        self.requests = Counter("rejoinder_requests", "Requests answered.", (*by, "status"), registry=registry)
+        self.requests = Counter(
+            "rejoinder_requests", "Requests answered.", (*by, "status"), registry=registry
+        )
         self.seconds = Histogram(
             "rejoinder_request_seconds", "Seconds from a request to its answer.", by, buckets=_SECONDS,
             registry=registry,
         )  # fmt: skip
-        self.batches = Histogram("rejoinder_batch_jobs", "Jobs computed at once.", buckets=_JOBS, registry=registry)
+        self.batches = Histogram(
+            "rejoinder_batch_jobs", "Jobs computed at once.", buckets=_JOBS, registry=registry
+        )
         self.computing = Histogram(
             "rejoinder_batch_seconds", "Seconds of a batch.", buckets=_SECONDS, registry=registry
         )
-        self.queue = Gauge("rejoinder_queue", "Jobs that wait.", registry=registry, multiprocess_mode="livesum")
+        self.queue = Gauge(
+            "rejoinder_queue", "Jobs that wait.", registry=registry, multiprocess_mode="livesum"
+        )
         self.served = Gauge(
             "rejoinder_candidates", "Replies of the index.", ("index", "model"), registry=registry,
             multiprocess_mode="livemostrecent",

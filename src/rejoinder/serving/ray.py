@@ -1,7 +1,8 @@
 """The same application on a Ray cluster: `serve run rejoinder.serving.ray:app index=/shared/replies`.
 
-Each replica opens the index and its model. A replica takes in what another one has changed when it computes its next
-batch, as the workers of `rejoinder serve` do, so all of them must see one and the same folder.
+Each replica opens the index and its model. A replica takes in what another one has changed when it
+computes its next batch, as the workers of `rejoinder serve` do, so all of them must see one and the
+same folder.
 """
 
 from pathlib import Path
@@ -17,7 +18,8 @@ from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker import Computing
 
 OWN = {"/admin/reload", "/metrics"}
-"""Addresses that would reach one replica only, whichever: Ray replaces replicas and measures requests itself."""
+"""Addresses that would reach one replica only, whichever: Ray replaces replicas and measures
+requests itself."""
 
 
 class Options(BaseModel):
@@ -53,9 +55,13 @@ def app(options: Options) -> Any:
         computing = Computing(sources)
         computing.open()
         made = make_app(settings, computing)
-        made.router.routes[:] = [route for route in made.router.routes if getattr(route, "path", "") not in OWN]
+        made.router.routes[:] = [
+            route for route in made.router.routes if getattr(route, "path", "") not in OWN
+        ]
         return made
 
     # One request more than may wait reaches the replica, whose queue then answers 429.
-    replica = serve.deployment(name="rejoinder", num_replicas=options.replicas, max_ongoing_requests=2 * options.queue)
+    replica = serve.deployment(
+        name="rejoinder", num_replicas=options.replicas, max_ongoing_requests=2 * options.queue
+    )
     return replica(serve.ingress(make)()).bind()

@@ -24,7 +24,9 @@ def json_answer(value: Any, status: int = 200) -> Any:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-def error_answer(status: int, message: str, parameter: str | None = None, headers: dict[str, str] | None = None) -> Any:
+def error_answer(
+    status: int, message: str, parameter: str | None = None, headers: dict[str, str] | None = None
+) -> Any:
     """Return an error in the form of all errors."""
     from fastapi import Response
 
@@ -40,12 +42,17 @@ async def on_validation_error(_request: Any, error: Any) -> Any:
 
 def invalid_answer(errors: Sequence[Any], value: Any) -> Any:
     """Return the error of a body: the one of `errors` that is the nearest, and where in the `value` it is."""
-    # Of the kinds that a value may have, the nearest: where the value is of one, but not as it should be.
+    # Of the kinds that a value may have, the nearest: where the value is of one, but not as it should
+    # be.
     found = max(errors, key=lambda each: (len(each["loc"]), not each["type"].endswith("_type")))
     place = [*found["loc"], *([found["ctx"]["key"]] if found["type"] == "unknown_key" else [])]
     parts = []
     for part in place:  # these also name kinds of values; what the body holds is said
-        known = isinstance(part, int) if isinstance(value, list) else isinstance(value, dict) and part in value
+        known = (
+            isinstance(part, int)
+            if isinstance(value, list)
+            else isinstance(value, dict) and part in value
+        )
         if known:
             value = value[part]
         if known or (part == place[-1] and isinstance(value, dict)):
@@ -57,8 +64,14 @@ def invalid_answer(errors: Sequence[Any], value: Any) -> Any:
 async def on_http_error(request: Any, error: Any) -> Any:
     """Answer a request that no address takes."""
     headers = dict(error.headers or {})
-    if error.status_code == 405:  # the framework names those of one route; an address may have several
+    # the framework names those of one route; an address may have several
+    if error.status_code == 405:
         routes = [each for each in request.app.routes if getattr(each, "methods", None)]
-        allowed = {method for each in routes if each.path_regex.match(request.url.path) for method in each.methods}
+        allowed = {
+            method
+            for each in routes
+            if each.path_regex.match(request.url.path)
+            for method in each.methods
+        }
         headers = {"allow": ", ".join(sorted(allowed))}
     return error_answer(error.status_code, str(error.detail), headers=headers)

@@ -1,7 +1,8 @@
 """Words and pairs of words: text to ids as the n-gram dual encoder reads it (Henderson et al. 2019b, section 3).
 
-Unigrams and bigrams of a text, the marks of its beginning and end among its words, stand in one row, in turn: w1,
-w1 w2, w2, w2 w3, w3, ... Even places are unigrams, odd ones bigrams, wherever the row is cut.
+Unigrams and bigrams of a text, the marks of its beginning and end among its words, stand in one
+row, in turn: w1, w1 w2, w2, w2 w3, w3, ... Even places are unigrams, odd ones bigrams, wherever the
+row is cut.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts
 START = "<S>"
 END = "</S>"
 LONG = "LONGWORD"
-"""Stand before and after each text, and for every long word. No lower-cased word is like one of them."""
+"""Stand before and after each text, and for every long word. No lower-cased word is like one of
+them."""
 
 LONGEST = 16  # longest word, in characters, that is a word of its own
 KNOWN_PIECES = 2**17  # pieces between blanks whose ids are kept
@@ -63,12 +65,15 @@ def normalised(word: str) -> str:
 class NGrams(Vocabulary):
     """A vocabulary of unigrams, as `normalised` gives them, and of bigrams, which are pairs of numbers of unigrams.
 
-    Ids are, in this order: the unigrams; the bigrams; `buckets` ids that unknown words and pairs share; `padding_id`.
+    Ids are, in this order: the unigrams; the bigrams; `buckets` ids that unknown words and pairs
+    share; `padding_id`.
     """
 
     FORMAT = "rejoinder n-grams 1"
 
-    def __init__(self, unigrams: Sequence[str], bigrams: Sequence[Sequence[int]] | _Keys, buckets: int) -> None:
+    def __init__(
+        self, unigrams: Sequence[str], bigrams: Sequence[Sequence[int]] | _Keys, buckets: int
+    ) -> None:
         self.unigrams = tuple(unigrams)
         self.buckets = buckets
         self.bigrams = np.asarray(bigrams, np.int64).reshape(-1, 2)
@@ -85,8 +90,8 @@ class NGrams(Vocabulary):
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
         """Return all ids (T,), and the number of ids of each text (n,), both int32: of k words 2k - 1.
 
-        At most `max_length` words of each text are kept, the mark of its beginning counted; the mark of its end is
-        there only where the text was not cut.
+        At most `max_length` words of each text are kept, the mark of its beginning counted; the
+        mark of its end is there only where the text was not cut.
         """
         check_texts(texts, max_length)
         rows = [self._word_bytes(text, max_length) for text in texts]
@@ -117,10 +122,16 @@ class NGrams(Vocabulary):
             raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
         if not isinstance(unigrams, list) or not all(type(word) is str for word in unigrams):
             raise InputError("'unigrams' must be a list of strings")
-        if not isinstance(bigrams, list) or not all(type(n) is int for n in bigrams) or len(bigrams) % 2:
+        if (
+            not isinstance(bigrams, list)
+            or not all(type(n) is int for n in bigrams)
+            or len(bigrams) % 2
+        ):
             raise InputError("'bigrams' must be a list of whole numbers, two for each pair")
         if not all(0 <= number < len(unigrams) for number in bigrams):
-            raise InputError(f"'bigrams' must be made of numbers of unigrams, 0 to {len(unigrams) - 1}")
+            raise InputError(
+                f"'bigrams' must be made of numbers of unigrams, 0 to {len(unigrams) - 1}"
+            )
         return cls(unigrams, np.array(bigrams, np.int64).reshape(-1, 2), buckets)
 
     def __reduce__(self) -> tuple[Callable[..., NGrams], tuple[Any, ...]]:
@@ -128,7 +139,8 @@ class NGrams(Vocabulary):
 
     def _word_bytes(self, text: str, limit: int | None) -> bytes:
         """Return at most `limit` ids of a text's words and marks as int32 in memory; none where it has no word."""
-        # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a word seen before.
+        # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a word
+        # seen before.
         words = b""
         rest = text.lower()
         most = -1 if limit is None else limit
@@ -162,13 +174,19 @@ class NGrams(Vocabulary):
 
     def _checked_keys(self) -> _Keys:
         if self.buckets < 1:
-            raise InputError(f"buckets is {self.buckets}; at least 1 is needed for what is not in the vocabulary")
+            raise InputError(
+                f"buckets is {self.buckets}; at least 1 is needed for what is not in the vocabulary"
+            )
         if len(self._numbers) < len(self.unigrams):
-            twice = next(word for number, word in enumerate(self.unigrams) if self._numbers[word] != number)
+            twice = next(
+                word for number, word in enumerate(self.unigrams) if self._numbers[word] != number
+            )
             raise InputError(f"the unigram {twice!r} is there twice; each needs one id")
         for mark in (START, END):
             if mark not in self._numbers:
-                raise InputError(f"the mark {mark} is not among the unigrams; it must be one of them")
+                raise InputError(
+                    f"the mark {mark} is not among the unigrams; it must be one of them"
+                )
         keys = self.bigrams[:, 0] * self.rows + self.bigrams[:, 1]
         if len(np.unique(keys)) < len(keys):
             raise InputError("a bigram is there twice; each needs one id")
@@ -178,7 +196,8 @@ class NGrams(Vocabulary):
 class _PairTable:
     """Pairs by their keys, from 0, numbered from `first`: a hash table with linear probing, for many keys at once.
 
-    Two to three times as fast as a binary search over 200,000 keys. A quarter of the places at most is taken.
+    Two to three times as fast as a binary search over 200,000 keys. A quarter of the places at most
+    is taken.
     """
 
     def __init__(self, keys: _Keys, first: int) -> None:
@@ -191,7 +210,10 @@ class _PairTable:
         while len(waiting):
             free = np.flatnonzero(self._keys[place] < 0)
             taken = free[np.unique(place[free], return_index=True)[1]]  # one key for each place
-            self._keys[place[taken]], self._numbers[place[taken]] = keys[waiting[taken]], first + waiting[taken]
+            self._keys[place[taken]], self._numbers[place[taken]] = (
+                keys[waiting[taken]],
+                first + waiting[taken],
+            )
             left = np.ones(len(waiting), bool)
             left[taken] = False
             waiting = waiting[left]
@@ -231,18 +253,26 @@ def build_ngrams(
 ) -> NGrams:
     """Build the vocabulary of a corpus, read once, in any order: words that are seen `minimum_count` times or more.
 
-    Of pairs of known words the most frequent ones are kept, of equally frequent ones the first by their words.
+    Of pairs of known words the most frequent ones are kept, of equally frequent ones the first by
+    their words.
     """
     names, stream = _numbered(texts)
     if len(stream) == 0:
         raise InputError("there is no word in the texts to build a vocabulary of")
     counts = np.bincount(stream, minlength=len(names))
-    kept = [number for number, count in enumerate(counts.tolist()) if count >= minimum_count or number < 2]
-    # The marks first, then by frequency, then by the word: ids do not depend on the order of the texts.
+    kept = [
+        number
+        for number, count in enumerate(counts.tolist())
+        if count >= minimum_count or number < 2
+    ]
+    # The marks first, then by frequency, then by the word: ids do not depend on the order of the
+    # texts.
     kept[2:] = sorted(kept[2:], key=lambda number: (-counts[number], names[number]))
     place = np.full(len(names), -1)
     place[kept] = np.arange(len(kept))
-    return NGrams([names[number] for number in kept], _frequent_pairs(place[stream], bigrams), buckets)
+    return NGrams(
+        [names[number] for number in kept], _frequent_pairs(place[stream], bigrams), buckets
+    )
 
 
 def _numbered(texts: Iterable[str]) -> tuple[list[str], _Keys]:
@@ -260,7 +290,8 @@ def _frequent_pairs(words: _Keys, limit: int) -> _Keys:
     """Return the most frequent pairs of neighbours, (at most limit, 2); -1 stands for an unknown word."""
     first = words[:-1]
     second = words[1:]
-    inside = (first >= 0) & (second >= 0) & (first != 1)  # END and START of the next text are no neighbours
+    # END and START of the next text are no neighbours
+    inside = (first >= 0) & (second >= 0) & (first != 1)
     keys, counts = np.unique(first[inside] << 32 | second[inside], return_counts=True)
     chosen = keys[np.argsort(-counts, kind="stable")[:limit]]  # equal counts: by their words' ranks
     return np.stack([chosen >> 32, chosen & (2**32 - 1)], axis=1)

@@ -1,7 +1,8 @@
 """Text into tokens: runs of word characters and runs of separators (CONVERT's splitting).
 
-A separator is a character of the Unicode classes P and Z; every other one is a word character, controls included. A
-single space between two word runs is no token; any other separator run is, so that the text can be put together again.
+A separator is a character of the Unicode classes P and Z; every other one is a word character,
+controls included. A single space between two word runs is no token; any other separator run is, so
+that the text can be put together again.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# The classes are frozen (Unicode 17.0): a new version of Unicode, Python or a library must never change the ids
-# that a stored model gets. Code points in hexadecimal.
+# The classes are frozen (Unicode 17.0): a new version of Unicode, Python or a library must never
+# change the ids that a stored model gets. Code points in hexadecimal.
 _PUNCTUATION = """
 21-23 25-2a 2c-2f 3a-3b 3f-40 5b-5d 5f 7b 7d a1 a7 ab b6-b7 bb bf 37e 387 55a-55f 589-58a 5be 5c0 5c3 5c6 5f3-5f4
 609-60a 60c-60d 61b 61d-61f 66a-66d 6d4 700-70d 7f7-7f9 830-83e 85e 964-965 970 9fd a76 af0 c77 c84 df4 e4f e5a-e5b
@@ -35,7 +36,11 @@ _CONTROLS = "0-1f 7f-9f"
 def _class(ranges: str, end: int = 0x110000, *, no: bool = False) -> str:
     """Write ranges of code points below `end` as a class of a regular expression; with `no` all other characters."""
     pairs = (item.partition("-") for item in ranges.split())
-    spans = sorted((start, int(last or first, 16)) for first, _, last in pairs if (start := int(first, 16)) < end)
+    spans = sorted(
+        (start, int(last or first, 16))
+        for first, _, last in pairs
+        if (start := int(first, 16)) < end
+    )
     if no:  # not "[^...]", which is matched more slowly
         starts = [0, *(last + 1 for _, last in spans)]
         stops = [*(first - 1 for first, _ in spans), end - 1]

@@ -1,7 +1,8 @@
 """Subwords: text to ids and back, as ConveRT does it (Henderson et al. 2020, section 3.1).
 
-Before every token stands the start mark U+FE4F; a token is then cut into subwords by greedy longest prefix match. The
-mark is a separator character, which makes the code invertible without any escape (see `decode`).
+Before every token stands the start mark U+FE4F; a token is then cut into subwords by greedy longest
+prefix match. The mark is a separator character, which makes the code invertible without any escape
+(see `decode`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _START_OF_TOKEN = re.compile(f"(?<!{SEPARATOR}){MARK}|{MARK}(?={WORD})")
 class Subwords(Vocabulary):
     """A vocabulary of subwords; those that begin a token begin with `MARK`, which alone must be one of them.
 
-    Ids are, in this order: the subwords; `buckets` ids that characters in no subword share; `padding_id`.
+    Ids are, in this order: the subwords; `buckets` ids that characters in no subword share;
+    `padding_id`.
     """
 
     FORMAT = "rejoinder subwords 1"
@@ -57,8 +59,9 @@ class Subwords(Vocabulary):
         if max_length is None:
             rows = [self._encode_bytes(text) for text in texts]
         else:
-            # An id stands for at most `_longest` characters and one space that disappeared. What follows the first
-            # `enough` characters cannot change the first `max_length` ids: a text of a million characters is cheap.
+            # An id stands for at most `_longest` characters and one space that disappeared. What
+            # follows the first `enough` characters cannot change the first `max_length` ids: a text
+            # of a million characters is cheap.
             enough = (max_length + 1) * (self._longest + 1) + 2
             rows = [self._encode_bytes(text[:enough])[: 4 * max_length] for text in texts]
         lengths = np.fromiter(map(len, rows), np.int32, len(rows)) // 4
@@ -67,15 +70,15 @@ class Subwords(Vocabulary):
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text that became `ids`, A to Z in lower case, characters in no subword as U+FFFD, no padding."""
         marked = "".join(map(self._text_of, ids))
-        # A token's start mark follows a word character or nothing, or it precedes a word character (a separator
-        # token never touches another one). Any other mark belongs to a separator token.
+        # A token's start mark follows a word character or nothing, or it precedes a word character (a
+        # separator token never touches another one). Any other mark belongs to a separator token.
         return _START_OF_TOKEN.sub("", _SPACE_BETWEEN_WORDS.sub(" ", marked))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the start and the end, in characters of `text`, of what each id of `encode(text)` stands for.
 
-        They ascend without overlap. A start mark that is an id of its own has an empty span at the start of its token;
-        a single space between two words is in no span.
+        They ascend without overlap. A start mark that is an id of its own has an empty span at the
+        start of its token; a single space between two words is in no span.
         """
         found = []
         for start, token in token_starts(lower(text)):
@@ -89,7 +92,12 @@ class Subwords(Vocabulary):
     def to_json(self) -> dict[str, Any]:
         """See `Vocabulary.to_json`."""
         cut = {} if self.cut == "end" else {"cut": self.cut}
-        return {"format": self.FORMAT, "buckets": self.buckets, **cut, "subwords": list(self.subwords)}
+        return {
+            "format": self.FORMAT,
+            "buckets": self.buckets,
+            **cut,
+            "subwords": list(self.subwords),
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Subwords:
@@ -99,7 +107,9 @@ class Subwords(Vocabulary):
         cut = data.get("cut", "end")
         if type(buckets) is not int:
             raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
-        if not isinstance(subwords, list) or not all(isinstance(subword, str) for subword in subwords):
+        if not isinstance(subwords, list) or not all(
+            isinstance(subword, str) for subword in subwords
+        ):
             raise InputError("'subwords' must be a list of strings")
         return cls(subwords, buckets, check_cut(cut))
 
@@ -144,13 +154,19 @@ class Subwords(Vocabulary):
 
 def _check(subwords: Sequence[str], buckets: int) -> None:
     if buckets < 1:
-        raise InputError(f"buckets is {buckets}; at least 1 is needed for characters outside the vocabulary")
+        raise InputError(
+            f"buckets is {buckets}; at least 1 is needed for characters outside the vocabulary"
+        )
     seen: set[str] = set()
     for number, subword in enumerate(subwords):
         if not subword or any("\ud800" <= character <= "\udfff" for character in subword):
-            raise InputError(f"subword {number}, {subword!r}, is empty or cannot be written as UTF-8")
+            raise InputError(
+                f"subword {number}, {subword!r}, is empty or cannot be written as UTF-8"
+            )
         if subword in seen:
             raise InputError(f"subword {number}, {subword!r}, is there twice")
         seen.add(subword)
     if MARK not in seen:
-        raise InputError(f"the start mark U+{ord(MARK):04X} is not among the subwords; it must be one of them")
+        raise InputError(
+            f"the start mark U+{ord(MARK):04X} is not among the subwords; it must be one of them"
+        )

@@ -19,8 +19,10 @@ from rejoinder.files import atomic_file
 
 Ids = npt.NDArray[np.int32]
 Cut: TypeAlias = Literal["end", "middle"]
-"""What a message too long loses: its end (CONVERT), or its middle, since mails say at the end what they want."""
-LONGEST_TOKEN = 32  # characters a token; what is further from both ends of a message is never looked at
+"""What a message too long loses: its end (CONVERT), or its middle, since mails say at the end what
+they want."""
+# characters a token; what is further from both ends of a message is never looked at
+LONGEST_TOKEN = 32
 
 
 class Tokenizer(Protocol):
@@ -57,7 +59,9 @@ def encode_messages(tokenizer: Tokenizer, texts: Sequence[str], max_length: int)
     return ids[ranges(starts.ravel(), np.stack([kept - tails, tails], axis=1).ravel())], kept
 
 
-def too_long(tokenizer: Tokenizer, texts: Sequence[str], lengths: Ids, max_length: int) -> list[str]:
+def too_long(
+    tokenizer: Tokenizer, texts: Sequence[str], lengths: Ids, max_length: int
+) -> list[str]:
     """Return those of some texts, encoded to these `lengths`, that were cut at `max_length`."""
     full = np.flatnonzero(lengths >= max_length)
     if not len(full):
@@ -105,19 +109,25 @@ class Vocabulary(ABC):
         try:
             data = json.loads(Path(path).read_bytes().decode("utf-8"))
             if not isinstance(data, dict) or data.get("format") != cls.FORMAT:
-                raise InputError(f"not a vocabulary: an object with format '{cls.FORMAT}' is needed")
+                raise InputError(
+                    f"not a vocabulary: an object with format '{cls.FORMAT}' is needed"
+                )
             return cls.from_json(data)
         except OSError as error:
             raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}: not a vocabulary, since not JSON in UTF-8: {error}") from error
+            raise InputError(
+                f"{path}: not a vocabulary, since not JSON in UTF-8: {error}"
+            ) from error
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all that makes the vocabulary, in hexadecimal."""
-        content = json.dumps(self.to_json(), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+        content = json.dumps(
+            self.to_json(), ensure_ascii=True, sort_keys=True, separators=(",", ":")
+        )
         return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
@@ -150,6 +160,7 @@ class IdCache(dict[str, bytes]):
         ids = self._encode(piece)
         if len(piece) <= self.LONGEST:
             if len(self) >= self._entries:
-                self.clear()  # the frequent pieces are back soon; ranking them would cost every look-up
+                # the frequent pieces are back soon; ranking them would cost every look-up
+                self.clear()
             self[piece] = ids
         return ids

@@ -50,10 +50,13 @@ class PublishedCost:
 class Change:
     """[[row]]: one line of the table."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]  # of the row's folder, and for `--row`
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+    """Of the row's folder, and for `--row`."""
     description: str = ""  # what the table calls it, if not by its name
-    settings: Annotated[tuple[str, ...], Field(min_length=1)]  # what it changes, as `--set` takes it: "model.heads=8"
-    published: Percent | None = None  # recall at 1 that a paper gives for it, to stand beside what is measured
+    settings: Annotated[tuple[str, ...], Field(min_length=1)]
+    """What it changes, as `--set` takes it: "model.heads=8"."""
+    published: Percent | None = None
+    """Recall at 1 that a paper gives for it, to stand beside what is measured."""
     published_cost: PublishedCost | None = None  # and what it took there
 
 
@@ -64,7 +67,8 @@ class Ablations:
     name: str  # what the table is called
     recipe: str  # that every row starts from; a relative path starts at this file's folder
     settings: tuple[str, ...] = ()  # what all rows change in it, the base row too, such as budgets
-    cumulative: bool = False  # whether each row also has the changes of all rows above it (ACL19, Table 2)
+    cumulative: bool = False
+    """Whether each row also has the changes of all rows above it (ACL19, Table 2)."""
     published: Percent | None = None  # recall at 1 that a paper gives for the recipe
     published_cost: PublishedCost | None = None  # and what it took there
     row: Annotated[tuple[Change, ...], Field(min_length=1)]  # in the table's order
@@ -122,29 +126,47 @@ class Plan:
         known = [row.name for row in self.rows]
         for name in names:
             if name not in known:
-                nearest = [f" did you mean '{row}'?" for row in difflib.get_close_matches(name, known, 1)]
+                nearest = [
+                    f" did you mean '{row}'?" for row in difflib.get_close_matches(name, known, 1)
+                ]
                 raise InputError(
                     f"{self.origin} has no row '{name}';{''.join(nearest)} its rows: {', '.join(known)}"
                 )
         return {BASE, *names} if names else set(known)
 
 
-def load_plan(path: str | Path, overrides: Sequence[str] = (), data: str | Path | None = None) -> Plan:
+def load_plan(
+    path: str | Path, overrides: Sequence[str] = (), data: str | Path | None = None
+) -> Plan:
     """Read a file of ablations (see `Ablations`) and make the recipe of each row, with `data` as its data.train.
 
-    The overrides win over the recipe and the file, not over a row. A row needs its own recipe, and the base's budget.
+    The overrides win over the recipe and the file, not over a row. A row needs its own recipe, and
+    the base's budget.
     """
     path = Path(path)
-    document = read_toml(path, "no such file; give a TOML file of ablations, or a name that `rejoinder recipes` lists")
+    document = read_toml(
+        path,
+        "no such file; give a TOML file of ablations, or a name that `rejoinder recipes` lists",
+    )
     if "stage" in document:
-        raise InputError(f"{path} is a recipe; give a file of ablations, which names a recipe and lists rows")
+        raise InputError(
+            f"{path} is a recipe; give a file of ablations, which names a recipe and lists rows"
+        )
     file = validate(Ablations, document, str(path))
 
     def changed(name: str, settings: Sequence[str]) -> Recipe:
-        places = {"data.train": data, "name": f"{file.name}: {name}", "description": ", ".join(settings)}
-        return load_recipe(path.parent / file.recipe, (*file.settings, *overrides, *settings), places)
+        places = {
+            "data.train": data,
+            "name": f"{file.name}: {name}",
+            "description": ", ".join(settings),
+        }
+        return load_recipe(
+            path.parent / file.recipe, (*file.settings, *overrides, *settings), places
+        )
 
-    base = Row(BASE, Path(file.recipe).name, (), file.published, file.published_cost, changed(BASE, ()))
+    base = Row(
+        BASE, Path(file.recipe).name, (), file.published, file.published_cost, changed(BASE, ())
+    )
     check_stages(base.recipe, Processes())
     rows = [base]
     above = tuple[str, ...]()
@@ -166,9 +188,14 @@ def _check_row(base: Recipe, row: Recipe) -> None:
     """Refuse a row that would show nothing, or fail after others have been trained."""
     if first_difference(base, row) is None:
         raise InputError("it changes nothing: the base has these settings already")
-    budgets = [[(stage.steps, stage.epochs, stage.minutes) for stage in recipe.stage] for recipe in (base, row)]
+    budgets = [
+        [(stage.steps, stage.epochs, stage.minutes) for stage in recipe.stage]
+        for recipe in (base, row)
+    ]
     if budgets[0] != budgets[1]:
-        raise InputError("its budget is not the base's, so the two do not compare; set budgets for all rows (--set)")
+        raise InputError(
+            "its budget is not the base's, so the two do not compare; set budgets for all rows (--set)"
+        )
     check_stages(row, Processes())
 
 
@@ -185,15 +212,16 @@ def ablate(
 ) -> dict[str, Any]:
     """Train rows one after the other, rank the task with each, and write the table after each.
 
-    A row that is finished is not trained again, and one that was interrupted goes on; the table has all rows of the
-    plan that are finished. A row whose loss diverges fails alone. Processes that torchrun started train each row
-    together; the first one ranks, and only its table has results.
+    A row that is finished is not trained again, and one that was interrupted goes on; the table has
+    all rows of the plan that are finished. A row whose loss diverges fails alone. Processes that
+    torchrun started train each row together; the first one ranks, and only its table has results.
 
-    The folder gets rows/NAME (runs), tokens, table.md and table.json, whose content is returned for `markdown` to show.
-    `data` is what the table calls the task, `names` are the rows to train besides the base (none: all), `seed` is the
-    bootstrap's. With `seeds` above 1 each row is also trained with the seeds that follow its recipe's
-    (rows/NAME.seed-K), and the table has mean and sample deviation over them besides what the recipe's own seed gives.
-    A row that is unknown, or a folder of something else, is an InputError before anything is trained.
+    The folder gets rows/NAME (runs), tokens, table.md and table.json, whose content is returned for
+    `markdown` to show. `data` is what the table calls the task, `names` are the rows to train
+    besides the base (none: all), `seed` is the bootstrap's. With `seeds` above 1 each row is also
+    trained with the seeds that follow its recipe's (rows/NAME.seed-K), and the table has mean and
+    sample deviation over them besides what the recipe's own seed gives. A row that is unknown, or a
+    folder of something else, is an InputError before anything is trained.
     """
     display = display or Display()
     folder = Path(folder)
@@ -214,7 +242,10 @@ def ablate(
                 table["ranked"] = describe(result)
         table["rows"].append(_row_values(lines, seeds))
         if is_first():
-            for kind, text in (("md", markdown(table)), ("json", json.dumps(table, indent=2) + "\n")):
+            for kind, text in (
+                ("md", markdown(table)),
+                ("json", json.dumps(table, indent=2) + "\n"),
+            ):
                 with atomic_file(folder / f"table.{kind}") as part:
                     part.write_text(text, encoding="utf-8")
     return table
@@ -226,14 +257,30 @@ def _row_values(lines: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, Any
     del values["seed"]
     if seeds == 1:
         return values
-    of_run = ("seed", "failure", "result", "steps", "examples", "seconds", "best_step", "steps_per_second", "model")
+    of_run = (
+        "seed",
+        "failure",
+        "result",
+        "steps",
+        "examples",
+        "seconds",
+        "best_step",
+        "steps_per_second",
+        "model",
+    )
     values["seeds"] = [{key: line[key] for key in of_run if key in line} for line in lines]
     failures = [f"seed {line['seed']}: {line['failure']}" for line in lines if line.get("failure")]
     if failures:
         values["failure"] = "; ".join(failures)
     if results := [line["result"] for line in lines if line.get("result")]:
-        recall = {k: _over_seeds([each["recall"][k]["value"] for each in results]) for k in results[0]["recall"]}
-        values["over_seeds"] = {"recall": recall, "mrr": _over_seeds([each["mrr"]["value"] for each in results])}
+        recall = {
+            k: _over_seeds([each["recall"][k]["value"] for each in results])
+            for k in results[0]["recall"]
+        }
+        values["over_seeds"] = {
+            "recall": recall,
+            "mrr": _over_seeds([each["mrr"]["value"] for each in results]),
+        }
     return values
 
 
@@ -249,12 +296,19 @@ def _rows(
 
     Refuse whatever would fail later.
     """
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / ROWS).is_dir())):
-        raise InputError(f"{folder} is no folder of an ablation (it has no {ROWS}); name another one, or a new one")
+    if folder.exists() and (
+        not folder.is_dir() or (any(folder.iterdir()) and not (folder / ROWS).is_dir())
+    ):
+        raise InputError(
+            f"{folder} is no folder of an ablation (it has no {ROWS}); name another one, or a new one"
+        )
     rows: list[tuple[Row, Sequence[Run]]] = []
     for row in plan.rows:
-        runs = [run for run in row.runs(folder, seeds) if _belongs(run, row.name in chosen, display)]
-        if runs and runs[0].recipe.seed == row.recipe.seed:  # the row's own seed is what the table shows first
+        runs = [
+            run for run in row.runs(folder, seeds) if _belongs(run, row.name in chosen, display)
+        ]
+        # the row's own seed is what the table shows first
+        if runs and runs[0].recipe.seed == row.recipe.seed:
             rows.append((row, runs))
     return rows
 
@@ -317,9 +371,22 @@ def markdown(table: Mapping[str, Any]) -> str:
     published = any(row["published"] is not None for row in rows)
     seeds = table.get("seeds", 1)
     over = [f"R@1, {seeds} seeds", f"MRR, {seeds} seeds"] if seeds > 1 else []
-    head = ["row", "R@1", "minus base", "MRR", *over, *(["published R@1", "minus base"] if published else [])]
+    head = [
+        "row",
+        "R@1",
+        "minus base",
+        "MRR",
+        *over,
+        *(["published R@1", "minus base"] if published else []),
+    ]
     costed = any(row["published_cost"] for row in rows)
-    head += ["parameters", "steps", "steps/s", *(["published steps/s", "published USD"] if costed else []), "examples"]
+    head += [
+        "parameters",
+        "steps",
+        "steps/s",
+        *(["published steps/s", "published USD"] if costed else []),
+        "examples",
+    ]
     lines = [head]
     for row in rows:
         figures = ["failed", "", ""]
@@ -328,21 +395,38 @@ def markdown(table: Mapping[str, Any]) -> str:
         examples = ""
         if result := row.get("result"):
             minus = row["minus_base"] and Estimate(**row["minus_base"]["recall"]["1"])
-            shares = (percent(Estimate(**each), "{} [{}, {}]") for each in (result["recall"]["1"], result["mrr"]))
+            shares = (
+                percent(Estimate(**each), "{} [{}, {}]")
+                for each in (result["recall"]["1"], result["mrr"])
+            )
             figures = [next(shares), percent(minus, "{:+} [{:+}, {:+}]"), next(shares)]
             speed = row["steps_per_second"]
-            costs = [f"{row['parameters'] / 1e6:.2f}M", f"{row['steps']:,}", f"{speed:.2f}" if speed else ""]
+            costs = [
+                f"{row['parameters'] / 1e6:.2f}M",
+                f"{row['steps']:,}",
+                f"{speed:.2f}" if speed else "",
+            ]
             examples = f"{row['examples']:,}"
         if row["published"] is not None:
             beside = [f"{row['published']:.1f}"]
-            beside.append("" if first is None or row is rows[0] else f"{row['published'] - first:+.1f}")
+            beside.append(
+                "" if first is None or row is rows[0] else f"{row['published'] - first:+.1f}"
+            )
         spread = _over_seeds_texts(row.get("over_seeds"), seeds) if over else []
         cost = row["published_cost"]
-        costs += ([f"{cost['steps_per_second']:.1f}", f"{cost['usd']:.0f}"] if cost else ["", ""]) if costed else []
-        lines.append([row["title"], *figures, *spread, *(beside if published else []), *costs, examples])
+        costs += (
+            ([f"{cost['steps_per_second']:.1f}", f"{cost['usd']:.0f}"] if cost else ["", ""])
+            if costed
+            else []
+        )
+        lines.append(
+            [row["title"], *figures, *spread, *(beside if published else []), *costs, examples]
+        )
     parts = [f"# {table['name']}", table["data"], table["ranked"]]
     if over:
-        parts.append("Over seeds: mean ± sample standard deviation. All else is of the recipe's own seed.")
+        parts.append(
+            "Over seeds: mean ± sample standard deviation. All else is of the recipe's own seed."
+        )
     return "\n\n".join([*parts, markdown_table(lines)])
 
 

@@ -30,21 +30,19 @@ from rejoinder.training.tokens import Ids, Rows, TokenStore
 NO_HISTORIES = torch.empty((2, 0), dtype=torch.int64)
 NONE: Rows = np.empty(0, np.int64)
 
-ExtraNegatives = Callable[[Rows], Rows]  # n examples -> the k whose responses are additional negatives of each (n, k)
+# n examples -> the k whose responses are additional negatives of each (n, k)
+ExtraNegatives = Callable[[Rows], Rows]
 Histories = Callable[[Rows], Rows]  # n examples -> whose history each of them gets, -1: none (n,)
 HISTORY_STREAM = 1 << 22  # tells these draws from others of the same seed
 
 
 PackedTexts: TypeAlias = TokenBatch | SidesBatch | MaskedBatch | VectorBatch | AnchoredBatch
-"""The texts of some pairs, as one of five types.
-
-- `TokenBatch`: inputs, texts of histories, responses and additional negatives, one after the other;
-  or contexts joined with candidates.
-- `SidesBatch`: contexts and responses apart, for networks of their own.
-- `MaskedBatch`: joined pairs of which something is to be guessed (`masked_lm`).
-- `VectorBatch`: texts that a trunk which learns nothing has read before (`frozen`).
-- `AnchoredBatch`: inputs and responses, and the vectors of all texts before the trunk learned (`frozen`).
-"""
+"""The texts of some pairs, as one of five types.  - `TokenBatch`: inputs, texts of histories,
+responses and additional negatives, one after the other; or contexts joined with candidates. -
+`SidesBatch`: contexts and responses apart, for networks of their own. - `MaskedBatch`: joined pairs
+of which something is to be guessed (`masked_lm`). - `VectorBatch`: texts that a trunk which learns
+nothing has read before (`frozen`). - `AnchoredBatch`: inputs and responses, and the vectors of all
+texts before the trunk learned (`frozen`). """
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,8 @@ class PairBatch:
 
     tokens: PackedTexts
     pairs: int
-    histories: Tensor = NO_HISTORIES  # the pair of each text of the histories, ascending, and its slot, int64 (2, m)
+    histories: Tensor = NO_HISTORIES
+    """The pair of each text of the histories, ascending, and its slot, int64 (2, m)."""
 
 
 def make_batch(
@@ -66,8 +65,9 @@ def make_batch(
 ) -> PairBatch:
     """Pack the given examples as the model wants them (see `families.Family`).
 
-    The responses of `negatives` are negatives of all pairs, or, where contexts are joined with candidates, k of each.
-    `earlier` are the examples whose histories the pairs get, -1 for none; without it each has its own.
+    The responses of `negatives` are negatives of all pairs, or, where contexts are joined with
+    candidates, k of each. `earlier` are the examples whose histories the pairs get, -1 for none;
+    without it each has its own.
     """
     if packing == "apart":
         ids, lengths = store.input.gather(rows)
@@ -90,21 +90,26 @@ def make_batch(
         return PairBatch(store.vectors(ids, lengths), len(rows), histories)
     if store.start is None:
         return PairBatch(pack(ids, lengths, padding_id), len(rows), histories)
-    start = store.start(ids, lengths).vectors  # of a trunk that is anchored: it reads the newest messages
+    # of a trunk that is anchored: it reads the newest messages
+    start = store.start(ids, lengths).vectors
     ids, lengths = _all_texts([sides[0], sides[-1]])
     again = pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST)
     return PairBatch(AnchoredBatch(again, start), len(rows), histories)
 
 
 def _all_texts(sides: Sequence[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
-    return np.concatenate([ids for ids, _ in sides]), np.concatenate([lengths for _, lengths in sides])
+    return np.concatenate([ids for ids, _ in sides]), np.concatenate(
+        [lengths for _, lengths in sides]
+    )
 
 
 def _joined(store: TokenStore, rows: Rows, padding_id: int, negatives: Rows) -> PairBatch:
     """Join each context with its own response, and with each of its negatives, into one text."""
     candidates = np.concatenate([rows[:, None], negatives.reshape(len(rows), -1)], axis=1)
     contexts = store.input.gather(np.repeat(rows, candidates.shape[1]))
-    ids, lengths, types = join_texts(contexts, store.response.gather(candidates.reshape(-1)), start=1)
+    ids, lengths, types = join_texts(
+        contexts, store.response.gather(candidates.reshape(-1)), start=1
+    )
     return PairBatch(pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST, types), len(rows))
 
 
@@ -128,13 +133,14 @@ class StepBatch:
     pairs: int  # K
     first: int  # number of its first pair
     equal: Tensor
-    """Where response j equals that of this process's context i (counted from its first): int64 (2, m).
-
-    The K responses of the pairs come first, then the additional negatives; where contexts are joined
-    with candidates, j counts a context's own candidates, the right one first."""
-    present: Mapping[str, ContextMask]  # of encodings that not every context has, which contexts have them
+    """Where response j equals that of this process's context i (counted from its first): int64 (2,
+    m).  The K responses of the pairs come first, then the additional negatives; where contexts are
+    joined with candidates, j counts a context's own candidates, the right one first."""
+    present: Mapping[str, ContextMask]
+    """Of encodings that not every context has, which contexts have them."""
     rows: Rows  # the K examples
-    weight: float = 0.0  # in pretraining: of each guess in the loss, one over the guesses of all processes
+    weight: float = 0.0
+    """In pretraining: of each guess in the loss, one over the guesses of all processes."""
 
     @property
     def tokens(self) -> int:
@@ -162,16 +168,22 @@ def make_step(
         equal = equal_pairs(store.response_hash[np.concatenate([rows, more.reshape(-1)])])
     equal = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - np.array([[first], [0]])
     size = portion.micro_batch or own
-    pieces = [slice(start, min(start + size, first + own)) for start in range(first, first + own, size)]
+    pieces = [
+        slice(start, min(start + size, first + own)) for start in range(first, first + own, size)
+    ]
     earlier = rows if histories is None else histories(rows)
     parts = tuple(
-        make_batch(store, rows[piece], padding_id, more[piece].reshape(-1), packing, earlier[piece]) for piece in pieces
+        make_batch(store, rows[piece], padding_id, more[piece].reshape(-1), packing, earlier[piece])
+        for piece in pieces
     )
     present = ALL_PRESENT
     if store.history is not None:
-        # Those of the other processes too, since the loss divides by their number; none that belongs to another pair.
+        # Those of the other processes too, since the loss divides by their number; none that belongs
+        # to another pair.
         there = (store.history.counts(rows) > 0) & (earlier == rows)
-        present = {"history": ContextMask(torch.from_numpy(there[first : first + own]), int(there.sum()))}
+        present = {
+            "history": ContextMask(torch.from_numpy(there[first : first + own]), int(there.sum()))
+        }
     return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present, rows)
 
 
@@ -203,7 +215,9 @@ class PairBatches:
 class ChangedHistories:
     """Changes histories as a recipe's [history] says, by the seed and the batch's examples alone."""
 
-    def __init__(self, changes: History, counts: Callable[[Rows], Ids], seed: tuple[int, ...]) -> None:
+    def __init__(
+        self, changes: History, counts: Callable[[Rows], Ids], seed: tuple[int, ...]
+    ) -> None:
         self._changes = changes
         self._counts = counts
         self._seed = seed
@@ -237,7 +251,9 @@ def equal_pairs(hashes: Rows) -> Rows:
 class EpochOrder:
     """Which examples each batch has: each epoch is a new permutation, cut into K, by `seed` and `stream` (the set)."""
 
-    def __init__(self, examples: int, batch_size: int, seed: tuple[int, ...], stream: int = 0) -> None:
+    def __init__(
+        self, examples: int, batch_size: int, seed: tuple[int, ...], stream: int = 0
+    ) -> None:
         if examples < batch_size:
             raise InputError(
                 f"{examples} training examples do not fill a batch of {batch_size};"
@@ -255,7 +271,9 @@ class EpochOrder:
         """Return the examples of the batch number `step`, from 0."""
         epoch, batch = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
-            self._order = np.random.default_rng([*self._seed, epoch, self._stream]).permutation(self._examples)
+            self._order = np.random.default_rng([*self._seed, epoch, self._stream]).permutation(
+                self._examples
+            )
             self._epoch = epoch
         return self._order[batch * self.batch_size : (batch + 1) * self.batch_size]
 
@@ -279,11 +297,14 @@ def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
 class MixedOrder:
     """Which examples each batch of a stage has: a fixed number of each set, one set after the other.
 
-    The examples of all sets are numbered through. Each set has epochs of its own (see `EpochOrder`), so other shares
-    cut the same order into other batches. `batches_per_epoch` go through the first set once.
+    The examples of all sets are numbered through. Each set has epochs of its own (see
+    `EpochOrder`), so other shares cut the same order into other batches. `batches_per_epoch` go
+    through the first set once.
     """
 
-    def __init__(self, sizes: Sequence[int], shares: Sequence[float], batch_size: int, seed: tuple[int, ...]) -> None:
+    def __init__(
+        self, sizes: Sequence[int], shares: Sequence[float], batch_size: int, seed: tuple[int, ...]
+    ) -> None:
         self.sizes = tuple(sizes)
         self.batch_size = batch_size
         self.counts = split_batch(batch_size, shares)
@@ -309,11 +330,15 @@ class MixedOrder:
         parts = []
         for first, size, part in zip(self._firsts, self.sizes, self.counts, strict=True):
             wanted = min(size, max(1, round(count * part / self.batch_size)))
-            parts.append(first + np.sort(generator.choice(size, wanted, replace=False, shuffle=False)))
+            parts.append(
+                first + np.sort(generator.choice(size, wanted, replace=False, shuffle=False))
+            )
         return np.concatenate(parts)
 
 
-def prefetched(make: Callable[[int], StepBatch], first: int, stop: int | None) -> Generator[StepBatch, None, None]:
+def prefetched(
+    make: Callable[[int], StepBatch], first: int, stop: int | None
+) -> Generator[StepBatch, None, None]:
     """Yield make(first), make(first + 1), ... up to `stop` (None: for ever); a thread makes the next one ahead."""
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
         step = first

@@ -56,7 +56,9 @@ def set_up(compute: Compute, quantization: Quantization) -> Machine:
 def choose_device(wanted: str) -> str:
     """Resolve "auto": CUDA where there is a device."""
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise InputError("compute.device = 'cuda', but PyTorch sees no CUDA device; use 'auto' or 'cpu'")
+        raise InputError(
+            "compute.device = 'cuda', but PyTorch sees no CUDA device; use 'auto' or 'cpu'"
+        )
     if wanted == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return wanted
@@ -65,7 +67,9 @@ def choose_device(wanted: str) -> str:
 def choose_precision(wanted: str, device: str) -> str:
     """Resolve "auto": the fastest that the device has instructions for."""
     if wanted == "fp16" and device == "cpu":
-        raise InputError("compute.precision = 'fp16' needs a CUDA device; on a CPU use 'bf16', 'fp32' or 'auto'")
+        raise InputError(
+            "compute.precision = 'fp16' needs a CUDA device; on a CPU use 'bf16', 'fp32' or 'auto'"
+        )
     if wanted != "auto":
         return wanted
     if device == "cuda":
@@ -78,7 +82,9 @@ def loss_scaler(device: str, precision: str, quantization: Quantization) -> torc
     if precision != "fp16":
         return torch.amp.GradScaler(device, enabled=False)
     if quantization.enabled:
-        return torch.amp.GradScaler(device, init_scale=quantization.loss_scale, growth_interval=2**31 - 1)
+        return torch.amp.GradScaler(
+            device, init_scale=quantization.loss_scale, growth_interval=2**31 - 1
+        )
     return torch.amp.GradScaler(device)
 
 

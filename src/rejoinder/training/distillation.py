@@ -1,6 +1,7 @@
 """Distillation (Hinton et al. 2015): a model learns to score candidates of each batch as a better, slower one does.
 
-With the teacher's scores T and the student's scores S (its factor c included) of the candidates of K contexts:
+With the teacher's scores T and the student's scores S (its factor c included) of the candidates of
+K contexts:
 
     L = (1 - a) · L_ranking + a · 1/K Σ_i KL( softmax(T_i) || softmax(S_i) )
 
@@ -38,7 +39,8 @@ from rejoinder.training.tokens import RawExamples, Rows, TokenStore
 
 CANDIDATES = 16  # that a teacher compares where the recipe gives no number
 INVERSE_TEMPERATURE = 20.0
-"""Factor of an encoder's cosines where the recipe gives none: sentence-transformers trains with it."""
+"""Factor of an encoder's cosines where the recipe gives none: sentence-transformers trains with
+it."""
 CHUNK = 8192  # texts that are encoded between two reports of progress
 Scale: TypeAlias = float | Tensor
 
@@ -47,7 +49,8 @@ class DistillLoss(NamedTuple):
     """What the teacher's scores and vectors add to the loss."""
 
     divergence: Tensor  # of the student's scores from the teacher's
-    vector_loss: Tensor  # of the student's vectors from the teacher's, weighted; 0 where these are not learned
+    vector_loss: Tensor
+    """Of the student's vectors from the teacher's, weighted; 0 where these are not learned."""
 
 
 class Distiller(ABC):
@@ -104,7 +107,9 @@ class TeacherDistiller(Distiller):
         columns = self.columns(batch)
         contexts = [context for context, _ in self._texts.read(batch.rows[columns[:, 0]])]
         wanted = np.unique(columns)
-        responses = dict(zip(wanted.tolist(), (r for _, r in self._texts.read(batch.rows[wanted])), strict=True))
+        responses = dict(
+            zip(wanted.tolist(), (r for _, r in self._texts.read(batch.rows[wanted])), strict=True)
+        )
         candidates = [[responses[column] for column in row] for row in columns.tolist()]
         return torch.from_numpy(self._teacher.score(contexts, candidates))
 
@@ -124,7 +129,8 @@ class TeacherDistiller(Distiller):
         return (batch.first + np.arange(contexts)[:, None] + numbers) % batch.pairs
 
 
-Side: TypeAlias = str | tuple[str, ...]  # what an encoder reads of an example: a text, or a conversation
+# what an encoder reads of an example: a text, or a conversation
+Side: TypeAlias = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +146,8 @@ class TextVectors:
 class SimilarityDistiller(Distiller):
     """An encoder: the student learns its scores of what it has read, and its vectors through a linear layer.
 
-    Of a multi-context model it teaches h_x by the newest message alone. What it makes of the conversation is for the
-    combined encodings, unless the student has been shown another history.
+    Of a multi-context model it teaches h_x by the newest message alone. What it makes of the
+    conversation is for the combined encodings, unless the student has been shown another history.
     """
 
     def __init__(self, config: Distillation, texts: TextVectors, module: Any) -> None:
@@ -174,7 +180,9 @@ class SimilarityDistiller(Distiller):
         y = encodings["response"].float()[every]
         teacher_y = teacher_output["response"].to(device)
         teacher = {
-            name: teacher_output[name].to(device) for name in ("input", "context") if name in teacher_output
+            name: teacher_output[name].to(device)
+            for name in ("input", "context")
+            if name in teacher_output
         }
         if "input" not in encodings:  # a student that reads one text a context
             teacher = {"context": teacher.get("context", teacher["input"])}
@@ -224,7 +232,9 @@ def open_distiller(
     return SimilarityDistiller(config, teacher_vectors, module)
 
 
-def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillation, display: Display) -> TextVectors:
+def text_vectors(
+    path: Path, texts: RawExamples, read: Rows, config: Distillation, display: Display
+) -> TextVectors:
     """Let an encoder read the examples `read` into a file, nothing twice; go on where an earlier call stopped."""
     whole = not is_library(config.encoder)
     numbers: dict[Side, int] = {}
@@ -232,7 +242,9 @@ def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillatio
     for start in range(0, len(read), CHUNK):
         rows = read[start : start + CHUNK]
         for row, (context, response) in zip(rows.tolist(), texts.read(rows), strict=True):
-            each: list[Side] = [(context[-1],), response, tuple(context)] if whole else [context[-1], response]
+            each: list[Side] = (
+                [(context[-1],), response, tuple(context)] if whole else [context[-1], response]
+            )
             sides[row] = [numbers.setdefault(side, len(numbers)) for side in each]
     distinct = list(numbers)
     encoder = _open_encoder(config)
@@ -242,7 +254,9 @@ def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillatio
         contexts = [number for number, side in enumerate(both) if isinstance(side, tuple)]
         responses = [number for number, side in enumerate(both) if isinstance(side, str)]
         found = [encoder.encode_contexts([both[number] for number in contexts])] if contexts else []
-        found += [encoder.encode_responses([both[number] for number in responses])] if responses else []
+        found += (
+            [encoder.encode_responses([both[number] for number in responses])] if responses else []
+        )
         return unit_rows(np.concatenate(found)[np.argsort([*contexts, *responses])])
 
     vectors = vectors_once(path, len(distinct), encode, "Asking the teacher", display)
@@ -280,7 +294,8 @@ def vectors_once(
                 found = encode(slice(start, start + CHUNK))
                 size = found.shape[1]
                 with path.open("r+b" if start else "wb") as file:
-                    file.seek(start * size * 2)  # what was cut off in the middle of a chunk is written again
+                    # what was cut off in the middle of a chunk is written again
+                    file.seek(start * size * 2)
                     file.write(found.astype(np.float16).tobytes())
                 with atomic_file(done) as part:
                     part.write_text(json.dumps([start + len(found), size]), encoding="utf-8")

@@ -1,11 +1,13 @@
 """Training in several processes, which `torchrun` or Ray starts.
 
-Each encodes its part of every batch, gathers the responses of the others (with gradients), and computes the loss of its
-own contexts against all responses; gradients are summed, so N processes compute what one would. Only the first writes.
-If a process dies, the others' next exchange fails, and they end too; a silent machine is given up after `STEP_TIMEOUT`.
+Each encodes its part of every batch, gathers the responses of the others (with gradients), and
+computes the loss of its own contexts against all responses; gradients are summed, so N processes
+compute what one would. Only the first writes. If a process dies, the others' next exchange fails,
+and they end too; a silent machine is given up after `STEP_TIMEOUT`.
 
-`DistributedDataParallel` expects one backward pass a step in which every parameter takes part; gradient caching has
-several, and stages skip blocks. The gather with gradients of `torch.distributed.nn.functional` is deprecated.
+`DistributedDataParallel` expects one backward pass a step in which every parameter takes part;
+gradient caching has several, and stages skip blocks. The gather with gradients of
+`torch.distributed.nn.functional` is deprecated.
 """
 
 from __future__ import annotations
@@ -27,11 +29,14 @@ from rejoinder.training.losses import Loss
 T = TypeVar("T")
 R = TypeVar("R")
 
-STEP_TIMEOUT = timedelta(minutes=10)  # for the others, within a step, at a validation or at a checkpoint
-SETUP_TIMEOUT = timedelta(days=20)  # while the first one works alone: tokenising much data takes hours
+# for the others, within a step, at a validation or at a checkpoint
+STEP_TIMEOUT = timedelta(minutes=10)
+# while the first one works alone: tokenising much data takes hours
+SETUP_TIMEOUT = timedelta(days=20)
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-"""Variables that torchrun and Ray Train set: number of this process and of all, on all machines and on this one."""
+"""Variables that torchrun and Ray Train set: number of this process and of all, on all machines and
+on this one."""
 
 
 class LostProcessError(RejoinderError):
@@ -52,7 +57,9 @@ class Processes:
     `group` is for steps, `setup_group` for long waits.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None, setup_group: dist.ProcessGroup | None = None) -> None:
+    def __init__(
+        self, group: dist.ProcessGroup | None = None, setup_group: dist.ProcessGroup | None = None
+    ) -> None:
         self.group = group
         self.setup_group = setup_group
         self.rank = 0 if group is None else dist.get_rank()
@@ -75,14 +82,20 @@ class Processes:
         sparse = self.all_reduce(*(p.grad is not None and p.grad.is_sparse for p in learning))
         for parameter in itertools.compress(learning, sparse):
             self._sum_rows(parameter)
-        learning = [parameter for parameter, anywhere in zip(learning, sparse, strict=True) if not anywhere]
-        has = loss.value.new_tensor([parameter.grad is not None for parameter in learning], dtype=torch.float32)
+        learning = [
+            parameter for parameter, anywhere in zip(learning, sparse, strict=True) if not anywhere
+        ]
+        has = loss.value.new_tensor(
+            [parameter.grad is not None for parameter in learning], dtype=torch.float32
+        )
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
         figures = [loss.value.detach(), loss.accuracy, *loss.figures.values()]
         pieces = [torch.stack(figures), has, *gradients]
         flat = self.sum_tensor(torch.cat([piece.reshape(-1).float() for piece in pieces]))
         totals, anywhere, *sums = torch.split(flat, [piece.numel() for piece in pieces])
-        for number, (parameter, gradient, total) in enumerate(zip(learning, gradients, sums, strict=True)):
+        for number, (parameter, gradient, total) in enumerate(
+            zip(learning, gradients, sums, strict=True)
+        ):
             gradient.copy_(total.view_as(gradient))
             if parameter.grad is None and bool(anywhere[number]):
                 parameter.grad = gradient
@@ -134,7 +147,13 @@ class Processes:
             try:
                 done = work()
             except BaseException as error:
-                code = 130 if isinstance(error, KeyboardInterrupt) else 2 if isinstance(error, InputError) else 1
+                code = (
+                    130
+                    if isinstance(error, KeyboardInterrupt)
+                    else 2
+                    if isinstance(error, InputError)
+                    else 1
+                )
                 failure = [(str(error), code)]
                 raise
             finally:
@@ -148,7 +167,9 @@ class Processes:
     def _broadcast(self, values: list[Any]) -> None:
         if self.setup_group is not None:
             with _lost_processes():
-                dist.broadcast_object_list(values, dist.get_global_rank(self.setup_group, 0), group=self.setup_group)
+                dist.broadcast_object_list(
+                    values, dist.get_global_rank(self.setup_group, 0), group=self.setup_group
+                )
 
     def barrier(self) -> None:
         """Wait for all the others."""
@@ -170,7 +191,9 @@ class _Gather(torch.autograd.Function):
         context.rows = rows.shape[0]
         everything = rows.new_empty((processes.count * rows.shape[0], *rows.shape[1:]))
         with _lost_processes():
-            dist.all_gather(list(everything.chunk(processes.count)), rows.contiguous(), group=processes.group)
+            dist.all_gather(
+                list(everything.chunk(processes.count)), rows.contiguous(), group=processes.group
+            )
         return everything
 
     @staticmethod

@@ -1,11 +1,13 @@
 """A trunk that learns nothing reads each text once: training then costs what its heads cost.
 
-Where all stages give a trunk's parameters the rate 0 (`rates`), r of a text never changes. The vectors of all distinct
-texts of a run are made before it begins, in float16, and batches hold them instead of tokens. ACL19 and DATA19 train on
-the fixed vectors of other encoders in the same way (their MAP).
+Where all stages give a trunk's parameters the rate 0 (`rates`), r of a text never changes. The
+vectors of all distinct texts of a run are made before it begins, in float16, and batches hold them
+instead of tokens. ACL19 and DATA19 train on the fixed vectors of other encoders in the same way
+(their MAP).
 
-A trunk that learns but is anchored (`init.anchor`) stays so near to where it began that the earlier messages, most of
-what a conversation is, may be read by the trunk as it began: a pair costs its newest message and its response.
+A trunk that learns but is anchored (`init.anchor`) stays so near to where it began that the earlier
+messages, most of what a conversation is, may be read by the trunk as it began: a pair costs its
+newest message and its response.
 """
 
 from __future__ import annotations
@@ -47,9 +49,13 @@ def is_anchored(recipe: Recipe, module: Any) -> bool:
         return False
     if not hasattr(module, "trunk_groups"):
         kind = recipe.model["kind"]
-        raise InputError(f"init.anchor is for model.kind = 'multi-context-bi-encoder', not '{kind}'; leave it out")
+        raise InputError(
+            f"init.anchor is for model.kind = 'multi-context-bi-encoder', not '{kind}'; leave it out"
+        )
     if is_frozen(recipe, module):
-        raise InputError("init.anchor holds a trunk that learns, but all stages' rates freeze this one; leave it out")
+        raise InputError(
+            "init.anchor holds a trunk that learns, but all stages' rates freeze this one; leave it out"
+        )
     return True
 
 
@@ -63,7 +69,9 @@ class FrozenTexts:
     def __call__(self, ids: Ids, lengths: Ids) -> VectorBatch:
         """Return r of n texts that are among them."""
         places = np.searchsorted(self.hashes, token_hashes(ids, lengths))
-        return VectorBatch(torch.from_numpy(self.vectors[places].astype(np.float32)), int(lengths.sum()))
+        return VectorBatch(
+            torch.from_numpy(self.vectors[places].astype(np.float32)), int(lengths.sum())
+        )
 
 
 def _texts(store: TokenStore, rows: Rows) -> Iterator[tuple[Any, Rows]]:
@@ -77,10 +85,16 @@ def _texts(store: TokenStore, rows: Rows) -> Iterator[tuple[Any, Rows]]:
 
 
 def read_texts_once(
-    path: Path, examples: Sequence[tuple[TokenStore, Rows]], module: Any, machine: Machine, display: Display
+    path: Path,
+    examples: Sequence[tuple[TokenStore, Rows]],
+    module: Any,
+    machine: Machine,
+    display: Display,
 ) -> FrozenTexts:
     """Let a module's trunk read all texts of examples into a file; go on where an earlier call stopped."""
-    columns, numbers = zip(*(each for store, rows in examples for each in _texts(store, rows)), strict=True)
+    columns, numbers = zip(
+        *(each for store, rows in examples for each in _texts(store, rows)), strict=True
+    )
     starts = np.cumsum([0, *map(len, columns[:-1])])
     texts = Joined(columns)
     every = np.concatenate([rows + start for rows, start in zip(numbers, starts, strict=True)])
@@ -90,7 +104,9 @@ def read_texts_once(
 
     module.eval()
     if machine.device.type == "cpu":  # nothing of it learns here: its fast form does
-        module = pack_linears(copy.deepcopy(module), "bf16" if machine.precision == "bf16" else "fp32")
+        module = pack_linears(
+            copy.deepcopy(module), "bf16" if machine.precision == "bf16" else "fp32"
+        )
 
     @torch.inference_mode()
     def read(chosen: slice) -> npt.NDArray[np.float32]:

@@ -27,25 +27,39 @@ OF_HISTORY = (
     "subject_threshold",
 )
 CHANGEABLE = ("dropout", *OF_HISTORY, "history_gate")
-"""What a recipe may change in a model's configuration: neither shape nor meaning of its weights depends on it."""
-GROWING = ("blocks", "attention_spans")  # what it may change to add blocks on top of the model's (see `_grows`)
-OF_BLOCKS = ("heads", "feed_forward_size", "relative_bias")  # and, where the model has no blocks, how they are made
-FREE_OF_TRANSFORMERS = ("dropout", "output_scale")  # what it may change in a transformer's structure
+"""What a recipe may change in a model's configuration: neither shape nor meaning of its weights
+depends on it."""
+# what it may change to add blocks on top of the model's (see `_grows`)
+GROWING = ("blocks", "attention_spans")
+# and, where the model has no blocks, how they are made
+OF_BLOCKS = ("heads", "feed_forward_size", "relative_bias")
+# what it may change in a transformer's structure
+FREE_OF_TRANSFORMERS = ("dropout", "output_scale")
 
 
-def resolve_init(document: dict[str, Any], resolve: Callable[[dict[str, Any], str], dict[str, Any]]) -> None:
+def resolve_init(
+    document: dict[str, Any], resolve: Callable[[dict[str, Any], str], dict[str, Any]]
+) -> None:
     """Fill in what a recipe takes from `init` (fingerprint, quantized, [model], max_length) and its teacher, in place.
 
-    Wrong types in the document are left to validation. `resolve` checks [model] and adds its defaults.
+    Wrong types in the document are left to validation. `resolve` checks [model] and adds its
+    defaults.
     """
     init: Any = document.get("init")
     model = document.get("model", {})
     for key in ("teacher", "encoder"):
-        if _named(document.get("distillation"), key) and not is_library(document["distillation"][key]):
+        if _named(document.get("distillation"), key) and not is_library(
+            document["distillation"][key]
+        ):
             _pin(document["distillation"], key, "distillation")
     start = next((key for key in ("transformer", "model") if _named(init, key)), None)
     if start is None:
-        if document and "vocabulary" not in document and isinstance(model, dict) and "kind" not in model:
+        if (
+            document
+            and "vocabulary" not in document
+            and isinstance(model, dict)
+            and "kind" not in model
+        ):
             raise InputError(NO_START)
         return
     name = init[start]
@@ -59,7 +73,9 @@ def resolve_init(document: dict[str, Any], resolve: Callable[[dict[str, Any], st
         joined.refuse(name=name)
     quantized = persistence.is_quantized(config)
     if init.get("quantized") not in (None, quantized):
-        raise InputError(f"init.quantized = {init['quantized']!r}, but of {name} it is {quantized!r}")
+        raise InputError(
+            f"init.quantized = {init['quantized']!r}, but of {name} it is {quantized!r}"
+        )
     init["quantized"] = quantized
     document["model"] = _merged(model, resolve(config["model"], name), name)
     text = document.setdefault("text", {})
@@ -83,7 +99,9 @@ def _pin(section: dict[str, Any], key: str, above: str) -> dict[str, Any]:
 
 def _compare(section: dict[str, Any], found: str, above: str, name: str) -> None:
     if section.get("fingerprint") not in (None, "", found):
-        raise InputError(f"{above}.fingerprint = '{section['fingerprint']}', but {name} has '{found}'")
+        raise InputError(
+            f"{above}.fingerprint = '{section['fingerprint']}', but {name} has '{found}'"
+        )
     section["fingerprint"] = found
 
 
@@ -94,9 +112,13 @@ def _merged(given: Any, base: Mapping[str, Any], name: str) -> Any:
     # An unknown key is no conflict: validation says which ones there are.
     growing = (*GROWING, *(() if base.get("blocks") else OF_BLOCKS)) if _grows(given, base) else ()
     free = (*CHANGEABLE, *growing)
-    conflicts = [key for key in given if key in base and key not in free and given[key] != _plain(base[key])]
+    conflicts = [
+        key for key in given if key in base and key not in free and given[key] != _plain(base[key])
+    ]
     if conflicts:
-        listed = ", ".join(f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts)
+        listed = ", ".join(
+            f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts
+        )
         raise InputError(
             f"not as in init.model, {name}: {listed}; leave out what the model brings (only"
             f" {', '.join(CHANGEABLE)} may differ, and blocks may be added on top if zero_residual = true),"
@@ -109,10 +131,20 @@ def _grows(given: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
     """Return whether a recipe adds blocks that start at zero on top of a model's, so that nothing changes at first."""
     spans = given.get("attention_spans")
     before = _plain(base.get("attention_spans"))
-    if not isinstance(spans, list) or not isinstance(before, list) or given.get("blocks") != len(spans):
+    if (
+        not isinstance(spans, list)
+        or not isinstance(before, list)
+        or given.get("blocks") != len(spans)
+    ):
         return False
-    new_norm = not before and base["token_norm"] and base["norm_placement"] == "before"  # at the end of the trunk
-    return len(spans) > len(before) and spans[: len(before)] == before and base["zero_residual"] and not new_norm
+    # at the end of the trunk
+    new_norm = not before and base["token_norm"] and base["norm_placement"] == "before"
+    return (
+        len(spans) > len(before)
+        and spans[: len(before)] == before
+        and base["zero_residual"]
+        and not new_norm
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -130,20 +162,32 @@ def _on_transformers(init: dict[str, Any], model: Any) -> dict[str, Any]:
     _compare(init, checkpoints.checkpoint_fingerprint(folder), "init", name)
     if blocks := init.get("blocks"):
         last = shape["blocks"] - 1
-        if not isinstance(blocks, list) or blocks != [number for number in range(last + 1) if number in blocks]:
-            raise InputError(f"init.blocks = {blocks!r}; give some of {name}'s, 0 to {last}, ascending")
+        if not isinstance(blocks, list) or blocks != [
+            number for number in range(last + 1) if number in blocks
+        ]:
+            raise InputError(
+                f"init.blocks = {blocks!r}; give some of {name}'s, 0 to {last}, ascending"
+            )
         shape["blocks"] = len(blocks)
     if not isinstance(model, dict) or not _made_of_transformers(model.get("kind")):
         kinds = ", ".join(kind for kind in FAMILIES if _made_of_transformers(kind))
-        raise InputError(f"init.transformer needs a model.kind that is made of transformers: {kinds}")
+        raise InputError(
+            f"init.transformer needs a model.kind that is made of transformers: {kinds}"
+        )
     for key, value in shape.items():
         if key not in FREE_OF_TRANSFORMERS and model.get(key, value) != value:
-            raise InputError(f"model.{key} = {model[key]!r}, but {name} has {value!r}; leave it out")
+            raise InputError(
+                f"model.{key} = {model[key]!r}, but {name} has {value!r}; leave it out"
+            )
     return {**shape, **model}
 
 
 def _made_of_transformers(kind: object) -> bool:
-    return isinstance(kind, str) and kind in FAMILIES and issubclass(family(kind).config, TransformerShape)
+    return (
+        isinstance(kind, str)
+        and kind in FAMILIES
+        and issubclass(family(kind).config, TransformerShape)
+    )
 
 
 def initial_tokenizer(init: Init) -> Tokenizer:
@@ -153,7 +197,9 @@ def initial_tokenizer(init: Init) -> Tokenizer:
     folder, config = _unchanged(init)
     path = folder / persistence.VOCABULARY
     if not path.is_file() or file_digest(path) != config["files"][persistence.VOCABULARY]:
-        raise InputError(f"{path} is missing or was altered after it was saved; copy the model folder again")
+        raise InputError(
+            f"{path} is missing or was altered after it was saved; copy the model folder again"
+        )
     return persistence.load_tokenizer(folder, config)
 
 
@@ -176,12 +222,16 @@ def copy_initial_weights(module: Any, init: Init) -> float | None:
 def _unchanged(init: Init) -> tuple[Any, dict[str, Any]]:
     folder, config = persistence.read_config(init.model)
     if persistence.fingerprint(config) != init.fingerprint:
-        raise InputError(f"init.model: {init.model} was replaced by another model since the recipe was read; run again")
+        raise InputError(
+            f"init.model: {init.model} was replaced by another model since the recipe was read; run again"
+        )
     return folder, config
 
 
 def _unchanged_checkpoint(init: Init) -> Path:
     folder = checkpoints.find_checkpoint(init.transformer)
     if checkpoints.checkpoint_fingerprint(folder) != init.fingerprint:
-        raise InputError(f"init.transformer: {init.transformer} was replaced since the recipe was read; run again")
+        raise InputError(
+            f"init.transformer: {init.transformer} was replaced since the recipe was read; run again"
+        )
     return folder

@@ -1,4 +1,7 @@
-"""Losses, one class each: its formula, its source, what it expects. And the factor of the scores that they take."""
+"""Losses, one class each: its formula, its source, what it expects.
+
+And the factor of the scores that they take.
+"""
 
 from __future__ import annotations
 
@@ -41,18 +44,20 @@ class Loss(NamedTuple):
 class InBatchLoss(nn.Module):
     """Softmax over the batch's responses for each context, with the paper's label smoothing.
 
-    For K pairs with encodings x_i, y_j of unit length, M additional negatives y_K ... y_(K+M-1) of all
-    contexts (hard negatives; mostly M = 0), and the scale c:
+    For K pairs with encodings x_i, y_j of unit length, M additional negatives y_K ... y_(K+M-1) of
+    all contexts (hard negatives; mostly M = 0), and the scale c:
 
         S_ij = c · x_i·y_j
         log p_ij = S_ij - log Σ_j' exp S_ij'            (over the responses j', the true one i included)
         L = -1/K Σ_i [ (1 - e) log p_ii + e/n_i Σ_{j≠i} log p_ij ]
 
-    The true response gets 1 - e and the n_i = K + M - 1 others share e evenly (CONVERT, section 3; PyTorch's own label
-    smoothing gives the true response a part of e too). Responses that equal the true one are masked: they are in
-    neither sum, n_i counts the others, and where none is left e is 0.
+    The true response gets 1 - e and the n_i = K + M - 1 others share e evenly (CONVERT, section 3;
+    PyTorch's own label smoothing gives the true response a part of e too). Responses that equal the
+    true one are masked: they are in neither sum, n_i counts the others, and where none is left e is
+    0.
 
-    Sums over all j use Σ_j S_ij = c · x_i·Σ_j y_j, so that no second pass over the K x K scores is needed.
+    Sums over all j use Σ_j S_ij = c · x_i·Σ_j y_j, so that no second pass over the K x K scores is
+    needed.
     """
 
     def __init__(self, smoothing: float) -> None:
@@ -71,10 +76,11 @@ class InBatchLoss(nn.Module):
     ) -> Loss:
         """Return loss and in-batch accuracy, at least in float32: these contexts' sums, divided by K.
 
-        `x` (k, d) are all K contexts of the batch, or those of one process, from number `first` on; or (k, m, d), of m
-        vectors each, and S_ij is c times `models.reductions`'s score. Row first + i of the responses `y` (K + M, d)
-        belongs to context i. `equal` int64 (2, m) lists contexts i and responses j != first + i that equal their own;
-        `pairs` is K (None: M = 0); of contexts that are not `present` only the responses count, as negatives.
+        `x` (k, d) are all K contexts of the batch, or those of one process, from number `first` on;
+        or (k, m, d), of m vectors each, and S_ij is c times `models.reductions`'s score. Row first
+        + i of the responses `y` (K + M, d) belongs to context i. `equal` int64 (2, m) lists
+        contexts i and responses j != first + i that equal their own; `pairs` is K (None: M = 0); of
+        contexts that are not `present` only the responses count, as negatives.
         """
         with torch.autocast(x.device.type, enabled=False):
             x, y = (side if side.dtype == torch.float64 else side.float() for side in (x, y))
@@ -86,7 +92,9 @@ class InBatchLoss(nn.Module):
             return _mean(losses, hits, len(y) if pairs is None else pairs, present)
 
 
-def _product_losses(x: Tensor, y: Tensor, first: int, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
+def _product_losses(
+    x: Tensor, y: Tensor, first: int, smoothing: float, equal: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Return what `list_losses` does of the scores S = x · y."""
     scores = x @ y.T
     count = len(x)
@@ -98,14 +106,18 @@ def _product_losses(x: Tensor, y: Tensor, first: int, smoothing: float, equal: T
         others = others.index_add(0, rows, -masked)
         negatives = negatives.index_add(0, rows, torch.full_like(masked, -1.0))
         scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
-    return _smoothed(scores, true, others, negatives, smoothing), _hits(scores, scores.diagonal(first))
+    return _smoothed(scores, true, others, negatives, smoothing), _hits(
+        scores, scores.diagonal(first)
+    )
 
 
-def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
+def list_losses(
+    scores: Tensor, first: int | None, smoothing: float, equal: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Return the loss of `InBatchLoss` for each row of scores S (k, C), and whether its right candidate scored best.
 
-    The right candidate of row i is number first + i, or number 0 in every row. Candidates (i, j) of `equal` (2, m) are
-    no negatives.
+    The right candidate of row i is number first + i, or number 0 in every row. Candidates (i, j) of
+    `equal` (2, m) are no negatives.
     """
     labels = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
     if first is not None:
@@ -119,7 +131,9 @@ def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tens
     return _smoothed(scores, true, others, counted.sum(dim=1) - 1, smoothing), _hits(scores, true)
 
 
-def _smoothed(scores: Tensor, true: Tensor, others: Tensor, negatives: Tensor, smoothing: float) -> Tensor:
+def _smoothed(
+    scores: Tensor, true: Tensor, others: Tensor, negatives: Tensor, smoothing: float
+) -> Tensor:
     """Return each row's loss, given its right score, and the sum and the number of its negatives' scores."""
     share = smoothing * (negatives > 0).to(scores.dtype)
     return scores.logsumexp(dim=1) - ((1 - share) * true + share / negatives.clamp(min=1) * others)
@@ -142,7 +156,8 @@ class SummedLoss(nn.Module):
 
         L = Σ_p L_p,  L_p = in-batch loss of the encodings x^p against the responses
 
-    For multi-context ConveRT: h_x, h_z and the combined one; a context without history has no part in h_z's loss.
+    For multi-context ConveRT: h_x, h_z and the combined one; a context without history has no part
+    in h_z's loss.
     """
 
     def __init__(self, ranking: InBatchLoss) -> None:
@@ -160,8 +175,9 @@ class SummedLoss(nn.Module):
     ) -> Loss:
         """Return the sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
 
-        `encodings` are those of the contexts and of all K + M responses; or "scores" (k, C) of each context's own
-        candidates, the right one first. `present` names the encodings that not all contexts have.
+        `encodings` are those of the contexts and of all K + M responses; or "scores" (k, C) of each
+        context's own candidates, the right one first. `present` names the encodings that not all
+        contexts have.
         """
         if "scores" in encodings:
             with torch.autocast(encodings["scores"].device.type, enabled=False):
@@ -222,6 +238,9 @@ def attach_scale(module: Any, scale: Scale, before: float | None = None) -> Lear
     """Give a network its learned scale, which starts at what another run has learned `before`, else at `first`."""
     if not scale.learned:
         return None
-    learned = LearnedScale(scale.first if before is None else before, _last_scale(scale, module.output_size))
-    setattr(module, f"{TRAINING_PREFIX}scale", learned)  # checkpoints hold it as a weight, model folders in config.json
+    learned = LearnedScale(
+        scale.first if before is None else before, _last_scale(scale, module.output_size)
+    )
+    # checkpoints hold it as a weight, model folders in config.json
+    setattr(module, f"{TRAINING_PREFIX}scale", learned)
     return learned

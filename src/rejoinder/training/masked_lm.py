@@ -1,8 +1,9 @@
 """Batches of pretraining: masked tokens and next utterances in turn (POLY, section 4.1; masks as in BERT).
 
-A batch has pairs of like lengths, as many as a budget of tokens allows. Batches with an even number have 15 % of their
-tokens to be guessed (80 % of these replaced by the mask, 10 % by any token, 10 % left alone); in those with an odd
-number half of the contexts have another example's response, and which do is to be guessed.
+A batch has pairs of like lengths, as many as a budget of tokens allows. Batches with an even number
+have 15 % of their tokens to be guessed (80 % of these replaced by the mask, 10 % by any token, 10 %
+left alone); in those with an odd number half of the contexts have another example's response, and
+which do is to be guessed.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ from rejoinder.training.tokens import Ids, Rows, TokenStore
 GUESSED = 0.15  # share of the tokens; of these, shares that are masked and replaced
 MASKED = 0.8
 REPLACED = 0.1
-GATHERED_AT_ONCE = 1 << 16  # examples whose tokens are in memory together while their lengths are read
+# examples whose tokens are in memory together while their lengths are read
+GATHERED_AT_ONCE = 1 << 16
 
 
 class LengthBucketedOrder:
     """Which examples each batch has: neighbours in length, at most `pairs` of at most `tokens`, in random order.
 
-    Epochs differ in the order of batches and of examples of equal length. One longer than `tokens` is a batch itself.
+    Epochs differ in the order of batches and of examples of equal length. One longer than `tokens`
+    is a batch itself.
     """
 
     def __init__(self, lengths: Rows, tokens: int, pairs: int, seed: tuple[int, ...]) -> None:
@@ -84,7 +87,11 @@ class Masking:
         """Read the ids off a tokenizer with a mask, as all kinds that are pretrained have."""
         assert isinstance(tokenizer, Pretrained)
         special = np.array(sorted(tokenizer.special_ids), np.int32)
-        return cls(tokenizer.mask_id, special, np.setdiff1d(np.arange(tokenizer.rows, dtype=np.int32), special))
+        return cls(
+            tokenizer.mask_id,
+            special,
+            np.setdiff1d(np.arange(tokenizer.rows, dtype=np.int32), special),
+        )
 
     def __call__(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, Ids]:
         """Return the ids with some replaced, and what is to be guessed at each place, -1 where nothing is."""
@@ -118,7 +125,12 @@ class MaskedBatches:
 
 
 def pretraining_step(
-    store: TokenStore, rows: Rows, step: int, masking: Masking, seed: Sequence[int], portion: Portion = WHOLE
+    store: TokenStore,
+    rows: Rows,
+    step: int,
+    masking: Masking,
+    seed: Sequence[int],
+    portion: Portion = WHOLE,
 ) -> StepBatch:
     """Return a process's part of batch number `step`; all draw for the whole batch, whatever their number."""
     generator = np.random.default_rng([*seed, step])
@@ -132,8 +144,12 @@ def pretraining_step(
     ids, lengths, types = join(store.input.gather(rows), store.response.gather(responses), start=1)
     if follows is None:
         ids, targets = masking(ids, generator)
-    first, end = (len(rows) * rank // portion.processes for rank in (portion.rank, portion.rank + 1))
-    weight = 0.0 if end == first else 1 / (len(rows) if targets is None else int((targets >= 0).sum()))
+    first, end = (
+        len(rows) * rank // portion.processes for rank in (portion.rank, portion.rank + 1)
+    )
+    weight = (
+        0.0 if end == first else 1 / (len(rows) if targets is None else int((targets >= 0).sum()))
+    )
     end = max(end, first + 1)  # one process more than there are pairs: its own counts for nothing
     size = portion.micro_batch or end - first
     ends = np.concatenate([[0], np.cumsum(lengths)])
@@ -144,22 +160,30 @@ def pretraining_step(
         tokens = slice(ends[start], ends[stop])
         packed = pack(ids[tokens], lengths[start:stop], 0, types=types[tokens])
         if follows is not None:
-            batch = MaskedBatch(packed, none, none, torch.from_numpy(follows[start:stop].astype(np.float32)))
+            batch = MaskedBatch(
+                packed, none, none, torch.from_numpy(follows[start:stop].astype(np.float32))
+            )
         else:
             assert targets is not None
             wanted = pack(targets[tokens], lengths[start:stop], -1).ids
             places = torch.nonzero(wanted >= 0)[:, 0]
             batch = MaskedBatch(packed, places, wanted[places])
         parts.append(PairBatch(batch, stop - start))
-    return StepBatch(tuple(parts), len(rows), first, none.new_empty((2, 0)), ALL_PRESENT, rows, weight)
+    return StepBatch(
+        tuple(parts), len(rows), first, none.new_empty((2, 0)), ALL_PRESENT, rows, weight
+    )
 
 
 def pair_lengths(store: TokenStore) -> Rows:
     """Return the number of tokens of each joined pair."""
     if len(store) < 2:
-        raise InputError("pretraining needs two examples at least, so that one can have the other's response")
+        raise InputError(
+            "pretraining needs two examples at least, so that one can have the other's response"
+        )
     found = []
     for start in range(0, len(store), GATHERED_AT_ONCE):
         rows = np.arange(start, min(start + GATHERED_AT_ONCE, len(store)))
-        found.append(store.input.gather(rows)[1].astype(np.int64) + store.response.gather(rows)[1] - 1)
+        found.append(
+            store.input.gather(rows)[1].astype(np.int64) + store.response.gather(rows)[1] - 1
+        )
     return np.concatenate(found)

@@ -63,7 +63,10 @@ class Meter:
 
     def take(self) -> dict[str, float]:
         """Return means and rates since the last call, and start again from 0."""
-        means = {name: value / self.state.summed for name, value in zip(self._names, self._sums.tolist(), strict=True)}
+        means = {
+            name: value / self.state.summed
+            for name, value in zip(self._names, self._sums.tolist(), strict=True)
+        }
         self.loss = means.get("loss_context", means["loss"])
         self.accuracy = means["accuracy"]
         examples, tokens = self._last_rates = self.rates()
@@ -89,8 +92,8 @@ class MetricsLog:
                 part.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
         self._lines = folder.metrics.open("a", encoding="utf-8")
         purge = step + 1 if folder.tensorboard.exists() else None
-        # TensorBoard reads a run's files by name, which begins with the second of their creation: two of one second
-        # would be read in any order, and the purge might come first.
+        # TensorBoard reads a run's files by name, which begins with the second of their creation: two
+        # of one second would be read in any order, and the purge might come first.
         while list(folder.tensorboard.glob(f"events.out.tfevents.{int(time.time()):010d}.*")):
             time.sleep(0.02)
         self._board = SummaryWriter(str(folder.tensorboard), purge_step=purge, flush_secs=30)
@@ -119,11 +122,15 @@ def _parsed(line: bytes, where: str) -> dict[str, Any]:
     try:
         values: dict[str, Any] = parse_json(line)
         numbers = [value for name, value in values.items() if name != "stage"]
-        plain = all(type(value) in (int, float) for value in numbers) and type(values["step"]) is int
+        plain = (
+            all(type(value) in (int, float) for value in numbers) and type(values["step"]) is int
+        )
         if not plain or not isinstance(values["stage"], str):
             raise ValueError("not a step, a stage and numbers")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{where}: damaged ({type(error).__name__}: {error}); take the line out") from None
+        raise InputError(
+            f"{where}: damaged ({type(error).__name__}: {error}); take the line out"
+        ) from None
     return values
 
 
@@ -144,14 +151,23 @@ class RunCost:
     stages: dict[str, Speed]  # by name, in order
     seconds: float  # validation and checkpoints included
 
-    def to_json(self, price_per_hour: float | None = None, steps: int | None = None) -> dict[str, Any]:
+    def to_json(
+        self, price_per_hour: float | None = None, steps: int | None = None
+    ) -> dict[str, Any]:
         """Return plain values, with costs if there is a price, and those of `steps` at the run's speed if given."""
 
         def account(seconds: float) -> dict[str, float]:
-            return {"seconds": seconds} | ({} if price_per_hour is None else {"cost": seconds / 3600 * price_per_hour})
+            return {"seconds": seconds} | (
+                {} if price_per_hour is None else {"cost": seconds / 3600 * price_per_hour}
+            )
 
         stages = {name: dataclasses.asdict(speed) for name, speed in self.stages.items()}
-        result = {"run": self.run, **dataclasses.asdict(self.whole), "stages": stages, **account(self.seconds)}
+        result = {
+            "run": self.run,
+            **dataclasses.asdict(self.whole),
+            "stages": stages,
+            **account(self.seconds),
+        }
         if steps is not None:
             result["stated"] = {"steps": steps, **account(steps / self.whole.steps_per_second)}
         return result

@@ -1,10 +1,11 @@
 """Negatives beyond those of the batch: drawn at random, given with the examples, or mined with the model itself.
 
-Mined, or hard, negatives are the wrong responses that the model ranks highest for a context; ACL19 leaves them to
-future work. The nearest responses of a large pool are often right, so these are left out: texts equal to the pair's own
-response, responses known to answer the same input (and history), and whatever scores too close to the pair's own
-(Moreira et al. 2024, "NV-Retriever", compares such limits). A stage is cut into windows; at the beginning of each,
-negatives of its pairs are mined with the model as it then is, into a file that a continued run reads again.
+Mined, or hard, negatives are the wrong responses that the model ranks highest for a context; ACL19
+leaves them to future work. The nearest responses of a large pool are often right, so these are left
+out: texts equal to the pair's own response, responses known to answer the same input (and history),
+and whatever scores too close to the pair's own (Moreira et al. 2024, "NV-Retriever", compares such
+limits). A stage is cut into windows; at the beginning of each, negatives of its pairs are mined
+with the model as it then is, into a file that a continued run reads again.
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ class Table:
         """Return those of the given examples: (len(rows), k)."""
         places = np.searchsorted(self.rows, rows).clip(max=len(self.rows) - 1)
         if (self.rows[places] != rows).any():
-            raise InputError("the table of hard negatives is of another run; name another folder to train again")
+            raise InputError(
+                "the table of hard negatives is of another run; name another folder to train again"
+            )
         return self.negatives[places]
 
 
@@ -124,7 +127,12 @@ class Tables:
     """The tables of a stage of `steps` batches (None: minutes); `step` counts the run's batches, `stage_step` its."""
 
     def __init__(
-        self, config: HardNegatives, order: MixedOrder, steps: int | None, folder: Path, seed: tuple[int, ...]
+        self,
+        config: HardNegatives,
+        order: MixedOrder,
+        steps: int | None,
+        folder: Path,
+        seed: tuple[int, ...],
     ) -> None:
         self.config = config
         self._order = order
@@ -179,7 +187,9 @@ class Tables:
         """Mine the table of the window that begins now, and write it; `pause` is called on the way, and may raise."""
         start, stop = self.window(stage_step)
         rows = self._rows(start, stop)
-        drawn = self._order.sample(self.config.pool, np.random.default_rng([*self._seed, start, POOL_STREAM]))
+        drawn = self._order.sample(
+            self.config.pool, np.random.default_rng([*self._seed, start, POOL_STREAM])
+        )
         with display.track("Mining hard negatives", len(rows) + len(drawn), "texts") as advance:
 
             def report(done: int) -> None:
@@ -190,7 +200,9 @@ class Tables:
         with atomic_file(self._path(step, stage_step)) as part:
             save_file({"rows": rows, "negatives": negatives}, part)
         over = f", {above / negatives.size:.1%} of them above the limit" if above else ""
-        display.note(f"step {step:,}: hard negatives for {len(rows):,} pairs, {self.config.per_pair} each{over}")
+        display.note(
+            f"step {step:,}: hard negatives for {len(rows):,} pairs, {self.config.per_pair} each{over}"
+        )
         return Table(rows, negatives)
 
     def forget_others(self, step: int, stage_step: int) -> None:
@@ -200,7 +212,9 @@ class Tables:
 
     def _path(self, step: int, stage_step: int) -> Path:
         """Return the file of the window, named by the step of the run at which it begins."""
-        return self._folder / f"step-{step - stage_step + self.window(stage_step)[0]:08}.safetensors"
+        return (
+            self._folder / f"step-{step - stage_step + self.window(stage_step)[0]:08}.safetensors"
+        )
 
     def _rows(self, start: int, stop: int | None) -> Rows:
         """Return the examples of a window's batches, ascending; all where it goes over them more than once."""
@@ -209,7 +223,9 @@ class Tables:
         ends = [end for end in (stop, self._steps) if end is not None]
         if not ends or (min(ends) - start) * size >= examples:
             return np.arange(examples)
-        return np.unique(np.concatenate([self._order.rows(step) for step in range(start, min(ends))]))
+        return np.unique(
+            np.concatenate([self._order.rows(step) for step in range(start, min(ends))])
+        )
 
 
 @dataclass(frozen=True)
@@ -231,7 +247,9 @@ class Miner:
         vectors = self._vectors(drawn[first], advance)
         advance(len(drawn) - len(pool))
         every = np.union1d(rows, drawn)
-        known = KnownAnswers(self._input_hashes(every), self.store.response_hash[every], drawn_hashes[first])
+        known = KnownAnswers(
+            self._input_hashes(every), self.store.response_hash[every], drawn_hashes[first]
+        )
         size = max(1, min(PAIRS_AT_ONCE, SCORES_AT_ONCE // len(pool)))
         found = [np.empty((0, self.config.per_pair), np.int64)]
         above = 0
@@ -260,12 +278,15 @@ class Miner:
         input_ = self.store.input
         history = self.store.history
         history_hashes = 0 if history is None else history.hashes(rows)
-        return _hashes(input_, rows) * np.int64(31) + history_hashes  # each alone is spread over 64 bits
+        # each alone is spread over 64 bits
+        return _hashes(input_, rows) * np.int64(31) + history_hashes
 
 
 def _hashes(texts: Column | Joined, rows: Rows) -> Rows:
     parts = range(0, len(rows), HASHED_AT_ONCE)
-    return np.concatenate([token_hashes(*texts.gather(rows[i : i + HASHED_AT_ONCE])) for i in parts])
+    return np.concatenate(
+        [token_hashes(*texts.gather(rows[i : i + HASHED_AT_ONCE])) for i in parts]
+    )
 
 
 class KnownAnswers:
@@ -281,9 +302,13 @@ class KnownAnswers:
 
     def places(self, inputs: Rows) -> Rows:
         """Return, for n inputs, all pairs (i, place in the pool) of a known answer to input i: (2, m)."""
-        first, last = (np.searchsorted(self._inputs, inputs, side=side) for side in ("left", "right"))
+        first, last = (
+            np.searchsorted(self._inputs, inputs, side=side) for side in ("left", "right")
+        )
         counts = last - first
-        return np.stack([np.repeat(np.arange(len(inputs)), counts), self._places[ragged(first, counts)]])
+        return np.stack(
+            [np.repeat(np.arange(len(inputs)), counts), self._places[ragged(first, counts)]]
+        )
 
 
 def highest(own: Tensor, config: HardNegatives) -> Tensor:
@@ -291,15 +316,16 @@ def highest(own: Tensor, config: HardNegatives) -> Tensor:
     if config.margin is not None:
         return own + config.margin
     if config.share is not None:
-        return own - (1 - config.share) * own.abs()  # below the own score where that is negative, too
+        # below the own score where that is negative, too
+        return own - (1 - config.share) * own.abs()
     return torch.full_like(own, torch.inf)
 
 
 def hardest(scores: Tensor, limit: Tensor, right: Rows, k: int) -> tuple[Rows, int]:
     """Find the k hardest negatives of n pairs: the highest scores up to the limit, then the lowest ones above it.
 
-    `scores` are cosines (n, pool), `limit` is (n,), and `right` lists pairs (i, place) that are no negatives (2, m).
-    Return their places (n, k), and how many of them are above the limit.
+    `scores` are cosines (n, pool), `limit` is (n,), and `right` lists pairs (i, place) that are no
+    negatives (2, m). Return their places (n, k), and how many of them are above the limit.
     """
     keys = torch.where(scores > limit[:, None], -4 - scores, scores)
     keys[tuple(torch.from_numpy(right).to(scores.device))] = -torch.inf

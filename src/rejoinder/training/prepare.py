@@ -50,9 +50,11 @@ from rejoinder.training.tokens import (
 )
 from rejoinder.training.validation import drawn
 
-CACHED = (".lock", "vocabulary-*", "train-*", "valid-*", "words-*", "vectors-*")  # what is made once and kept
+# what is made once and kept
+CACHED = (".lock", "vocabulary-*", "train-*", "valid-*", "words-*", "vectors-*")
 COMMON = 1e-3
-"""a of the weight a / (a + p) of a word with the share p of all words (Arora et al. 2017: smooth inverse frequency)."""
+"""a of the weight a / (a + p) of a word with the share p of all words (Arora et al. 2017: smooth
+inverse frequency)."""
 COUNTED = 500_000  # examples whose tokens are counted, at most
 
 
@@ -63,13 +65,16 @@ class Prepared:
     tokenizer: Tokenizer
     train: TokenStore  # the training split, of all sets one after the other
     sizes: tuple[int, ...]  # examples of each set, `data.train` first
-    valid: dict[str, TokenStore]  # validation splits by name, that of `data.train` first, if the recipe validates
+    valid: dict[str, TokenStore]
+    """Validation splits by name, that of `data.train` first, if the recipe validates."""
     digest: str  # of the examples
     words: FloatArray | None = None  # the embedding to start from (`init.words`)
     teacher_vectors: TextVectors | None = None  # of the training texts (`distillation.encoder`)
 
 
-def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None) -> Prepared:
+def prepare(
+    recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None
+) -> Prepared:
     """Open what a run needs and make what is missing, in the folder or the recipe's cache.
 
     It tokenises in parallel if given an engine.
@@ -78,7 +83,12 @@ def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine
 
 
 def with_vectors(
-    prepared: Prepared, recipe: Recipe, folder: Path, module: Any, machine: Machine, display: Display
+    prepared: Prepared,
+    recipe: Recipe,
+    folder: Path,
+    module: Any,
+    machine: Machine,
+    display: Display,
 ) -> Prepared:
     """Return the same, its texts read by a module's trunk before it learns, if ever; made once, like the rest.
 
@@ -95,13 +105,17 @@ def with_vectors(
         examples = [(prepared.train, np.arange(len(prepared.train)))]
         examples += [(store, drawn(store, recipe.validation)) for store in valid.values()]
         vectors = read_texts_once(path, examples, module, machine, display)
-    train = dataclasses.replace(prepared.train, vectors=None if learns else vectors, start=vectors if learns else None)
+    train = dataclasses.replace(
+        prepared.train, vectors=None if learns else vectors, start=vectors if learns else None
+    )
     valid = {name: dataclasses.replace(store, vectors=vectors) for name, store in valid.items()}
     return dataclasses.replace(prepared, train=train, valid={**prepared.valid, **valid})
 
 
 class _Preparation:
-    def __init__(self, recipe: Recipe, folder: Path, display: Display, engine: Engine | None) -> None:
+    def __init__(
+        self, recipe: Recipe, folder: Path, display: Display, engine: Engine | None
+    ) -> None:
         self.recipe = recipe
         self.display = display
         self.engine = engine
@@ -119,10 +133,15 @@ class _Preparation:
             next(read_texts(data, "train"), None)
         for data in self.sets:
             _note_cut_contexts(self.recipe, data, self.display)
-        digests = [data_digest(first, self.splits), *(data_digest(data, ["train"]) for data in others)]
+        digests = [
+            data_digest(first, self.splits),
+            *(data_digest(data, ["train"]) for data in others),
+        ]
         aside = [data_digest(data, ["valid"]) for data in self.valid[1:]]
         tokenizer = self.vocabulary(joined_digest(digests))
-        stores = [self.store(*each, "train", tokenizer) for each in zip(self.sets, digests, strict=True)]
+        stores = [
+            self.store(*each, "train", tokenizer) for each in zip(self.sets, digests, strict=True)
+        ]
         for data, store in zip(self.sets, stores, strict=True):
             if len(store) == 0:
                 raise InputError(f"{data}: no training examples in it")
@@ -143,7 +162,9 @@ class _Preparation:
             digest = joined_digest([data_digest(data, ["train"]) for data in elsewhere])
         parts = (init.fingerprint,) if config is None else (digest, config, self.recipe.seed)
         path = self.folder / f"vocabulary-{content_key(*parts)}.json"
-        build = functools.partial(initial_tokenizer, init) if config is None else self.build_vocabulary
+        build = (
+            functools.partial(initial_tokenizer, init) if config is None else self.build_vocabulary
+        )
         self.make_once(path, lambda: build().save(path))
         tokenizer = family(self.recipe.model["kind"]).load_tokenizer(path)
         if self.recipe.text.cut is not None:
@@ -157,7 +178,9 @@ class _Preparation:
         assert config is not None
         with doing as advance, warnings.catch_warnings(record=True) as warned:
             sets = _vocabulary_data(self.recipe) or self.sets
-            tokenizer = build_vocabulary(config, _utterances(sets, config, self.recipe.seed, advance))
+            tokenizer = build_vocabulary(
+                config, _utterances(sets, config, self.recipe.seed, advance)
+            )
         for warning in warned:
             self.display.note(str(warning.message))
         return tokenizer
@@ -197,7 +220,10 @@ class _Preparation:
         most = tokenizer.encode_ragged(["a " * 2 * length], length)[1][0]
         sides = [store.response] if whole else [store.input, store.response]
         read = [np.diff(side.offsets[: COUNTED + 1]) for side in sides if isinstance(side, Column)]
-        long, total = (sum(map(int, counts)) for counts in ([(each >= most).sum() for each in read], map(len, read)))
+        long, total = (
+            sum(map(int, counts))
+            for counts in ([(each >= most).sum() for each in read], map(len, read))
+        )
         if long:
             share = f"{long:,} of {total:,} {'replies' if whole else 'messages and replies'}"
             cut = f"the {length} {tokenizer.unit} that the model reads; of longer ones the {tokenizer.cut} is cut"
@@ -207,14 +233,23 @@ class _Preparation:
         name = self.recipe.init.words
         seed = self.recipe.seed
         if not isinstance(tokenizer, Subwords):
-            raise InputError("init.words: this kind of model has no subwords, so it cannot start from their vectors")
+            raise InputError(
+                "init.words: this kind of model has no subwords, so it cannot start from their vectors"
+            )
         size = parse_config(self.recipe.model).embedding_size
-        path = self.folder / f"words-{content_key(name, tokenizer.fingerprint, size, seed, *digests)}.npy"
+        path = (
+            self.folder
+            / f"words-{content_key(name, tokenizer.fingerprint, size, seed, *digests)}.npy"
+        )
 
         def make() -> None:
-            with self.display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:
+            with self.display.track(
+                "Encoding the vocabulary", tokenizer.size, "subwords"
+            ) as advance:
                 encode = functools.partial(open_texts(name).encode, advance=advance)
-                table = word_vectors(encode, tokenizer, count_ids(train, tokenizer.rows, seed), size, seed)
+                table = word_vectors(
+                    encode, tokenizer, count_ids(train, tokenizer.rows, seed), size, seed
+                )
             with atomic_file(path) as part, part.open("wb") as file:
                 np.save(file, table)
 
@@ -231,7 +266,9 @@ class _Preparation:
         path = self.folder / f"vectors-{content_key(*parts)}.f16"
         read = np.arange(len(train))
         if config.sample is not None and config.sample < len(train):
-            read = np.sort(np.random.default_rng([seed, 2]).choice(len(train), config.sample, replace=False))
+            read = np.sort(
+                np.random.default_rng([seed, 2]).choice(len(train), config.sample, replace=False)
+            )
         with self.writing():
             return text_vectors(path, train.texts, read, config, self.display)
 
@@ -257,12 +294,16 @@ def _sets(recipe: Recipe) -> tuple[list[Path], list[Path]]:
     for number, mixed in enumerate(recipe.data.mix):
         option = "another --general DIR" if number else "--general DIR"
         options.append(("mix in", option, f"data.mix.{number}.train", mixed.train))
-    options += [("validate on", "a folder", "validation.data", place) for place in recipe.validation.data]
+    options += [
+        ("validate on", "a folder", "validation.data", place) for place in recipe.validation.data
+    ]
     for purpose, option, key, place in options:
         if not place:
             raise InputError(f"no data to {purpose}: give {option}, or {key} in the recipe")
         if not Path(place).exists():
-            raise InputError(f"{place}: no such file or folder; `rejoinder data` makes a folder of examples")
+            raise InputError(
+                f"{place}: no such file or folder; `rejoinder data` makes a folder of examples"
+            )
     for data in _vocabulary_data(recipe):
         if not data.exists():
             raise InputError(
@@ -273,7 +314,9 @@ def _sets(recipe: Recipe) -> tuple[list[Path], list[Path]]:
     trained = places[: len(recipe.data.mix) + 1]
     valid = [places[0], *places[len(trained) :]] if recipe.validation.examples else []
     if len({data.name for data in valid}) < len(valid):
-        raise InputError(f"two folders that are validated on have one name: {', '.join(map(str, valid))}")
+        raise InputError(
+            f"two folders that are validated on have one name: {', '.join(map(str, valid))}"
+        )
     return trained, valid
 
 
@@ -289,31 +332,41 @@ def _note_cut_contexts(recipe: Recipe, data: Path, display: Display) -> None:
         account = json.loads((data / SUMMARY).read_text(encoding="utf-8"))
         cut = account["cut_contexts"]
         kept = kept_messages(account)
-    except (OSError, ValueError, LookupError, TypeError):  # a file, or a folder that something else made
+    except (OSError, ValueError, LookupError, TypeError):
+        # a file, or a folder that something else made
         return
     config = parse_config(recipe.model)
     whole = family_of(config).dialogue is not None
     if cut and (whole or getattr(config, "history", 0) > kept):
         lost = f"{cut:,} contexts lost their oldest messages ({limits_of_history(account)})"
         reads = "whole conversations" if whole else f"up to {config.history} earlier messages"
-        display.note(f"{data}: {lost} and the model reads {reads}; build the data again with a higher limit")
+        display.note(
+            f"{data}: {lost} and the model reads {reads}; build the data again with a higher limit"
+        )
 
 
 def build_vocabulary(config: Vocabulary, utterances: Iterable[str]) -> Tokenizer:
     """Build the tokenizer that a recipe's [vocabulary] describes."""
     if isinstance(config, BpeVocabulary):
         return build_bpe(utterances, config.merges, config.minimum_count)
-    settings = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
+    settings = {
+        name: value for name, value in dataclasses.asdict(config).items() if value is not None
+    }
     del settings["kind"], settings["sample"]
     return (build_ngrams if config.kind == "ngrams" else build_subwords)(utterances, **settings)
 
 
-def _utterances(sets: Sequence[Path], config: Vocabulary, seed: int, advance: Advance) -> Iterator[str]:
+def _utterances(
+    sets: Sequence[Path], config: Vocabulary, seed: int, advance: Advance
+) -> Iterator[str]:
     """Yield inputs and responses of the training splits; about `sample` of them at random where there are more.
 
-    The n-gram vocabulary's are drawn as whole pairs (ACL19), those of others as texts (CONVERT: sentences).
+    The n-gram vocabulary's are drawn as whole pairs (ACL19), those of others as texts (CONVERT:
+    sentences).
     """
-    total = sum(len(texts) for data in sets for sides in read_texts(data, "train") for texts in sides)
+    total = sum(
+        len(texts) for data in sets for sides in read_texts(data, "train") for texts in sides
+    )
     share = config.sample / max(total, 1)
     generator = np.random.default_rng([seed, 1])
     for sides in (sides for data in sets for sides in read_texts(data, "train")):
@@ -326,14 +379,19 @@ def _utterances(sets: Sequence[Path], config: Vocabulary, seed: int, advance: Ad
 
 
 def word_vectors(
-    encode: Callable[[Sequence[str]], FloatArray], tokenizer: Subwords, counts: Rows, size: int, seed: int = 0
+    encode: Callable[[Sequence[str]], FloatArray],
+    tokenizer: Subwords,
+    counts: Rows,
+    size: int,
+    seed: int = 0,
 ) -> FloatArray:
     """Return an embedding to start from: what a sentence encoder makes of each subword by itself, (rows, size).
 
-    A text's vector is then about the mean of its words' vectors, which ranks replies like BM25 before anything is
-    learned. The vectors, less their mean, are reduced to their first principal components, where a word counts as often
-    as it is used (`counts`) times its squared weight, and multiplied by the weight a / (a + p). The subwords' values
-    have unit variance on average; buckets get random values a tenth as large, padding 0.
+    A text's vector is then about the mean of its words' vectors, which ranks replies like BM25
+    before anything is learned. The vectors, less their mean, are reduced to their first principal
+    components, where a word counts as often as it is used (`counts`) times its squared weight, and
+    multiplied by the weight a / (a + p). The subwords' values have unit variance on average;
+    buckets get random values a tenth as large, padding 0.
     """
     texts = [subword.replace(MARK, "") or " " for subword in tokenizer.subwords]
     vectors = encode(texts).astype(np.float64)

@@ -34,13 +34,15 @@ ALTERNATIVES = (
     ("validation", ("every_epochs", "every_seconds")),
     ("hard_negatives", ("margin", "share")),
 )
-"""Tables, and keys of which each has one: setting one on the command line takes the recipe's other one away."""
+"""Tables, and keys of which each has one: setting one on the command line takes the recipe's other
+one away."""
 
 FREE = re.compile(
     r"name|description|init\.model|init\.transformer|distillation\.teacher|data\.(mix\.\d+\.)?train|data\.cache|"
     r"validation\.data|stage\.\d+\.micro_batch"
 )
-"""Keys in which a run may go on with another value: what lies in those places is compared by its content."""
+"""Keys in which a run may go on with another value: what lies in those places is compared by its
+content."""
 
 
 def load_recipe(
@@ -52,18 +54,24 @@ def load_recipe(
 ) -> Recipe:
     """Read a recipe from a TOML file.
 
-    Overrides "section.key=value" win over the file; values are in TOML's syntax, where a bare word may stand for a
-    string, and `stage.0.key` is a key of the first stage. `places` are paths and names by key, such as "data.train",
-    that win over both; None and "" change nothing. A file that `save_recipe` wrote is `resolved`: it holds what came
-    from `init.model`, which may be gone.
+    Overrides "section.key=value" win over the file; values are in TOML's syntax, where a bare word
+    may stand for a string, and `stage.0.key` is a key of the first stage. `places` are paths and
+    names by key, such as "data.train", that win over both; None and "" change nothing. A file that
+    `save_recipe` wrote is `resolved`: it holds what came from `init.model`, which may be gone.
     """
-    document = read_toml(path, "no such recipe; give a TOML file, or a name that `rejoinder recipes` lists")
+    document = read_toml(
+        path, "no such recipe; give a TOML file, or a name that `rejoinder recipes` lists"
+    )
     given = [f"{key}={toml_value(str(place))}" for key, place in (places or {}).items() if place]
     return parse_recipe(document, [*overrides, *given], origin=str(path), resolved=resolved)
 
 
 def parse_recipe(
-    document: Mapping[str, Any], overrides: Sequence[str] = (), origin: str = "recipe", *, resolved: bool = False
+    document: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    origin: str = "recipe",
+    *,
+    resolved: bool = False,
 ) -> Recipe:
     """Validate a recipe that has been read already, as `load_recipe` does; errors call it `origin`."""
     copy: dict[str, Any] = deepcopy(dict(document))
@@ -112,7 +120,11 @@ def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 def recipe_document(recipe: Recipe) -> dict[str, Any]:
     """Return the recipe as nested dictionaries, every default written out, absent values left out."""
-    return {key: _without_none(value) for key, value in dataclasses.asdict(recipe).items() if value is not None}
+    return {
+        key: _without_none(value)
+        for key, value in dataclasses.asdict(recipe).items()
+        if value is not None
+    }
 
 
 def save_recipe(recipe: Recipe, path: str | Path) -> None:
@@ -126,7 +138,9 @@ def first_difference(old: Recipe, new: Recipe) -> str | None:
     olds, news = (dict(_leaves(recipe_document(recipe))) for recipe in (old, new))
     for key in dict.fromkeys([*news, *olds]):
         if not FREE.fullmatch(key) and olds.get(key) != news.get(key):
-            was, now = (toml_value(values[key]) if key in values else "not given" for values in (olds, news))
+            was, now = (
+                toml_value(values[key]) if key in values else "not given" for values in (olds, news)
+            )
             return f"{key} was {was} and is now {now}"
     return None
 
@@ -152,14 +166,18 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
         probe = build_module(recipe.model, rows=2)
         attach_scale(probe, recipe.scale)
         attach_projection(probe, recipe.distillation, size=1)
-    if isinstance(probe.config, TransformerShape) and recipe.text.max_length > probe.config.positions:
+    if (
+        isinstance(probe.config, TransformerShape)
+        and recipe.text.max_length > probe.config.positions
+    ):
         raise InputError(
             f"text.max_length = {recipe.text.max_length}, but the transformer has"
             f" {probe.config.positions} positions"
         )
     masked = family(recipe.model["kind"]).packing == "masked"
     for stage in recipe.stage:
-        check_division(stage.name, stage.batch_size, 1 if masked else processes.count)  # masked: batches of any size
+        # masked: batches of any size
+        check_division(stage.name, stage.batch_size, 1 if masked else processes.count)
         if fault := _pretraining_fault(recipe, stage) if masked else _ranking_fault(recipe, stage):
             raise InputError(f"stage '{stage.name}': {fault}")
         prepare_stage(probe, stage)
@@ -178,11 +196,14 @@ def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
         f"batch_tokens is for pretraining, not a {kind}; leave it out": stage.batch_tokens,
         f"a {kind} has no negatives but those of each pair; give negatives = 15, or given_negatives = true where the "
         "data has candidates": joined and not own_negatives,
-        "given_negatives come with data.train alone; leave data.mix out": stage.given_negatives and recipe.data.mix,
-        f"distillation: a {kind} encodes no responses to compare; teach another kind": joined and recipe.distillation,
+        "given_negatives come with data.train alone; leave data.mix out": stage.given_negatives
+        and recipe.data.mix,
+        f"distillation: a {kind} encodes no responses to compare; teach another kind": joined
+        and recipe.distillation,
         f"hard_negatives are mined by cosine, which this {kind} does not score by; leave them out, or draw random ones "
         "with negatives = 1": mined and not by_cosine,
-        f"input_negatives: a {kind} reads whole contexts; leave it out": stage.input_negatives and whole,
+        f"input_negatives: a {kind} reads whole contexts; leave it out": stage.input_negatives
+        and whole,
         "[history] changes earlier messages, which this model does not read apart; leave it out": changed,
         f"text.cut = 'middle': a {kind} reads whole contexts, or pairs of words; set text.cut=end": recipe.text.cut
         == "middle"
@@ -208,5 +229,11 @@ def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
     for key, (given, allowed) in wanted.items():
         if given != allowed:
             right = "left out" if allowed in ((), None) else toml_value(allowed)
-            return f"{key} = {given}: a {recipe.model['kind']} ranks nothing, so this must be {right}"
-    return None if stage.batch_tokens else "give batch_tokens, the most tokens of a batch (paper: 32000)"
+            return (
+                f"{key} = {given}: a {recipe.model['kind']} ranks nothing, so this must be {right}"
+            )
+    return (
+        None
+        if stage.batch_tokens
+        else "give batch_tokens, the most tokens of a batch (paper: 32000)"
+    )

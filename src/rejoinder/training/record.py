@@ -63,9 +63,7 @@ class Recorder:
         if self._metrics is not None:
             self._metrics.write(self.state.step, stage.name, figures)
 
-    def validate(
-        self, stage: Stage, rate: float, scale: float | Tensor, encode: Encode
-    ) -> bool:
+    def validate(self, stage: Stage, rate: float, scale: float | Tensor, encode: Encode) -> bool:
         """Validate and save the model if it is the best so far; return whether it is."""
         self.check_finite(stage, rate)
         self.parts.module.eval()

@@ -30,7 +30,8 @@ from rejoinder.text.tokenizer import Tokenizer, encode_messages
 Ids: TypeAlias = npt.NDArray[np.int32]
 Rows: TypeAlias = npt.NDArray[np.int64]
 Split: TypeAlias = Literal["train", "valid"]
-Sides: TypeAlias = list[tuple[Ids, Ids]]  # of each side of some examples: all ids, and each text's length
+# of each side of some examples: all ids, and each text's length
+Sides: TypeAlias = list[tuple[Ids, Ids]]
 
 FORMAT = 3
 MANIFEST = "manifest.json"
@@ -46,7 +47,9 @@ _LISTS = ("candidates", "label")
 def ragged(starts: Rows | int, lengths: npt.NDArray[Any]) -> Rows:
     """Return the places start, start + 1, ... of n ranges of the given lengths, one range after the other."""
     ends = np.cumsum(lengths, dtype=np.int64)
-    places: Rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+    places: Rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
+        starts - ends + lengths, lengths
+    )
     return places
 
 
@@ -115,7 +118,9 @@ class Histories:
         """Return ids and lengths of the texts of the given examples, and whose each is and its slot, (2, m)."""
         slots, counts = self.slots.gather(rows)
         owners = np.repeat(np.arange(len(rows)), counts)
-        return *self.texts.gather(ragged(self.firsts[rows], counts)), np.stack([owners, slots.astype(np.int64)])
+        return *self.texts.gather(ragged(self.firsts[rows], counts)), np.stack(
+            [owners, slots.astype(np.int64)]
+        )
 
     def counts(self, rows: Rows) -> Ids:
         """Return how many texts each of the given examples has (n,)."""
@@ -134,8 +139,12 @@ class Histories:
     def join(parts: Sequence[Histories]) -> Histories:
         """Return those of several stores, numbered through."""
         starts = np.cumsum([0, *(len(part.texts) for part in parts[:-1])])
-        firsts = np.concatenate([part.firsts + start for part, start in zip(parts, starts, strict=True)])
-        return Histories(Joined([part.texts for part in parts]), Joined([part.slots for part in parts]), firsts)
+        firsts = np.concatenate(
+            [part.firsts + start for part, start in zip(parts, starts, strict=True)]
+        )
+        return Histories(
+            Joined([part.texts for part in parts]), Joined([part.slots for part in parts]), firsts
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,9 @@ class RawExamples:
 
     def read(self, rows: Rows) -> list[tuple[list[str], str]]:
         """Return context, oldest message first, and response of the given examples."""
-        pieces = (bytes(self.lines[self.offsets[row] : self.offsets[row + 1]]) for row in rows.tolist())
+        pieces = (
+            bytes(self.lines[self.offsets[row] : self.offsets[row + 1]]) for row in rows.tolist()
+        )
         return [(each["context"], each["response"]) for each in map(json.loads, pieces)]
 
 
@@ -164,14 +175,17 @@ class Given:
 class TokenStore:
     """Tokenised examples; what the model, a teacher or a stage does not read is None."""
 
-    input: Column | Joined  # newest messages, or, for models that read contexts as one text, the whole contexts
+    input: Column | Joined
+    """Newest messages, or, for models that read contexts as one text, the whole contexts."""
     response: Column | Joined
     response_hash: Rows | Joined  # equal for responses of equal tokens (n,)
     history: Histories | None = None
     texts: RawExamples | None = None  # the examples before tokenising
     given: Given | None = None
-    vectors: Callable[[Ids, Ids], VectorBatch] | None = None  # of texts, where the trunk learns nothing (`frozen`)
-    start: Callable[[Ids, Ids], VectorBatch] | None = None  # those before it learns, where it is anchored there
+    vectors: Callable[[Ids, Ids], VectorBatch] | None = None
+    """Of texts, where the trunk learns nothing (`frozen`)."""
+    start: Callable[[Ids, Ids], VectorBatch] | None = None
+    """Those before it learns, where it is anchored there."""
 
     def __len__(self) -> int:
         return len(self.response_hash)
@@ -200,7 +214,10 @@ def open_store(path: Path) -> TokenStore:
         tokens = manifest["tokens"]
         sizes = dict.fromkeys(tokens, n) | {CANDIDATES: n * k, HISTORY: tokens.get(SLOTS, 0)}
         columns = {
-            side: Column(_map(path, f"{side}.ids", "<i4", tokens[side]), _map(path, f"{side}.offsets", "<i8", size + 1))
+            side: Column(
+                _map(path, f"{side}.ids", "<i4", tokens[side]),
+                _map(path, f"{side}.offsets", "<i8", size + 1),
+            )
             for side, size in sizes.items()
             if side in tokens
         }
@@ -216,14 +233,18 @@ def open_store(path: Path) -> TokenStore:
         hashes = _map(path, "response.hash", "<i8", n)
         return TokenStore(columns[INPUT], columns[RESPONSE], hashes, histories, texts, given)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a whole token store ({error}); delete it and run again") from None
+        raise InputError(
+            f"{path}: not a whole token store ({error}); delete it and run again"
+        ) from None
 
 
 def _map(folder: Path, name: str, kind: str, count: int) -> npt.NDArray[Any]:
     path = folder / name
     dtype = np.dtype(kind)
     if path.stat().st_size != count * dtype.itemsize:
-        raise ValueError(f"{name} has {path.stat().st_size} bytes instead of {count * dtype.itemsize}")
+        raise ValueError(
+            f"{name} has {path.stat().st_size} bytes instead of {count * dtype.itemsize}"
+        )
     return np.memmap(path, dtype, mode="r", shape=(count,)) if count else np.empty(0, dtype)
 
 
@@ -234,7 +255,8 @@ class Encode:
     tokenizer: Tokenizer
     max_length: int  # tokens of a text that are kept
     history: HistoryText | None = None  # how earlier messages become texts; None leaves them out
-    dialogue: Dialogue | None = None  # how contexts are read as one text, without `max_length` and `history`
+    dialogue: Dialogue | None = None
+    """How contexts are read as one text, without `max_length` and `history`."""
     given: bool = False  # encode the wrong candidates of each example too, as a last side
 
     @property
@@ -255,17 +277,25 @@ class Encode:
                 texts = [*_newest_and_response(batch), *wrong]
                 sides = [encode_messages(self.tokenizer, side, self.max_length) for side in texts]
                 if self.history is not None:
-                    found = [self.history.texts(context) for context in batch.column("context").to_pylist()]
+                    found = [
+                        self.history.texts(context)
+                        for context in batch.column("context").to_pylist()
+                    ]
                     sides[2:2] = self._histories(found)
                 yield sides
             else:
                 contexts, responses = (batch.column(name).to_pylist() for name in _COLUMNS)
-                yield [self.dialogue.contexts(contexts), *map(self.dialogue.responses, [responses, *wrong])]
+                yield [
+                    self.dialogue.contexts(contexts),
+                    *map(self.dialogue.responses, [responses, *wrong]),
+                ]
 
     def _histories(self, found: Sequence[Sequence[tuple[int, str]]]) -> Sides:
         """Return the tokens of all texts of some histories, and the slots of each history."""
         assert self.history is not None
-        texts = self.history.encode(self.tokenizer, [text for each in found for _, text in each], self.max_length)
+        texts = self.history.encode(
+            self.tokenizer, [text for each in found for _, text in each], self.max_length
+        )
         slots = np.array([slot for each in found for slot, _ in each], np.int32)
         return [texts, (slots, np.array(list(map(len, found)), np.int32))]
 
@@ -274,8 +304,13 @@ def _newest_and_response(batch: pa.RecordBatch) -> list[list[str]]:
     contexts = batch.column("context")
     offsets = contexts.offsets.to_numpy()
     if (offsets[1:] == offsets[:-1]).any():
-        raise InputError("an example has an empty context; every example needs at least one message")
-    return [contexts.values.take(pa.array(offsets[1:] - 1)).to_pylist(), batch.column("response").to_pylist()]
+        raise InputError(
+            "an example has an empty context; every example needs at least one message"
+        )
+    return [
+        contexts.values.take(pa.array(offsets[1:] - 1)).to_pylist(),
+        batch.column("response").to_pylist(),
+    ]
 
 
 def _wrong_candidates(batch: pa.RecordBatch) -> list[str]:
@@ -286,7 +321,11 @@ def _wrong_candidates(batch: pa.RecordBatch) -> list[str]:
             " convai2` does), or draw some with negatives = 15"
         )
     _check_equal_lengths({len(texts) for texts in lists})
-    return [text for texts, label in zip(lists, labels, strict=True) for text in (*texts[:label], *texts[label + 1 :])]
+    return [
+        text
+        for texts, label in zip(lists, labels, strict=True)
+        for text in (*texts[:label], *texts[label + 1 :])
+    ]
 
 
 def _check_equal_lengths(lengths: set[int]) -> None:
@@ -311,12 +350,17 @@ def build_store(
     engine: Engine | None = None,
     with_texts: bool = False,
 ) -> TokenStore:
-    """Tokenise a split, whole or not at all; examples with an empty side are left out. `with_texts` keeps the texts."""
+    """Tokenise a split, whole or not at all; examples with an empty side are left out.
+
+    `with_texts` keeps the texts.
+    """
     with atomic_folder(path, None) as part, contextlib.ExitStack() as files:
         writer = _Writer(part, encode, files, with_texts)
         batches = _encode_all(encode, pieces_of(data, split), part, engine)
         raw = (batch for piece in pieces_of(data, split) for batch in read_piece(piece, _COLUMNS))
-        for sides, texts in zip(batches, raw if with_texts else itertools.repeat(None), strict=False):
+        for sides, texts in zip(
+            batches, raw if with_texts else itertools.repeat(None), strict=False
+        ):
             writer.add(sides, texts)
             advance(len(sides[0][1]))
         manifest = {"format": FORMAT, **writer.counts, "tokens": writer.tokens}
@@ -324,7 +368,9 @@ def build_store(
     return open_store(path)
 
 
-def _encode_all(encode: Encode, pieces: Iterable[Piece], folder: Path, engine: Engine | None) -> Iterator[Sides]:
+def _encode_all(
+    encode: Encode, pieces: Iterable[Piece], folder: Path, engine: Engine | None
+) -> Iterator[Sides]:
     """Yield ids and lengths of the pieces, in order; workers leave theirs in the folder for a while."""
     if engine is None:
         yield from itertools.chain.from_iterable(map(encode.batches, pieces))
@@ -352,18 +398,23 @@ def encode_piece(encode: Encode, task: tuple[Path, Piece]) -> Path:
 class _Writer:
     """Appends tokenised examples to the files of a store."""
 
-    def __init__(self, folder: Path, encode: Encode, files: contextlib.ExitStack, with_texts: bool) -> None:
+    def __init__(
+        self, folder: Path, encode: Encode, files: contextlib.ExitStack, with_texts: bool
+    ) -> None:
         self.tokens = dict.fromkeys(encode.sides, 0)
         self.counts = {"examples": 0, "empty": 0}
         if with_texts:
             self.counts["text_bytes"] = 0
         if encode.given:
             self.counts["given"] = 0
-        self._marks = 0 if encode.dialogue is None else encode.dialogue.marks  # tokens of an empty text
+        # tokens of an empty text
+        self._marks = 0 if encode.dialogue is None else encode.dialogue.marks
         names = [f"{side}.{kind}" for side in encode.sides for kind in ("ids", "offsets")]
         names += [f"{side}.hash" for side in encode.sides if side in (RESPONSE, CANDIDATES)]
         names += ["texts.jsonl", "texts.offsets"] if with_texts else []
-        self._files: dict[str, IO[bytes]] = {n: files.enter_context((folder / n).open("wb")) for n in names}
+        self._files: dict[str, IO[bytes]] = {
+            n: files.enter_context((folder / n).open("wb")) for n in names
+        }
         for name in names:
             if name.endswith(".offsets"):
                 self._write(name, np.zeros(1), "<i8")
@@ -382,10 +433,17 @@ class _Writer:
                 kept = np.repeat(keep, found[SLOTS][1])
             self._add_side(name, ids, lengths, kept)
         if raw is not None:
-            rows = zip(*(column.to_pylist() for column in raw.filter(pa.array(keep)).columns), strict=True)
-            lines = [json.dumps({"context": context, "response": response}).encode() for context, response in rows]
+            rows = zip(
+                *(column.to_pylist() for column in raw.filter(pa.array(keep)).columns), strict=True
+            )
+            lines = [
+                json.dumps({"context": context, "response": response}).encode()
+                for context, response in rows
+            ]
             self._files["texts.jsonl"].write(b"".join(lines))
-            ends = self.counts["text_bytes"] + np.cumsum([len(line) for line in lines], dtype=np.int64)
+            ends = self.counts["text_bytes"] + np.cumsum(
+                [len(line) for line in lines], dtype=np.int64
+            )
             self._write("texts.offsets", ends, "<i8")
             self.counts["text_bytes"] += sum(map(len, lines))
 
@@ -393,7 +451,9 @@ class _Writer:
         ids = ids[np.repeat(keep, lengths)]
         lengths = lengths[keep]
         self._write(f"{name}.ids", ids, "<i4")
-        self._write(f"{name}.offsets", self.tokens[name] + np.cumsum(lengths, dtype=np.int64), "<i8")
+        self._write(
+            f"{name}.offsets", self.tokens[name] + np.cumsum(lengths, dtype=np.int64), "<i8"
+        )
         self.tokens[name] += len(ids)
         if f"{name}.hash" in self._files:
             self._write(f"{name}.hash", token_hashes(ids, lengths), "<i8")
@@ -416,7 +476,9 @@ def content_key(*parts: object) -> str:
 
 def joined_digest(digests: Sequence[str]) -> str:
     """Return one digest of several; of one, that one."""
-    return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+    return (
+        digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+    )
 
 
 def data_digest(data: Path, splits: Sequence[Split]) -> str:

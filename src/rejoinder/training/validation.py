@@ -21,7 +21,8 @@ from rejoinder.training.tokens import Rows, TokenStore
 PAIRS_AT_ONCE = 512  # pairs that are encoded in one call of the model, or one group if that is more
 
 Encode = Callable[[PairBatch], tuple[Tensor, Tensor]]
-"""Pairs -> contexts (K, d) or (K, m, d) and responses (K, d); where contexts join candidates: scores (K, C), twice."""
+"""Pairs -> contexts (K, d) or (K, m, d) and responses (K, d); where contexts join candidates:
+scores (K, C), twice."""
 
 
 def drawn(store: TokenStore, config: Validation) -> Rows:
@@ -32,8 +33,9 @@ def drawn(store: TokenStore, config: Validation) -> Rows:
 class Validator:
     """Ranks each response of a group of N examples against the others of its group; several processes share the groups.
 
-    The groups are the same each time, drawn with a fixed seed; candidates of the first fill up the last. A response
-    whose tokens equal the right one's is right too; any other that ties counts against the model.
+    The groups are the same each time, drawn with a fixed seed; candidates of the first fill up the
+    last. A response whose tokens equal the right one's is right too; any other that ties counts
+    against the model.
     """
 
     def __init__(
@@ -63,19 +65,30 @@ class Validator:
 
     def __call__(self, encode: Encode, scale: float = 1.0) -> dict[str, float]:
         """Return recall at 1, mean reciprocal rank, and the loss without smoothing among the group's candidates."""
-        parts = self._processes.parallel_map(lambda rows: self._ranks(rows, encode, scale), self._parts)
+        parts = self._processes.parallel_map(
+            lambda rows: self._ranks(rows, encode, scale), self._parts
+        )
         found, losses = (np.concatenate(each)[: self.examples] for each in zip(*parts, strict=True))
-        return {"recall@1": float((found == 1).mean()), "mrr": float((1 / found).mean()), "loss": float(losses.mean())}
+        return {
+            "recall@1": float((found == 1).mean()),
+            "mrr": float((1 / found).mean()),
+            "loss": float(losses.mean()),
+        }
 
     @torch.no_grad()
-    def _ranks(self, rows: Rows, encode: Encode, scale: float) -> tuple[Rows, npt.NDArray[np.float64]]:
+    def _ranks(
+        self, rows: Rows, encode: Encode, scale: float
+    ) -> tuple[Rows, npt.NDArray[np.float64]]:
         n = self.candidates
-        scores = self._joined(rows, encode) if self._packing == "joined" else self._encoded(rows, encode)
+        scores = (
+            self._joined(rows, encode) if self._packing == "joined" else self._encoded(rows, encode)
+        )
         hashes = self._store.response_hash[rows].reshape(-1, n)
         labels = np.tile(np.arange(n), len(hashes))
         equal = (hashes[:, :, None] == hashes[:, None, :]).reshape(-1, n)
         own = scores[np.arange(len(scores)), labels][:, None]
-        wrong = equal & (np.arange(n) != labels[:, None])  # other examples' responses that are as right
+        # other examples' responses that are as right
+        wrong = equal & (np.arange(n) != labels[:, None])
         counted = np.where(wrong, -np.inf, scale * (scores - own)).astype(np.float64)
         highest = counted.max(axis=1, keepdims=True)
         losses = highest[:, 0] + np.log(np.exp(counted - highest).sum(axis=1))
@@ -91,13 +104,25 @@ class Validator:
         """Return the same for a model that reads each context with each response."""
         n = self.candidates
         place = np.arange(len(rows)) % n
-        others = (place[:, None] + np.arange(1, n)) % n  # the right response comes first, the others after it
+        # the right response comes first, the others after it
+        others = (place[:, None] + np.arange(1, n)) % n
         negatives = rows.reshape(-1, n)[np.arange(len(rows))[:, None] // n, others]
         scores = np.empty((len(rows), n), np.float32)
         size = max(1, PAIRS_AT_ONCE // n)
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            batch = make_batch(self._store, rows[part], self._padding_id, negatives[part].reshape(-1), self._packing)
+            batch = make_batch(
+                self._store,
+                rows[part],
+                self._padding_id,
+                negatives[part].reshape(-1),
+                self._packing,
+            )
             found = encode(batch)[0].float().cpu().numpy()
-            np.put_along_axis(scores[part], np.concatenate([place[part, None], others[part]], axis=1), found, axis=1)
+            np.put_along_axis(
+                scores[part],
+                np.concatenate([place[part, None], others[part]], axis=1),
+                found,
+                axis=1,
+            )
         return scores

@@ -83,27 +83,49 @@ def test_a_wrong_recipe_is_explained(tmp_path, change, message):
 def test_a_recipe_may_be_another_one_with_other_caps(tmp_path):
     (tmp_path / "open.toml").write_text(OPEN.read_text("utf-8"), "utf-8")
     path = tmp_path / "less.toml"
-    path.write_text('kind = "corpus"\nbase = "open.toml"\n[caps]\ngutenberg_dialogue = 7\n', "utf-8")
+    path.write_text(
+        'kind = "corpus"\nbase = "open.toml"\n[caps]\ngutenberg_dialogue = 7\n', "utf-8"
+    )
     whole, less = load_corpus_plan(OPEN), load_corpus_plan(path)
     caps = {source.name: source.cap for source in less.source}
     assert caps == {source.name: source.cap for source in whole.source} | {"gutenberg_dialogue": 7}
-    assert (less.evaluation, less.filters, less.personas) == (whole.evaluation, whole.filters, whole.personas)
+    assert (less.evaluation, less.filters, less.personas) == (
+        whole.evaluation,
+        whole.filters,
+        whole.personas,
+    )
     path.write_text('kind = "corpus"\nbase = "open.toml"\n[caps]\ngutenberg = 7\n', "utf-8")
     with pytest.raises(InputError, match="'gutenberg', which is no source"):
         load_corpus_plan(path)
 
 
-OWN = ["i like to ski a lot.", "my dog is called rex.", "i have two older sisters.", "we live by the sea."]
-MORE = ["i cook for my friends.", "my job is to teach.", "i never learned to swim.", "we grow our own beans."]
+OWN = [
+    "i like to ski a lot.",
+    "my dog is called rex.",
+    "i have two older sisters.",
+    "we live by the sea.",
+]
+MORE = [
+    "i cook for my friends.",
+    "my job is to teach.",
+    "i never learned to swim.",
+    "we grow our own beans.",
+]
 
 
 def talk(count=8):
     """Two who take turns; the second one says what is in OWN, one statement each time."""
     said = [*OWN, *MORE]
-    return [f"so tell me, number {n // 2}, who are you?" if n % 2 == 0 else said[n // 2 % 8] for n in range(count)]
+    return [
+        f"so tell me, number {n // 2}, who are you?" if n % 2 == 0 else said[n // 2 % 8]
+        for n in range(count)
+    ]
 
 
-@given(st.lists(st.sampled_from([*OWN, "what?", "i go there every day.", "yes"]), max_size=14), st.integers(0, 13))
+@given(
+    st.lists(st.sampled_from([*OWN, "what?", "i go there every day.", "yes"]), max_size=14),
+    st.integers(0, 13),
+)
 def test_a_persona_is_never_taken_from_near_the_response(turns: list[str], place: int) -> None:
     turns = [f"{n} {turn}" for n, turn in enumerate(turns)]
     said = statements(turns)
@@ -115,25 +137,42 @@ def test_a_persona_is_never_taken_from_near_the_response(turns: list[str], place
 
 def test_training_examples_of_alternating_sources_get_personas_and_tests_none(tmp_path) -> None:
     records = [{"id": f"{n}", "turns": [f"{n} {turn}" for turn in talk(16)]} for n in range(120)]
-    folder = write(tmp_path / "in", a=records, b=[{**each, "turns": each["turns"][::-1]} for each in records])
-    sources = tuple(Source(name=n, licence="none", file=f"{n}.jsonl", alternating=n == "a") for n in "ab")
+    folder = write(
+        tmp_path / "in", a=records, b=[{**each, "turns": each["turns"][::-1]} for each in records]
+    )
+    sources = tuple(
+        Source(name=n, licence="none", file=f"{n}.jsonl", alternating=n == "a") for n in "ab"
+    )
     build_corpus(recipe("a", "b", source=sources, personas=0.5), folder, tmp_path / "out")
     train = list(read_examples(tmp_path / "out", "train"))
-    mine = [example for example in train if example.source == "a" and not example.response.endswith("?")]
+    mine = [
+        example for example in train if example.source == "a" and not example.response.endswith("?")
+    ]
     given_one = [example for example in mine if example.context[0].startswith(PERSONA)]
     assert 0.3 < len(given_one) / len(mine) < 0.7
     others = [example for example in train if example.source == "b"]
-    held_out = [example for part in (tmp_path / "out/test").iterdir() for example in read_examples(part, "test")]
+    held_out = [
+        example
+        for part in (tmp_path / "out/test").iterdir()
+        for example in read_examples(part, "test")
+    ]
     assert others
     assert held_out
-    assert not any(message.startswith(PERSONA) for example in (*others, *held_out) for message in example.context)
+    assert not any(
+        message.startswith(PERSONA)
+        for example in (*others, *held_out)
+        for message in example.context
+    )
 
 
 def test_only_the_dialogues_that_are_asked_for_are_read(tmp_path) -> None:
     """They are asked for by a text, not by a pattern: as a regular expression this one would take ages for one id."""
     name = "a" * 40
     ids = [f"{name}{end}-{number}" for end in ("!", "(a+)+$") for number in range(40)]
-    folder = write(tmp_path / "in", a=[{"id": each, "turns": [f"{each} {turn}" for turn in talk()]} for each in ids])
+    folder = write(
+        tmp_path / "in",
+        a=[{"id": each, "turns": [f"{each} {turn}" for turn in talk()]} for each in ids],
+    )
     source = Source(name="a", licence="none", file="a.jsonl", only="(a+)+$")
     build_corpus(recipe("a", source=(source,)), folder, tmp_path / "out")
     assert {example.id[40] for example in read_examples(tmp_path / "out", "train")} == {"("}
