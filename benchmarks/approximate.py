@@ -194,8 +194,14 @@ def race(
     found = []
     for name in programs:
         low, median, high = statistics.quantiles(taken[name], n=20)[::9]
-        found.append({"search": name, "ms": median, "ms_of_5_and_95_percent": [low, high],
-                      "recall": statistics.mean(shares[name])})  # fmt: skip
+        found.append(
+            {
+                "search": name,
+                "ms": median,
+                "ms_of_5_and_95_percent": [low, high],
+                "recall": statistics.mean(shares[name]),
+            }
+        )
     return found
 
 

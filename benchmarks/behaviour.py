@@ -112,8 +112,11 @@ def main() -> None:
         }
         chat = "" if in_chat is None else f", in chat {in_chat[0]} of {in_chat[1]}"
         print(
-            f"{name}: {said} of {answers} answers had been said{chat}; right subject in {whole} of {changes} "
-            f"conversations read whole, in {searched} in a search, in {newest} by the newest message",
+            (
+                f"{name}: {said} of {answers} answers had been said{chat};"
+                f" right subject in {whole} of {changes} conversations read whole,"
+                f" in {searched} in a search, in {newest} by the newest message"
+            ),
             flush=True,
         )
     write_result("behaviour", {"data": given.data, "models": figures})

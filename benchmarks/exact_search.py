@@ -135,9 +135,17 @@ def race(rows: FloatArray, queries: FloatArray) -> dict[str, Any]:
                 taken[name].append(1000 * (time.perf_counter() - start))
             same.append(np.array_equal(found[SCAN], found[EXACT]))
     medians = {name: statistics.median(each) for name, each in taken.items()}
-    return {"replies": len(rows), "size": rows.shape[1], "queries": len(same), "nominated": record.effort,
-            "ms": medians, "times FAISS": medians[FLAT] / medians[SCAN], "same ten": statistics.mean(same),
-            "making_seconds": making, "file_bytes": record.size}  # fmt: skip
+    return {
+        "replies": len(rows),
+        "size": rows.shape[1],
+        "queries": len(same),
+        "nominated": record.effort,
+        "ms": medians,
+        "times FAISS": medians[FLAT] / medians[SCAN],
+        "same ten": statistics.mean(same),
+        "making_seconds": making,
+        "file_bytes": record.size,
+    }
 
 
 if __name__ == "__main__":

@@ -44,8 +44,12 @@ def measure() -> dict[str, Any]:
             if absent := sorted(name for name, found in more if found is None):
                 missing[extra] = absent
             advance(1)
-    return {"base": megabytes(base.values()), "PyTorch": megabytes([base[PYTORCH]]), "extras": extras,
-            "not installed here": missing}  # fmt: skip
+    return {
+        "base": megabytes(base.values()),
+        "PyTorch": megabytes([base[PYTORCH]]),
+        "extras": extras,
+        "not installed here": missing,
+    }
 
 
 def needed(start: Distribution, extra: str) -> Mapping[str, Distribution | None]:

@@ -81,8 +81,12 @@ class Honest:
     def facts(self) -> dict[str, Any]:
         """Return the figures."""
         p50, p99 = np.percentile(self.latencies, [50, 99]) * 1000
-        return {"answers": len(self.latencies), "wrong": len(self.wrong), "p50_ms": round(float(p50), 1),
-                "p99_ms": round(float(p99), 1)}  # fmt: skip
+        return {
+            "answers": len(self.latencies),
+            "wrong": len(self.wrong),
+            "p50_ms": round(float(p50), 1),
+            "p99_ms": round(float(p99), 1),
+        }
 
 
 @contextlib.contextmanager

@@ -63,10 +63,17 @@ def main() -> None:
         b["replies_per_second"] / a["replies_per_second"]
         for a, b in zip(*found.values(), strict=True)
     ]
-    result = {"count": options.count, "threads": options.threads, "replies_per_second": rates, "peak_mb": memory,
-              "ratio": statistics.median(ratios), "ratios": ratios}  # fmt: skip
+    result = {
+        "count": options.count,
+        "threads": options.threads,
+        "replies_per_second": rates,
+        "peak_mb": memory,
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+    }
     print(
-        f"build at {result['ratio']:.2f} of the encoder's rate; {write_result('index_build', result)}"
+        f"build at {result['ratio']:.2f} of the encoder's rate;"
+        f" {write_result('index_build', result)}"
     )
 
 

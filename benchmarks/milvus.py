@@ -27,7 +27,10 @@ from rejoinder.retrieval.ann import library
 from rejoinder.retrieval.stores import Store
 
 BEST = 10
-REOPEN = "import sys; from rejoinder.retrieval.stores import Store; print(Store.open(sys.argv[1]).count())"
+REOPEN = (
+    "import sys; from rejoinder.retrieval.stores import Store;"
+    " print(Store.open(sys.argv[1]).count())"
+)
 
 
 def main() -> None:
@@ -92,11 +95,17 @@ def measure(
     store.close()
     command = [sys.executable, "-c", REOPEN, str(store.folder)]
     again = subprocess.run(command, capture_output=True, text=True, check=True)
-    return {"replies_there": len(replies), "building_seconds": seconds, "bytes": size,
-            "ms": {name: statistics.median(each) for name, each in taken.items()},
-            "queries_a_second_at_once": at_once,
-            "recall@10": statistics.mean(shares), "queries_with_the_very_ten": shares.count(1.0) / len(shares),
-            "same_scores": equal, "there_after_a_restart": int(again.stdout)}  # fmt: skip
+    return {
+        "replies_there": len(replies),
+        "building_seconds": seconds,
+        "bytes": size,
+        "ms": {name: statistics.median(each) for name, each in taken.items()},
+        "queries_a_second_at_once": at_once,
+        ("recall@10"): statistics.mean(shares),
+        "queries_with_the_very_ten": shares.count(1.0) / len(shares),
+        "same_scores": equal,
+        "there_after_a_restart": int(again.stdout),
+    }
 
 
 if __name__ == "__main__":

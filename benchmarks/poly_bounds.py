@@ -108,8 +108,13 @@ def measure(
             shares[k].append(
                 (float((greatest >= least).mean()), float(sizes[bounds >= least].sum() / len(rows)))
             )
-    result: dict[str, object] = {"replies": len(rows), "size": rows.shape[1], "contexts": len(contexts),
-                                 "m": len(contexts[0]), "cells": count}  # fmt: skip
+    result: dict[str, object] = {
+        "replies": len(rows),
+        "size": rows.shape[1],
+        "contexts": len(contexts),
+        "m": len(contexts[0]),
+        "cells": count,
+    }
     result |= {f"{what}, ms": float(np.median(seconds)) * 1e3 for what, seconds in times.items()}
     for k in BEST:
         scored, reach = np.mean(shares[k], axis=0)
@@ -143,9 +148,13 @@ def cells(rows: FloatArray, count: int) -> tuple[FloatArray, FloatArray, Array]:
         [means.predict(rows[i : i + AT_ONCE]) for i in range(0, len(rows), AT_ONCE)]
     )
     distances = np.concatenate(
-        [np.linalg.norm(rows[i : i + AT_ONCE] - means.cluster_centers_[owner[i : i + AT_ONCE]], axis=1)
-         for i in range(0, len(rows), AT_ONCE)]
-    )  # fmt: skip
+        [
+            np.linalg.norm(
+                rows[i : i + AT_ONCE] - means.cluster_centers_[owner[i : i + AT_ONCE]], axis=1
+            )
+            for i in range(0, len(rows), AT_ONCE)
+        ]
+    )
     radii = np.zeros(count, dtype=np.float32)
     np.maximum.at(radii, owner, distances)
     return means.cluster_centers_, radii, np.bincount(owner, minlength=count)

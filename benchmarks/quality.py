@@ -93,8 +93,11 @@ def measure(name: str, data: Path, examples: list[Any], texts: list[str]) -> dic
             begin = time.perf_counter()
             encode(texts[start : start + TEXTS])
             seconds.append(time.perf_counter() - begin)
-    return {"recall": {str(k): each for k, each in values.items()},
-            "texts_per_second": round(TEXTS / min(seconds)) if seconds else None, "bytes": weights(name)}  # fmt: skip
+    return {
+        "recall": {str(k): each for k, each in values.items()},
+        "texts_per_second": round(TEXTS / min(seconds)) if seconds else None,
+        "bytes": weights(name),
+    }
 
 
 def weights(name: str) -> int | None:

@@ -325,7 +325,8 @@ def show(result: dict[str, Any]) -> None:
     for name, row in result.get("training", {}).items():
         without, with_ = row["steps_per_second"], row["quantised_steps_per_second"]
         console.print(
-            f"training {name}: {without:.2f} steps/s, quantised {with_:.2f}, ratio {row['ratio']:.3f}"
+            f"training {name}: {without:.2f} steps/s,"
+            f" quantised {with_:.2f}, ratio {row['ratio']:.3f}"
         )
 
 

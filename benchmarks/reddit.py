@@ -112,8 +112,10 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     beam, equal = {}, {}
     if options.beam_python:
         for name, arguments in BEAM.items():
-            tries = [run_beam(options.beam_python, portion, folder / "beam", part, arguments)
-                     for _ in range(options.repetitions)]  # fmt: skip
+            tries = [
+                run_beam(options.beam_python, portion, folder / "beam", part, arguments)
+                for _ in range(options.repetitions)
+            ]
             beam[name] = sorted((run for run, _ in tries), key=lambda run: run.seconds)[
                 len(tries) // 2
             ]
@@ -132,15 +134,19 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         "examples_of_part": len(ours[1][1]),
         "beam_part": {name: described(run) for name, run in beam.items()},
         "beam_gives_the_same_examples": equal,
-        "two_processes_to_one": statistics.median(a.seconds / b.seconds for a, b in zip(runs[1], runs[2], strict=True)),
+        "two_processes_to_one": statistics.median(
+            a.seconds / b.seconds for a, b in zip(runs[1], runs[2], strict=True)
+        ),
         "times_as_fast_as_beam": {
             name: {n: middle[n].rate / run.rate for n in runs} for name, run in beam.items()
         },
         "times_less_processor_time_than_beam": {
             name: run.cpu_seconds / ours[1][0].cpu_seconds for name, run in beam.items()
         },
-        "memory_five_times_as_many_comments": {n: middle[n].peak_bytes / first[n].peak_bytes for n in runs},
-    }  # fmt: skip
+        ("memory_five_times_as_many_comments"): {
+            n: middle[n].peak_bytes / first[n].peak_bytes for n in runs
+        },
+    }
     alone = middle[1]
     return result | {
         "all_of_reddit": all_of_reddit(alone.comments, alone.cpu_seconds, alone.disk_bytes, steps)
@@ -290,8 +296,12 @@ def show(result: dict[str, Any]) -> None:
     rows += [(f"the same, Beam's part: {n}", run) for n, run in result["rejoinder_part"].items()]
     rows += [(f"Beam, {name}", run) for name, run in result["beam_part"].items()]
     for name, run in rows:
-        cells = (f"{run['comments']:,}", f"{run['comments_per_second']:,.0f}",
-                 f"{run['cpu_microseconds_per_comment']:.1f}", f"{run['peak_bytes'] / 1e6:,.0f}")  # fmt: skip
+        cells = (
+            f"{run['comments']:,}",
+            f"{run['comments_per_second']:,.0f}",
+            (f"{run['cpu_microseconds_per_comment']:.1f}"),
+            f"{run['peak_bytes'] / 1e6:,.0f}",
+        )
         table.add_row(name, *cells)
     console = Console()
     console.print(table)

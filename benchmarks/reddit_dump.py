@@ -33,8 +33,20 @@ DELETED, REMOVED, MISSING, TWICE, CHAINS = 0.055, 0.02, 0.015, 0.0005, 0.0002
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _TRIPLES = [a + b + c for a in _DIGITS for b in _DIGITS for c in _DIGITS]
-_SPECIALS = ("https://www.example.org/a/b?c=1&amp;d=2", "[this one](https://example.org/page)", "&gt;", "**really**",
-             "\u2019tis", "caf\u00e9", "\U0001f602", "/r/pics", "100,000", "\u2014", '"quoted"', "e.g.")  # fmt: skip
+_SPECIALS = (
+    ("https://www.example.org/a/b?c=1&amp;d=2"),
+    "[this one](https://example.org/page)",
+    "&gt;",
+    "**really**",
+    ("\u2019tis"),
+    "caf\u00e9",
+    "\U0001f602",
+    "/r/pics",
+    "100,000",
+    "\u2014",
+    '"quoted"',
+    "e.g.",
+)
 
 
 def main() -> None:
@@ -120,8 +132,10 @@ class _Writer:
     def __init__(self, luck: random.Random) -> None:
         self._luck = luck
         self._river = _river(luck)
-        self._authors = [_word(luck, 2 + int(3 * luck.random())).strip(".") + str(int(900 * luck.random()))
-                         for _ in range(20_000)]  # fmt: skip
+        self._authors = [
+            _word(luck, 2 + int(3 * luck.random())).strip(".") + str(int(900 * luck.random()))
+            for _ in range(20_000)
+        ]
         self._authors[:3] = ["AutoModerator", "RemindMeBot", "sneakpeekbot"]
 
     def _text(self, median: float, spread: float) -> str:
@@ -186,8 +200,13 @@ def _river(luck: random.Random) -> list[str]:
 
 
 def _word(luck: random.Random, syllables: int) -> str:
-    return "".join("bcdfghklmnprstvw"[int(16 * luck.random())] + "aeiou"[int(5 * luck.random())]
-                   for _ in range(syllables)) + "nstrdly"[int(7 * luck.random())]  # fmt: skip
+    return (
+        "".join(
+            "bcdfghklmnprstvw"[int(16 * luck.random())] + "aeiou"[int(5 * luck.random())]
+            for _ in range(syllables)
+        )
+        + "nstrdly"[int(7 * luck.random())]
+    )
 
 
 if __name__ == "__main__":

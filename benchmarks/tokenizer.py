@@ -105,11 +105,15 @@ def build(messages: list[str], size: int) -> tuple[Subwords, Tokenizer, dict[str
     theirs.pre_tokenizer = BertPreTokenizer()
     trainer = WordPieceTrainer(vocab_size=ours.size, special_tokens=["[UNK]"], show_progress=False)
     theirs.train_from_iterator(messages, trainer)
-    return ours, theirs, {
-        "Rejoinder, minimum count searched": searched - start,
-        "Rejoinder, minimum count given": built - searched,
-        "WordPiece": time.perf_counter() - built,
-    }  # fmt: skip
+    return (
+        ours,
+        theirs,
+        {
+            "Rejoinder, minimum count searched": searched - start,
+            "Rejoinder, minimum count given": built - searched,
+            "WordPiece": time.perf_counter() - built,
+        },
+    )
 
 
 def encode(

@@ -241,7 +241,8 @@ def show(
         table.add_row(name, f"{figures['examples_per_second'][who]:.1f}", turns)
     Console().print(table)
     print(
-        f"ratio: {figures['ratio']:.2f}; without the peer's tokenising: {figures['ratio_without_tokenising']:.2f}"
+        f"ratio: {figures['ratio']:.2f};"
+        f" without the peer's tokenising: {figures['ratio_without_tokenising']:.2f}"
     )
 
 

@@ -51,7 +51,8 @@ def create(venv: Path) -> Path:
     python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if python.is_symlink() and not python.exists():
         sys.exit(
-            f"The Python that {venv.name} was made with is gone; run: make clean, and then the same again"
+            f"The Python that {venv.name} was made with is gone;"
+            " run: make clean, and then the same again"
         )
     if not python.exists():
         print(f"Creating {venv.name} with Python {sys.version.split()[0]}", flush=True)
@@ -60,7 +61,10 @@ def create(venv: Path) -> Path:
     if subprocess.run([python, "-c", "import pip"], capture_output=True, check=False).returncode:
         _run(
             [str(python), "-m", "ensurepip", "--upgrade", "--default-pip"],
-            "has no working pip; on Debian and Ubuntu: apt install python3-venv; then: make clean, and again",
+            (
+                "has no working pip; on Debian and Ubuntu: apt install python3-venv;"
+                " then: make clean, and again"
+            ),
         )
     return python
 
@@ -84,7 +88,8 @@ def install(root: Path, venv: Path, extras: Sequence[str], torch: str) -> None:
     for arguments in ([*build, "editables"], project):
         if quiet_pip.install(python, [*pins, *arguments]):
             sys.exit(
-                "The installation failed (pip's reasons above); the next call takes it up where it stopped."
+                "The installation failed (pip's reasons above);"
+                " the next call takes it up where it stopped."
             )
     for extra, print_ in stale.items():
         _stamp(venv, extra).parent.mkdir(exist_ok=True)

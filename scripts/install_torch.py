@@ -34,7 +34,8 @@ def pinned_version(constraints: str) -> str:
     found = re.search(r"^torch==(\S+)$", constraints, flags=re.MULTILINE)
     if found is None:
         sys.exit(
-            "constraints.txt has no line 'torch==VERSION'; restore it with: git checkout constraints.txt"
+            "constraints.txt has no line 'torch==VERSION';"
+            " restore it with: git checkout constraints.txt"
         )
     return found[1]
 
@@ -86,11 +87,13 @@ def install(
     print(*(f"  {failure}" for failure in failures), sep="\n", file=sys.stderr)
     if build == "cpu" and system == "Linux":
         sys.exit(
-            f"No CPU build of torch {version} could be had (reasons above). The default build works too, but"
-            " brings several GB of CUDA packages; to accept it, add TORCH=default to the same make command."
+            f"No CPU build of torch {version} could be had (reasons above)."
+            " The default build works too, but brings several GB of CUDA packages;"
+            " to accept it, add TORCH=default to the same make command."
         )
     sys.exit(
-        f"torch {version} could not be installed (reasons above); it has wheels for 64-bit Python 3.11 and newer."
+        f"torch {version} could not be installed (reasons above);"
+        " it has wheels for 64-bit Python 3.11 and newer."
     )
 
 

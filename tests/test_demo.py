@@ -39,8 +39,14 @@ def run(place, refused=""):
         "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "REFUSED": refused,
     }
-    done = subprocess.run(["bash", "scripts/demo.sh"], cwd=place, env=environment, capture_output=True, text=True,
-                          check=False)  # fmt: skip
+    done = subprocess.run(
+        ["bash", "scripts/demo.sh"],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     asked = [line.split() for line in (place / "asked").read_text().splitlines()]
     (place / "asked").unlink()
     return done.returncode, done.stdout + done.stderr, asked

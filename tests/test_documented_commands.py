@@ -328,8 +328,10 @@ def filled(words: tuple[str, ...], path: Path, examples: Path, settings: list[st
         "--general": str(examples),
         "--init": models[0] if models else "convert-small",
     }
-    named = [instead[before] if before in instead and not Path(word).exists() else word
-             for before, word in itertools.pairwise(["", *named])]  # fmt: skip
+    named = [
+        instead[before] if before in instead and not Path(word).exists() else word
+        for before, word in itertools.pairwise(["", *named])
+    ]
     return [*named, *(word for setting in settings for word in ("--set", setting))]
 
 
@@ -338,8 +340,12 @@ def some_fast(
 ) -> list[Any]:
     """The items as parameters; those after the first of a kind are slow tests."""
     first = {key(item): item for item in reversed(items)}
-    return [pytest.param(item, id=name(item), marks=() if first[key(item)] is item else pytest.mark.slow)
-            for item in items]  # fmt: skip
+    return [
+        pytest.param(
+            item, id=name(item), marks=() if first[key(item)] is item else pytest.mark.slow
+        )
+        for item in items
+    ]
 
 
 def kind_of(path: Path) -> tuple[object, ...]:

@@ -109,9 +109,14 @@ def read_slowly(job, seen, name):
     return seen.exists()
 
 
-ERRORS = [InputError("a.jsonl is empty"), BadLineError("a.jsonl:3: no"), MissingExtraError("this", "demo"),
-          OSError(28, "No space left on device", "a.parquet"), KeyError("x"),
-          UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")]  # fmt: skip
+ERRORS = [
+    InputError("a.jsonl is empty"),
+    BadLineError("a.jsonl:3: no"),
+    MissingExtraError("this", "demo"),
+    OSError(28, "No space left on device", "a.parquet"),
+    KeyError("x"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"),
+]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)

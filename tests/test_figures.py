@@ -18,8 +18,11 @@ IN_WORDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
 # of numbers that a program wrote: as they are, shares in %, ms in s, bytes in MB, and for which
 # sizes
 UNITS = (
-    (1, 0, 1e15), (100, 0, 1), (1e-3, 100, 1e5), (1e-6, 1e5, 1e15),
-)  # fmt: skip
+    (1, 0, 1e15),
+    (100, 0, 1),
+    (1e-3, 100, 1e5),
+    (1e-6, 1e5, 1e15),
+)
 ELSEWHERE = re.compile(
     r"`[^`]*`|\]\(.*?\)|<!--.*?-->|^---.*?^---|^#.*?$|^\d\. ", re.DOTALL | re.MULTILINE
 )
@@ -147,8 +150,13 @@ def test_elsewhere_a_paragraph_that_links_to_a_table_has_its_figures():
         str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
         for path in (ROOT / "docs").rglob("*.md")
     }
-    held = {part: page for page, text in texts.items() if page not in FREE for part in parts_of(page, text)
-            if LINK.search(part)}  # fmt: skip
+    held = {
+        part: page
+        for page, text in texts.items()
+        if page not in FREE
+        for part in parts_of(page, text)
+        if LINK.search(part)
+    }
     assert {"docs/serving.md", "docs/replies.md", "docs/intents.md"} <= set(held.values())
     faults = [
         f"{page}: {fault}"

@@ -66,13 +66,13 @@ def test_a_full_disk_is_reported_for_the_file_that_was_asked_for(tmp_path):
     with pytest.raises(OSError, match="No space") as caught, atomic_file(tmp_path / "file"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert caught.value.filename == str(tmp_path / "file")
-    with (  # noqa: PT012
+    with (
         pytest.raises(OSError, match="No space") as caught,
         atomic_folder(tmp_path / "run", KIND) as folder,
     ):
         raise OSError(errno.ENOSPC, "No space left on device", str(folder / "weights"))
     assert caught.value.filename == str(tmp_path / "run")
-    with (  # noqa: PT012
+    with (
         pytest.raises(OSError, match=r"No space .*'.*/model'"),
         atomic_folder(tmp_path / "model", KIND),
     ):

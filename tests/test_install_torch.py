@@ -30,14 +30,17 @@ def use(monkeypatch, offered="", installed=None):
     return asked
 
 
-@pytest.mark.parametrize(("offered", "installed", "build", "system", "asked"), [
-    ("", "2.13.0", "cpu", "Linux", []),  # the pinned one is there
-    ("torch==2.13.0+cpu", "2.9.0", "cpu", "Linux", ["torch==2.13.0+cpu"]),
-    ("torch==2.13.0", None, "default", "Linux", ["torch==2.13.0"]),
-    # there the plain version is a CPU build
-    ("torch==2.13.0", None, "cpu", "Darwin", ["torch==2.13.0"]),
-    ("torch==2.13.0", None, "cpu", "Windows", ["torch==2.13.0"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("offered", "installed", "build", "system", "asked"),
+    [
+        ("", "2.13.0", "cpu", "Linux", []),  # the pinned one is there
+        ("torch==2.13.0+cpu", "2.9.0", "cpu", "Linux", ["torch==2.13.0+cpu"]),
+        ("torch==2.13.0", None, "default", "Linux", ["torch==2.13.0"]),
+        # there the plain version is a CPU build
+        ("torch==2.13.0", None, "cpu", "Darwin", ["torch==2.13.0"]),
+        ("torch==2.13.0", None, "cpu", "Windows", ["torch==2.13.0"]),
+    ],
+)
 def test_what_is_installed(monkeypatch, constraints, offered, installed, build, system, asked):
     found = use(monkeypatch, offered, installed)
     install_torch.install(Path("python"), build, system, constraints)

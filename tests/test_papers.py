@@ -32,10 +32,21 @@ CLAIMING = sorted(
     {name for group in PAPERS["group"] for name in group["recipes"]} - set(PAPERS["plans"])
 )
 HELD = (
-    "text.max_length", "loss.smoothing", "quantization.enabled", "data.mix", "validation.patience", "stage.0.negatives",
-    "stage.0.given_negatives", "stage.0.batch_size", "stage.0.optimizer.kind", "stage.0.optimizer.weight_decay",
-    "stage.0.learning_rate", "stage.0.schedule", "stage.0.rates", "stage.0.clip_norm",
-)  # fmt: skip
+    "text.max_length",
+    "loss.smoothing",
+    "quantization.enabled",
+    "data.mix",
+    "validation.patience",
+    "stage.0.negatives",
+    "stage.0.given_negatives",
+    "stage.0.batch_size",
+    "stage.0.optimizer.kind",
+    "stage.0.optimizer.weight_decay",
+    "stage.0.learning_rate",
+    "stage.0.schedule",
+    "stage.0.rates",
+    "stage.0.clip_norm",
+)
 """What the table must say of every recipe of a paper."""
 MAIN = RECIPES / "tables" / "main.toml"
 
@@ -80,8 +91,11 @@ def faults(settings: Any, values: dict[str, Any], changed: set[str] = frozenset(
     changes = [
         key for key in values if any(within(key, other) or within(other, key) for other in changed)
     ]
-    return [f"{key} is {found[key]!r}, wanted {value!r}" for key, value in values.items()
-            if found[key] != value and key not in changes]  # fmt: skip
+    return [
+        f"{key} is {found[key]!r}, wanted {value!r}"
+        for key, value in values.items()
+        if found[key] != value and key not in changes
+    ]
 
 
 def within(key: str, above: str) -> bool:

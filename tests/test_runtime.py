@@ -132,12 +132,22 @@ def folder(network, head, tmp_path):
     TOKENIZER.save(place / "vocabulary.json")
     rejection = {"score": "distance", "threshold": 0.6}
     manifest = {
-        "kind": KIND, "format": FORMAT, "size": H, "reduction_size": R, "max_length": LENGTH, "model": "f",
+        "kind": KIND,
+        "format": FORMAT,
+        "size": H,
+        "reduction_size": R,
+        "max_length": LENGTH,
+        "model": "f",
         "subject_threshold": 0.25,
         "history": {"messages": 2, "numbered": False, "persona_first": True},
         "files": {path.name: file_digest(path) for path in place.iterdir()},
-        "intents": {"labels": ["a", "b", "c"], "multi_label": False, "rejection": rejection, "vectors": "r"},
-    }  # fmt: skip
+        "intents": {
+            "labels": ["a", "b", "c"],
+            "multi_label": False,
+            "rejection": rejection,
+            "vectors": "r",
+        },
+    }
     (place / "onnx.json").write_text(json.dumps(signed(manifest)))
     return place
 
@@ -149,7 +159,11 @@ def expected(network):
 
 def test_it_encodes_and_classifies_where_torch_cannot_be_imported(folder, expected, head):
     base, extras = libraries()
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(f"""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(f"""
         import json, sys
         for library in {sorted((base | extras) - {"numpy", "onnxruntime"})!r}:
             sys.modules[library] = None          # importing it now raises ImportError
@@ -163,7 +177,13 @@ def test_it_encodes_and_classifies_where_torch_cannot_be_imported(folder, expect
             encoder.transfer(["x", "how are you?"]).tolist(),
             [[each.labels, each.out_of_scope, each.ranking] for each in intents.predict(["x", "hi"])],
         ]))
-    """)], input=json.dumps([CONTEXTS, CANDIDATES]), capture_output=True, text=True, check=False)  # fmt: skip
+    """),
+        ],
+        input=json.dumps([CONTEXTS, CANDIDATES]),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     contexts, responses, scores, reductions, found = json.loads(done.stdout)
     for given, wanted in (
@@ -189,7 +209,11 @@ def test_it_encodes_and_classifies_where_torch_cannot_be_imported(folder, expect
 def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_path):
     pytest.importorskip("fastapi")
     index = Index.build(expected, ["fine, thanks", "at noon."], tmp_path / "index")
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(f"""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(f"""
         import json, sys
         sys.modules["torch"] = None
         from pathlib import Path
@@ -201,7 +225,12 @@ def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_p
         computing.open()
         jobs = [Job(Answers.replies, Question(messages=["hi"])), Job(Answers.intents, ["x"])]
         print(json.dumps(computing.run(Lane.SEARCH, jobs)))
-    """)], capture_output=True, text=True, check=False)  # fmt: skip
+    """),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     replies, intents = json.loads(done.stdout)
     found = [(each["text"], pytest.approx(each["score"], abs=1e-5)) for each in replies["replies"]]

@@ -34,14 +34,25 @@ def test_a_value_is_written_as_toml_on_one_line(value):
     assert tomllib.loads(f"value = {toml_value(value)}") == {"value": value}
 
 
-@pytest.mark.parametrize(("target", "table", "said"), [
-    (Plain, {"shar": 1.0}, "file: unknown key 'shar'; did you mean 'share'? allowed: share"),
-    (Plain, {"share": "x"}, "file: share = 'x' is not allowed: it should be a valid number"),
-    (Outer, {"entries": {"a": {"sise": 3}}}, "unknown key 'entries.a.sise'; did you mean 'size'?"),
-    (Outer, {"entries": {"a": 3}}, "entries.a = 3 is not allowed: it should be a table"),
-    (Outer, {"entries": {}, "several": [{}, {"x": 1}]}, "unknown key 'several.1.x'; allowed: size"),
-    (Outer, {}, "'entries' is missing"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("target", "table", "said"),
+    [
+        (Plain, {"shar": 1.0}, "file: unknown key 'shar'; did you mean 'share'? allowed: share"),
+        (Plain, {"share": "x"}, "file: share = 'x' is not allowed: it should be a valid number"),
+        (
+            Outer,
+            {"entries": {"a": {"sise": 3}}},
+            "unknown key 'entries.a.sise'; did you mean 'size'?",
+        ),
+        (Outer, {"entries": {"a": 3}}, "entries.a = 3 is not allowed: it should be a table"),
+        (
+            Outer,
+            {"entries": {}, "several": [{}, {"x": 1}]},
+            "unknown key 'several.1.x'; allowed: size",
+        ),
+        (Outer, {}, "'entries' is missing"),
+    ],
+)
 def test_what_does_not_fit_is_named(target, table, said):
     with pytest.raises(InputError, match=re.escape(said)):
         validate(target, table, "file")

@@ -50,8 +50,11 @@ def test_the_message_of_every_error_is_there(site):
     raised = list(Source.read(package).raised())
     silent = [each for each in raised if not each.texts and not each.passed_on]
     elsewhere = {  # tells what another process, a worker, the operating system said
-        "cluster/ray_train.py", "corpora/lines.py", "files.py", "training/distributed.py",
-    }  # fmt: skip
+        "cluster/ray_train.py",
+        "corpora/lines.py",
+        "files.py",
+        "training/distributed.py",
+    }
     assert len(silent) == len(elsewhere)
     assert {str(each.file.relative_to(package)) for each in silent} == elsewhere
     page = html.unescape(

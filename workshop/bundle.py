@@ -67,7 +67,8 @@ def bundle(
         size = persistence.folder_bytes(part)
         if limit is not None and size > limit:
             raise InputError(
-                f"{model} has {size / 1e6:.1f} MB in few bits; at most {limit / 1e6:.0f} MB are bundled"
+                f"{model} has {size / 1e6:.1f} MB in few bits;"
+                f" at most {limit / 1e6:.0f} MB are bundled"
             )
     fingerprint = str(persistence.describe(folder)["fingerprint"])
     with atomic_file(code) as part:

@@ -107,7 +107,8 @@ def main() -> None:
     )
     ratio = wanted / own
     print(
-        f"deviation {own:.4f}, of {options.like} {wanted:.4f}; last layer norm times {ratio:.4f}: {options.output}"
+        f"deviation {own:.4f}, of {options.like} {wanted:.4f};"
+        f" last layer norm times {ratio:.4f}: {options.output}"
     )
 
 

@@ -162,12 +162,17 @@ def compute_table(summaries: Sequence[RunSummary], making: Making) -> str:
     own = sum(each.seconds for each in summaries) / 3600
     before = f" and {making.other_hours:g} hours of experiments" if making.other_hours else ""
     energy = (own + making.other_hours) * making.watts / 1000
-    return "\n".join([
-        *lines,
-        "",
-        f"On {making.machine}. Energy, an estimate and not a measurement: {own:.2f} hours{before}, at "
-        f"{making.watts:g} W stated for the machine, are {energy:.2f} kWh.",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *lines,
+            "",
+            (
+                f"On {making.machine}. Energy, an estimate and not a measurement:"
+                f" {own:.2f} hours{before},"
+                f" at {making.watts:g} W stated for the machine, are {energy:.2f} kWh."
+            ),
+        ]
+    )
 
 
 def _summary(folder: RunFolder) -> RunSummary:
@@ -238,9 +243,16 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--run", type=Path, action="append", required=True, help="that made it; repeatable"
     )
     parser.add_argument(
-        "--corpus", nargs=2, metavar=("RECIPE", "COUNTS"), action="append", required=True,
-        help="the recipe of what the runs were trained on, and its counts.json; one for all runs, or one for each",
-    )  # fmt: skip
+        "--corpus",
+        nargs=2,
+        metavar=("RECIPE", "COUNTS"),
+        action="append",
+        required=True,
+        help=(
+            "the recipe of what the runs were trained on, and its counts.json;"
+            " one for all runs, or one for each"
+        ),
+    )
     parser.add_argument(
         "--results", type=Path, action="append", required=True, help="of rejoinder evaluate"
     )
@@ -263,9 +275,13 @@ def main() -> None:
     options = arguments()
     corpora = [(recipe, _json(Path(counts))) for recipe, counts in options.corpus]
     making = Making(
-        runs=options.run, corpora=corpora, watts=options.watts, machine=options.machine,
-        other_hours=options.other_hours, average=options.average,
-    )  # fmt: skip
+        runs=options.run,
+        corpora=corpora,
+        watts=options.watts,
+        machine=options.machine,
+        other_hours=options.other_hours,
+        average=options.average,
+    )
     results = [row for path in options.results for row in _json(path)["results"]]
     text = card(options.model, options.name, making, results, _json(options.probe))
     with atomic_file(options.model / persistence.CARD) as part:

@@ -36,8 +36,12 @@ _BLOCK_AFTER_TEXT = re.compile(r"(?<=\n)((?![|\-*#> ]|\d+\. )[^\n]+\n)(?=\||[-*]
 _BELOW_ITEM = re.compile(r"^ {2,3}(?=\S)", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\(([^):#]+)(?:#[^)]*)?\)")
 _SPECIAL = re.compile(r"(`[^`|]+`)|([*_|\[\]{}<`])")
-_NAMES = {"bm25": "BM25", "demo/scratch/model": "trained from scratch", "convert-small": "bundled, as it is",
-          "demo/tuned/model": "bundled, fine-tuned"}  # fmt: skip
+_NAMES = {
+    "bm25": "BM25",
+    "demo/scratch/model": "trained from scratch",
+    "convert-small": "bundled, as it is",
+    "demo/tuned/model": "bundled, fine-tuned",
+}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -86,8 +90,10 @@ def help_page(name: str, context: click.Context) -> str:
     rows = [
         record for each in command.get_params(context) if (record := each.get_help_record(context))
     ]
-    for title, chosen in (("Arguments", [row for row in rows if not row[0].startswith("-")]),
-                          ("Options", [row for row in rows if row[0].startswith("-")])):  # fmt: skip
+    for title, chosen in (
+        ("Arguments", [row for row in rows if not row[0].startswith("-")]),
+        (("Options"), [row for row in rows if row[0].startswith("-")]),
+    ):
         if chosen:
             table = [f"| <code>{_plain(names)}</code> | {_plain(told)} |" for names, told in chosen]
             parts.append("\n".join([f"## {title}\n\n| | |\n|---|---|", *table]))
@@ -128,9 +134,12 @@ def errors_page() -> str:
         rooms.setdefault(room, set()).update(raised.texts)
     parts = [
         "# Errors",
-        "Every message that Rejoinder raises, with … for what was given, and for what another library says. Before "
-        "some of them stands where it was: a file and a line, a recipe and its key. Of what to do there is more under "
-        "[troubleshooting](../troubleshooting.md).",
+        (
+            "Every message that Rejoinder raises,"
+            " with … for what was given, and for what another library says."
+            " Before some of them stands where it was: a file and a line, a recipe and its key."
+            " Of what to do there is more under [troubleshooting](../troubleshooting.md)."
+        ),
     ]
     for room, messages in rooms.items():
         if messages:
@@ -159,9 +168,11 @@ def chart(rows: dict[str, Any]) -> str:
             f'<text x="{202 + high * 9:.0f}" y="{y + 19}" font-weight="bold">{value} %</text>'
         )
     told = "How often the right reply is the first of 100, on held-out conversations"
-    return (f'<svg viewBox="0 0 660 216" role="img" aria-label="{told}" style="max-width: 42rem; width: 100%; '
-            f'color: var(--md-default-fg-color); font-size: 15px" fill="currentColor"><text y="18">{told}</text>'
-            f'{"".join(bars)}</svg>')  # fmt: skip
+    return (
+        f'<svg viewBox="0 0 660 216" role="img" aria-label="{told}" style="max-width: 42rem; width: 100%; '
+        f'color: var(--md-default-fg-color); font-size: 15px" fill="currentColor"><text y="18">{told}</text>'
+        f"{''.join(bars)}</svg>"
+    )
 
 
 def settings(path: Path) -> str:

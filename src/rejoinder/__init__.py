@@ -63,9 +63,11 @@ def __getattr__(name: str) -> Any:
     try:
         home = importlib.import_module(_HOMES[name])
     except ModuleNotFoundError as error:
-        hint = "install it, or open an ONNX export with rejoinder.runtime, which needs numpy and onnxruntime alone"
         raise ImportError(
-            f"rejoinder.{name} needs {error.name}, which is not here; {hint}", name=error.name
+            f"rejoinder.{name} needs {error.name}, which is not here;"
+            " install it, or open an ONNX export with rejoinder.runtime,"
+            " which needs numpy and onnxruntime alone",
+            name=error.name,
         ) from error
     return getattr(home, name)
 

@@ -94,8 +94,8 @@ class LocalEngine:
         except BrokenExecutor:
             self.close()
             raise WorkerDiedError(
-                "a worker process was killed or ended by itself; "
-                "if memory ran out, give fewer --processes; finished work is kept"
+                "a worker process was killed or ended by itself;"
+                " if memory ran out, give fewer --processes; finished work is kept"
             ) from None
         except BaseException:
             self.close()

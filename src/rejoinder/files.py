@@ -126,7 +126,8 @@ def refuse_endless(path: str | Path) -> None:
             else "a device"
         )
         raise InputError(
-            f"{path} is {kind}; name a file, or pass its content on: cat FILE | rejoinder ... /dev/stdin"
+            f"{path} is {kind}; name a file, or pass its content on:"
+            " cat FILE | rejoinder ... /dev/stdin"
         )
 
 
@@ -141,16 +142,18 @@ def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
     if any(target.iterdir()):
         if not is_ours(target, kind):
             raise InputError(
-                f"{path} exists and has no {kind.marker} that says it is {kind.name}, so it is not ours to replace; "
-                "name another folder"
+                f"{path} exists and has no {kind.marker} that says it is {kind.name},"
+                " so it is not ours to replace; name another folder"
             )
         if stranger := _stranger(target, kind.files):
             raise InputError(
-                f"{path} holds {stranger}, which is not ours to replace; move that away, or name another folder"
+                f"{path} holds {stranger}, which is not ours to replace;"
+                " move that away, or name another folder"
             )
         if not overwrite:
             raise InputError(
-                f"{path} is {kind.name} already; replace it with --overwrite, or name another folder"
+                f"{path} is {kind.name} already;"
+                " replace it with --overwrite, or name another folder"
             )
     # The whole folder is replaced. That would leave the shell in a deleted one, and a mounted one
     # cannot be.

@@ -270,14 +270,20 @@ def test_a_seed_that_diverges_is_named_and_left_out_of_the_mean(
     assert " (1 run) |" in (tmp_path / "out" / "table.md").read_text()
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["--row", "head-2"], "has no row 'head-2'; did you mean 'heads-2'? its rows: base, heads-2, no-skip"),
-    (["--row", "no-skip", "--row", "nothing"], "has no row 'nothing'; its rows: base"),
-    (["--set", "stage.0.step=3"], "unknown key 'stage.0.step'; did you mean 'steps'?"),
-    (["--split", "tset"], "'tset' is not one of 'train', 'valid', 'test'"),
-    (["--seeds", "0"], "--seeds': Input should be greater than or equal to 1"),
-    (["--candidates", "1000"], "80 examples cannot fill a group of 1000"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--row", "head-2"],
+            "has no row 'head-2'; did you mean 'heads-2'? its rows: base, heads-2, no-skip",
+        ),
+        (["--row", "no-skip", "--row", "nothing"], "has no row 'nothing'; its rows: base"),
+        (["--set", "stage.0.step=3"], "unknown key 'stage.0.step'; did you mean 'steps'?"),
+        (["--split", "tset"], "'tset' is not one of 'train', 'valid', 'test'"),
+        (["--seeds", "0"], "--seeds': Input should be greater than or equal to 1"),
+        (["--candidates", "1000"], "80 examples cannot fill a group of 1000"),
+    ],
+)
 def test_bad_input_is_refused_before_anything_is_trained(
     refused, file, data, tmp_path, words, said
 ):

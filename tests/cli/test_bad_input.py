@@ -37,25 +37,44 @@ def refused(refused, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-@pytest.mark.parametrize(("name", "content", "arguments"), [
-    ("a.jsonl", '{"turns": ["a", "b"], "from": %s}\n', ["data", "jsonl", "a.jsonl", "-o", "out"]),
-    ("a.jsonl", '{"context": ["a"], "response": "b", "x": %s}\n', ["data", "jsonl", "a.jsonl", "-o", "out"]),
-    ("a.jsonl", '{"question": "a", "answer": %s}\n', ["data", "faq", "a.jsonl", "-o", "out"]),
-    ("a.json", '[{"messages-so-far": %s}]', ["data", "dstc7", "a.json", "-o", "out"]),
-    ("a.json", "{'questionType': %s}", ["data", "amazon-qa", "a.json", "-o", "out"]),
-    ("a.jsonl", '{"id": "a", "link_id": "t3_a", "body": %s}\n', ["data", "reddit", "a.jsonl", "-o", "out"]),
-    ("a.toml", "seed = %s", ["train", "a.toml", "--data", ".", "-o", "out"]),
-    ("a.toml", "name = %s", ["table", "a.toml", "-o", "out"]),
-    ("a.toml", "name = %s", ["ablate", "a.toml", "--data", ".", "-o", "out"]),
-    ("a.jsonl", "{}\n", ["data", "reddit", "a.jsonl", "-o", "out", "--set", "depth=%s"]),
-    ("a.toml", 'name = "a"', ["train", "a.toml", "--data", ".", "-o", "out", "--set", "seed=%s"]),
-    ("a.csv", "text,label\na,b\n", [*INTENTS, "a.csv", "-o", "out", "--set", "strength=%s"]),
-    ("a.json", '{"train": %s}', [*INTENTS, "a.json", "-o", "out"]),
-    ("index/manifest.json", "%s", ["reply", "index", "Hello!"]),
-    ("model/config.json", '{"format": 1, "model": %s}', ["reply", "model", "Hello!"]),
-    ("model/config.json", "%s", ["index", "build", "model", "model/config.json", "-o", "out"]),
-    ("classifier/config.json", "%s", ["intents", "predict", "classifier", "Hello!"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "arguments"),
+    [
+        (
+            "a.jsonl",
+            '{"turns": ["a", "b"], "from": %s}\n',
+            ["data", "jsonl", "a.jsonl", "-o", "out"],
+        ),
+        (
+            "a.jsonl",
+            '{"context": ["a"], "response": "b", "x": %s}\n',
+            ["data", "jsonl", "a.jsonl", "-o", "out"],
+        ),
+        ("a.jsonl", '{"question": "a", "answer": %s}\n', ["data", "faq", "a.jsonl", "-o", "out"]),
+        ("a.json", '[{"messages-so-far": %s}]', ["data", "dstc7", "a.json", "-o", "out"]),
+        ("a.json", "{'questionType': %s}", ["data", "amazon-qa", "a.json", "-o", "out"]),
+        (
+            "a.jsonl",
+            '{"id": "a", "link_id": "t3_a", "body": %s}\n',
+            ["data", "reddit", "a.jsonl", "-o", "out"],
+        ),
+        ("a.toml", "seed = %s", ["train", "a.toml", "--data", ".", "-o", "out"]),
+        ("a.toml", "name = %s", ["table", "a.toml", "-o", "out"]),
+        ("a.toml", "name = %s", ["ablate", "a.toml", "--data", ".", "-o", "out"]),
+        ("a.jsonl", "{}\n", ["data", "reddit", "a.jsonl", "-o", "out", "--set", "depth=%s"]),
+        (
+            "a.toml",
+            'name = "a"',
+            ["train", "a.toml", "--data", ".", "-o", "out", "--set", "seed=%s"],
+        ),
+        ("a.csv", "text,label\na,b\n", [*INTENTS, "a.csv", "-o", "out", "--set", "strength=%s"]),
+        ("a.json", '{"train": %s}', [*INTENTS, "a.json", "-o", "out"]),
+        ("index/manifest.json", "%s", ["reply", "index", "Hello!"]),
+        ("model/config.json", '{"format": 1, "model": %s}', ["reply", "model", "Hello!"]),
+        ("model/config.json", "%s", ["index", "build", "model", "model/config.json", "-o", "out"]),
+        ("classifier/config.json", "%s", ["intents", "predict", "classifier", "Hello!"]),
+    ],
+)
 def test_large_and_deep_values(refused, tmp_path, name, content, arguments, value):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(content.replace("%s", value))
@@ -199,9 +218,11 @@ def test_control_characters_of_the_input_are_not_shown(refused, command, tmp_pat
         line = refused(*arguments, "-o", "out")
         assert "\ufffd[31m" in line
         assert line.isprintable()
-    for arguments in (["data", "jsonl", f"{ESCAPES}.jsonl", "-o", "out", "--skip-bad"],
-                      ["index", "build", "convert-small", "replies.txt", "-o", f"index {ESCAPES}"],
-                      ["reply", f"index {ESCAPES}", "Hello!"]):  # fmt: skip
+    for arguments in (
+        ["data", "jsonl", f"{ESCAPES}.jsonl", "-o", "out", "--skip-bad"],
+        ["index", "build", "convert-small", "replies.txt", "-o", f"index {ESCAPES}"],
+        ["reply", f"index {ESCAPES}", "Hello!"],
+    ):
         _, out, err = command(*arguments)
         shown = out + err
         assert "\ufffd[31m" in shown
@@ -209,13 +230,21 @@ def test_control_characters_of_the_input_are_not_shown(refused, command, tmp_pat
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
-@pytest.mark.parametrize("words", [
-    ["reply", "index", "Hi!", "--threshold"], ["reply", "index", "Hi!", "--min-confidence"],
-    ["reply", "index", "Hi!", "--diversity"], ["reply", "index", "Hi!", "--hybrid"], ["chat", "index", "--threshold"],
-    ["index", "tune", "index", "--recall"], ["index", "evaluate", "index", "--data", "x", "--hybrid"],
-    ["join", "a", "b", "-o", "c", "--share"], ["plot", "x", "--data", "x", "-o", "a.png", "--perplexity"],
-    ["models", "x", "--price-per-hour"],
-    ["intents", "train", "convert-small", "x", "-o", "y", "--reject"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["reply", "index", "Hi!", "--threshold"],
+        ["reply", "index", "Hi!", "--min-confidence"],
+        ["reply", "index", "Hi!", "--diversity"],
+        ["reply", "index", "Hi!", "--hybrid"],
+        ["chat", "index", "--threshold"],
+        ["index", "tune", "index", "--recall"],
+        ["index", "evaluate", "index", "--data", "x", "--hybrid"],
+        ["join", "a", "b", "-o", "c", "--share"],
+        ["plot", "x", "--data", "x", "-o", "a.png", "--perplexity"],
+        ["models", "x", "--price-per-hour"],
+        ["intents", "train", "convert-small", "x", "-o", "y", "--reject"],
+    ],
+)
 def test_no_option_is_a_number_without_end_or_none(refused, words, value):
     assert words[-1].strip("-") in refused(*words[:-1], f"{words[-1]}={value}")

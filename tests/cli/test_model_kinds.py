@@ -49,11 +49,15 @@ def test_multi_context(answer, tmp_path, data):
         assert replies[0]["text"] == f"so {topic}"
 
 
-@pytest.mark.parametrize("model", [
-    {"kind": "bi-encoder", "reduction": "mean", "similarity": "cosine"},
-    {"kind": "poly-encoder", "m": 4, "codes": "first"},
-    {"kind": "cross-encoder"},
-], ids=lambda model: model["kind"])  # fmt: skip
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"kind": "bi-encoder", "reduction": "mean", "similarity": "cosine"},
+        {"kind": "poly-encoder", "m": 4, "codes": "first"},
+        {"kind": "cross-encoder"},
+    ],
+    ids=lambda model: model["kind"],
+)
 def test_transformers(answer, refused, tmp_path, data, model):
     start = write_checkpoint(tmp_path / "bert")
     steps = [stage(steps=6, batch_size=16, negatives=3 * (model["kind"] == "cross-encoder"))]

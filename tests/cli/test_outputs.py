@@ -20,8 +20,18 @@ from tests.intents.toy import toy_data
 from tests.training.tiny import recipe, stage, write_data
 from tests.workshop.corpus.test_build import dialogues, write
 
-MARKERS = ("config.json", "counts.json", "modules.json", "manifest.json", "onnx.json", "data.json", "report.json",
-           "tokenizer_config.json", "table.json", "classifier.safetensors")  # fmt: skip
+MARKERS = (
+    "config.json",
+    "counts.json",
+    "modules.json",
+    "manifest.json",
+    "onnx.json",
+    "data.json",
+    "report.json",
+    "tokenizer_config.json",
+    "table.json",
+    "classifier.safetensors",
+)
 # what writes a whole folder: another name for what takes longer, and the folder's marker
 REPLACED = {
     "export --quantized": "export MODEL --quantized -o OUT",
@@ -63,8 +73,10 @@ def make_place(folder):
     save_recipe(recipe("", stage=[stage(steps=2)]), folder / "recipe.toml")
     rows = {"name": "Rows", "recipe": "recipe.toml", "row": [{"name": "a", "settings": ["seed=1"]}]}
     (folder / "rows.toml").write_text(tomli_w.dumps(rows))
-    (folder / "table.toml").write_text('name = "T"\n[row.b]\nname = "B"\nranker = "bm25"\n[column.n]\nname = "N"\n'
-                                       'path = "examples"\ncandidates = 20\n')  # fmt: skip
+    (folder / "table.toml").write_text(
+        'name = "T"\n[row.b]\nname = "B"\nranker = "bm25"\n[column.n]\nname = "N"\n'
+        'path = "examples"\ncandidates = 20\n'
+    )
     (folder / "replies.txt").write_text("hello\nat noon\n")
     (folder / "more.txt").write_text("good bye\nsee you\nat nine\n")
     write(folder / "dialogues", a=dialogues(1, 60))

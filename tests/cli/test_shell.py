@@ -51,25 +51,60 @@ def raising(error):
     return Mock(side_effect=error, __name__="verb")
 
 
-@pytest.mark.parametrize(("error", "code", "words"), [
-    (InputError("chats.jsonl:3: turn 2 is null, not text"), 2, "chats.jsonl:3: turn 2 is null"),
-    (InputError("two\nlines"), 2, "two lines"),
-    (MissingExtraError("the corpus", "demo"), 2, "the extra 'demo': pip install 'chitchat-dataset>=0.9'"),
-    (KeyboardInterrupt(), 130, "nothing that was finished is lost"),
-    (OSError(errno.ENOSPC, "No space left on device", "run/model"), 1, "no space left to write run/model"),
-    (OSError(errno.EDQUOT, "Disk quota exceeded", "run/model"), 1, "no space left to write run/model"),
-    (RuntimeError("I/O error: No space left on device (os error 28)"), 1, "no space left"),
-    (chained(ValueError("closed file"), OSError(errno.ENOSPC, "x", "run")), 1, "no space left to write run"),
-    (PermissionError(errno.EACCES, "Permission denied", "run/model"), 1, "Permission denied: run/model;"),
-    (OSError("a library's own words"), 1, "a library's own words"),
-    (MemoryError("Unable to allocate 40 GiB"), 1, "not enough memory: Unable to allocate 40 GiB"),
-    (RuntimeError(ALLOCATOR), 1, "error: not enough memory: tried to allocate 9000000000000 bytes; give less"),
-    (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0"), 1,
-     "error: not enough memory: tried to allocate 2.00 gib; give less"),
-    (chained(ValueError("shape"), MemoryError()), 1, "error: not enough memory; give less"),
-    (ZeroDivisionError("division by zero"), 1, "REJOINDER_DEBUG=1"),
-    (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 2, "not UTF-8"),
-], ids=lambda each: type(each).__name__ if isinstance(each, BaseException) else None)  # fmt: skip
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (InputError("chats.jsonl:3: turn 2 is null, not text"), 2, "chats.jsonl:3: turn 2 is null"),
+        (InputError("two\nlines"), 2, "two lines"),
+        (
+            MissingExtraError("the corpus", "demo"),
+            2,
+            "the extra 'demo': pip install 'chitchat-dataset>=0.9'",
+        ),
+        (KeyboardInterrupt(), 130, "nothing that was finished is lost"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "run/model"),
+            1,
+            "no space left to write run/model",
+        ),
+        (
+            OSError(errno.EDQUOT, "Disk quota exceeded", "run/model"),
+            1,
+            "no space left to write run/model",
+        ),
+        (RuntimeError("I/O error: No space left on device (os error 28)"), 1, "no space left"),
+        (
+            chained(ValueError("closed file"), OSError(errno.ENOSPC, "x", "run")),
+            1,
+            "no space left to write run",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "run/model"),
+            1,
+            "Permission denied: run/model;",
+        ),
+        (OSError("a library's own words"), 1, "a library's own words"),
+        (
+            MemoryError("Unable to allocate 40 GiB"),
+            1,
+            "not enough memory: Unable to allocate 40 GiB",
+        ),
+        (
+            RuntimeError(ALLOCATOR),
+            1,
+            "error: not enough memory: tried to allocate 9000000000000 bytes; give less",
+        ),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0"),
+            1,
+            "error: not enough memory: tried to allocate 2.00 gib; give less",
+        ),
+        (chained(ValueError("shape"), MemoryError()), 1, "error: not enough memory; give less"),
+        (ZeroDivisionError("division by zero"), 1, "REJOINDER_DEBUG=1"),
+        (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 2, "not UTF-8"),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, BaseException) else None,
+)
 def test_every_error_is_one_line_and_a_code(error, code, words, capsys):
     with pytest.raises(SystemExit) as end:
         guarded(raising(error))()
@@ -150,12 +185,15 @@ def test_every_help_is_short_for_h_and_has_no_types_of_python():
         assert not re.search(r"list\[|<(str|path|int|float)\b| range>", whole.output), words
 
 
-@pytest.mark.parametrize(("typed", "offered"), [
-    ("rejoinder ev", ["evaluate"]),
-    ("rejoinder intents few", ["few-shot"]),
-    ("rejoinder index re", ["reencode"]),
-    ("rejoinder evaluate --rep", ["--replies"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("rejoinder ev", ["evaluate"]),
+        ("rejoinder intents few", ["few-shot"]),
+        ("rejoinder index re", ["reencode"]),
+        ("rejoinder evaluate --rep", ["--replies"]),
+    ],
+)
 def test_the_shell_completes_verbs_and_options(typed, offered):
     settings = {
         "_REJOINDER_COMPLETE": "complete_bash",

@@ -84,10 +84,12 @@ def test_a_table_is_measured_once_and_again_when_its_model_changes(command, plac
 
 
 def test_the_command_of_a_note_has_what_the_column_sets(command, place):
-    (place / "table.toml").write_text(TABLE.replace(
-        'make = "rejoinder train R -o {column}"\n',
-        'make = "rejoinder train R -o {column}"\nsettings = { gone = ["model.dropout=0.5", "a=[1, 2]"] }\n',
-    ))  # fmt: skip
+    (place / "table.toml").write_text(
+        TABLE.replace(
+            'make = "rejoinder train R -o {column}"\n',
+            'make = "rejoinder train R -o {column}"\nsettings = { gone = ["model.dropout=0.5", "a=[1, 2]"] }\n',
+        )
+    )
     plan = load_table(place / "table.toml")
     assert plan.row["ours"].command_for("n", "numbers") == "rejoinder train R -o n"
     with_settings = "rejoinder train R -o gone --set model.dropout=0.5 --set 'a=[1, 2]'"

@@ -75,12 +75,15 @@ def test_json_is_one_object_and_everything_else_goes_to_standard_error(
     assert "model: " in out
 
 
-@pytest.mark.parametrize(("settings", "said"), [
-    (["--set", "loss.smothing=0.1"], "unknown key 'loss.smothing'; did you mean 'smoothing'?"),
-    (["--set", "stage.0.batch_size=4000"], "320 training examples do not fill a batch of 4000"),
-    (["--set", "stage.0.active_blocks=9"], "active_blocks = 9, but the model has 2"),
-    (["--set", "compute.precision=fp16"], "fp16' needs a CUDA device"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["--set", "loss.smothing=0.1"], "unknown key 'loss.smothing'; did you mean 'smoothing'?"),
+        (["--set", "stage.0.batch_size=4000"], "320 training examples do not fill a batch of 4000"),
+        (["--set", "stage.0.active_blocks=9"], "active_blocks = 9, but the model has 2"),
+        (["--set", "compute.precision=fp16"], "fp16' needs a CUDA device"),
+    ],
+)
 def test_bad_input_is_one_line_and_exit_code_2(
     refused, recipe_file, data, tmp_path, settings, said
 ):

@@ -115,12 +115,15 @@ def test_another_package_brings_a_model(other):
     assert bundled.weights("big").data_licence == "CC0"
 
 
-@pytest.mark.parametrize(("points", "said"), [
-    (["other_weights:WEIGHTS"] * 2, "several packages bring a model 'big'"),
-    (["no_such_module:WEIGHTS"], "is broken .*no_such_module"),
-    (["other_weights:ABSENT"], "is broken .*ABSENT"),
-    (["other_weights:points"], "not as rejoinder.encoders.bundled.Weights with a folder"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        (["other_weights:WEIGHTS"] * 2, "several packages bring a model 'big'"),
+        (["no_such_module:WEIGHTS"], "is broken .*no_such_module"),
+        (["other_weights:ABSENT"], "is broken .*ABSENT"),
+        (["other_weights:points"], "not as rejoinder.encoders.bundled.Weights with a folder"),
+    ],
+)
 def test_a_broken_package_is_named(other, points, said):
     other.points[:] = [entry_point("big", value) for value in points]
     with pytest.raises(InputError, match=said):
@@ -256,13 +259,22 @@ def test_an_index_over_a_bundled_model_is_asked_where_torch_cannot_be_imported(t
     pytest.importorskip("onnxruntime")
     model = rejoinder.load("convert-small", precision="fp32")
     index = Index.build(model, ["fine, thanks", "at noon.", "two cats"], tmp_path / "index")
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(f"""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(f"""
         import sys
         sys.modules["torch"] = None
         from rejoinder.cli import main
         sys.argv[1:] = ["reply", {str(index.folder)!r}, "Hello!", "how are you?", "--json"]
         main()
-    """)], capture_output=True, text=True, check=False)  # fmt: skip
+    """),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found = [
         (each["text"], pytest.approx(each["score"], abs=1e-3))

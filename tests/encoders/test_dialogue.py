@@ -75,20 +75,34 @@ def test_a_context_is_a_list_with_a_message(context, said):
         reading().contexts([context])
 
 
-@pytest.mark.parametrize(("settings", "context", "text"), [
-    ({}, ["oldest", "older", "newest", "input"], "newest older oldest"),
-    ({"numbered": True}, ["oldest", "newest", "input"], "0: newest 1: oldest"),
-    ({}, NUMBERS, "13 12 11 10 9 8 7 6 5 4"),
-    ({"messages": 2}, NUMBERS, "13 12"),
-    ({"numbered": True}, ["input"], ""),
-    ({}, ["", "  ", "\n", "input"], ""),
-    ({"messages": 2, "numbered": True}, ["c", "", "b", " ", "a", "input"], "0: a 1: b"),
-    ({}, PERSONA, f"newest older {PERSONA[1]} {PERSONA[0]}"),
-    ({"messages": 2, "numbered": True, "persona_first": True}, PERSONA, "i ski. i have a dog. 0: newest 1: older"),
-    ({"messages": 2, "numbered": True, "persona_first": True},
-     ("your persona: i ski.", "your persona: i have a dog.", *PERSONA[1:]), "i ski. i have a dog. 0: newest 1: older"),
-    ({"persona_first": True}, ("what is your persona: i ski", "newest", "x"), "newest what is your persona: i ski"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "context", "text"),
+    [
+        ({}, ["oldest", "older", "newest", "input"], "newest older oldest"),
+        ({"numbered": True}, ["oldest", "newest", "input"], "0: newest 1: oldest"),
+        ({}, NUMBERS, "13 12 11 10 9 8 7 6 5 4"),
+        ({"messages": 2}, NUMBERS, "13 12"),
+        ({"numbered": True}, ["input"], ""),
+        ({}, ["", "  ", "\n", "input"], ""),
+        ({"messages": 2, "numbered": True}, ["c", "", "b", " ", "a", "input"], "0: a 1: b"),
+        ({}, PERSONA, f"newest older {PERSONA[1]} {PERSONA[0]}"),
+        (
+            {"messages": 2, "numbered": True, "persona_first": True},
+            PERSONA,
+            "i ski. i have a dog. 0: newest 1: older",
+        ),
+        (
+            {"messages": 2, "numbered": True, "persona_first": True},
+            ("your persona: i ski.", "your persona: i have a dog.", *PERSONA[1:]),
+            "i ski. i have a dog. 0: newest 1: older",
+        ),
+        (
+            {"persona_first": True},
+            ("what is your persona: i ski", "newest", "x"),
+            "newest what is your persona: i ski",
+        ),
+    ],
+)
 def test_a_history_is_read_from_the_newest_to_the_oldest(settings, context, text):
     assert HistoryText(**settings).join(context) == text
 

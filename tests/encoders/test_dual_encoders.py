@@ -36,9 +36,14 @@ TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are 
 def test_an_aligned_start_is_the_mean_of_the_embeddings_on_both_sides(hidden):
     torch.manual_seed(0)
     config = small_config(
-        norm_placement="before", initialisation="unit", zero_residual=True, aligned_start=True, token_norm=False,
-        feed_forward_2_size=hidden, output_size=32,
-    )  # fmt: skip
+        norm_placement="before",
+        initialisation="unit",
+        zero_residual=True,
+        aligned_start=True,
+        token_norm=False,
+        feed_forward_2_size=hidden,
+        output_size=32,
+    )
     network = Convert(config, ROWS).eval()
     with torch.no_grad():
         network.reduction.query_key.weight.zero_()
@@ -68,9 +73,14 @@ def test_dropout_drops_its_share_and_keeps_the_mean(share):
     assert torch.equal(dropout.eval()(x), x)
 
 
-@pytest.mark.parametrize(("history", "layout", "least", "most"), [
-    (0, "paper", 20.5e6, 21.5e6), (10, "paper", 28_281_238, 28_281_238), (10, "original", 28_543_382, 28_543_382),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("history", "layout", "least", "most"),
+    [
+        (0, "paper", 20.5e6, 21.5e6),
+        (10, "paper", 28_281_238, 28_281_238),
+        (10, "original", 28_543_382, 28_543_382),
+    ],
+)
 def test_the_papers_sizes_of_convert(history, layout, least, most):
     """CONVERT 3.5: 16.6M embedding parameters and about 21M others, 59 MB quantised; with histories 28M and 73 MB."""
     with on_meta_device():

@@ -142,30 +142,57 @@ def folder(tmp_path_factory):
     return saved(tmp_path_factory.mktemp("model") / "model", history=10)
 
 
-@pytest.mark.parametrize(("call", "reason"), [
-    (lambda model: model.encode_responses("hello"), "a list of texts, .*given: 'hello'"),
-    (lambda model: model.encode_responses([b"hello"]), "a list of texts"),
-    (lambda model: model.transfer("hello"), "a list of texts"),
-    (lambda model: model.encode_contexts("hello"), "a list of conversations"),
-    (lambda model: model.encode_contexts(["hello"]), "a conversation is a list of messages"),
-    (lambda model: model.encode_contexts([{"role": "user", "content": "hello"}]), "a conversation is a list"),
-    (lambda model: model.encode_contexts([[]]), "no message"),
-    (lambda model: model.encode_contexts([[{"role": "system", "content": "hello"}]]), "no message"),
-    (lambda model: model.encode_contexts([[{"role": "user"}]]), "a message is a text, .*given: {'role'"),
-    (lambda model: model.encode_contexts([[None]]), "a message is a text"),
-    (lambda model: model.score([["hello"]], ["hello"]), "a list of candidates"),
-    (lambda model: model.encode_contexts([[{"role": ["user"], "content": "hello"}]]), "a message is a text, .*given"),
-    (lambda model: model.encode_contexts(None), "a list of conversations, .*given: None"),
-    (lambda model: model.encode_contexts(each for each in [["hello"]]), "a list of conversations, .*generator"),
-    (lambda model: model.encode_responses(text for text in ["hello"]), "a list of texts, .*generator"),
-    (lambda model: model.encode_responses({"text": "hello"}), "a list of texts, .*given: {'text'"),
-    (lambda model: model.encode_responses(3), "a list of texts, .*given: 3"),
-    (lambda model: model.score([["hello"]], [[1]]), "a list of texts"),
-    (lambda model: model.score("hello", [["x"]]), "a list of conversations, .*given: 'hello'"),
-    (lambda model: model.score(None, [["x"]]), "a list of conversations, .*given: None"),
-    (lambda model: model.score([["hello"]], None), "a list of candidates; given: None"),
-    (lambda model: model.score([["hello"]], [{"text": "x"}]), "a list of candidates; given: {'text'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda model: model.encode_responses("hello"), "a list of texts, .*given: 'hello'"),
+        (lambda model: model.encode_responses([b"hello"]), "a list of texts"),
+        (lambda model: model.transfer("hello"), "a list of texts"),
+        (lambda model: model.encode_contexts("hello"), "a list of conversations"),
+        (lambda model: model.encode_contexts(["hello"]), "a conversation is a list of messages"),
+        (
+            lambda model: model.encode_contexts([{"role": "user", "content": "hello"}]),
+            "a conversation is a list",
+        ),
+        (lambda model: model.encode_contexts([[]]), "no message"),
+        (
+            lambda model: model.encode_contexts([[{"role": "system", "content": "hello"}]]),
+            "no message",
+        ),
+        (
+            lambda model: model.encode_contexts([[{"role": "user"}]]),
+            "a message is a text, .*given: {'role'",
+        ),
+        (lambda model: model.encode_contexts([[None]]), "a message is a text"),
+        (lambda model: model.score([["hello"]], ["hello"]), "a list of candidates"),
+        (
+            lambda model: model.encode_contexts([[{"role": ["user"], "content": "hello"}]]),
+            "a message is a text, .*given",
+        ),
+        (lambda model: model.encode_contexts(None), "a list of conversations, .*given: None"),
+        (
+            lambda model: model.encode_contexts(each for each in [["hello"]]),
+            "a list of conversations, .*generator",
+        ),
+        (
+            lambda model: model.encode_responses(text for text in ["hello"]),
+            "a list of texts, .*generator",
+        ),
+        (
+            lambda model: model.encode_responses({"text": "hello"}),
+            "a list of texts, .*given: {'text'",
+        ),
+        (lambda model: model.encode_responses(3), "a list of texts, .*given: 3"),
+        (lambda model: model.score([["hello"]], [[1]]), "a list of texts"),
+        (lambda model: model.score("hello", [["x"]]), "a list of conversations, .*given: 'hello'"),
+        (lambda model: model.score(None, [["x"]]), "a list of conversations, .*given: None"),
+        (lambda model: model.score([["hello"]], None), "a list of candidates; given: None"),
+        (
+            lambda model: model.score([["hello"]], [{"text": "x"}]),
+            "a list of candidates; given: {'text'",
+        ),
+    ],
+)
 def test_a_wrong_call_is_explained(multi, call, reason):
     with pytest.raises(InputError, match=reason):
         call(multi)
@@ -197,15 +224,18 @@ def test_a_model_comes_out_of_a_pickle_as_it_went_in_if_it_has_a_folder(folder, 
         pickle.dumps(multi)
 
 
-@pytest.mark.parametrize(("name", "settings", "reason"), [
-    (None, {}, "a folder or a name, .*given: None"),
-    ("nowhere", {}, "no model 'nowhere'"),
-    (None, {"device": "nowhere"}, "device 'nowhere' cannot be used: .*'cuda:1'"),
-    (None, {"device": None}, "device None cannot be used"),
-    (None, {"device": "cuda", "precision": "int8"}, "'int8' is for processors"),
-    (None, {"precision": "int4"}, "precision 'int4' is unknown; allowed are auto"),
-    (None, {"threads": 0}, "threads is 0; give a whole number, 1 or more"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "settings", "reason"),
+    [
+        (None, {}, "a folder or a name, .*given: None"),
+        ("nowhere", {}, "no model 'nowhere'"),
+        (None, {"device": "nowhere"}, "device 'nowhere' cannot be used: .*'cuda:1'"),
+        (None, {"device": None}, "device None cannot be used"),
+        (None, {"device": "cuda", "precision": "int8"}, "'int8' is for processors"),
+        (None, {"precision": "int4"}, "precision 'int4' is unknown; allowed are auto"),
+        (None, {"threads": 0}, "threads is 0; give a whole number, 1 or more"),
+    ],
+)
 def test_what_cannot_be_loaded_is_explained(folder, name, settings, reason):
     with pytest.raises(InputError, match=reason):
         rejoinder.load(folder if settings else name, **settings)

@@ -234,22 +234,25 @@ def test_the_configuration_decides_which_model_is_built():
         parse_config({"kind": "gru"})
 
 
-@pytest.mark.parametrize(("values", "message"), [
-    ({"attention_spans": [3, 5]}, "one positive number for each of the 6 blocks"),
-    ({"positions": []}, "positions"),
-    ({"blocks": -1, "attention_spans": []}, "blocks = -1"),
-    ({"aligned_start": True}, "aligned_start"),
-    ({"history": -1}, "history = -1"),
-    ({"numbered_history": True}, "numbered_history = True is not allowed"),
-    ({"embeding_size": 32}, "embeding_size'; did you mean 'embedding_size'"),
-    ({"norm_placement": "behind"}, "norm_placement.*'behind'"),
-    ({"kind": "ngram", "embedding_size": 0}, "embedding_size = 0"),
-    ({"kind": "ngram", "blocks": 2}, "blocks"),
-    ({"kind": "poly-encoder", "heads": 5}, "heads"),
-    ({"kind": "poly-encoder", "context_length": 513}, "context_length"),
-    ({"kind": "poly-encoder", "m": 0}, "m = 0"),
-    ({"kind": "multi-context-bi-encoder", "history": 0}, "history = 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"attention_spans": [3, 5]}, "one positive number for each of the 6 blocks"),
+        ({"positions": []}, "positions"),
+        ({"blocks": -1, "attention_spans": []}, "blocks = -1"),
+        ({"aligned_start": True}, "aligned_start"),
+        ({"history": -1}, "history = -1"),
+        ({"numbered_history": True}, "numbered_history = True is not allowed"),
+        ({"embeding_size": 32}, "embeding_size'; did you mean 'embedding_size'"),
+        ({"norm_placement": "behind"}, "norm_placement.*'behind'"),
+        ({"kind": "ngram", "embedding_size": 0}, "embedding_size = 0"),
+        ({"kind": "ngram", "blocks": 2}, "blocks"),
+        ({"kind": "poly-encoder", "heads": 5}, "heads"),
+        ({"kind": "poly-encoder", "context_length": 513}, "context_length"),
+        ({"kind": "poly-encoder", "m": 0}, "m = 0"),
+        ({"kind": "multi-context-bi-encoder", "history": 0}, "history = 0"),
+    ],
+)
 def test_impossible_structures_are_refused_by_name(values, message):
     with pytest.raises(InputError, match=message):
         parse_config(values)

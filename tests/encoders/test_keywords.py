@@ -30,14 +30,20 @@ def scores(query, candidates, **settings):
     return BM25(**settings).score([[query]], [candidates])[0].tolist()
 
 
-@pytest.mark.parametrize(("text", "found"), [
-    ("Hello, World!", ["hello", "world"]),
-    ("It's 3.5 km", ["it", "s", "3", "5", "km"]),
-    ("ÜBER naïve", ["über", "naïve"]),
-    ("\u043f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d", ["\u043f\u0440\u0438\u0432\u0435\u0442", "\u4f60\u597d"]),
-    ("\U0001f600 ... \n", []),
-    ("", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Hello, World!", ["hello", "world"]),
+        ("It's 3.5 km", ["it", "s", "3", "5", "km"]),
+        ("ÜBER naïve", ["über", "naïve"]),
+        (
+            "\u043f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d",
+            ["\u043f\u0440\u0438\u0432\u0435\u0442", "\u4f60\u597d"],
+        ),
+        ("\U0001f600 ... \n", []),
+        ("", []),
+    ],
+)
 def test_words(text, found):
     assert words(text) == found
 
@@ -127,9 +133,14 @@ def test_the_base_install_can_import_the_room():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(("kind", "library"), [
-    (BM25, "bm25s"), (TfIdf, "sklearn.feature_extraction.text"), (Data19BM25, "sklearn.feature_extraction.text"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "library"),
+    [
+        (BM25, "bm25s"),
+        (TfIdf, "sklearn.feature_extraction.text"),
+        (Data19BM25, "sklearn.feature_extraction.text"),
+    ],
+)
 def test_without_its_library_the_extra_is_named(kind, library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r"needs the extra .baselines.: pip install"):

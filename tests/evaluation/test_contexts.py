@@ -125,8 +125,12 @@ def test_the_table_has_every_reading_with_paired_differences_to_the_full_context
     rows = context_table(ranker, task, seed=3, progress=done.append).rows
     assert [row.reading for row in rows] == table_readings()
     assert [str(reading) for reading in table_readings()] == [
-        "full", *map(str, range(11)), "input", "history", "history=1"
-    ]  # fmt: skip
+        "full",
+        *map(str, range(11)),
+        "input",
+        "history",
+        "history=1",
+    ]
     assert sum(done) == len(task) * len(rows)
     assert all(remembers for _, _, remembers in ranker.calls)
     recall = {str(row.reading): row.result.recall[1].value for row in rows}
@@ -153,8 +157,13 @@ def test_the_table_in_words_and_as_json():
     header = next(line for line in lines if line.startswith("context "))
     assert header.split("  ")[-1].strip() == "R@1 minus full"
     labels = [line.split("  ")[0] for line in lines[lines.index(header) + 1 :]]
-    assert labels == ["full", *(f"input + {n}" for n in range(11)), "input alone (h_x)", "history alone (h_z)",
-                      "newest 1 of it alone"]  # fmt: skip
+    assert labels == [
+        "full",
+        *(f"input + {n}" for n in range(11)),
+        "input alone (h_x)",
+        "history alone (h_z)",
+        "newest 1 of it alone",
+    ]
     history = next(line for line in lines if line.startswith("history alone"))
     assert "60.0  " in history
     assert "-20.0  " in history

@@ -166,8 +166,11 @@ def test_a_copy_of_the_right_response_stands_before_it_whatever_its_score():
     falling = itertools.count(0, -1)  # a score of its own for every candidate, equal texts included
     result = evaluate(Rule(lambda *_: next(falling)), examples, candidates=4, copies="wrong")
     assert (result.ambiguous, result.copies) == (2, "wrong")
-    first, last = (place for place, text in enumerate(ranking_task(examples, candidates=4).candidates[0])
-                   if text == "same")  # fmt: skip
+    first, last = (
+        place
+        for place, text in enumerate(ranking_task(examples, candidates=4).candidates[0])
+        if text == "same"
+    )
     # Scores fall from left to right, so label + 1 would be the rank; the copy to the right counts all
     # the same.
     expected = [label + 1 for label in range(4)]
@@ -196,17 +199,20 @@ def test_a_copy_of_the_right_response_is_right_on_own_data():
         compare(result, protocol)
 
 
-@pytest.mark.parametrize(("given", "reason"), [
-    ({"ranker": "convert-small"}, "ranks with a model, .*given: 'convert-small'"),
-    ({"examples": "data/chats"}, "give examples, .*given: 'data/chats'"),
-    ({"examples": None}, "give examples, .*given: None"),
-    ({"examples": [("a", "b")]}, r"give examples, .*given: \('a', 'b'\)"),
-    ({"candidates": "3"}, "candidates is '3'"),
-    ({"block_size": -1}, "block_size is -1; give a whole number, 1 or more"),
-    ({"copies": "some"}, "copies 'some' are unknown; allowed are right, wrong"),
-    ({"replies": "Reply 1!"}, "a list of texts, .*given: 'Reply 1!'"),
-    ({"replies": [1, 2]}, "a list of texts, .*given: 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"ranker": "convert-small"}, "ranks with a model, .*given: 'convert-small'"),
+        ({"examples": "data/chats"}, "give examples, .*given: 'data/chats'"),
+        ({"examples": None}, "give examples, .*given: None"),
+        ({"examples": [("a", "b")]}, r"give examples, .*given: \('a', 'b'\)"),
+        ({"candidates": "3"}, "candidates is '3'"),
+        ({"block_size": -1}, "block_size is -1; give a whole number, 1 or more"),
+        ({"copies": "some"}, "copies 'some' are unknown; allowed are right, wrong"),
+        ({"replies": "Reply 1!"}, "a list of texts, .*given: 'Reply 1!'"),
+        ({"replies": [1, 2]}, "a list of texts, .*given: 1"),
+    ],
+)
 def test_a_wrong_call_is_explained(given, reason):
     call = {
         "ranker": Rule(lambda *_: 0.0),

@@ -9,11 +9,23 @@ from rejoinder.evaluation.ranking import RankingResult
 from rejoinder.evaluation.report import Row, markdown, plain
 
 RESULT = RankingResult(
-    recall={1: Estimate(0.275, 0.2604, 0.29), 10: Estimate(0.5, 0.48, 0.52)}, mrr=Estimate(0.3456, 0.33, 0.36),
-    examples=12300, candidates=100, fewest_candidates=100, given_candidates=False, dropped=42, ambiguous=0,
-    unit="thread", units=1234, resamples=1000, seed=0, fingerprint="f", seconds=2.34,
-    ranks=np.array([1, 5, 2, 1]), unit_of=np.array([0, 0, 1, 1]),
-)  # fmt: skip
+    recall={1: Estimate(0.275, 0.2604, 0.29), 10: Estimate(0.5, 0.48, 0.52)},
+    mrr=Estimate(0.3456, 0.33, 0.36),
+    examples=12300,
+    candidates=100,
+    fewest_candidates=100,
+    given_candidates=False,
+    dropped=42,
+    ambiguous=0,
+    unit="thread",
+    units=1234,
+    resamples=1000,
+    seed=0,
+    fingerprint="f",
+    seconds=2.34,
+    ranks=np.array([1, 5, 2, 1]),
+    unit_of=np.array([0, 0, 1, 1]),
+)
 OTHER = dataclasses.replace(
     RESULT,
     recall={1: Estimate(0.1, 0.0, 0.2)},

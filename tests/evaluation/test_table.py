@@ -200,9 +200,11 @@ def test_a_fine_tuned_model_is_ranked_on_the_general_data_too(tmp_path):
     assert "| Tuned, of A | General | " in text
     plain = {(cell["system"], cell["data"]): cell["left"] for cell in table.to_json()["cells"]}
     assert plain["Tuned", "A"] == {
-        "data": "General", "ranker": "half", "missing": None, "result": expected.to_json() | {
-            "seconds": plain["Tuned", "A"]["result"]["seconds"]}
-    }  # fmt: skip
+        "data": "General",
+        "ranker": "half",
+        "missing": None,
+        "result": expected.to_json() | {"seconds": plain["Tuned", "A"]["result"]["seconds"]},
+    }
     assert plain["Direct", "A"] is None
     opened = list(shelf.opened)
     again = Measurement(shelf, tmp_path / "cells", no_track).table(plan, columns=["b"])
@@ -245,8 +247,10 @@ def test_a_row_may_have_a_ranker_for_each_column_and_none_for_some(data, tmp_pat
     shelf = Shelf(**{f"a-{data}": lambda: Rule(knows_nothing)})
     table = measure(TablePlan(name="T", row=rows, column=columns), shelf, tmp_path / "cells")
     assert {place: cell.ranker for place, cell in table.cells.items()} == {
-        ("Each", "a"): "good", ("Path", "a"): f"a-{data}", ("Each", "b"): "half"
-    }  # fmt: skip
+        ("Each", "a"): "good",
+        ("Path", "a"): f"a-{data}",
+        ("Each", "b"): "half",
+    }
     assert not table.missing()
     assert table.recall_markdown().splitlines()[2].endswith("] |  |")
 

@@ -119,13 +119,18 @@ def reference(context, w, config, *, before):
     return h_x, h_z, head((h_x + h_z) / 2, w, "combined_head", before=before)
 
 
-@pytest.mark.parametrize("changes", [
-    pytest.param({}, id="the paper's layout"),
-    pytest.param({"norm_placement": "before", "initialisation": "unit"}, id="norm before each part"),
-    pytest.param({"numbered_history": True}, id="numbered messages"),
-    pytest.param({"feed_forward_2_size": 24}, id="a combiner of the encodings' size"),
-    pytest.param({"feed_forward_2_size": 64}, id="skips without widening"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="the paper's layout"),
+        pytest.param(
+            {"norm_placement": "before", "initialisation": "unit"}, id="norm before each part"
+        ),
+        pytest.param({"numbered_history": True}, id="numbered messages"),
+        pytest.param({"feed_forward_2_size": 24}, id="a combiner of the encodings' size"),
+        pytest.param({"feed_forward_2_size": 64}, id="skips without widening"),
+    ],
+)
 def test_encodings(changes):
     network = convert(history=10, **changes)
     config, before = network.config, network.config.norm_placement == "before"

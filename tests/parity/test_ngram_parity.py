@@ -16,9 +16,17 @@ from rejoinder.networks.packing import pack
 from rejoinder.text.ngrams import build_ngrams
 
 TEXTS = [
-    "how are you today?", "I don't know, you?", "you don't know 12345 or 1234", "How are YOU", "", " ... ",
-    "supercalifragilistic words", "a-b a-b a-b :) :)", "today you know how", "x\x00y\u00a0z \u2019s don\u2019t",
-]  # fmt: skip
+    "how are you today?",
+    "I don't know, you?",
+    "you don't know 12345 or 1234",
+    "How are YOU",
+    "",
+    " ... ",
+    "supercalifragilistic words",
+    "a-b a-b a-b :) :)",
+    "today you know how",
+    "x\x00y\u00a0z \u2019s don\u2019t",
+]
 WORD = re.compile(r"[a-z0-9$+<=>^`|~]+(?:'[a-z0-9$+<=>^`|~]+)*|[!-#%-*,-/:;?@\[-\]_{}]+")
 
 
@@ -77,8 +85,10 @@ def test_the_vocabulary_is_that_of_plain_counting():
     ascii_texts = [text for text in TEXTS if text.isascii()]
     tokenizer = build_ngrams(ascii_texts, minimum_count=2, bigrams=5, buckets=7)
     counts = Counter(word for text in ascii_texts for word in words(text))
-    kept = sorted((word for word, count in counts.items() if count >= 2 and word not in ("<S>", "</S>")),
-                  key=lambda word: (-counts[word], word))  # fmt: skip
+    kept = sorted(
+        (word for word, count in counts.items() if count >= 2 and word not in ("<S>", "</S>")),
+        key=lambda word: (-counts[word], word),
+    )
     assert list(tokenizer.unigrams) == ["<S>", "</S>", *kept]
     pairs = Counter(
         pair for text in ascii_texts for pair in zip(words(text), words(text)[1:], strict=False)
@@ -117,13 +127,17 @@ def encode(w, ids, side, *, layers, bigrams=True, attention=True, positions=True
     return h / np.linalg.norm(h)
 
 
-@pytest.mark.parametrize(("changes", "how"), [
-    ({}, {}),
-    ({"self_attention": False}, {"attention": False}),
-    ({"self_attention": False, "positions": 0}, {"attention": False, "positions": False}),
-    ({"bigrams": False}, {"bigrams": False}),
-    ({"activation": "tanh", "hidden_layers": 1}, {"layers": 1, "act": np.tanh}),
-], ids=["paper", "no attention", "no attention, no positions", "no bigrams", "tanh, one layer"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "how"),
+    [
+        ({}, {}),
+        ({"self_attention": False}, {"attention": False}),
+        ({"self_attention": False, "positions": 0}, {"attention": False, "positions": False}),
+        ({"bigrams": False}, {"bigrams": False}),
+        ({"activation": "tanh", "hidden_layers": 1}, {"layers": 1, "act": np.tanh}),
+    ],
+    ids=["paper", "no attention", "no attention, no positions", "no bigrams", "tanh, one layer"],
+)
 def test_encodings(tokenizer, changes, how):
     torch.manual_seed(0)
     sizes = {

@@ -172,7 +172,12 @@ def test_the_example_of_the_guide(folders, tmp_path):
     code = next(block for block in blocks if "OnnxEncoder" in block)
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "onnx").symlink_to(folders["bundled"] / "onnx")
-    done = subprocess.run([sys.executable, "-c", f"import sys; sys.modules['torch'] = None\n{code}"], cwd=tmp_path,
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.modules['torch'] = None\n{code}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.stdout, done.stderr) == ("Yes, two cats! Yes, two cats!\n", "")
     assert code.rstrip().endswith(f"# {done.stdout.rstrip()}")

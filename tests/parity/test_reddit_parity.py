@@ -115,13 +115,17 @@ def bodies(draw):
 @given(
     dumps(),
     st.builds(
-        RedditSettings, unit=st.sampled_from(["characters", "words"]), min_length=st.integers(1, 10),
-        max_length=st.integers(10, 200), depth=st.integers(1, 12), cut=st.integers(1, 200),
+        RedditSettings,
+        unit=st.sampled_from(["characters", "words"]),
+        min_length=st.integers(1, 10),
+        max_length=st.integers(10, 200),
+        depth=st.integers(1, 12),
+        cut=st.integers(1, 200),
         subreddits=st.sampled_from([(), ("pics",), ("other",)]),
     ),
     st.integers(0, 12),
     st.integers(1, 3),
-)  # fmt: skip
+)
 @example([*COPIES, *ANSWERS], RedditSettings(), 10, 1)
 @example([*COPIES[::-1], *ANSWERS], RedditSettings(), 10, 1)
 @example(

@@ -75,9 +75,16 @@ def test_its_trainer_trains_both_sides(folders, tmp_path):
         {"message": TEXTS * 2, "reply": [*TEXTS[3:], *TEXTS[:3]] * 2}
     )
     arguments = sentence_transformers.SentenceTransformerTrainingArguments(
-        output_dir=str(tmp_path), max_steps=2, per_device_train_batch_size=7, learning_rate=1e-2, report_to="none",
-        save_strategy="no", disable_tqdm=True, use_cpu=True, router_mapping={"message": "query", "reply": "document"},
-    )  # fmt: skip
+        output_dir=str(tmp_path),
+        max_steps=2,
+        per_device_train_batch_size=7,
+        learning_rate=1e-2,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+        router_mapping={"message": "query", "reply": "document"},
+    )
     loss = losses.MultipleNegativesRankingLoss(model)
     sentence_transformers.SentenceTransformerTrainer(
         model, arguments, train_dataset=pairs, loss=loss

@@ -76,11 +76,23 @@ def test_real_weights_give_the_same_vectors(minilm, theirs, with_types):
             assert (ours[start : start + count] - wanted).abs().max() < BOUND
 
 
-@pytest.mark.parametrize(("kind", "settings"), [
-    ("BertModel", {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40,
-                   "hidden_act": "relu", "layer_norm_eps": 1e-6}),
-    ("DistilBertModel", {"dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 40}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (
+            "BertModel",
+            {
+                "hidden_size": 24,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 3,
+                "intermediate_size": 40,
+                "hidden_act": "relu",
+                "layer_norm_eps": 1e-6,
+            },
+        ),
+        ("DistilBertModel", {"dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 40}),
+    ],
+)
 def test_other_layouts_load_and_come_back(tmp_path, minilm, kind, settings):
     tokenizer = minilm[1]
     torch.manual_seed(0)

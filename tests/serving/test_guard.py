@@ -20,15 +20,22 @@ ASK, NEW = {"messages": ["secret words"]}, {"candidates": ["secret reply"]}
 
 @pytest.mark.parametrize(
     ("key", "expected"),
-    [(None, (401, 401, 401, 200)), ("wrong", (401, 401, 401, 200)), (READ, (200, 403, 403, 200)),
-     (WRITE, (200, 201, 503, 200))],
-)  # fmt: skip
+    [
+        (None, (401, 401, 401, 200)),
+        ("wrong", (401, 401, 401, 200)),
+        (READ, (200, 403, 403, 200)),
+        (WRITE, (200, 201, 503, 200)),
+    ],
+)
 def test_read_and_write_keys(client, key, expected):
     server = client(keys=Keys(READ.encode(), WRITE.encode()))
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    found = [server.post("/v1/replies", json=ASK, headers=headers),
-             server.post("/v1/candidates", json=NEW, headers=headers),
-             server.post("/admin/reload", headers=headers), server.get("/health", headers=headers)]  # fmt: skip
+    found = [
+        server.post("/v1/replies", json=ASK, headers=headers),
+        server.post("/v1/candidates", json=NEW, headers=headers),
+        server.post("/admin/reload", headers=headers),
+        server.get("/health", headers=headers),
+    ]
     # a reload fails: no model has that name
     assert tuple(each.status_code for each in found) == expected
     assert ("www-authenticate" in found[0].headers) == (expected[0] == 401)
@@ -47,9 +54,17 @@ def test_keys_are_compared_in_constant_time(monkeypatch):
 
 @pytest.mark.parametrize(
     ("header", "status"),
-    [("Bearer KEY", 200), ("bearer KEY", 200), ("BEARER  KEY", 200), ("KEY", 401), ("Basic KEY", 401),
-     ("BearerKEY", 401), ("Bearer", 401), ("Bearer KEY KEY", 401)],
-)  # fmt: skip
+    [
+        ("Bearer KEY", 200),
+        ("bearer KEY", 200),
+        ("BEARER  KEY", 200),
+        ("KEY", 401),
+        ("Basic KEY", 401),
+        ("BearerKEY", 401),
+        ("Bearer", 401),
+        ("Bearer KEY KEY", 401),
+    ],
+)
 def test_a_key_comes_with_its_scheme(client, header, status):
     server = client(keys=Keys(READ.encode()))
     headers = {"authorization": header.replace("KEY", READ)}
@@ -135,8 +150,12 @@ def test_no_name_in_a_request_is_a_path(client, tmp_path):
         f"/v1/candidates/{way}",
     ):
         server.get(path, headers={"x-request-id": place, "authorization": place})
-    for path, body in (("embeddings", {"input": place}), ("rerank", {"query": place, "documents": [place]}),
-                       ("intents", {"input": place}), ("candidates", {"candidates": [place]})):  # fmt: skip
+    for path, body in (
+        ("embeddings", {"input": place}),
+        ("rerank", {"query": place, "documents": [place]}),
+        ("intents", {"input": place}),
+        ("candidates", {"candidates": [place]}),
+    ):
         server.post(f"/v1/{path}", json={**body, "model": place} if path[0] in "er" else body)
     server.post("/v1/replies", json={"messages": [place], "index": place})
     server.post("/v1/replies", json={"messages": [place], "where": {"team": place}})

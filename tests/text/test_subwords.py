@@ -233,14 +233,26 @@ def test_closest_size_is_taken_with_a_warning():
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize(("texts", "settings", "message"), [
-    ([], {}, "no text"),
-    (["", ""], {}, "no text"),
-    ("hello", {}, "one string"),
-    (["abcdefghij"], {"target_size": 5}, "target_size is 5, but the corpus has 11 characters"),
-    *((["hello"], {name: 0}, f"{name} is 0") for name in ("minimum_count", "target_size", "iterations", "max_bytes",
-                                                          "max_digits", "buckets")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("texts", "settings", "message"),
+    [
+        ([], {}, "no text"),
+        (["", ""], {}, "no text"),
+        ("hello", {}, "one string"),
+        (["abcdefghij"], {"target_size": 5}, "target_size is 5, but the corpus has 11 characters"),
+        *(
+            (["hello"], {name: 0}, f"{name} is 0")
+            for name in (
+                "minimum_count",
+                "target_size",
+                "iterations",
+                "max_bytes",
+                "max_digits",
+                "buckets",
+            )
+        ),
+    ],
+)
 def test_impossible_calls_are_refused(texts, settings, message):
     with pytest.raises(InputError, match=message):
         build_subwords(texts, **settings)

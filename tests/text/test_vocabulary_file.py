@@ -47,22 +47,25 @@ def test_fingerprint_tells_contents_apart():
     )
 
 
-@pytest.mark.parametrize(("kind", "change", "reason"), [
-    (Subwords, {"format": NGrams.FORMAT}, "format 'rejoinder subwords 1' is needed"),
-    (Subwords, {"buckets": True}, "buckets"),
-    (Subwords, {"subwords": None}, "list of strings"),
-    (Subwords, {"subwords": ["a"]}, "start mark"),
-    (Subwords, {"subwords": [MARK, ""]}, "empty"),
-    (Subwords, {"subwords": [MARK, "a", "a"]}, "twice"),
-    (Subwords, {"subwords": [MARK, "\ud800"]}, "UTF-8"),
-    (NGrams, {"format": Subwords.FORMAT}, "format 'rejoinder n-grams 1' is needed"),
-    (NGrams, {"buckets": 0}, "at least 1 is needed"),
-    (NGrams, {"unigrams": ["<S>", "x", "a"]}, "mark </S> is not among the unigrams"),
-    (NGrams, {"unigrams": ["<S>", "</S>", "a", "a"]}, "the unigram 'a' is there twice"),
-    (NGrams, {"bigrams": [1]}, "two for each pair"),
-    (NGrams, {"bigrams": [1, 5]}, "numbers of unigrams, 0 to 2"),
-    (NGrams, {"bigrams": [1, 2, 1, 2]}, "a bigram is there twice"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "change", "reason"),
+    [
+        (Subwords, {"format": NGrams.FORMAT}, "format 'rejoinder subwords 1' is needed"),
+        (Subwords, {"buckets": True}, "buckets"),
+        (Subwords, {"subwords": None}, "list of strings"),
+        (Subwords, {"subwords": ["a"]}, "start mark"),
+        (Subwords, {"subwords": [MARK, ""]}, "empty"),
+        (Subwords, {"subwords": [MARK, "a", "a"]}, "twice"),
+        (Subwords, {"subwords": [MARK, "\ud800"]}, "UTF-8"),
+        (NGrams, {"format": Subwords.FORMAT}, "format 'rejoinder n-grams 1' is needed"),
+        (NGrams, {"buckets": 0}, "at least 1 is needed"),
+        (NGrams, {"unigrams": ["<S>", "x", "a"]}, "mark </S> is not among the unigrams"),
+        (NGrams, {"unigrams": ["<S>", "</S>", "a", "a"]}, "the unigram 'a' is there twice"),
+        (NGrams, {"bigrams": [1]}, "two for each pair"),
+        (NGrams, {"bigrams": [1, 5]}, "numbers of unigrams, 0 to 2"),
+        (NGrams, {"bigrams": [1, 2, 1, 2]}, "a bigram is there twice"),
+    ],
+)
 def test_bad_content_is_refused_with_its_reason(tmp_path, kind, change, reason):
     path, whole = tmp_path / "vocabulary.json", SUBWORDS if kind is Subwords else NGRAMS
     path.write_text(json.dumps(whole))

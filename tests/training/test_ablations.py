@@ -16,9 +16,16 @@ from tests.training.tiny import recipe
 RECIPES = Path(__file__).parents[2] / "recipes"
 SHIPPED = [RECIPES / "ablations" / name for name in ("convert.toml", "convert-quick.toml")]
 TABLE_4 = {
-    BASE: 68.2, "heads-8": 68.5, "no-relative-bias": 67.8, "no-growing-span": 67.7, "one-bucket": 68.0,
-    "one-reduction-head": 67.7, "no-skip": 67.8, "last-three": 66.7, "last-five": 66.6,
-}  # fmt: skip
+    BASE: 68.2,
+    "heads-8": 68.5,
+    "no-relative-bias": 67.8,
+    "no-growing-span": 67.7,
+    "one-bucket": 68.0,
+    "one-reduction-head": 67.7,
+    "no-skip": 67.8,
+    "last-three": 66.7,
+    "last-five": 66.6,
+}
 shipped = cache(load_plan)
 
 
@@ -73,11 +80,17 @@ def test_the_papers_table_is_complete_with_its_figures():
 
 def test_the_papers_steps_a_second_and_costs_stand_beside_ours():
     plan = shipped(SHIPPED[0])
-    costs = {row.name: (row.published_cost.steps_per_second, row.published_cost.usd)
-             for row in plan.rows if row.published_cost}  # fmt: skip
+    costs = {
+        row.name: (row.published_cost.steps_per_second, row.published_cost.usd)
+        for row in plan.rows
+        if row.published_cost
+    }
     assert costs == {
-        BASE: (14.7, 85), "heads-8": (12.2, 102), "one-bucket": (14.8, 84), "one-reduction-head": (15.0, 83),
-    }  # fmt: skip
+        BASE: (14.7, 85),
+        "heads-8": (12.2, 102),
+        "one-bucket": (14.8, 84),
+        "one-reduction-head": (15.0, 83),
+    }
     lines = [
         {"title": "a", "published": 68.2, "published_cost": {"steps_per_second": 14.7, "usd": 85.0}}
     ]
@@ -118,15 +131,18 @@ def test_settings_of_all_rows_give_way_to_a_rows_own(write):
     ] * 2
 
 
-@pytest.mark.parametrize(("rows", "keys", "said"), [
-    ({"a": ["model.heads=1"]}, {}, "row 'a': it changes nothing"),
-    ({"a": ["stage.0.steps=3"]}, {}, "row 'a': its budget is not the base's"),
-    ({"a": ["stage.0.active_blocks=9"]}, {}, "active_blocks = 9, but the model has 2"),
-    ({"base": ["model.heads=8"]}, {}, "two rows have the name 'base' (the recipe itself)"),
-    ({"a": []}, {}, "row.0.settings = [] is not allowed: it should have at least one entry"),
-    ({"a": ["model.heads=8"]}, {"recip": "x"}, "unknown key 'recip'; did you mean 'recipe'?"),
-    ({"a": ["model.heads=8"]}, {"recipe": "no.toml"}, "no such recipe"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "keys", "said"),
+    [
+        ({"a": ["model.heads=1"]}, {}, "row 'a': it changes nothing"),
+        ({"a": ["stage.0.steps=3"]}, {}, "row 'a': its budget is not the base's"),
+        ({"a": ["stage.0.active_blocks=9"]}, {}, "active_blocks = 9, but the model has 2"),
+        ({"base": ["model.heads=8"]}, {}, "two rows have the name 'base' (the recipe itself)"),
+        ({"a": []}, {}, "row.0.settings = [] is not allowed: it should have at least one entry"),
+        ({"a": ["model.heads=8"]}, {"recip": "x"}, "unknown key 'recip'; did you mean 'recipe'?"),
+        ({"a": ["model.heads=8"]}, {"recipe": "no.toml"}, "no such recipe"),
+    ],
+)
 def test_errors_name_the_row_and_the_reason(write, rows, keys, said):
     with pytest.raises(InputError) as caught:
         load_plan(write(rows, **keys))

@@ -227,13 +227,24 @@ def test_joined_stores_give_the_texts_of_their_parts(parts, draw):
     assert joined.response_hash[places].tolist() == hashes[places].tolist()
 
 
-@pytest.mark.parametrize(("sizes", "shares", "said"), [
-    ((10, 1000), (0.5, 0.5), "10 training examples of data.train do not fill its 16 places in a batch of 32; lower"),
-    ((1000, 10), (0.5, 0.5), "10 training examples of data.mix.0 do not fill its 16 places"),
-    ((1000, 1000), (0.99, 0.01), "a share of 0.01 of a batch of 32 is less than one pair; raise the share in data.mix, "
-                                 "or batch_size to 100 at least"),
-    ((20,), (1.0,), "20 training examples do not fill a batch of 32"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sizes", "shares", "said"),
+    [
+        (
+            (10, 1000),
+            (0.5, 0.5),
+            "10 training examples of data.train do not fill its 16 places in a batch of 32; lower",
+        ),
+        ((1000, 10), (0.5, 0.5), "10 training examples of data.mix.0 do not fill its 16 places"),
+        (
+            (1000, 1000),
+            (0.99, 0.01),
+            "a share of 0.01 of a batch of 32 is less than one pair; raise the share in data.mix, "
+            "or batch_size to 100 at least",
+        ),
+        ((20,), (1.0,), "20 training examples do not fill a batch of 32"),
+    ],
+)
 def test_sets_that_do_not_fill_their_part_are_refused(sizes, shares, said):
     with pytest.raises(InputError) as caught:
         MixedOrder(sizes, shares, 32, (0, 0))

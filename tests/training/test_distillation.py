@@ -217,8 +217,12 @@ def test_a_model_that_encodes_both_sides_teaches_by_whole_conversations(tmp_path
         for name in ("input", "history", "context", "response")
     }
     found = distiller.add(START, batch, encodings, 1.5, taught)
-    both = [divergence(encodings[name] @ encodings["response"].T * 1.5, torch.from_numpy(scores(taught, name)))
-            for name in ("input", "context")]  # fmt: skip
+    both = [
+        divergence(
+            encodings[name] @ encodings["response"].T * 1.5, torch.from_numpy(scores(taught, name))
+        )
+        for name in ("input", "context")
+    ]
     back = student.training_vectors
     missed = [
         1 - F.cosine_similarity(back(encodings[name]), taught[name]).mean() for name in taught

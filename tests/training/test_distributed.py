@@ -41,25 +41,56 @@ RUNS = {
         "model": {**STEADY["model"], "history": 10},
         "stage": [stage(optimizer="sgd", learning_rate=1.0, schedule="constant", steps=1)],
     },
-    "two_stages": {"stage": [
-        stage(name="embeddings", active_blocks=0, steps=5, clip_norm=1.0, micro_batch=5),
-        stage(name="blocks", batch_size=20, epochs=0.3, optimizer="adadelta", learning_rate=1.0, micro_batch=10,
-              clip_embedding_norm=0.5),
-    ]},
+    "two_stages": {
+        "stage": [
+            stage(name="embeddings", active_blocks=0, steps=5, clip_norm=1.0, micro_batch=5),
+            stage(
+                name="blocks",
+                batch_size=20,
+                epochs=0.3,
+                optimizer="adadelta",
+                learning_rate=1.0,
+                micro_batch=10,
+                clip_embedding_norm=0.5,
+            ),
+        ]
+    },
     "ngram": {
-        "model": {**NGRAM, "dropout": 0.0}, "vocabulary": NGRAM_WORDS, "scale": {"learned": True},
+        "model": {**NGRAM, "dropout": 0.0},
+        "vocabulary": NGRAM_WORDS,
+        "scale": {"learned": True},
         "stage": [stage(optimizer="adamw", steps=6, clip_norm=1.0, micro_batch=5)],
     },
     "pretraining": {
-        "model": {"kind": "masked-lm", "hidden_size": 8, "blocks": 1, "heads": 2, "feed_forward_size": 8,
-                  "positions": 64, "context_length": 40, "dropout": 0.0},
-        "vocabulary": {"kind": "bpe", "merges": 60}, "text": {"max_length": 20}, "loss": {"smoothing": 0.0},
-        "validation": {"examples": 0}, "scale": {"last": 1.0, "steps": 0},
-        "stage": [stage(batch_tokens=150, batch_size=9, steps=6, micro_batch=2, optimizer="sgd", learning_rate=0.3,
-                        schedule="constant")],
+        "model": {
+            "kind": "masked-lm",
+            "hidden_size": 8,
+            "blocks": 1,
+            "heads": 2,
+            "feed_forward_size": 8,
+            "positions": 64,
+            "context_length": 40,
+            "dropout": 0.0,
+        },
+        "vocabulary": {"kind": "bpe", "merges": 60},
+        "text": {"max_length": 20},
+        "loss": {"smoothing": 0.0},
+        "validation": {"examples": 0},
+        "scale": {"last": 1.0, "steps": 0},
+        "stage": [
+            stage(
+                batch_tokens=150,
+                batch_size=9,
+                steps=6,
+                micro_batch=2,
+                optimizer="sgd",
+                learning_rate=0.3,
+                schedule="constant",
+            )
+        ],
     },
     "minutes": {"stage": [stage(minutes=0.01, schedule="constant")], "scale": {"share": 0.5}},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -270,8 +301,22 @@ def test_the_command_under_torchrun_can_be_interrupted_and_goes_on_to_its_end(tm
 @contextmanager
 def _torchrun(folder):
     """Two processes of the real command, started by the real launcher; what they say is in `said`."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port",
-               str(together.free_port()), "-m", "rejoinder", "train", "recipe.toml", "-o", "run", "--json"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        str(together.free_port()),
+        "-m",
+        "rejoinder",
+        "train",
+        "recipe.toml",
+        "-o",
+        "run",
+        "--json",
+    ]
     source = {"PYTHONPATH": str(together.ROOT / "src"), "OMP_NUM_THREADS": "1"}
     with (folder / "said").open("w") as said, (folder / "printed").open("w") as printed:
         launcher = subprocess.Popen(

@@ -72,18 +72,29 @@ def test_structure_vocabulary_and_longest_text_are_those_of_the_model(tmp_path, 
     assert persistence.read_config(tmp_path / "model")[1]["model"]["dropout"] == 0.4
 
 
-@pytest.mark.parametrize(("sections", "said"), [
-    ({"model": {"blocks": 3, "dropout": 0.2, "head_size": 8}},
-     "model.blocks = 3 (there 2), model.head_size = 8 (there 4); leave out what the model brings (only dropout, "
-     "numbered_history, persona_first, persona_weight, input_weight, opening_weight, subject_threshold, "
-     "history_gate may"),
-    ({"model": {"kind": "other"}}, "model.kind = 'other' (there 'convert')"),
-    ({"model": {"droput": 0.1}}, "unknown key 'model.droput'; did you mean 'dropout'?"),
-    ({"vocabulary": {"target_size": 500}}, "the vocabulary is that of init.model"),
-    ({"init": {"model": "nowhere"}}, "init.model: no model 'nowhere'"),
-    ({"init": {"fingerprint": "abc"}}, "init: fingerprint is given, but no model that it belongs to"),
-    ({"init": {}}, "give a model to start from (--init MODEL, or init.model), a transformer for its parts"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            {"model": {"blocks": 3, "dropout": 0.2, "head_size": 8}},
+            "model.blocks = 3 (there 2), model.head_size = 8 (there 4); leave out what the model brings (only dropout, "
+            "numbered_history, persona_first, persona_weight, input_weight, opening_weight, subject_threshold, "
+            "history_gate may",
+        ),
+        ({"model": {"kind": "other"}}, "model.kind = 'other' (there 'convert')"),
+        ({"model": {"droput": 0.1}}, "unknown key 'model.droput'; did you mean 'dropout'?"),
+        ({"vocabulary": {"target_size": 500}}, "the vocabulary is that of init.model"),
+        ({"init": {"model": "nowhere"}}, "init.model: no model 'nowhere'"),
+        (
+            {"init": {"fingerprint": "abc"}},
+            "init: fingerprint is given, but no model that it belongs to",
+        ),
+        (
+            {"init": {}},
+            "give a model to start from (--init MODEL, or init.model), a transformer for its parts",
+        ),
+    ],
+)
 def test_conflicts_are_named(model, target, sections, said):
     whole = tuned(model, target)
     if "init" in sections and "model" not in sections["init"]:

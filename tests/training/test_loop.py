@@ -21,9 +21,16 @@ from tests.training.tiny import MODEL, checkpoint_of, recipe, stage, write_data
 
 TWO_STAGES = [
     stage(name="embeddings", active_blocks=0, steps=15, clip_norm=1.0),
-    stage(name="blocks", batch_size=16, epochs=0.75, optimizer={"kind": "adadelta", "weight_decay": 1e-5},
-          learning_rate=1.0, rates={"embedding": 0.1}, clip_embedding_norm=1.0),
-]  # fmt: skip
+    stage(
+        name="blocks",
+        batch_size=16,
+        epochs=0.75,
+        optimizer={"kind": "adadelta", "weight_decay": 1e-5},
+        learning_rate=1.0,
+        rates={"embedding": 0.1},
+        clip_embedding_norm=1.0,
+    ),
+]
 """15 steps, then 0.75 epochs of 20 batches."""
 
 
@@ -111,11 +118,27 @@ def test_from_a_notebook(tmp_path, data):
 
 def test_the_folder_holds_what_the_documentation_says(whole):
     assert {path.name for path in whole.iterdir()} == {
-        "recipe.toml", "metrics.jsonl", "tensorboard", "checkpoint", "model", "tokens", "summary.json"
-    }  # fmt: skip
+        "recipe.toml",
+        "metrics.jsonl",
+        "tensorboard",
+        "checkpoint",
+        "model",
+        "tokens",
+        "summary.json",
+    }
     line = read_metrics(whole / "metrics.jsonl")[0]
-    assert set(line) == {"step", "stage", "loss", "accuracy", "learning_rate", "scale", "examples_per_second",
-                         "tokens_per_second", "examples", "seconds"}  # fmt: skip
+    assert set(line) == {
+        "step",
+        "stage",
+        "loss",
+        "accuracy",
+        "learning_rate",
+        "scale",
+        "examples_per_second",
+        "tokens_per_second",
+        "examples",
+        "seconds",
+    }
     validations = [
         line for line in read_metrics(whole / "metrics.jsonl") if "valid_recall@1" in line
     ]
@@ -247,10 +270,14 @@ def test_the_model_is_the_best_by_validation_not_the_last(tmp_path, data, monkey
     assert not torch.equal(best, checkpoint_of(tmp_path).tensors[f"weights/{name}"])
 
 
-@pytest.mark.parametrize(("every", "steps"), [
-    ({"every_steps": 7, "every_epochs": 0.5}, [5, 7, 10, 14, 15, 20]), ({"every_steps": 7}, [7, 14, 20]),
-    ({"every_epochs": 0.5}, [5, 10, 15, 20]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("every", "steps"),
+    [
+        ({"every_steps": 7, "every_epochs": 0.5}, [5, 7, 10, 14, 15, 20]),
+        ({"every_steps": 7}, [7, 14, 20]),
+        ({"every_epochs": 0.5}, [5, 10, 15, 20]),
+    ],
+)
 def test_validation_is_due_after_so_many_steps_or_epochs_whichever_comes_first(
     tmp_path, data, every, steps
 ):
@@ -372,14 +399,23 @@ def test_further_sets_are_validated_on_and_the_figures_are_means(tmp_path, data)
     assert summary.validation["mrr"] == max(line["valid_mrr"] for line in lines)
 
 
-@pytest.mark.parametrize(("sections", "said"), [
-    ({"stage": [stage(active_blocks=3)]}, "active_blocks = 3, but the model has 2"),
-    ({"stage": [stage(active_blocks=1, trained_blocks=2)]}, "trained_blocks = 2, but only 1 are computed"),
-    ({"stage": [stage(rates={"embeddings": 1.0})]}, "no parameters are called 'embeddings' in rates; allowed: "),
-    ({"stage": [stage(batch_tokens=600)]}, "batch_tokens is for pretraining"),
-    ({"stage": [stage(batch_size=321)]}, "320 training examples do not fill a batch of 321"),
-    ({"validation": {"candidates": 81}}, "80 validation examples make no group of 81"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"stage": [stage(active_blocks=3)]}, "active_blocks = 3, but the model has 2"),
+        (
+            {"stage": [stage(active_blocks=1, trained_blocks=2)]},
+            "trained_blocks = 2, but only 1 are computed",
+        ),
+        (
+            {"stage": [stage(rates={"embeddings": 1.0})]},
+            "no parameters are called 'embeddings' in rates; allowed: ",
+        ),
+        ({"stage": [stage(batch_tokens=600)]}, "batch_tokens is for pretraining"),
+        ({"stage": [stage(batch_size=321)]}, "320 training examples do not fill a batch of 321"),
+        ({"validation": {"candidates": 81}}, "80 validation examples make no group of 81"),
+    ],
+)
 def test_what_does_not_fit_is_refused_before_training(tmp_path, data, sections, said):
     with pytest.raises(InputError, match=said):
         train(recipe(data, **sections), tmp_path)

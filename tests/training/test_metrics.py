@@ -115,8 +115,16 @@ def test_without_a_terminal_there_is_a_plain_line_now_and_then(monkeypatch, caps
     assert captured.err.splitlines() == [f"warm  25%: {PROGRESS}"] * 2 + ["[step] 5: best so far"]
 
 
-@pytest.mark.parametrize(("seconds", "text"), [
-    (0, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (185, "3 min 05 s"), (8040, "2 h 14 min"), (-3, "0 s"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (185, "3 min 05 s"),
+        (8040, "2 h 14 min"),
+        (-3, "0 s"),
+    ],
+)
 def test_durations(seconds, text):
     assert duration(seconds) == text

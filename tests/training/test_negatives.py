@@ -171,12 +171,15 @@ def interrupt_the_second_mining(patch):
     patch.setattr(Miner, "__call__", interrupted)
 
 
-@pytest.mark.parametrize(("end", "step", "mined_again"), [
-    (die_before_the_table, 7, [7, 13, 19]),
-    (die_before_the_checkpoint, 12, [19]),
-    (interrupt_the_second_mining, 13, [13, 19]),
-    (die_in_the_window, 16, [19]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("end", "step", "mined_again"),
+    [
+        (die_before_the_table, 7, [7, 13, 19]),
+        (die_before_the_checkpoint, 12, [19]),
+        (interrupt_the_second_mining, 13, [13, 19]),
+        (die_in_the_window, 16, [19]),
+    ],
+)
 def test_a_run_that_ends_early_goes_on_bit_for_bit(
     tmp_path, data, uninterrupted, end, step, mined_again
 ):

@@ -26,8 +26,12 @@ from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
 ROWS = 30
 KINDS = {
-    "Adadelta": {"rho": 0.8}, "SGD": {}, "Adam": {"betas": [0.8, 0.9]}, "AdamW": {"betas": [0.8, 0.9]}, "Adamax": {},
-}  # fmt: skip
+    "Adadelta": {"rho": 0.8},
+    "SGD": {},
+    "Adam": {"betas": [0.8, 0.9]},
+    "AdamW": {"betas": [0.8, 0.9]},
+    "Adamax": {},
+}
 QUARTER = 0.001 + 0.999 * (1 + math.cos(math.pi / 4)) / 2
 
 
@@ -181,15 +185,36 @@ def test_clipping_counts_the_rows_of_a_sparse_gradient_once():
     assert whole[4, 0].item() == pytest.approx(4 / 41**0.5)
 
 
-@pytest.mark.parametrize(("schedule", "rate", "total", "steps", "expected"), [
-    pytest.param(Cosine(final_learning_rate=0.001), 1.0, 1000, [0, 250, 500, 750, 1000],
-                 [1.0, QUARTER, 0.5005, 1.001 - QUARTER, 0.001], id="the paper's cosine"),
-    (Cosine(warm_up_steps=10), 2.0, 100, [0, 4, 9, 10, 55, 100], [0.2, 1, 2, 2, 1, 0]),
-    (Constant(warm_up_steps=2), 0.3, 100, [0, 1, 2, 99], [0.15, 0.3, 0.3, 0.3]),
-    pytest.param(Step(factor=0.3, at=(0.875, 0.95)), 0.03, 4_000_000, [0, 3_499_999, 3_500_000, 3_799_999, 3_800_000],
-                 [0.03, 0.03, 0.009, 0.009, 0.0027], id="drops of the n-gram paper"),
-    (InverseSqrt(warm_up_steps=100), 2e-4, 10_000, [0, 49, 99, 399, 9999], [2e-6, 1e-4, 2e-4, 1e-4, 2e-5]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("schedule", "rate", "total", "steps", "expected"),
+    [
+        pytest.param(
+            Cosine(final_learning_rate=0.001),
+            1.0,
+            1000,
+            [0, 250, 500, 750, 1000],
+            [1.0, QUARTER, 0.5005, 1.001 - QUARTER, 0.001],
+            id="the paper's cosine",
+        ),
+        (Cosine(warm_up_steps=10), 2.0, 100, [0, 4, 9, 10, 55, 100], [0.2, 1, 2, 2, 1, 0]),
+        (Constant(warm_up_steps=2), 0.3, 100, [0, 1, 2, 99], [0.15, 0.3, 0.3, 0.3]),
+        pytest.param(
+            Step(factor=0.3, at=(0.875, 0.95)),
+            0.03,
+            4_000_000,
+            [0, 3_499_999, 3_500_000, 3_799_999, 3_800_000],
+            [0.03, 0.03, 0.009, 0.009, 0.0027],
+            id="drops of the n-gram paper",
+        ),
+        (
+            InverseSqrt(warm_up_steps=100),
+            2e-4,
+            10_000,
+            [0, 49, 99, 399, 9999],
+            [2e-6, 1e-4, 2e-4, 1e-4, 2e-5],
+        ),
+    ],
+)
 def test_learning_rates(schedule, rate, total, steps, expected):
     assert [learning_rate(schedule, rate, step, step / total) for step in steps] == pytest.approx(
         expected
@@ -221,18 +246,29 @@ def test_the_scale_rises_over_steps_or_a_share_of_the_run_and_stays():
         assert annealed_scale(none, 512, 0, 0.0) == 5.0
 
 
-@pytest.mark.parametrize(("budget", "amount", "in_seconds"), [
-    ({"steps": 7}, 7, False), ({"epochs": 1.5}, 150, False), ({"epochs": 0.001}, 1, False),
-    ({"minutes": 0.5}, 30, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("budget", "amount", "in_seconds"),
+    [
+        ({"steps": 7}, 7, False),
+        ({"epochs": 1.5}, 150, False),
+        ({"epochs": 0.001}, 1, False),
+        ({"minutes": 0.5}, 30, True),
+    ],
+)
 def test_budgets(budget, amount, in_seconds):
     one = Stage(name="a", batch_size=2, optimizer=Adadelta(), learning_rate=1.0, **budget)
     assert stage_budget(one, 100) == Budget(amount, in_seconds)
 
 
-@pytest.mark.parametrize(("there", "wanted", "chosen"), [
-    (False, "auto", "cpu"), (True, "auto", "cuda"), (True, "cpu", "cpu"), (True, "cuda", "cuda"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("there", "wanted", "chosen"),
+    [
+        (False, "auto", "cpu"),
+        (True, "auto", "cuda"),
+        (True, "cpu", "cpu"),
+        (True, "cuda", "cuda"),
+    ],
+)
 def test_device(monkeypatch, there, wanted, chosen):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
     assert choose_device(wanted) == chosen
@@ -246,10 +282,17 @@ def test_what_needs_a_cuda_device_is_refused_without(monkeypatch):
         choose_precision("fp16", "cpu")
 
 
-@pytest.mark.parametrize(("device", "native", "wanted", "chosen"), [
-    ("cpu", True, "auto", "bf16"), ("cpu", False, "auto", "fp32"), ("cpu", False, "bf16", "bf16"),
-    ("cuda", True, "auto", "bf16"), ("cuda", False, "auto", "fp16"), ("cuda", False, "fp32", "fp32"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("device", "native", "wanted", "chosen"),
+    [
+        ("cpu", True, "auto", "bf16"),
+        ("cpu", False, "auto", "fp32"),
+        ("cpu", False, "bf16", "bf16"),
+        ("cuda", True, "auto", "bf16"),
+        ("cuda", False, "auto", "fp16"),
+        ("cuda", False, "fp32", "fp32"),
+    ],
+)
 def test_precision(monkeypatch, device, native, wanted, chosen):
     monkeypatch.setattr(compute, "has_fast_bfloat16", lambda: native)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: native)

@@ -90,12 +90,24 @@ def test_another_length_or_vocabulary_makes_another_store(tmp_path, data):
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize(("sections", "said"), [
-    ({"text": {"max_length": 9}}, "9 subwords that the model reads; of longer ones the end is cut"),
-    ({"text": {"max_length": 9, "cut": "middle"}}, "9 subwords that the model reads; of longer ones the middle is cut"),
-    ({"text": {"max_length": 9}, "vocabulary": NGRAM_WORDS, "model": NGRAM}, "9 words that the model reads"),
-    ({"text": {"max_length": 400}}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            {"text": {"max_length": 9}},
+            "9 subwords that the model reads; of longer ones the end is cut",
+        ),
+        (
+            {"text": {"max_length": 9, "cut": "middle"}},
+            "9 subwords that the model reads; of longer ones the middle is cut",
+        ),
+        (
+            {"text": {"max_length": 9}, "vocabulary": NGRAM_WORDS, "model": NGRAM},
+            "9 words that the model reads",
+        ),
+        ({"text": {"max_length": 400}}, None),
+    ],
+)
 def test_messages_that_are_cut_are_counted(tmp_path, sections, said):
     for split in ("train", "valid"):
         pairs = [
@@ -336,11 +348,14 @@ def test_an_example_without_any_message_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == [data], "no half-written store is left"
 
 
-@pytest.mark.parametrize("damage", [
-    lambda store: (store / "input.ids").write_bytes((store / "input.ids").read_bytes()[:-4]),
-    lambda store: (store / "response.offsets").unlink(),
-    lambda store: (store / "manifest.json").write_text('{"format": 0}'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda store: (store / "input.ids").write_bytes((store / "input.ids").read_bytes()[:-4]),
+        lambda store: (store / "response.offsets").unlink(),
+        lambda store: (store / "manifest.json").write_text('{"format": 0}'),
+    ],
+)
 def test_a_damaged_store_is_refused(tmp_path, damage):
     store = tmp_path / "store"
     build_store(

@@ -95,10 +95,16 @@ def test_it_learns_about_as_well_as_without(tmp_path, data):
     assert losses(tmp_path / "True") != losses(tmp_path / "False")
 
 
-@pytest.mark.parametrize(("wanted", "precision", "half"), [
-    ("auto", "bf16", "bfloat16"), ("auto", "fp32", "float16"), ("auto", "fp16", "float16"),
-    ("bfloat16", "fp32", "bfloat16"), ("float16", "bf16", "float16"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wanted", "precision", "half"),
+    [
+        ("auto", "bf16", "bfloat16"),
+        ("auto", "fp32", "float16"),
+        ("auto", "fp16", "float16"),
+        ("bfloat16", "fp32", "bfloat16"),
+        ("float16", "bf16", "float16"),
+    ],
+)
 def test_sixteen_bit_float(wanted, precision, half):
     assert choose_half(Quantization(enabled=True, half=wanted), precision) == half
 

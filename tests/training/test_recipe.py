@@ -51,24 +51,39 @@ def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path):
     assert load_recipe(tmp_path / "recipe.toml") == original
 
 
-@pytest.mark.parametrize(("override", "said"), [
-    ("loss.smothing=0.1", "unknown key 'loss.smothing'; did you mean 'smoothing'? allowed: smoothing, mask_equal"),
-    ("lose.smoothing=1", "unknown key 'lose'; did you mean 'loss'?"),
-    ("loss.smoothing=1.0", "loss.smoothing = 1.0 is not allowed: it should be less than 1"),
-    ("stage.0.learning_rate=nan", "stage.0.learning_rate = nan is not allowed: it should be a finite number"),
-    ("stage.0.optimizer=addam", "its kind should be one of 'adadelta', 'sgd', 'adam', 'adamw', "),
-    ("stage.0.schedule=step", "'stage.0.schedule.factor' is missing"),
-    ("stage.0.schedule=inverse_sqrt", "needs warm_up_steps"),
-    ("stage.0.active_blocks=al", "it should be a valid integer or it should be 'all'"),
-    ("stage=[]", "stage = [] is not allowed: it should have at least one entry"),
-    ("model.kind=bert", "model.kind = 'bert' is not allowed; allowed: 'convert'"),
-    ("model.blocks=3", "model.attention_spans = [3, 5] is not allowed; it must be one positive number for each"),
-    ("data.history=1", "unknown key 'data.history'; allowed: train, mix, cache"),
-    ("data.mix.0.train=x", "the recipe lists nothing in 'data.mix', so there is no entry 0"),
-    ("name.first=x", "'name' is not a table"),
-    ("name", "write it as section.key=value"),
-    ("name=[1", "the value is not TOML"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        (
+            "loss.smothing=0.1",
+            "unknown key 'loss.smothing'; did you mean 'smoothing'? allowed: smoothing, mask_equal",
+        ),
+        ("lose.smoothing=1", "unknown key 'lose'; did you mean 'loss'?"),
+        ("loss.smoothing=1.0", "loss.smoothing = 1.0 is not allowed: it should be less than 1"),
+        (
+            "stage.0.learning_rate=nan",
+            "stage.0.learning_rate = nan is not allowed: it should be a finite number",
+        ),
+        (
+            "stage.0.optimizer=addam",
+            "its kind should be one of 'adadelta', 'sgd', 'adam', 'adamw', ",
+        ),
+        ("stage.0.schedule=step", "'stage.0.schedule.factor' is missing"),
+        ("stage.0.schedule=inverse_sqrt", "needs warm_up_steps"),
+        ("stage.0.active_blocks=al", "it should be a valid integer or it should be 'all'"),
+        ("stage=[]", "stage = [] is not allowed: it should have at least one entry"),
+        ("model.kind=bert", "model.kind = 'bert' is not allowed; allowed: 'convert'"),
+        (
+            "model.blocks=3",
+            "model.attention_spans = [3, 5] is not allowed; it must be one positive number for each",
+        ),
+        ("data.history=1", "unknown key 'data.history'; allowed: train, mix, cache"),
+        ("data.mix.0.train=x", "the recipe lists nothing in 'data.mix', so there is no entry 0"),
+        ("name.first=x", "'name' is not a table"),
+        ("name", "write it as section.key=value"),
+        ("name=[1", "the value is not TOML"),
+    ],
+)
 def test_errors_name_the_key_what_was_given_and_what_is_allowed(override, said):
     with pytest.raises(InputError) as caught:
         parse_recipe(document("data"), [override])
@@ -76,32 +91,80 @@ def test_errors_name_the_key_what_was_given_and_what_is_allowed(override, said):
     assert "\n" not in str(caught.value).replace(override, "")
 
 
-@pytest.mark.parametrize(("sections", "said"), [
-    ({"stage": [stage(steps=5, minutes=1)]}, "exactly one of steps, epochs, minutes; given: steps, minutes"),
-    ({"stage": [{k: v for k, v in stage().items() if k != "steps"}]}, "of steps, epochs, minutes; given: none"),
-    ({"scale": {}}, "scale: give exactly one of steps, share; given: none"),
-    ({"vocabulary": {}}, "vocabulary: give exactly one of target_size, minimum_count"),
-    ({"validation": {"every_steps": 1, "every_seconds": 1}}, "at most one of every_steps, every_seconds"),
-    ({"scale": {"share": 0.1}, "stage": [stage(), stage(minutes=1)]}, "scale.share needs stages that all have"),
-    ({"stage": [{k: v for k, v in stage().items() if k != "batch_size"}]}, "'stage.0.batch_size' is missing"),
-    ({"scale": {"learned": True, "steps": 3}}, "a learned scale is not annealed"),
-    ({"vocabulary": {"kind": "words"}}, "'subwords', 'ngrams'"),
-    ({"vocabulary": {"kind": "ngrams"}}, "model.kind = 'convert' reads vocabulary.kind = 'subwords', not 'ngrams'"),
-    ({"stage": [stage(rates={"embedding": "batch"})]}, "rates"),
-    ({"stage": [stage(schedule="plateau")], "validation": {}}, "give validation.every_epochs (paper: 0.5)"),
-    ({"quantization": {"half": "bfloat16"}}, "half is given, but nothing is quantised; add enabled = true"),
-    ({"distillation": {}}, "exactly one of teacher, encoder; given: none"),
-    ({"distillation": {"encoder": "use", "candidates": 4}}, "compares the whole batch"),
-    ({"distillation": {"encoder": "use", "fingerprint": "abc"}}, "belongs to a model of Rejoinder; use has none"),
-    ({"distillation": {"teacher": "convert-small", "sharpness": 4.0}}, "sharpness, sample and vectors belong"),
-    ({"distillation": {"teacher": "nowhere"}}, "distillation.teacher: no model"),
-    ({"distillation": {"teacher": "convert-small", "fingerprint": "abc"}}, "distillation.fingerprint = 'abc'"),
-    ({"distillation": {"encoder": "use"}, "data": {"mix": [{"share": 0.5}]}}, "alone; leave data.mix out"),
-    ({"data": {"mix": [{"train": "x"}]}}, "'data.mix.0.share' is missing"),
-    ({"data": {"mix": [{"share": 0.5}] * 2}}, "must leave something of a batch to data.train; given: 0.5 + 0.5"),
-    ({"stage": [stage(negatives=3, given_negatives=True)]}, "at most one of negatives, hard_negatives, given_nega"),
-    ({"stage": [stage(hard_negatives={"margin": 0.1, "share": 0.9})]}, "at most one of margin, share; given: mar"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            {"stage": [stage(steps=5, minutes=1)]},
+            "exactly one of steps, epochs, minutes; given: steps, minutes",
+        ),
+        (
+            {"stage": [{k: v for k, v in stage().items() if k != "steps"}]},
+            "of steps, epochs, minutes; given: none",
+        ),
+        ({"scale": {}}, "scale: give exactly one of steps, share; given: none"),
+        ({"vocabulary": {}}, "vocabulary: give exactly one of target_size, minimum_count"),
+        (
+            {"validation": {"every_steps": 1, "every_seconds": 1}},
+            "at most one of every_steps, every_seconds",
+        ),
+        (
+            {"scale": {"share": 0.1}, "stage": [stage(), stage(minutes=1)]},
+            "scale.share needs stages that all have",
+        ),
+        (
+            {"stage": [{k: v for k, v in stage().items() if k != "batch_size"}]},
+            "'stage.0.batch_size' is missing",
+        ),
+        ({"scale": {"learned": True, "steps": 3}}, "a learned scale is not annealed"),
+        ({"vocabulary": {"kind": "words"}}, "'subwords', 'ngrams'"),
+        (
+            {"vocabulary": {"kind": "ngrams"}},
+            "model.kind = 'convert' reads vocabulary.kind = 'subwords', not 'ngrams'",
+        ),
+        ({"stage": [stage(rates={"embedding": "batch"})]}, "rates"),
+        (
+            {"stage": [stage(schedule="plateau")], "validation": {}},
+            "give validation.every_epochs (paper: 0.5)",
+        ),
+        (
+            {"quantization": {"half": "bfloat16"}},
+            "half is given, but nothing is quantised; add enabled = true",
+        ),
+        ({"distillation": {}}, "exactly one of teacher, encoder; given: none"),
+        ({"distillation": {"encoder": "use", "candidates": 4}}, "compares the whole batch"),
+        (
+            {"distillation": {"encoder": "use", "fingerprint": "abc"}},
+            "belongs to a model of Rejoinder; use has none",
+        ),
+        (
+            {"distillation": {"teacher": "convert-small", "sharpness": 4.0}},
+            "sharpness, sample and vectors belong",
+        ),
+        ({"distillation": {"teacher": "nowhere"}}, "distillation.teacher: no model"),
+        (
+            {"distillation": {"teacher": "convert-small", "fingerprint": "abc"}},
+            "distillation.fingerprint = 'abc'",
+        ),
+        (
+            {"distillation": {"encoder": "use"}, "data": {"mix": [{"share": 0.5}]}},
+            "alone; leave data.mix out",
+        ),
+        ({"data": {"mix": [{"train": "x"}]}}, "'data.mix.0.share' is missing"),
+        (
+            {"data": {"mix": [{"share": 0.5}] * 2}},
+            "must leave something of a batch to data.train; given: 0.5 + 0.5",
+        ),
+        (
+            {"stage": [stage(negatives=3, given_negatives=True)]},
+            "at most one of negatives, hard_negatives, given_nega",
+        ),
+        (
+            {"stage": [stage(hard_negatives={"margin": 0.1, "share": 0.9})]},
+            "at most one of margin, share; given: mar",
+        ),
+    ],
+)
 def test_impossible_combinations_are_refused(sections, said):
     with pytest.raises(InputError, match=None) as caught:
         recipe("data", **sections)
@@ -166,8 +229,14 @@ def two_steps(path, data):
 @pytest.fixture(scope="module")
 def models(tmp_path_factory, data):
     place = tmp_path_factory.mktemp("models")
-    without_blocks = {"history": 10, "blocks": 0, "attention_spans": [], "token_norm": False, "zero_residual": True,
-                      "aligned_start": True}  # fmt: skip
+    without_blocks = {
+        "history": 10,
+        "blocks": 0,
+        "attention_spans": [],
+        "token_norm": False,
+        "zero_residual": True,
+        "aligned_start": True,
+    }
     for name, more in (("single", {}), ("multi", {"history": 3}), ("full", without_blocks)):
         train(
             recipe(data, model=MODEL | more, stage=[stage(steps=1, active_blocks="all")]),
@@ -179,9 +248,15 @@ def models(tmp_path_factory, data):
     return {**runs, "bundled": place / "bundled"}
 
 
-@pytest.mark.parametrize(("path", "name"), [
-    *itertools.product(FROM_A_MODEL, ("bundled", "ngram")), (FROM_A_MODEL[0], "single"), (FROM_A_MODEL[-1], "multi"),
-], ids=lambda value: getattr(value, "stem", value))  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        *itertools.product(FROM_A_MODEL, ("bundled", "ngram")),
+        (FROM_A_MODEL[0], "single"),
+        (FROM_A_MODEL[-1], "multi"),
+    ],
+    ids=lambda value: getattr(value, "stem", value),
+)
 def test_it_trains_from_any_model(tmp_path, data, models, path, name):
     cut = ["text.cut=end"] * (name == "ngram" and "text" in read_toml(path))
     settings = load_recipe(path, [f"init.model={models[name]}", *two_steps(path, data), *cut])
@@ -192,8 +267,11 @@ def test_it_trains_from_any_model(tmp_path, data, models, path, name):
     assert tuned["model"] == config["model"] | read_toml(path).get("model", {})
 
 
-@pytest.mark.parametrize("path", [*itertools.chain(*map(RECIPES.glob, ("convert*", "fine-tune-*", "target-only*")))],
-                         ids=lambda path: path.stem)  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [*itertools.chain(*map(RECIPES.glob, ("convert*", "fine-tune-*", "target-only*")))],
+    ids=lambda path: path.stem,
+)
 def test_our_own_recipes_read_both_ends_of_a_long_message_those_of_the_papers_its_beginning(
     path, starts
 ):

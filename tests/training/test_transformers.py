@@ -216,8 +216,14 @@ def test_what_cannot_be_anchored_is_refused(tmp_path, data, start):
 )
 def test_its_heads_are_fine_tuned_alone_or_with_the_layers(tmp_path, data, start, name, layers_too):
     train(frozen_recipe(data, start), tmp_path / "first")
-    given = [f"data.train={data}", f"init.model={tmp_path / 'first' / 'model'}", "validation.examples=0",
-             "stage.0.steps=2", "stage.0.batch_size=8", "stage.0.learning_rate=0.1"]  # fmt: skip
+    given = [
+        f"data.train={data}",
+        f"init.model={tmp_path / 'first' / 'model'}",
+        "validation.examples=0",
+        "stage.0.steps=2",
+        "stage.0.batch_size=8",
+        "stage.0.learning_rate=0.1",
+    ]
     train(load_recipe(RECIPES / f"{name}.toml", given), tmp_path / "tuned")
     before, after = weights(tmp_path / "first"), weights(tmp_path / "tuned")
     changed = {name for name in before if not torch.equal(before[name], after[name])}
@@ -237,12 +243,15 @@ def test_training_starts_from_the_checkpoint(tmp_path, data, start, model):
             torch.testing.assert_close(stored[side + name], value, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize(("keys", "changed"), [
-    ({"trained_blocks": 1}, {"blocks.1."}),
-    ({"trained_blocks": 2}, {"blocks.0.", "blocks.1."}),
-    ({"rates": {"embedding": 0.0}}, {"blocks.0.", "blocks.1."}),
-    ({}, {"embeddings.", "blocks.0.", "blocks.1."}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("keys", "changed"),
+    [
+        ({"trained_blocks": 1}, {"blocks.1."}),
+        ({"trained_blocks": 2}, {"blocks.0.", "blocks.1."}),
+        ({"rates": {"embedding": 0.0}}, {"blocks.0.", "blocks.1."}),
+        ({}, {"embeddings.", "blocks.0.", "blocks.1."}),
+    ],
+)
 def test_which_layers_train(tmp_path, data, start, keys, changed):
     train(
         transformer_recipe(
@@ -280,10 +289,13 @@ def test_a_plateau_lowers_the_rate_when_the_loss_stalls(tmp_path, data, start, m
     assert rates == [0.008] * 10 + [0.004] * 5 + [0.002] * 10
 
 
-@pytest.mark.parametrize(("model", "keys", "says"), [
-    (CROSS, {}, "negatives = 15"),
-    (POLY, {"hard_negatives": {}}, "mined by cosine"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "keys", "says"),
+    [
+        (CROSS, {}, "negatives = 15"),
+        (POLY, {"hard_negatives": {}}, "mined by cosine"),
+    ],
+)
 def test_a_stage_that_does_not_fit_is_refused(tmp_path, data, start, model, keys, says):
     with pytest.raises(InputError, match=says):
         train(transformer_recipe(data, start, model, stage=[stage(**keys)]), tmp_path)
@@ -324,13 +336,16 @@ def test_a_cross_encoders_loss_is_the_cross_entropy_of_its_lists():
     assert found.accuracy == 0.0, "a tie counts against the model"
 
 
-@pytest.mark.parametrize(("sections", "says"), [
-    ({"model": {"kind": "convert"}}, "made of transformers: bi-encoder"),
-    ({"model": {"kind": "bi-encoder", "hidden_size": 32}}, "hidden_size = 32"),
-    ({"init": {"transformer": "nowhere/to/be/found"}}, "no folder with config.json"),
-    ({"vocabulary": {"kind": "bpe"}}, "leave .vocabulary. out"),
-    ({"init": {"transformer": "minilm", "model": "x"}}, "at most one of model, transformer"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        ({"model": {"kind": "convert"}}, "made of transformers: bi-encoder"),
+        ({"model": {"kind": "bi-encoder", "hidden_size": 32}}, "hidden_size = 32"),
+        ({"init": {"transformer": "nowhere/to/be/found"}}, "no folder with config.json"),
+        ({"vocabulary": {"kind": "bpe"}}, "leave .vocabulary. out"),
+        ({"init": {"transformer": "minilm", "model": "x"}}, "at most one of model, transformer"),
+    ],
+)
 def test_what_contradicts_the_checkpoint_is_refused(data, start, sections, says):
     with pytest.raises(InputError, match=says):
         transformer_recipe(data, start, **({"model": BI} | sections))
@@ -368,11 +383,14 @@ def test_from_scratch_with_a_vocabulary_of_its_own(tmp_path, data):
 def pretraining(data, **sections):
     schedule = {"kind": "inverse_sqrt", "warm_up_steps": 5}
     plain = {
-        "vocabulary": {"kind": "bpe", "merges": 60}, "model": {"kind": "masked-lm", **SHAPE},
-        "validation": {"examples": 0}, "loss": {"smoothing": 0.0}, "scale": {"last": 1.0, "steps": 0},
+        "vocabulary": {"kind": "bpe", "merges": 60},
+        "model": {"kind": "masked-lm", **SHAPE},
+        "validation": {"examples": 0},
+        "loss": {"smoothing": 0.0},
+        "scale": {"last": 1.0, "steps": 0},
         "text": {"max_length": 20},
         "stage": [stage(batch_tokens=600, batch_size=64, steps=12, schedule=schedule)],
-    }  # fmt: skip
+    }
     return recipe(data, **plain | sections)
 
 
@@ -501,12 +519,15 @@ def test_from_words_to_a_bi_encoder(tmp_path, data):
         export_transformer(tmp_path / "bi" / "model", tmp_path / "other")
 
 
-@pytest.mark.parametrize(("sections", "says"), [
-    ({"validation": {"examples": 80, "candidates": 20}}, "validation.examples"),
-    ({"loss": {}}, "loss.smoothing"),
-    ({"stage": [stage()]}, "batch_tokens"),
-    ({"stage": [stage(batch_tokens=600, negatives=2)]}, "negatives"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        ({"validation": {"examples": 80, "candidates": 20}}, "validation.examples"),
+        ({"loss": {}}, "loss.smoothing"),
+        ({"stage": [stage()]}, "batch_tokens"),
+        ({"stage": [stage(batch_tokens=600, negatives=2)]}, "negatives"),
+    ],
+)
 def test_what_pretraining_has_no_use_for(tmp_path, data, sections, says):
     with pytest.raises(InputError, match=says):
         train(pretraining(data, **sections), tmp_path)

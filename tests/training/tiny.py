@@ -8,14 +8,29 @@ from rejoinder.training.recipe_files import parse_recipe
 from rejoinder.training.run import RunFolder, load_checkpoint
 
 MODEL = {
-    "kind": "convert", "embedding_size": 16, "blocks": 2, "attention_spans": [3, 5], "head_size": 4,
-    "feed_forward_size": 16, "feed_forward_2_size": 16, "feed_forward_2_layers": 1, "output_size": 16,
-    "norm_placement": "before", "initialisation": "unit", "dropout": 0.1,
-}  # fmt: skip
+    "kind": "convert",
+    "embedding_size": 16,
+    "blocks": 2,
+    "attention_spans": [3, 5],
+    "head_size": 4,
+    "feed_forward_size": 16,
+    "feed_forward_2_size": 16,
+    "feed_forward_2_layers": 1,
+    "output_size": 16,
+    "norm_placement": "before",
+    "initialisation": "unit",
+    "dropout": 0.1,
+}
 NGRAM = {
-    "kind": "ngram", "embedding_size": 16, "positions": 16, "head_size": 4, "hidden_size": 16, "hidden_layers": 1,
-    "output_size": 16, "dropout": 0.1,
-}  # fmt: skip
+    "kind": "ngram",
+    "embedding_size": 16,
+    "positions": 16,
+    "head_size": 4,
+    "hidden_size": 16,
+    "hidden_layers": 1,
+    "output_size": 16,
+    "dropout": 0.1,
+}
 NGRAM_WORDS = {"kind": "ngrams", "minimum_count": 2, "bigrams": 200, "buckets": 20}
 
 
@@ -45,11 +60,17 @@ def write_data(folder, train=320, valid=80, topics=20, seed=0):
 def document(data, /, **sections):
     """A recipe of one short stage; `sections` replace its sections."""
     return {
-        "name": "tiny", "data": {"train": str(data)}, "vocabulary": {"minimum_count": 10}, "model": dict(MODEL),
-        "scale": {"steps": 10}, "validation": {"every_steps": 10, "examples": 80, "candidates": 20},
-        "checkpoint": {"every_steps": 5}, "log": {"every_steps": 1}, "stage": [stage()],
+        "name": "tiny",
+        "data": {"train": str(data)},
+        "vocabulary": {"minimum_count": 10},
+        "model": dict(MODEL),
+        "scale": {"steps": 10},
+        "validation": {"every_steps": 10, "examples": 80, "candidates": 20},
+        "checkpoint": {"every_steps": 5},
+        "log": {"every_steps": 1},
+        "stage": [stage()],
         "compute": {"device": "cpu", "precision": "fp32", "threads": 1},
-    } | sections  # fmt: skip
+    } | sections
 
 
 def stage(**keys):

@@ -32,8 +32,13 @@ def letters():
         *(f"##{piece}" for piece in pieces),
     ]
     plain = dict.fromkeys(("normalized", "single_word", "lstrip", "rstrip"), False)
-    normalizer = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
-                  "lowercase": True}  # fmt: skip
+    normalizer = {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": True,
+        "strip_accents": None,
+        "lowercase": True,
+    }
     model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
     model |= {
         "max_input_chars_per_word": 100,
@@ -63,10 +68,14 @@ def write_checkpoint(folder, shape=SHAPE, seed=0):
 def transformer_recipe(data, start, model, **sections):
     """A short run of a model that starts from a checkpoint."""
     plain = {
-        "init": {"transformer": str(start)}, "vocabulary": None, "model": {"context_length": 30, **model},
-        "text": {"max_length": 20}, "scale": {"first": 1.0, "last": 1.0, "steps": 0}, "loss": {"smoothing": 0.0},
+        "init": {"transformer": str(start)},
+        "vocabulary": None,
+        "model": {"context_length": 30, **model},
+        "text": {"max_length": 20},
+        "scale": {"first": 1.0, "last": 1.0, "steps": 0},
+        "loss": {"smoothing": 0.0},
         "stage": [stage(negatives=5 * (model["kind"] == "cross-encoder"))],
-    }  # fmt: skip
+    }
     return recipe(data, **plain | sections)
 
 

@@ -51,9 +51,12 @@ PROBE = {
         for group in groups
     ],
     "jobs": [{"job": job, "she_above_he": 0.01 * number} for number, job in enumerate(probe.JOBS)],
-    "candidates": {"top": 5, "all candidates": {"replies": 9000, "share": 0.02},
-                   "by_context": {name: {"replies": 100, "share": 0.0} for name in probe.GROUPS}},
-}  # fmt: skip
+    "candidates": {
+        "top": 5,
+        "all candidates": {"replies": 9000, "share": 0.02},
+        "by_context": {name: {"replies": 100, "share": 0.0} for name in probe.GROUPS},
+    },
+}
 
 
 @pytest.fixture
@@ -63,8 +66,18 @@ def files(tmp_path):
         run = tmp_path / "runs" / name
         run.mkdir(parents=True)
         save_recipe(parse_recipe(document("/home/me/corpus")), run / "recipe.toml")
-        summary = RunSummary(name, str(run), str(run / "model"), 700, 716_800, 9_000_000, seconds, 700,
-                             {"recall@1": 0.3}, "bf16")  # fmt: skip
+        summary = RunSummary(
+            name,
+            str(run),
+            str(run / "model"),
+            700,
+            716_800,
+            9_000_000,
+            seconds,
+            700,
+            {"recall@1": 0.3},
+            "bf16",
+        )
         save_summary(summary, run / "summary.json")
     (tmp_path / "counts.json").write_text(json.dumps(COUNTS))
     (tmp_path / "probe.json").write_text(json.dumps(PROBE))
@@ -83,11 +96,30 @@ def files(tmp_path):
 def command(files, monkeypatch):
     monkeypatch.chdir(files)
     return [
-        "model_card", "model", "--name", "convert-small", "--run", "runs/first", "--run", "runs/second",
-        "--corpus", "recipes/corpus/open.toml", "counts.json",
-        "--results", "open.json", "--results", "more.json", "--probe", "probe.json",
-        "--watts", "40", "--machine", "two cores", "--other-hours", "7.5",
-    ]  # fmt: skip
+        "model_card",
+        "model",
+        "--name",
+        "convert-small",
+        "--run",
+        "runs/first",
+        "--run",
+        "runs/second",
+        "--corpus",
+        "recipes/corpus/open.toml",
+        "counts.json",
+        "--results",
+        "open.json",
+        "--results",
+        "more.json",
+        "--probe",
+        "probe.json",
+        "--watts",
+        "40",
+        "--machine",
+        "two cores",
+        "--other-hours",
+        "7.5",
+    ]
 
 
 def test_everything_is_in_it(files, command, monkeypatch):
@@ -119,12 +151,15 @@ def test_everything_is_in_it(files, command, monkeypatch):
     assert "/home/me" not in text, "a folder of one machine"
 
 
-@pytest.mark.parametrize(("file", "content", "said"), [
-    ("probe.json", None, "probe.json does not exist"),
-    ("counts.json", "{", "counts.json is not JSON"),
-    ("runs/second/summary.json", None, "is no finished run"),
-    ("runs/first/recipe.toml", None, "has no recipe.toml"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("probe.json", None, "probe.json does not exist"),
+        ("counts.json", "{", "counts.json is not JSON"),
+        ("runs/second/summary.json", None, "is no finished run"),
+        ("runs/first/recipe.toml", None, "has no recipe.toml"),
+    ],
+)
 def test_what_is_missing_is_named_and_the_old_card_stays(
     files, command, monkeypatch, file, content, said
 ):

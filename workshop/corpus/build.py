@@ -134,7 +134,8 @@ def source_files(plan: CorpusPlan, folder: Path) -> list[Path]:
     files = [folder / (source.file or f"{source.name}.jsonl.zst") for source in plan.source]
     if missing := next((file for file in files if not file.is_file()), None):
         raise InputError(
-            f"{missing} is not there; name the folder of the files, or take the source out of the recipe"
+            f"{missing} is not there;"
+            " name the folder of the files, or take the source out of the recipe"
         )
     return files
 
@@ -153,13 +154,15 @@ def _check_evaluation(sets: Sequence[Evaluation], folder: Path) -> None:
     for each in sets:
         if each.reader not in readers:
             raise InputError(
-                f"evaluation set {each.name}: no reader {each.reader!r}; there are {', '.join(readers)}"
+                f"evaluation set {each.name}: no reader {each.reader!r};"
+                f" there are {', '.join(readers)}"
             )
         if missing := next(
             (folder / name for name in each.files if not (folder / name).is_file()), None
         ):
             raise InputError(
-                f"evaluation set {each.name}: {missing} is not there; check the folder of evaluation sets"
+                f"evaluation set {each.name}: {missing} is not there;"
+                " check the folder of evaluation sets"
             )
 
 
@@ -337,10 +340,16 @@ def markdown(counts: Mapping[str, Any]) -> str:
     def cells(source: Mapping[str, Any]) -> str:
         kept = " | ".join(f"{source[split]['kept']:,}" for split in SPLITS)
         dropped = sorted(source["train"]["dropped"].items(), key=lambda item: -item[1])
-        return f"{source['pairs']:,} | {kept} | {', '.join(f'{count:,} {reason}' for reason, count in dropped)}"
+        return (
+            f"{source['pairs']:,} | {kept} |"
+            f" {', '.join(f'{count:,} {reason}' for reason, count in dropped)}"
+        )
 
     lines = [
-        "| source | licence | dialogues | pairs | training | validation | test | left out of training |"
+        (
+            "| source | licence | dialogues | pairs | training | validation | test | left out"
+            " of training |"
+        )
     ]
     lines.append("|---|---|--:|--:|--:|--:|--:|---|")
     for name, source in counts["sources"].items():

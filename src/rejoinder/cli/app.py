@@ -26,8 +26,25 @@ from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 from rejoinder.errors import InputError
 
-VERBS = (data, corpora, tokenise, train, evaluate, ablate, table, plot, calibrate, reply, chat, serve,
-         export, join, models, recipes, doctor)  # fmt: skip
+VERBS = (
+    data,
+    corpora,
+    tokenise,
+    train,
+    evaluate,
+    ablate,
+    table,
+    plot,
+    calibrate,
+    reply,
+    chat,
+    serve,
+    export,
+    join,
+    models,
+    recipes,
+    doctor,
+)
 MOVED = {"corpus": "workshop.corpus", "results": "workshop.results"}
 
 
@@ -50,8 +67,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    epilog="Example: rejoinder data chitchat -o conversations, then rejoinder VERB --help. "
-    "Exit codes: 0 success, 2 bad input, 130 interrupted, 1 anything else. REJOINDER_DEBUG=1 shows tracebacks.",
+    epilog=(
+        "Example: rejoinder data chitchat -o conversations, then rejoinder VERB --help."
+        " Exit codes: 0 success, 2 bad input, 130 interrupted, 1 anything else."
+        " REJOINDER_DEBUG=1 shows tracebacks."
+    ),
 )
 
 

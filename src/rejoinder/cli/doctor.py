@@ -76,19 +76,49 @@ def advice(found: Mapping[str, Any]) -> list[str]:
     torch = found["torch"]
     processor = found["processor"]
     checks = [
-        (not processor["packed_linears"],
-         "this PyTorch has no oneDNN: encoding takes up to three times as long; install PyTorch's build for x86"),
-        (not processor["bfloat16"],
-         "this processor has no bfloat16 (AVX512-BF16 or AMX): models compute in float32, about half as fast"),
-        (not processor["exact_int8"],
-         "this processor adds 8-bit products in 16 bits (no VNNI): int8 searches nominate with a little less room"),
-        (torch["threads"] < processor["cores"],
-         f"PyTorch uses {torch['threads']} of {processor['cores']} cores: unset OMP_NUM_THREADS, or load(threads=N)"),
-        (found["extras"]["runtime"]["onnxruntime"] is None,
-         "onnxruntime is not installed: over the bundled model `reply`, `chat` and `serve` wait for PyTorch's import"),
-        (torch["build"] == "CUDA" and not torch["devices"],
-         "PyTorch's CUDA build on a machine without a GPU: it works, and takes 2 GB more than the CPU build"),
-    ]  # fmt: skip
+        (
+            not processor["packed_linears"],
+            (
+                "this PyTorch has no oneDNN: encoding takes up to three times as long;"
+                " install PyTorch's build for x86"
+            ),
+        ),
+        (
+            not processor["bfloat16"],
+            (
+                "this processor has no bfloat16 (AVX512-BF16 or AMX):"
+                " models compute in float32, about half as fast"
+            ),
+        ),
+        (
+            not processor["exact_int8"],
+            (
+                "this processor adds 8-bit products in 16 bits (no VNNI):"
+                " int8 searches nominate with a little less room"
+            ),
+        ),
+        (
+            torch["threads"] < processor["cores"],
+            (
+                f"PyTorch uses {torch['threads']} of {processor['cores']} cores:"
+                " unset OMP_NUM_THREADS, or load(threads=N)"
+            ),
+        ),
+        (
+            found["extras"]["runtime"]["onnxruntime"] is None,
+            (
+                "onnxruntime is not installed:"
+                " over the bundled model `reply`, `chat` and `serve` wait for PyTorch's import"
+            ),
+        ),
+        (
+            torch["build"] == "CUDA" and not torch["devices"],
+            (
+                "PyTorch's CUDA build on a machine without a GPU:"
+                " it works, and takes 2 GB more than the CPU build"
+            ),
+        ),
+    ]
     return [text for applies, text in checks if applies]
 
 
@@ -118,10 +148,17 @@ def _text(found: Mapping[str, Any]) -> str:
         f"rejoinder {found['rejoinder']}, Python {found['python']}, {found['system']}",
         f"torch {torch['version']} ({torch['build']} build), {torch['threads']} threads, "
         f"{', '.join(torch['devices']) or 'no GPU'}",
-        f"{processor['name']}, {processor['cores']} cores; bfloat16 {yes[processor['bfloat16']]}, "
-        f"exact 8-bit products {yes[processor['exact_int8']]}, packed linear layers {yes[processor['packed_linears']]}",
+        (
+            f"{processor['name']}, {processor['cores']} cores;"
+            f" bfloat16 {yes[processor['bfloat16']]},"
+            f" exact 8-bit products {yes[processor['exact_int8']]},"
+            f" packed linear layers {yes[processor['packed_linears']]}"
+        ),
         f"models: {', '.join(found['models'])}",
-        f"telemetry of libraries: {', '.join(f'{name}={value}' for name, value in found['telemetry'].items())}",
+        (
+            "telemetry of libraries:"
+            f" {', '.join(f'{name}={value}' for name, value in found['telemetry'].items())}"
+        ),
         "",
     ]
     for extra, libraries in found["extras"].items():

@@ -66,9 +66,12 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="MODEL",
-            help="Model folders, convert-small; bm25, bm25-data19, tfidf; sentence encoders: minilm, use, st:NAME (of "
-            "sentence-transformers); sim:, sim-history: or map:ENCODER (one of these, or a model folder; FOLDER#r); "
-            "hybrid:MODEL (and BM25). One model may be followed by one data set.",
+            help=(
+                "Model folders, convert-small; bm25, bm25-data19, tfidf;"
+                " sentence encoders: minilm, use, st:NAME (of sentence-transformers);"
+                " sim:, sim-history: or map:ENCODER (one of these, or a model folder;"
+                " FOLDER#r); hybrid:MODEL (and BM25). One model may be followed by one data set."
+            ),
         ),
     ] = None,
     data: Annotated[
@@ -287,7 +290,8 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
     models = [name for name in arguments if name not in more]
     if not models:
         raise InputError(
-            f"{', '.join(more)}: data, not a model; name a model folder or {', '.join(KEYWORDS)} too"
+            f"{', '.join(more)}: data, not a model;"
+            f" name a model folder or {', '.join(KEYWORDS)} too"
         )
     return models, [*data, *more]
 
@@ -307,7 +311,8 @@ def _read_replies(file: Path, given: typer.Context) -> list[str]:
     if same := len(texts) - len({text_key(text) for text in texts}):
         but = "but for case, spaces, punctuation and Unicode's forms"
         note(
-            f"{file}: {same:,} of {len(texts):,} replies are equal to an earlier one {but}; the first one counts"
+            f"{file}: {same:,} of {len(texts):,} replies are equal to an earlier one {but};"
+            " the first one counts"
         )
     return texts
 
@@ -381,7 +386,8 @@ def table(
         first, *more = found.missing()
         others = f" (and {len(more)} more that are missing)" if more else ""
         raise InputError(
-            f"{file}: there is nothing to measure: {first}{others}; make one, or choose --column, --row"
+            f"{file}: there is nothing to measure: {first}{others};"
+            " make one, or choose --column, --row"
         )
     files = _save(found, folder)
     emit(
@@ -479,8 +485,15 @@ def plot(
     figure = plots.draw_panels(panels, kinds, order)
     with atomic_file(output) as part:
         plots.save_figure(figure, part, kind)
-    result = {"picture": output, "texts": len(texts), "categories": order, "method": method, "seed": seed,
-              "neighbours": neighbours, "models": found}  # fmt: skip
+    result = {
+        "picture": output,
+        "texts": len(texts),
+        "categories": order,
+        "method": method,
+        "seed": seed,
+        "neighbours": neighbours,
+        "models": found,
+    }
     lines = [f"{len(texts):,} texts of {len(order)} categories"]
     lines += [
         f"{each['title']}: {neighbours}-neighbour purity {100 * each['purity']:.1f} %"
@@ -516,7 +529,8 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> 
     ranker, learned = Rankers().open(spec, training)
     if not isinstance(ranker, DualEncoder):
         raise InputError(
-            f"{spec} gives scores and no vectors, so there is nothing to draw; name a model that encodes"
+            f"{spec} gives scores and no vectors, so there is nothing to draw;"
+            " name a model that encodes"
         )
     pieces = []
     with track(f"Encoding with {spec}", total=len(texts), unit="texts") as advance:

@@ -105,10 +105,15 @@ def _write(
         return result, [f"{result['parameters']:,} parameters, {_megabytes(result)}", start]
     result = export.export_quantized(model, output, linear_bits=linear_bits, overwrite=overwrite)
     sizes = f"{_megabytes(result)} instead of {result['full_bytes'] / 1e6:.1f}"
-    untrained = ("rounded after training, which changes the vectors a little; quantization.enabled = true in the "
-                 "recipe trains a model for it")  # fmt: skip
+    untrained = (
+        "rounded after training, which changes the vectors a little;"
+        " quantization.enabled = true in the recipe trains a model for it"
+    )
     lines = [
-        f"{sizes}: embeddings{' and linear layers' * (linear_bits == 8)} in 8 bits, the rest in {result['half']}",
+        (
+            f"{sizes}: embeddings{' and linear layers' * (linear_bits == 8)} in 8 bits,"
+            f" the rest in {result['half']}"
+        ),
         *([] if result["trained"] else [untrained]),
     ]
     return result, [*lines, f"model: {result['path']}"]

@@ -63,7 +63,10 @@ intents = typer.Typer(
     name="intents",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Intent classifiers on frozen encodings: train, evaluate, predict, export, grid, few-shot, fine-tune.",
+    help=(
+        "Intent classifiers on frozen encodings:"
+        " train, evaluate, predict, export, grid, few-shot, fine-tune."
+    ),
     epilog="Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents",
 )
 
@@ -366,7 +369,8 @@ def _train_text(result: Mapping[str, Any]) -> str:
         )
     if result["rejection"] is not None:
         lines.append(
-            f"out of scope: {result['rejection']['score']} above {result['rejection']['threshold']:.4g}"
+            "out of scope:"
+            f" {result['rejection']['score']} above {result['rejection']['threshold']:.4g}"
         )
     return "\n".join([*lines, f"classifier: {result['classifier']}"])
 

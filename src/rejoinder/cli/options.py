@@ -48,7 +48,10 @@ Address: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="auto|HOST:PORT|ray://HOST:PORT",
-        help="With --engine ray: the cluster; if not given that of RAY_ADDRESS, or one on this machine.",
+        help=(
+            "With --engine ray: the cluster;"
+            " if not given that of RAY_ADDRESS, or one on this machine."
+        ),
     ),
 ]
 

@@ -69,8 +69,8 @@ def report_truncated(model: Any, what: str) -> None:
         tokenizer = model.tokenizer
         name = os.path.normpath(model.name)
         note(
-            f"{count:,} of the {what} {verb} longer than the {length} {tokenizer.unit} that {name} reads: "
-            f"the {tokenizer.cut} is cut"
+            f"{count:,} of the {what} {verb} longer"
+            f" than the {length} {tokenizer.unit} that {name} reads: the {tokenizer.cut} is cut"
         )
 
 

@@ -89,17 +89,28 @@ def serve(
     keys = Keys.from_environment()
     local = _is_loopback(host)
     if not keys and not local:
-        advice = f"set {WRITE_KEY} or {READ_KEY}, or leave --host out"
-        raise InputError(f"{host} can be reached from other machines; {advice}")
+        raise InputError(
+            f"{host} can be reached from other machines;"
+            f" set {WRITE_KEY} or {READ_KEY}, or leave --host out"
+        )
     sources = Sources(
-        index=index, model=model, intents=intents, rerank_top=rerank_top, calibrated=min_confidence is not None,
+        index=index,
+        model=model,
+        intents=intents,
+        rerank_top=rerank_top,
+        calibrated=min_confidence is not None,
         reranker=None if rerank is None else partial(open_ranker, rerank),
         second=None if beside is None else Sources(index=beside),
-    )  # fmt: skip
+    )
     settings: dict[str, Any] = {
-        "sources": sources, "keys": keys, "local": local and not keys, "queue": queue, "log_texts": log_texts,
-        "minimum_confidence": min_confidence, "workers": workers,
-    }  # fmt: skip
+        "sources": sources,
+        "keys": keys,
+        "local": local and not keys,
+        "queue": queue,
+        "log_texts": log_texts,
+        "minimum_confidence": min_confidence,
+        "workers": workers,
+    }
     listening = _listen(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     if workers > 1:
@@ -128,9 +139,18 @@ def _config(application: Any, workers: int = 1) -> uvicorn.Config:
 
     http: Any = protocol
     return uvicorn.Config(
-        application, factory=workers > 1, workers=workers, log_config=LOGGING, access_log=False, server_header=False,
-        proxy_headers=False, http=http, ws="none", timeout_graceful_shutdown=GRACE, timeout_worker_healthcheck=START,
-    )  # fmt: skip
+        application,
+        factory=workers > 1,
+        workers=workers,
+        log_config=LOGGING,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        http=http,
+        ws="none",
+        timeout_graceful_shutdown=GRACE,
+        timeout_worker_healthcheck=START,
+    )
 
 
 def _worker(settings: Mapping[str, Any], worker: Worker | None = None) -> FastAPI:

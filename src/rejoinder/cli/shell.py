@@ -130,11 +130,17 @@ def _failure(error: BaseException, line: str) -> str:
         if not isinstance(error, MemoryError):
             wanted = re.search(r"(?i)tried to allocate [\d.,]+ \w+", line)
             line = wanted[0].lower() if wanted else ""
-        return f"not enough memory{': ' + line if line else ''}; give less at once, or use a larger machine"
+        return (
+            f"not enough memory{': ' + line if line else ''};"
+            " give less at once, or use a larger machine"
+        )
     if isinstance(error, OSError):
         reason = error.strerror or line or type(error).__name__
         return f"{reason}{_file_of(error, ': ')}; check the path and its permissions"
-    return f"{type(error).__name__}: {line} (REJOINDER_DEBUG=1 shows where; if it looks like a bug, please report it)"
+    return (
+        f"{type(error).__name__}: {line} (REJOINDER_DEBUG=1 shows where;"
+        " if it looks like a bug, please report it)"
+    )
 
 
 def emit(

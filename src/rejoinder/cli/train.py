@@ -200,8 +200,10 @@ def ablate(
         lambda _: f"{ablations.markdown(table)}\nfolder: {folder}",
     )
     if failed := [f"{row['row']}: {row['failure']}" for row in table["rows"] if row["failure"]]:
-        count = f"{len(failed)} of {len(table['rows'])} rows failed, the others are done"
-        raise RejoinderError(f"{count}: {'; '.join(failed)}")
+        raise RejoinderError(
+            f"{len(failed)} of {len(table['rows'])} rows failed,"
+            f" the others are done: {'; '.join(failed)}"
+        )
 
 
 _VERBS = {"ablations": "ablate", "tables": "table"}  # of the folders of recipes
@@ -267,6 +269,7 @@ def _train_text(result: Mapping[str, Any]) -> str:
         lines.append(f"validation {name}: {value} (step {result['best_step']:,})")
     if examples := result["validation"].get("examples"):
         lines.append(
-            f"chosen by {'mrr' if examples < FEW else 'recall@1'} on {examples:,.0f} validation examples"
+            f"chosen by {'mrr' if examples < FEW else 'recall@1'}"
+            f" on {examples:,.0f} validation examples"
         )
     return "\n".join([*lines, f"model: {result['model']}"])

@@ -31,7 +31,10 @@ class Weights:
 BUNDLED: Mapping[str, Weights] = {
     "convert-small": Weights(
         fingerprint="1fac0cba313596eca381ebf288b5a819028ac7772674714a97ba3c4ee5edf370",
-        data_licence="MIT, BSD-3-Clause, CDLA-Sharing-1.0, Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain",
+        data_licence=(
+            "MIT, BSD-3-Clause, CDLA-Sharing-1.0,"
+            " Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain"
+        ),
     ),
 }
 """The models of this package by their names. `workshop/bundle.py` writes folder and fingerprint."""
@@ -50,9 +53,10 @@ def names() -> list[str]:
 def unknown(name: str | Path) -> InputError:
     """Return the error for a name by which nothing opens."""
     return InputError(
-        f"no model {str(name)!r}: give a model folder (RUN/model of a training run), {', '.join(names())}, an id "
-        "on the Hugging Face Hub (owner/name), minilm, use, or st:NAME of sentence-transformers; "
-        "to rank also bm25, tfidf, sim:NAME, map:NAME or hybrid:NAME"
+        f"no model {str(name)!r}: give a model folder (RUN/model of a training run),"
+        f" {', '.join(names())}, an id on the Hugging Face Hub (owner/name),"
+        " minilm, use, or st:NAME of sentence-transformers;"
+        " to rank also bm25, tfidf, sim:NAME, map:NAME or hybrid:NAME"
     )
 
 
@@ -79,12 +83,15 @@ def weights(name: str) -> Weights:
     try:
         found = points[0].load()
     except (ImportError, AttributeError) as error:
-        message = f"the package {_package(points[0])}, which brings the model {name!r}, is broken ({error})"
-        raise InputError(f"{message}; install it again") from error
-    if not isinstance(found, Weights) or found.folder is None:
-        needed = "rejoinder.encoders.bundled.Weights with a folder; install a version that fits this one of rejoinder"
         raise InputError(
-            f"the package {_package(points[0])} brings the model {name!r} as {found!r}, not as {needed}"
+            f"the package {_package(points[0])},"
+            f" which brings the model {name!r}, is broken ({error}); install it again"
+        ) from error
+    if not isinstance(found, Weights) or found.folder is None:
+        raise InputError(
+            f"the package {_package(points[0])} brings the model {name!r} as {found!r},"
+            " not as rejoinder.encoders.bundled.Weights with a folder;"
+            " install a version that fits this one of rejoinder"
         )
     return found
 

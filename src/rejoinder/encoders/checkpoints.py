@@ -116,7 +116,8 @@ def find_checkpoint(name: str | Path) -> Path:
     owner, _, repository = str(name).partition("/")
     if path.exists() or "/" in repository or owner.startswith((".", "~")) or not owner:
         raise InputError(
-            f"{name}: no folder with {CONFIG}, {WEIGHTS} and {TOKENIZER}, as `transformers` writes it"
+            f"{name}: no folder with {CONFIG},"
+            f" {WEIGHTS} and {TOKENIZER}, as `transformers` writes it"
         )
     return fetch(str(name), "folder", (CONFIG, WEIGHTS, TOKENIZER, SETTINGS))
 
@@ -180,7 +181,8 @@ def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
     path = folder / WEIGHTS
     if not path.is_file():
         raise InputError(
-            f"{folder} has no {WEIGHTS}; save the model with transformers' save_pretrained to get one"
+            f"{folder} has no {WEIGHTS};"
+            " save the model with transformers' save_pretrained to get one"
         )
     try:
         check_header(path)
@@ -201,7 +203,8 @@ def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
             value = torch.cat([found[each] for each in theirs])
             if value.shape != parameter.shape:
                 raise InputError(
-                    f"{path}: {theirs[0]} does not fit {CONFIG} and {TOKENIZER}: {tuple(value.shape)}"
+                    f"{path}: {theirs[0]} does not fit {CONFIG} and {TOKENIZER}:"
+                    f" {tuple(value.shape)}"
                 )
             parameter.copy_(value)
 
@@ -277,7 +280,8 @@ def _layout(folder: Path, config: Mapping[str, Any]) -> Layout:
     kind = config.get("model_type")
     if kind not in LAYOUTS:
         raise InputError(
-            f"{folder / CONFIG}: model_type {kind!r} is not supported; allowed: {', '.join(LAYOUTS)}"
+            f"{folder / CONFIG}: model_type {kind!r} is not supported;"
+            f" allowed: {', '.join(LAYOUTS)}"
         )
     return LAYOUTS[kind]
 

@@ -128,7 +128,8 @@ class TextEncoder(TruncationCounter, DualEncoder):
             )
         if part != "all" and not self.reads_history:
             raise InputError(
-                f"{self.name or 'this model'} reads the newest message alone, so it has no part {part!r}"
+                f"{self.name or 'this model'} reads the newest message alone,"
+                f" so it has no part {part!r}"
             )
         other = copy.copy(self)
         other._part = part

@@ -66,8 +66,10 @@ def export_quantized(
     """
     folder = _source(model, output, persistence.FOLDER, overwrite)
     if persistence.is_quantized(persistence.read_config(folder)[1]):
-        todo = "copy it as it is, or give the model folder that it was exported from to round that anew"
-        raise InputError(f"{folder} is a quantised folder already; {todo}")
+        raise InputError(
+            f"{folder} is a quantised folder already; copy it as it is,"
+            " or give the model folder that it was exported from to round that anew"
+        )
     module, tokenizer, config = persistence.load_module(folder)
     if not all(bool(parameter.isfinite().all()) for parameter in module.parameters()):
         raise InputError(
@@ -157,9 +159,9 @@ def onnx_folder(
     folder = persistence.find(model)
     config = persistence.read_config(folder)[1]
     if (kind := config["model"].get("kind")) != "convert":
-        others = "`export --quantized` takes every kind"
         raise InputError(
-            f"{folder} is of kind '{kind}', and only ConveRT has an ONNX form; {others}"
+            f"{folder} is of kind '{kind}', and only ConveRT has an ONNX form;"
+            " `export --quantized` takes every kind"
         )
     stored = persistence.is_quantized(config)
     loaded = (
@@ -321,8 +323,9 @@ def _onnx_card(module: Convert) -> str:
     if module.history is not None:
         sides = "context.onnx, history.onnx and response.onnx turn"
         history = (
-            " combined.onnx makes a conversation's vector of that of its newest message (`context`) and of its earlier "
-            "ones joined as onnx.json says (`history`; zeros where there are none)."
+            " combined.onnx makes a conversation's vector of that of its newest message"
+            " (`context`) and of its earlier ones joined as onnx.json says (`history`;"
+            " zeros where there are none)."
         )
     return (
         "\n\n## ONNX\n\n`rejoinder.runtime.OnnxEncoder(folder)` opens this folder without PyTorch. For other programs: "

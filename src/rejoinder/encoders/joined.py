@@ -78,7 +78,8 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
                 check_number(called, value, "a share goes from 0 to 1", 0, 1)
         if opening_share is not None and not 0 < share < 1:
             raise InputError(
-                f"share {share:g} leaves responses one part; openings have another share only above 0 and below 1"
+                f"share {share:g} leaves responses one part;"
+                " openings have another share only above 0 and below 1"
             )
         self.parts: tuple[Encoder, Encoder] = first, second
         self.config = JoinedConfig(share, opening_share)
@@ -98,7 +99,8 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
     def __reduce__(self) -> tuple[Any, ...]:
         if self.reopen is None:
             raise InputError(
-                "only a model that `rejoinder.load` opened can be pickled; save this one and load it"
+                "only a model that `rejoinder.load` opened can be pickled;"
+                " save this one and load it"
             )
         return self.reopen, ()
 

@@ -152,8 +152,12 @@ class Hybrid:
         self._weight = max(recalls, key=recalls.__getitem__)
         if progress is not None:
             progress(2 * len(examples))
-        return {"examples": len(chosen), "weight": self._weight, "recall_at_1": recalls[self._weight],
-                "recall_at_1_without_words": recalls[0]}  # fmt: skip
+        return {
+            "examples": len(chosen),
+            "weight": self._weight,
+            "recall_at_1": recalls[self._weight],
+            "recall_at_1_without_words": recalls[0],
+        }
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Score each context's own candidates; see `Ranker.score`."""

@@ -55,7 +55,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError(
-            f"{folder} has no {MANIFEST}; `rejoinder export MODEL --onnx -o DIR` writes such a folder"
+            f"{folder} has no {MANIFEST};"
+            " `rejoinder export MODEL --onnx -o DIR` writes such a folder"
         )
     try:
         manifest = parse_json(path.read_text(encoding="utf-8"))

@@ -97,9 +97,10 @@ def load(
     try:
         from rejoinder.encoders import persistence
     except ModuleNotFoundError as error:
-        hint = "install it, or open an ONNX export, which needs numpy and onnxruntime alone"
         raise ImportError(
-            f"{name} needs {error.name}, which is not here; {hint}", name=error.name
+            f"{name} needs {error.name}, which is not here;"
+            " install it, or open an ONNX export, which needs numpy and onnxruntime alone",
+            name=error.name,
         ) from error
     return persistence.load(name, precision=precision, threads=threads, device=device)
 
@@ -110,8 +111,9 @@ def open_encoder(name: str | Path, *, light: bool = False) -> Any:
     if isinstance(encoder, DualEncoder):
         return encoder
     raise InputError(
-        f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
-        "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
+        f"{name} reads a reply together with the conversation,"
+        " so it cannot encode replies ahead of time; index them with a bi- or poly-encoder"
+        " or ConveRT, and let this one rank the best: rejoinder reply --rerank"
     )
 
 

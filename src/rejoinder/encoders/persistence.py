@@ -218,8 +218,10 @@ def _device(name: str) -> str:
     try:
         return str(torch.device(name))
     except (RuntimeError, TypeError):
-        known = "it is none of PyTorch's, such as 'cpu', 'cuda', 'cuda:1', 'mps'"
-        raise InputError(f"device {name!r} cannot be used: {known}") from None
+        raise InputError(
+            f"device {name!r} cannot be used:"
+            " it is none of PyTorch's, such as 'cpu', 'cuda', 'cuda:1', 'mps'"
+        ) from None
 
 
 def _move(module: torch.nn.Module, precision: str, device: str) -> torch.nn.Module:
@@ -266,8 +268,10 @@ def _meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
     wrong = f"{folder / CONFIG} does not fit {WEIGHTS}"
     for name, depth in _depths(config["model"]):
         if depth > tensors:
-            too_few = f"whose {tensors:,} tensors are not of {name} = {depth:,}"
-            raise InputError(f"{wrong}, {too_few}; copy the model folder again")
+            raise InputError(
+                f"{wrong}, whose {tensors:,} tensors are not of {name} = {depth:,};"
+                " copy the model folder again"
+            )
     try:
         with quantization.on_meta_device():
             module = build_module(config["model"], rows)
@@ -360,14 +364,15 @@ def _bundled(name: str) -> Path:
     known = bundled.weights(name)
     folder = known.folder
     if folder is None or not (folder / CONFIG).is_file():
-        missing = f"the weights of {name} are not in this installation ({folder} has no {CONFIG})"
         raise InputError(
-            f"{missing}; install the package that brings them again, or name a model folder"
+            f"the weights of {name} are not in this installation ({folder} has no {CONFIG});"
+            " install the package that brings them again, or name a model folder"
         )
     if (found := fingerprint(_read_config(folder))) != known.fingerprint:
-        differs = f"its fingerprint is {found[:12]}..., not {known.fingerprint[:12]}..."
         raise InputError(
-            f"{folder} is not the model {name} that was installed: {differs}; install it again"
+            f"{folder} is not the model {name} that was installed:"
+            f" its fingerprint is {found[:12]}...,"
+            f" not {known.fingerprint[:12]}...; install it again"
         )
     return folder
 
@@ -376,7 +381,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.is_file():
         raise InputError(
-            f"{folder} has no {CONFIG}, so it is no model folder; `rejoinder train` writes RUN/model"
+            f"{folder} has no {CONFIG}, so it is no model folder;"
+            " `rejoinder train` writes RUN/model"
         )
     try:
         config = parse_json(path.read_text(encoding="utf-8"))
@@ -410,7 +416,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
         )
     if config["format"] != FORMAT:
         raise InputError(
-            f"{path} has format {config['format']}; this version reads format {FORMAT}: update rejoinder"
+            f"{path} has format {config['format']};"
+            f" this version reads format {FORMAT}: update rejoinder"
         )
     # Folders of earlier versions have neither a kind nor a digest.
     if config.keys() & {"kind", DIGEST} and (config.get("kind") != KIND or is_altered(config)):

@@ -230,12 +230,14 @@ def check_vectors(vectors: object, what: str, count: int | None = None) -> Float
     try:
         numbers = np.asarray(vectors)
     except ValueError as error:  # rows of different lengths
-        wrong = f"the model gives encodings that are no array ({error})"
-        raise InputError(f"{wrong}; one vector per {what} is needed") from None
-    if numbers.dtype.kind not in "fiu" or not numbers.ndim:
-        kind = f"{type(vectors).__name__} of {numbers.dtype}"
         raise InputError(
-            f"the model gives encodings as {kind}; numbers are needed, one vector per {what}"
+            f"the model gives encodings that are no array ({error});"
+            f" one vector per {what} is needed"
+        ) from None
+    if numbers.dtype.kind not in "fiu" or not numbers.ndim:
+        raise InputError(
+            f"the model gives encodings as {type(vectors).__name__} of {numbers.dtype};"
+            f" numbers are needed, one vector per {what}"
         )
     if count is not None and len(numbers) != count:
         raise InputError(
@@ -261,7 +263,8 @@ def require_examples(examples: Sequence[Example], count: int, name: str) -> None
     """Raise InputError if there are fewer than `count` examples."""
     if len(examples) < count:
         raise InputError(
-            f"{name} learns from training examples: {len(examples)} given, {count} or more are needed"
+            f"{name} learns from training examples:"
+            f" {len(examples)} given, {count} or more are needed"
         )
 
 

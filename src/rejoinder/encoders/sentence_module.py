@@ -184,9 +184,10 @@ def export_sentence_transformers(
     if family_of(module.config).dialogue is not None or (
         module.history is not None and module.history.apart
     ):
-        reads = "does not read a conversation as newest message and one history; write the transformer inside with"
         raise InputError(
-            f"{folder} is of kind '{config['model']['kind']}', which {reads} `export --transformers`"
+            f"{folder} is of kind '{config['model']['kind']}',"
+            " which does not read a conversation as newest message and one history;"
+            " write the transformer inside with `export --transformers`"
         )
     with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
         for name in (persistence.CONFIG, persistence.WEIGHTS, persistence.VOCABULARY):

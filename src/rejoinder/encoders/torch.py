@@ -66,7 +66,8 @@ class _Model(TruncationCounter):
     def __reduce__(self) -> tuple[Any, ...]:
         if self.reopen is None:
             raise InputError(
-                "only a model that `rejoinder.load` opened can be pickled; save this one and load it"
+                "only a model that `rejoinder.load` opened can be pickled;"
+                " save this one and load it"
             )
         return _reopened, (self.reopen, self.fingerprint, self._state())
 

@@ -71,10 +71,10 @@ def parse_reading(text: str) -> ContextReading:
     part: ContextPart = "history" if text.startswith("history=") else "all"
     count = text.removeprefix("history=")
     if not (count.isascii() and count.isdecimal()):
-        known = (
-            "full, N (the newest message and at most N earlier ones), input, history or history=N"
+        raise InputError(
+            "a context is read as full, N (the newest message and at most N earlier ones),"
+            f" input, history or history=N, not {text!r}"
         )
-        raise InputError(f"a context is read as {known}, not {text!r}")
     if part == "history" and int(count) == 0:
         raise InputError("history=0 leaves nothing to rank by; give history=1 or more")
     return ContextReading(int(count), part)
@@ -140,7 +140,10 @@ class ContextTable:
         yield Text(f"{self.model} on {self.data}")
         yield Text(describe(self.rows[0].result))
         if self.without_history:
-            yield f"{self.without_history:,} examples have no history: by the history alone they are missed"
+            yield (
+                f"{self.without_history:,} examples have no history:"
+                " by the history alone they are missed"
+            )
         ks = list(self.rows[0].result.recall)[:1]  # the least k alone: a line has to fit a terminal
         heads = ["context", *(f"R@{k}" for k in ks), "MRR", *(f"R@{k} minus full" for k in ks)]
         table = plain_table(heads, padding=2)

@@ -128,7 +128,8 @@ def project(
         raise InputError(f"{len(rows)} texts are too few for a picture; give 3 or more")
     if method == "tsne" and not 1 <= perplexity < len(rows):
         raise InputError(
-            f"t-SNE's perplexity is {perplexity:g}; with {len(rows)} texts it is 1 or more and below that"
+            f"t-SNE's perplexity is {perplexity:g};"
+            f" with {len(rows)} texts it is 1 or more and below that"
         )
     require("sklearn", "a projection of encodings")
     from sklearn.decomposition import PCA
@@ -147,7 +148,8 @@ def neighbour_purity(
     """Return the share of a text's nearest neighbours, by cosine, that are of its category, the mean over all texts."""
     if not 1 <= neighbours < len(vectors):
         raise InputError(
-            f"{neighbours} neighbours of {len(vectors)} texts; ask for 1 or more, and fewer than texts"
+            f"{neighbours} neighbours of {len(vectors)} texts;"
+            " ask for 1 or more, and fewer than texts"
         )
     rows = unit_rows(vectors)
     numbers = np.unique(np.asarray(categories), return_inverse=True)[1]

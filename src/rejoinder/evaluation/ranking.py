@@ -252,7 +252,8 @@ def evaluate_search(
             times[key] += 1
     if not there:
         raise InputError(
-            f"none of the responses of {len(examples)} examples is one of the index's {count} replies"
+            f"none of the responses of {len(examples)} examples is one"
+            f" of the index's {count} replies"
         )
     task = ranking_task(examples, pool=there.values(), key=text_key)
     right = [
@@ -311,7 +312,8 @@ def compare(first: RankingResult, second: RankingResult, *, seed: int = 0) -> Co
     """Compare two systems, first minus second, by a paired bootstrap over the units of their common task."""
     if first.fingerprint != second.fingerprint:
         raise InputError(
-            "the two results are of different examples or groups; evaluate both with the same settings"
+            "the two results are of different examples or groups;"
+            " evaluate both with the same settings"
         )
     ks = [k for k in first.recall if k in second.recall]
     difference = _quantities(first.ranks, ks) - _quantities(second.ranks, ks)

@@ -115,7 +115,8 @@ def describe(result: RankingResult) -> str:
     lines = [f"{result.examples:,} examples, {_candidates(result)} candidates each ({origin})"]
     if result.dropped:
         lines[0] += (
-            f"; {result.dropped:,} left {'out: answered otherwise' if result.same_candidates else 'over'}"
+            f"; {result.dropped:,} left"
+            f" {'out: answered otherwise' if result.same_candidates else 'over'}"
         )
     if result.ambiguous:
         counts = "counts as right" if result.copies == "right" else "stands before it"

@@ -141,7 +141,8 @@ class TablePlan:
             named = [*row.skip, *row.settings, *own, *filter(None, [row.left_on])]
             if wrong := [column for column in named if column not in self.column]:
                 raise ValueError(
-                    f"row.{key} names the column '{wrong[0]}'; the columns are {', '.join(self.column)}"
+                    f"row.{key} names the column '{wrong[0]}';"
+                    f" the columns are {', '.join(self.column)}"
                 )
 
 
@@ -205,8 +206,10 @@ def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Ite
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.readers.convai2 import Convai2Settings, draw_candidates
 
-    named = (replace(each, id=each.id or f"{place}", thread=each.thread or f"example {place}")
-             for place, each in enumerate(examples))  # fmt: skip
+    named = (
+        replace(each, id=each.id or f"{place}", thread=each.thread or f"example {place}")
+        for place, each in enumerate(examples)
+    )
     return draw_candidates(named, path, Reading(), Convai2Settings(draw=count, seed=seed))
 
 
@@ -333,7 +336,10 @@ class Measurement:
         """Return what the ranker of a cell reaches on the general data, or why that cannot be measured."""
         reason = _absent(general)
         if cell.learned is not None:
-            reason = f"{cell.ranker} learns from the data of each column; left_on is for models that are trained"
+            reason = (
+                f"{cell.ranker} learns from the data of each column;"
+                " left_on is for models that are trained"
+            )
         if reason and self.strict:
             raise InputError(reason)
         if reason:

@@ -130,7 +130,8 @@ def _one_of_n(examples: Sequence[Example], n: int, seed: int, copies: Copies) ->
     if len(examples) < n:
         advice = f"ask for {len(examples)} candidates or fewer, or " if len(examples) > 1 else ""
         raise InputError(
-            f"{len(examples)} examples cannot fill a group of {n} candidates; {advice}give more data"
+            f"{len(examples)} examples cannot fill a group of {n} candidates;"
+            f" {advice}give more data"
         )
     order = np.random.default_rng(seed).permutation(len(examples))[: len(examples) // n * n]
     shuffled = [examples[place] for place in order]
@@ -157,9 +158,9 @@ def _pooled(
     found = [(example, places.get(key(example.response))) for example in examples]
     kept = [(example, place) for example, place in found if place is not None]
     if not kept:
-        response = f"such as {examples[0].response[:60]!r}"
         raise InputError(
-            f"none of {len(examples)} responses, {response}, is one of the {len(texts)} candidates"
+            f"none of {len(examples)} responses,"
+            f" such as {examples[0].response[:60]!r}, is one of the {len(texts)} candidates"
         )
     candidates = list(texts.values())
     dropped = len(found) - len(kept)
@@ -176,7 +177,8 @@ def _given(examples: Sequence[Example], copies: Copies) -> RankingTask:
             raise InputError(f"{name} has {count} candidate; ranking needs at least 2")
         if example.label is None or not 0 <= example.label < count:
             raise InputError(
-                f"{name} has {count} candidates and the label {example.label}; it is 0 to {count - 1}"
+                f"{name} has {count} candidates and the label {example.label};"
+                f" it is 0 to {count - 1}"
             )
         labels.append(example.label)
     return _task(
@@ -249,8 +251,9 @@ def training_examples(
 
     if split in (None, "train") and path.resolve() == ranked.resolve():
         raise InputError(
-            f"{ranked} is ranked with its training part, which leaves nothing to learn from; rank another part "
-            f"(--split valid or test), or name other training data ({OTHER_DATA})"
+            f"{ranked} is ranked with its training part, which leaves nothing to learn from;"
+            " rank another part (--split valid or test),"
+            f" or name other training data ({OTHER_DATA})"
         )
     try:
         found = sample(read_examples(path, "train"), limit, seed, progress=progress)

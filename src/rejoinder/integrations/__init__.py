@@ -34,8 +34,10 @@ def embed(encoder: DualEncoder, context: Conversation) -> FloatArray:
     """Return the vector of a conversation, (d,)."""
     found = encoder.encode_contexts(read_contexts([context]))
     if not isinstance(found, np.ndarray) or found.ndim != 2:
-        single = "an embedding is one; take ConveRT or a bi-encoder, or let an index search"
-        raise InputError(f"{encoder.name} gives a conversation several vectors, and {single}")
+        raise InputError(
+            f"{encoder.name} gives a conversation several vectors, and an embedding is one;"
+            " take ConveRT or a bi-encoder, or let an index search"
+        )
     vector: FloatArray = found[0]
     return vector
 

@@ -205,6 +205,7 @@ def _items(given: Any, encoder: SentenceEncoder | None = None) -> list[Any]:
                 else ""
             )
             raise InputError(
-                f"item {number} is no text but {type(item).__name__}; give a list of texts{conversations}"
+                f"item {number} is no text but {type(item).__name__};"
+                f" give a list of texts{conversations}"
             )
     return items

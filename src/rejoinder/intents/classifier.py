@@ -88,7 +88,8 @@ def encode_data(
         for name in names:
             if name not in numbers:
                 raise InputError(
-                    f"the label {name!r} ({data.texts[row][:40]!r}) is not among the {len(labels)} trained"
+                    f"the label {name!r} ({data.texts[row][:40]!r}) is"
+                    f" not among the {len(labels)} trained"
                 )
             targets[row, numbers[name]] = 1.0
     vectors = unit_rows(encoder.encode(data.texts, advance))

@@ -195,9 +195,9 @@ def _read(path: Path, part: str | None) -> Iterator[Row]:
         return _csv_rows(path)
     if kind in (".jsonl", ".ndjson"):
         return _jsonl_rows(path)
-    known = ".csv, .jsonl, .json (each may end in .zst, .gz, .bz2 or .xz too)"
     raise InputError(
-        f"{path}: intents are read from {known}, or a folder with {TEXTS_FILE} and {LABELS_FILE}"
+        f"{path}: intents are read from .csv, .jsonl, .json (each may end in .zst,"
+        f" .gz, .bz2 or .xz too), or a folder with {TEXTS_FILE} and {LABELS_FILE}"
     )
 
 
@@ -214,7 +214,8 @@ def _part_rows(folder: Path, part: str) -> Iterator[Row]:
     if (found := _find_part(folder, part)) is None:
         there = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
         raise InputError(
-            f"{folder} has no part {part} ({part}.csv, {part}.jsonl or a folder {part}); it holds {there}"
+            f"{folder} has no part {part} ({part}.csv,"
+            f" {part}.jsonl or a folder {part}); it holds {there}"
         )
     if found.is_dir() and not (found / TEXTS_FILE).is_file():
         raise InputError(
@@ -251,15 +252,14 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                 text, label = found
                 continue
             if width != 2:
-                wanted = (
-                    f"a text ({', '.join(TEXT_FIELDS)}) and a label ({', '.join(LABEL_FIELDS)})"
-                )
                 raise InputError(
-                    f"{where}: {width} columns and no header that names {wanted}; add one"
+                    f"{where}: {width} columns and no header that names a text"
+                    f" ({', '.join(TEXT_FIELDS)}) and a label ({', '.join(LABEL_FIELDS)}); add one"
                 )
         if len(row) != width:
             raise InputError(
-                f"{where}: {len(row)} columns instead of {width}; put texts with commas in double quotes"
+                f"{where}: {len(row)} columns instead of {width};"
+                " put texts with commas in double quotes"
             )
         yield where, row[text], (row[label],)
 

@@ -178,7 +178,8 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
     path = Path(folder) / CONFIG
     if not path.is_file():
         raise InputError(
-            f"{folder} has no {CONFIG}, so it is no classifier; `rejoinder intents train` writes one"
+            f"{folder} has no {CONFIG}, so it is no classifier;"
+            " `rejoinder intents train` writes one"
         )
     try:
         config = parse_json(path.read_text(encoding="utf-8"))
@@ -188,7 +189,8 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
         raise _damaged(Path(folder), error) from None
     if kind != KIND:
         raise InputError(
-            f"{folder} is no classifier (a model?); `rejoinder intents train MODEL DATA -o DIR` makes one"
+            f"{folder} is no classifier (a model?);"
+            " `rejoinder intents train MODEL DATA -o DIR` makes one"
         )
     if form != FORMAT:
         remedy = "train it again" if form == 1 else "update rejoinder"
@@ -226,11 +228,11 @@ def _open_encoders(
         place = models[number] if models else record.locate(folder)
         encoder = open_texts(place, record.vectors or "r", record.precision or "auto")
         if encoder.fingerprint != record.fingerprint:
-            prints = (
-                f"(its fingerprint is {record.fingerprint[:12]}, not {encoder.fingerprint[:12]})"
+            raise InputError(
+                f"{folder} was trained on another encoder than {place}"
+                f" (its fingerprint is {record.fingerprint[:12]}, not {encoder.fingerprint[:12]});"
+                " name the right one with --model, or train again"
             )
-            fault = f"{folder} was trained on another encoder than {place} {prints}"
-            raise InputError(f"{fault}; name the right one with --model, or train again")
         opened.append(encoder)
     return concatenate(opened)
 

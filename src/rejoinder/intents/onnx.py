@@ -30,11 +30,13 @@ class OnnxIntents(Described):
         self.encoder = OnnxEncoder(folder, threads)
         if (known := self.encoder.manifest.get("intents")) is None:
             raise InputError(
-                f"{folder} is a model without intents; `rejoinder intents export CLASSIFIER` writes both"
+                f"{folder} is a model without intents;"
+                " `rejoinder intents export CLASSIFIER` writes both"
             )
         if "multi_label" not in known:
             raise InputError(
-                f"{folder} was written by an earlier version of Rejoinder; export the classifier again"
+                f"{folder} was written by an earlier version of Rejoinder;"
+                " export the classifier again"
             )
         self.labels: tuple[str, ...] = tuple(known["labels"])
         self.multi_label: bool = known["multi_label"]  # a text may have any number of intents

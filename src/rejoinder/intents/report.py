@@ -73,8 +73,14 @@ class Report:
             :WEAKEST
         ]
         head = ("intent", "test texts", "precision, %", "recall, %", "F1, %")
-        weak = [(each.label, each.texts, *(f"{100 * n:.0f}" for n in (each.precision, each.recall, each.f1)))
-                for each in weakest]  # fmt: skip
+        weak = [
+            (
+                each.label,
+                each.texts,
+                *((f"{100 * n:.0f}") for n in (each.precision, each.recall, each.f1)),
+            )
+            for each in weakest
+        ]
         parts.append(f"## The weakest intents\n\n{table(head, weak)}")
         if self.suspects is not None:
             parts.append(f"## Labels to look at\n\n{_suspects(self.suspects)}")
@@ -175,7 +181,10 @@ def _suspects(suspects: Sequence[SuspectLabel]) -> str:
     if not suspects:
         return "None: every training text is nearest to its own intent.\n"
     rows = [(row.text, row.label, row.suggested, f"{row.margin:.2f}") for row in suspects]
-    text = "Training texts that classifiers trained without them would give another intent, the surest first."
+    text = (
+        "Training texts that classifiers trained without them would give another intent,"
+        " the surest first."
+    )
     return f"{text}\n\n{table(('text', 'label', 'suggested', 'margin'), rows)}"
 
 

@@ -86,7 +86,8 @@ class MaskedLm(TransformerModel):
 
 def refuse(*_: object, name: str = "", **__: object) -> NoReturn:
     """Raise InputError that says what a pretrained transformer is for, in place of opening it to rank with."""
-    todo = "rejoinder export --transformers writes a checkpoint, from which another encoder starts (init.transformer)"
     raise InputError(
-        f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet: {todo}"
+        f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet:"
+        " rejoinder export --transformers writes a checkpoint,"
+        " from which another encoder starts (init.transformer)"
     )

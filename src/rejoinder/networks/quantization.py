@@ -366,11 +366,9 @@ def check_fit(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
     given = stored_kinds(weights)
     for name in sorted(given.keys() | expected.keys()):
         if given.get(name) != expected.get(name):
-            wrong = (
-                f"{name} is {given.get(name, 'missing')}, not {expected.get(name, 'to be there')}"
-            )
             raise InputError(
-                f"{weights} does not fit its configuration: {wrong}; copy the model folder again"
+                f"{weights} does not fit its configuration: {name} is {given.get(name, 'missing')},"
+                f" not {expected.get(name, 'to be there')}; copy the model folder again"
             )
 
 
@@ -378,8 +376,10 @@ def stored_kinds(weights: Path) -> dict[str, str]:
     """Return type and shape of each tensor of a file. Reads no weights."""
     with _opened(weights) as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        return {name: f"{_TYPES.get(each.get_dtype(), each.get_dtype())} {tuple(each.get_shape())}"
-                for name, each in slices.items()}  # fmt: skip
+        return {
+            name: f"{_TYPES.get(each.get_dtype(), each.get_dtype())} {tuple(each.get_shape())}"
+            for name, each in slices.items()
+        }
 
 
 def check_header(weights: Path) -> None:

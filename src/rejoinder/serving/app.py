@@ -194,8 +194,10 @@ async def _answer_json(
     if marks > schema.MOST_MARKS:
         return error_answer(
             413,
-            f"the body has {marks:,} brackets, braces and colons; a body has {schema.MOST_MARKS:,} at most; "
-            "send less at once",
+            (
+                f"the body has {marks:,} brackets, braces and colons;"
+                f" a body has {schema.MOST_MARKS:,} at most; send less at once"
+            ),
         )
     try:
         value = msgspec.json.decode(body)

@@ -79,9 +79,9 @@ class Keys:
             if key is not None and (
                 len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable()
             ):
-                least = f"{SHORTEST_KEY} printable ASCII characters"
                 raise InputError(
-                    f"{name} needs {least} or more; make one with: openssl rand -hex 32"
+                    f"{name} needs {SHORTEST_KEY} printable ASCII characters or more;"
+                    " make one with: openssl rand -hex 32"
                 )
             found.append(None if key is None else key.encode())
         return cls(*found)
@@ -369,8 +369,13 @@ class Guard:
         route = getattr(scope.get("route"), "path", "other")
         method = scope["method"] if scope["method"] in METHODS else "other"
         self.observe(route, method, exchange.status, seconds)
-        fields = {"request_id": exchange.request_id, "method": method, "route": route,
-                  "status": exchange.status, "ms": round(1000 * seconds, 2)}  # fmt: skip
+        fields = {
+            "request_id": exchange.request_id,
+            "method": method,
+            "route": route,
+            "status": exchange.status,
+            "ms": round(1000 * seconds, 2),
+        }
         if self.log_texts and exchange.texts is not None:
             fields["texts"] = exchange.texts
         record = logger.makeRecord(

@@ -23,9 +23,12 @@ class Metrics:
             "rejoinder_requests", "Requests answered.", (*by, "status"), registry=registry
         )
         self.seconds = Histogram(
-            "rejoinder_request_seconds", "Seconds from a request to its answer.", by, buckets=_SECONDS,
+            ("rejoinder_request_seconds"),
+            "Seconds from a request to its answer.",
+            by,
+            buckets=_SECONDS,
             registry=registry,
-        )  # fmt: skip
+        )
         self.batches = Histogram(
             "rejoinder_batch_jobs", "Jobs computed at once.", buckets=_JOBS, registry=registry
         )
@@ -36,9 +39,12 @@ class Metrics:
             "rejoinder_queue", "Jobs that wait.", registry=registry, multiprocess_mode="livesum"
         )
         self.served = Gauge(
-            "rejoinder_candidates", "Replies of the index.", ("index", "model"), registry=registry,
+            "rejoinder_candidates",
+            "Replies of the index.",
+            ("index", "model"),
+            registry=registry,
             multiprocess_mode="livemostrecent",
-        )  # fmt: skip
+        )
 
     def observe_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request."""

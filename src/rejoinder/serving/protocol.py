@@ -128,7 +128,10 @@ class Bounded(HttpToolsProtocol):
         """Refuse what cannot be parsed, unless that would end up within another answer; close the connection."""
         status = 431 if self._too_large else 400
         if self._too_large:
-            msg = f"a request may have {MOST_HEADERS} headers, of {MOST_HEADER_BYTES:,} bytes together"
+            msg = (
+                f"a request may have {MOST_HEADERS} headers,"
+                f" of {MOST_HEADER_BYTES:,} bytes together"
+            )
         begun = (
             self.cycle is not None
             and self.cycle.response_started

@@ -44,11 +44,20 @@ def app(options: Options) -> Any:
         from ray import serve
     except ImportError as error:
         raise MissingExtraError("serving on Ray", "cluster") from error
-    sources = Sources(index=options.index.absolute(), model=options.model, intents=options.intents,
-                      calibrated=options.min_confidence is not None)  # fmt: skip
+    sources = Sources(
+        index=options.index.absolute(),
+        model=options.model,
+        intents=options.intents,
+        calibrated=options.min_confidence is not None,
+    )
     keys = Keys.from_environment()
-    settings = Settings(sources=sources, keys=keys, local=not keys, queue=options.queue,
-                        minimum_confidence=options.min_confidence)  # fmt: skip
+    settings = Settings(
+        sources=sources,
+        keys=keys,
+        local=not keys,
+        queue=options.queue,
+        minimum_confidence=options.min_confidence,
+    )
 
     def make() -> Any:
         keep_few_programs()

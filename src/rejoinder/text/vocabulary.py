@@ -54,8 +54,13 @@ def build_subwords(
         InputError: there is no text, a setting is below 1, or `target_size` is below the number of
             characters.
     """
-    settings = {"minimum_count": minimum_count, "iterations": iterations, "max_bytes": max_bytes,
-                "max_digits": max_digits, "target_size": 1 if target_size is None else target_size}  # fmt: skip
+    settings = {
+        "minimum_count": minimum_count,
+        "iterations": iterations,
+        "max_bytes": max_bytes,
+        "max_digits": max_digits,
+        "target_size": 1 if target_size is None else target_size,
+    }
     for name, value in settings.items():
         if value < 1:
             raise InputError(f"{name} is {value}; at least 1 is needed")
@@ -161,8 +166,9 @@ def _grow(corpus: _Corpus, floor: int) -> list[_Level]:
         keys += corpus.characters[positions + level.length]
         distinct, first, groups = np.unique(keys, return_index=True, return_inverse=True)
         parents = (distinct // len(corpus.alphabet)).astype(np.int32)
-        level = _Level(level.length + 1, positions, groups.astype(np.int32), parents,
-                       positions[first])  # fmt: skip
+        level = _Level(
+            level.length + 1, positions, groups.astype(np.int32), parents, positions[first]
+        )
     return levels
 
 
@@ -260,7 +266,10 @@ def _search(builder: _Builder, target: int) -> int:
     best = min(sizes, key=distance)
     if distance(best) > target * _TOLERANCE:
         warnings.warn(
-            f"no minimum count gives {target} subwords within 1 %; the closest, {best}, gives {sizes[best]}",
+            (
+                f"no minimum count gives {target} subwords within 1 %;"
+                f" the closest, {best}, gives {sizes[best]}"
+            ),
             stacklevel=3,
         )
     return best

@@ -130,7 +130,8 @@ class Plan:
                     f" did you mean '{row}'?" for row in difflib.get_close_matches(name, known, 1)
                 ]
                 raise InputError(
-                    f"{self.origin} has no row '{name}';{''.join(nearest)} its rows: {', '.join(known)}"
+                    f"{self.origin} has no row '{name}';{''.join(nearest)} its rows:"
+                    f" {', '.join(known)}"
                 )
         return {BASE, *names} if names else set(known)
 
@@ -194,7 +195,8 @@ def _check_row(base: Recipe, row: Recipe) -> None:
     ]
     if budgets[0] != budgets[1]:
         raise InputError(
-            "its budget is not the base's, so the two do not compare; set budgets for all rows (--set)"
+            "its budget is not the base's, so the two do not compare;"
+            " set budgets for all rows (--set)"
         )
     check_stages(row, Processes())
 
@@ -300,7 +302,8 @@ def _rows(
         not folder.is_dir() or (any(folder.iterdir()) and not (folder / ROWS).is_dir())
     ):
         raise InputError(
-            f"{folder} is no folder of an ablation (it has no {ROWS}); name another one, or a new one"
+            f"{folder} is no folder of an ablation (it has no {ROWS});"
+            " name another one, or a new one"
         )
     rows: list[tuple[Row, Sequence[Run]]] = []
     for row in plan.rows:
@@ -320,8 +323,8 @@ def _belongs(run: Run, chosen: bool, display: Display) -> bool:
     difference = None if before is None else first_difference(before, run.recipe)
     if chosen and difference:
         raise InputError(
-            f"{run.path} was begun with another recipe: {difference}; name another folder, or the"
-            " settings that it was begun with"
+            f"{run.path} was begun with another recipe: {difference};"
+            " name another folder, or the settings that it was begun with"
         )
     if difference and kept.summary.exists():
         display.note(f"{run.path} is left out of the table, it is of another recipe: {difference}")

@@ -288,8 +288,8 @@ def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
     if (counts == 0).any():
         least = float(np.min(shares))
         raise InputError(
-            f"a share of {least:.3g} of a batch of {batch_size} is less than one pair; raise the share in"
-            f" data.mix, or batch_size to {int(np.ceil(1 / least))} at least"
+            f"a share of {least:.3g} of a batch of {batch_size} is less than one pair;"
+            f" raise the share in data.mix, or batch_size to {int(np.ceil(1 / least))} at least"
         )
     return tuple(counts.tolist())
 
@@ -314,8 +314,8 @@ class MixedOrder:
             if len(self.sizes) > 1 and size < count:
                 name = f"data.mix.{stream - 1}" if stream else "data.train"
                 raise InputError(
-                    f"{size} training examples of {name} do not fill its {count} places in a batch of"
-                    f" {batch_size}; lower its share or the stages' batch_size"
+                    f"{size} training examples of {name} do not fill its {count} places"
+                    f" in a batch of {batch_size}; lower its share or the stages' batch_size"
                 )
             self._orders.append(EpochOrder(size, count, seed, stream))
         self.batches_per_epoch = self._orders[0].batches_per_epoch

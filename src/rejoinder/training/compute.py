@@ -44,8 +44,8 @@ def set_up(compute: Compute, quantization: Quantization) -> Machine:
         devices = torch.cuda.device_count()
         if place["LOCAL_WORLD_SIZE"] > devices:
             raise InputError(
-                f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine with {devices} CUDA"
-                " devices; start at most one process for each, or set compute.device = 'cpu'"
+                f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine with {devices}"
+                " CUDA devices; start at most one process for each, or set compute.device = 'cpu'"
             )
         device = torch.device(kind, place["LOCAL_RANK"])
         torch.cuda.set_device(device)

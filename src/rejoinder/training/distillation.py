@@ -100,7 +100,8 @@ class TeacherDistiller(Distiller):
         self._teacher = load(config.teacher)
         if self._teacher.fingerprint != config.fingerprint:
             raise InputError(
-                f"distillation.teacher: {config.teacher} was replaced since the recipe was read; run again"
+                "distillation.teacher:"
+                f" {config.teacher} was replaced since the recipe was read; run again"
             )
 
     def __call__(self, batch: StepBatch) -> Tensor:  # noqa: D102
@@ -270,11 +271,13 @@ def _open_encoder(config: Distillation) -> Any:
         return model
     if isinstance(model, CrossRanker | PolyDialogueEncoder):
         raise InputError(
-            f"distillation.encoder: {config.encoder} gives no vector of a context; name it as the teacher"
+            f"distillation.encoder: {config.encoder} gives no vector of a context;"
+            " name it as the teacher"
         )
     if model.fingerprint != config.fingerprint:
         raise InputError(
-            f"distillation.encoder: {config.encoder} was replaced since the recipe was read; run again"
+            "distillation.encoder:"
+            f" {config.encoder} was replaced since the recipe was read; run again"
         )
     return model.with_cache()
 

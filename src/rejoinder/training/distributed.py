@@ -211,8 +211,8 @@ def launch_place() -> dict[str, int]:
     for name, value in values.items():
         if not value.isdecimal():
             raise InputError(
-                f"RANK and WORLD_SIZE are set, as for one of several processes, but {name} is {value!r};"
-                " start them with torchrun, or unset RANK and WORLD_SIZE"
+                "RANK and WORLD_SIZE are set, as for one of several processes,"
+                f" but {name} is {value!r}; start them with torchrun, or unset RANK and WORLD_SIZE"
             )
     return {name: int(value) for name, value in values.items()}
 
@@ -228,8 +228,9 @@ def check_division(name: str, batch_size: int, count: int) -> None:
         below = batch_size // count * count
         fits = f"{below} or {below + count}" if below > 1 else f"{below + count}"
         raise InputError(
-            f"stage '{name}': batch_size = {batch_size} (of all processes together) cannot be shared evenly"
-            f" by {count} processes; set it to {fits}, or start another number of processes"
+            f"stage '{name}': batch_size = {batch_size}"
+            f" (of all processes together) cannot be shared evenly by {count} processes;"
+            f" set it to {fits}, or start another number of processes"
         )
 
 
@@ -263,7 +264,7 @@ def _lost_processes() -> Iterator[None]:
         raise
     except RuntimeError as error:
         raise LostProcessError(
-            "another process of the job is gone: it failed, was killed or ran out of memory, or its machine"
-            " is down; the same command continues the run from its last checkpoint"
+            "another process of the job is gone: it failed, was killed or ran out of memory,"
+            " or its machine is down; the same command continues the run from its last checkpoint"
             f" ({' '.join(str(error).split())})"
         ) from error

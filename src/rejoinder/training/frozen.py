@@ -50,11 +50,13 @@ def is_anchored(recipe: Recipe, module: Any) -> bool:
     if not hasattr(module, "trunk_groups"):
         kind = recipe.model["kind"]
         raise InputError(
-            f"init.anchor is for model.kind = 'multi-context-bi-encoder', not '{kind}'; leave it out"
+            "init.anchor is for model.kind = 'multi-context-bi-encoder',"
+            f" not '{kind}'; leave it out"
         )
     if is_frozen(recipe, module):
         raise InputError(
-            "init.anchor holds a trunk that learns, but all stages' rates freeze this one; leave it out"
+            "init.anchor holds a trunk that learns,"
+            " but all stages' rates freeze this one; leave it out"
         )
     return True
 

@@ -120,9 +120,9 @@ def _merged(given: Any, base: Mapping[str, Any], name: str) -> Any:
             f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts
         )
         raise InputError(
-            f"not as in init.model, {name}: {listed}; leave out what the model brings (only"
-            f" {', '.join(CHANGEABLE)} may differ, and blocks may be added on top if zero_residual = true),"
-            " or train from scratch"
+            f"not as in init.model, {name}: {listed};"
+            f" leave out what the model brings (only {', '.join(CHANGEABLE)} may differ,"
+            " and blocks may be added on top if zero_residual = true), or train from scratch"
         )
     return {**base, **given}
 
@@ -223,7 +223,8 @@ def _unchanged(init: Init) -> tuple[Any, dict[str, Any]]:
     folder, config = persistence.read_config(init.model)
     if persistence.fingerprint(config) != init.fingerprint:
         raise InputError(
-            f"init.model: {init.model} was replaced by another model since the recipe was read; run again"
+            f"init.model: {init.model} was replaced by another model since the recipe was read;"
+            " run again"
         )
     return folder, config
 
@@ -232,6 +233,7 @@ def _unchanged_checkpoint(init: Init) -> Path:
     folder = checkpoints.find_checkpoint(init.transformer)
     if checkpoints.checkpoint_fingerprint(folder) != init.fingerprint:
         raise InputError(
-            f"init.transformer: {init.transformer} was replaced since the recipe was read; run again"
+            "init.transformer:"
+            f" {init.transformer} was replaced since the recipe was read; run again"
         )
     return folder

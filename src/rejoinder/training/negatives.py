@@ -155,11 +155,13 @@ class Tables:
             return Table(**load_file(path))
         except FileNotFoundError:
             raise InputError(
-                f"{path} is missing, so the run cannot go on as it began; name another folder to train again"
+                f"{path} is missing, so the run cannot go on as it began;"
+                " name another folder to train again"
             ) from None
         except (SafetensorError, TypeError, OSError) as error:
             raise InputError(
-                f"{path}: not a whole table of hard negatives ({error}); name another folder to train again"
+                f"{path}: not a whole table of hard negatives ({error});"
+                " name another folder to train again"
             ) from None
 
     def load_or_mine(
@@ -201,7 +203,8 @@ class Tables:
             save_file({"rows": rows, "negatives": negatives}, part)
         over = f", {above / negatives.size:.1%} of them above the limit" if above else ""
         display.note(
-            f"step {step:,}: hard negatives for {len(rows):,} pairs, {self.config.per_pair} each{over}"
+            f"step {step:,}: hard negatives for {len(rows):,} pairs,"
+            f" {self.config.per_pair} each{over}"
         )
         return Table(rows, negatives)
 
@@ -332,7 +335,7 @@ def hardest(scores: Tensor, limit: Tensor, right: Rows, k: int) -> tuple[Rows, i
     best = torch.topk(keys, min(k, keys.shape[1]))
     if best.values.shape[1] < k or bool(best.values[:, -1].isneginf().any()):
         raise InputError(
-            f"{scores.shape[1]} different responses in the pool are too few for hard_negatives.per_pair"
-            f" = {k}; raise hard_negatives.pool, or lower per_pair"
+            f"{scores.shape[1]} different responses in the pool are too few"
+            f" for hard_negatives.per_pair = {k}; raise hard_negatives.pool, or lower per_pair"
         )
     return best.indices.cpu().numpy(), int((best.values < -2).sum())

@@ -16,9 +16,12 @@ from rejoinder.training.recipe import Cosine, InverseSqrt, Plateau, Schedule, St
 
 WARM_UP_SHARE = 0.1
 RULES: dict[str, Any] = {
-    "adadelta": torch.optim.Adadelta, "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
+    "adadelta": torch.optim.Adadelta,
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
     "adamax": torch.optim.Adamax,
-}  # fmt: skip
+}
 
 
 def prepare_stage(module: Any, stage: Stage) -> None:

@@ -226,7 +226,10 @@ class _Preparation:
         )
         if long:
             share = f"{long:,} of {total:,} {'replies' if whole else 'messages and replies'}"
-            cut = f"the {length} {tokenizer.unit} that the model reads; of longer ones the {tokenizer.cut} is cut"
+            cut = (
+                f"the {length} {tokenizer.unit} that the model reads;"
+                f" of longer ones the {tokenizer.cut} is cut"
+            )
             self.display.note(f"{data}: {share} fill {cut}")
 
     def words(self, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer) -> FloatArray:
@@ -234,7 +237,8 @@ class _Preparation:
         seed = self.recipe.seed
         if not isinstance(tokenizer, Subwords):
             raise InputError(
-                "init.words: this kind of model has no subwords, so it cannot start from their vectors"
+                "init.words: this kind of model has no subwords,"
+                " so it cannot start from their vectors"
             )
         size = parse_config(self.recipe.model).embedding_size
         path = (
@@ -307,8 +311,9 @@ def _sets(recipe: Recipe) -> tuple[list[Path], list[Path]]:
     for data in _vocabulary_data(recipe):
         if not data.exists():
             raise InputError(
-                f"vocabulary.data: {data}: no such file or folder; `rejoinder data` makes a folder of"
-                " examples; vocabulary.data=[] learns from data.train"
+                f"vocabulary.data: {data}: no such file or folder;"
+                " `rejoinder data` makes a folder of examples;"
+                " vocabulary.data=[] learns from data.train"
             )
     places = [Path(place) for *_, place in options]
     trained = places[: len(recipe.data.mix) + 1]

@@ -25,8 +25,8 @@ from rejoinder.text.tokenizer import Cut
 from rejoinder.views import Described
 
 NO_START = (
-    "give a model to start from (--init MODEL, or init.model), a transformer for its parts (init.transformer), or "
-    "[vocabulary] and [model] to train one from scratch"
+    "give a model to start from (--init MODEL, or init.model), a transformer for its parts"
+    " (init.transformer), or [vocabulary] and [model] to train one from scratch"
 )
 
 
@@ -245,7 +245,8 @@ class Distillation:
             )
         if self.teacher and non_default_fields(self, "sharpness", "sample", "vectors"):
             raise ValueError(
-                "sharpness, sample and vectors belong to an encoder; a teacher scores batches as it does"
+                "sharpness, sample and vectors belong to an encoder;"
+                " a teacher scores batches as it does"
             )
 
 
@@ -543,7 +544,8 @@ class Recipe(Described):
         clocked = [stage.minutes is not None for stage in self.stage]
         if self.scale.share is not None and any(clocked) and not all(clocked):
             raise ValueError(
-                "scale.share needs stages that all have a budget in minutes, or none; or give scale.steps"
+                "scale.share needs stages that all have a budget in minutes,"
+                " or none; or give scale.steps"
             )
 
 

@@ -89,8 +89,10 @@ def parse_recipe(
     kind = recipe.model["kind"]
     given = recipe.vocabulary
     if given is not None and given.kind != (wanted := family(kind).vocabulary):
-        reads = f"a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}'"
-        raise InputError(f"{origin}: {reads}, not '{given.kind}'")
+        raise InputError(
+            f"{origin}: a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}',"
+            f" not '{given.kind}'"
+        )
     return recipe
 
 
@@ -111,7 +113,8 @@ def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
     kind = section.get("kind")
     if kind not in FAMILIES:
         raise InputError(
-            f"{origin}: model.kind {'is missing' if kind is None else f'= {kind!r} is not allowed'};"
+            f"{origin}:"
+            f" model.kind {'is missing' if kind is None else f'= {kind!r} is not allowed'};"
             f" allowed: {', '.join(map(repr, FAMILIES))}"
         )
     config = validate(family(kind).config, section, origin, "model")
@@ -171,8 +174,8 @@ def check_stages(recipe: Recipe, processes: Processes) -> None:
         and recipe.text.max_length > probe.config.positions
     ):
         raise InputError(
-            f"text.max_length = {recipe.text.max_length}, but the transformer has"
-            f" {probe.config.positions} positions"
+            f"text.max_length = {recipe.text.max_length},"
+            f" but the transformer has {probe.config.positions} positions"
         )
     masked = family(recipe.model["kind"]).packing == "masked"
     for stage in recipe.stage:
@@ -194,20 +197,27 @@ def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
     changed = recipe.history != History() and not recipe.model.get("history")
     faults = {
         f"batch_tokens is for pretraining, not a {kind}; leave it out": stage.batch_tokens,
-        f"a {kind} has no negatives but those of each pair; give negatives = 15, or given_negatives = true where the "
-        "data has candidates": joined and not own_negatives,
+        (
+            f"a {kind} has no negatives but those of each pair;"
+            " give negatives = 15, or given_negatives = true where the data has candidates"
+        ): joined and not own_negatives,
         "given_negatives come with data.train alone; leave data.mix out": stage.given_negatives
         and recipe.data.mix,
         f"distillation: a {kind} encodes no responses to compare; teach another kind": joined
         and recipe.distillation,
-        f"hard_negatives are mined by cosine, which this {kind} does not score by; leave them out, or draw random ones "
-        "with negatives = 1": mined and not by_cosine,
+        (
+            f"hard_negatives are mined by cosine, which this {kind} does not score by;"
+            " leave them out, or draw random ones with negatives = 1"
+        ): mined and not by_cosine,
         f"input_negatives: a {kind} reads whole contexts; leave it out": stage.input_negatives
         and whole,
-        "[history] changes earlier messages, which this model does not read apart; leave it out": changed,
-        f"text.cut = 'middle': a {kind} reads whole contexts, or pairs of words; set text.cut=end": recipe.text.cut
-        == "middle"
-        and (whole or kind == "ngram"),
+        (
+            "[history] changes earlier messages, which this model does not read apart; leave it out"
+        ): changed,
+        (
+            f"text.cut = 'middle': a {kind} reads whole contexts,"
+            " or pairs of words; set text.cut=end"
+        ): recipe.text.cut == "middle" and (whole or kind == "ngram"),
     }
     return next((fault for fault, found in faults.items() if found), None)
 

@@ -134,9 +134,9 @@ class Recorder:
             kept = f"the checkpoint of step {self.state.saved_step:,} is kept"
         error = RejoinderError if self.processes.first else RankZeroFailedError
         raise error(
-            f"stage '{stage.name}': loss or weights are no longer finite numbers at step"
-            f" {self.state.step:,} (learning rate {rate:.3g}); lower its learning_rate or set"
-            f" clip_norm, in a new folder; {kept}"
+            f"stage '{stage.name}': loss or weights are no longer finite numbers"
+            f" at step {self.state.step:,} (learning rate {rate:.3g});"
+            f" lower its learning_rate or set clip_norm, in a new folder; {kept}"
         )
 
     def show(self, stage: Stage, share: float) -> None:

@@ -107,8 +107,8 @@ def _check(folder: RunFolder, recipe: Recipe) -> None:
         check_shared(folder.path, f"a run, which has a {folder.recipe.name}", [_LOCK])
     elif difference := first_difference(load_recipe(folder.recipe, resolved=True), recipe):
         raise InputError(
-            f"{folder.path} is a run of another recipe: {difference}; name another folder, or give the"
-            " recipe that it was started with"
+            f"{folder.path} is a run of another recipe: {difference};"
+            " name another folder, or give the recipe that it was started with"
         )
 
 
@@ -369,7 +369,10 @@ def figure_texts(figures: Mapping[str, float]) -> dict[str, str]:
 def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
     """Return README.md of the model folder."""
     facts = [
-        f"trained on {state.examples:,} pairs ({state.tokens:,} tokens) in {state.step:,} steps, in {precision}"
+        (
+            f"trained on {state.examples:,} pairs"
+            f" ({state.tokens:,} tokens) in {state.step:,} steps, in {precision}"
+        )
     ]
     if recipe.quantization.enabled:
         facts.append("trained for 8-bit embeddings and 16-bit weights")

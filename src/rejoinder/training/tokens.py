@@ -317,8 +317,8 @@ def _wrong_candidates(batch: pa.RecordBatch) -> list[str]:
     lists, labels = (batch.column(name).to_pylist() for name in _LISTS)
     if any(not texts or label is None for texts, label in zip(lists, labels, strict=True)):
         raise InputError(
-            "given_negatives: an example has no candidates; prepare data that gives them (as `rejoinder data"
-            " convai2` does), or draw some with negatives = 15"
+            "given_negatives: an example has no candidates; prepare data that gives them"
+            " (as `rejoinder data convai2` does), or draw some with negatives = 15"
         )
     _check_equal_lengths({len(texts) for texts in lists})
     return [

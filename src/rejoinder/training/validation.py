@@ -51,8 +51,9 @@ class Validator:
         limit = min(len(store), config.examples)
         if limit < config.candidates:
             raise InputError(
-                f"{limit} validation examples make no group of {config.candidates}; set"
-                " validation.candidates lower, or validation.examples = 0 to train without validation"
+                f"{limit} validation examples make no group of {config.candidates};"
+                " set validation.candidates lower,"
+                " or validation.examples = 0 to train without validation"
             )
         self.examples = limit
         order = drawn(store, config)

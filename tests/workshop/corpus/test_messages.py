@@ -21,32 +21,38 @@ from workshop.corpus.plan import Filters, Source, load_corpus_plan
 OPEN = Path(__file__).parents[3] / "recipes" / "corpus" / "open.toml"
 
 
-@pytest.mark.parametrize(("text", "reason"), [
-    ("Hello, how are you?", ""),
-    ("I'll be there at 10:30, bring 2 chairs", ""),
-    ("こんにちは、元気ですか", ""),
-    ("...", "no words"),
-    ("word " * 129, "too long"),
-    ("https://example.org/a?b=c", "only links"),
-    ("look at https://example.org", ""),
-    ("+1 202-898-1200.", "mostly no letters"),
-    ("no no no no no never", "repeated word"),
-    ("no no no", ""),
-    ("!paste", "command"),
-    ("and/or", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Hello, how are you?", ""),
+        ("I'll be there at 10:30, bring 2 chairs", ""),
+        ("こんにちは、元気ですか", ""),
+        ("...", "no words"),
+        ("word " * 129, "too long"),
+        ("https://example.org/a?b=c", "only links"),
+        ("look at https://example.org", ""),
+        ("+1 202-898-1200.", "mostly no letters"),
+        ("no no no no no never", "repeated word"),
+        ("no no no", ""),
+        ("!paste", "command"),
+        ("and/or", ""),
+    ],
+)
 def test_filters(text, reason):
     number = fault_of(text, words_of(text), Filters())
     assert ("", *RULES)[number] == reason
 
 
-@pytest.mark.parametrize(("text", "names", "cleaned"), [
-    ("[01:08:04.19] Okay... [laughs]", ["brackets"], "Okay..."),
-    ("(groans) I roll (I think)  a 7", ["parentheses"], "I roll (I think) a 7"),
-    ("Yeah , it 's fine , is n't it ?", ["spacing"], "Yeah, it's fine, isn't it?"),
-    ("a  b", ["brackets", "spacing"], "a  b"),
-    ("[laughs]", ["brackets"], ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "names", "cleaned"),
+    [
+        ("[01:08:04.19] Okay... [laughs]", ["brackets"], "Okay..."),
+        ("(groans) I roll (I think)  a 7", ["parentheses"], "I roll (I think) a 7"),
+        ("Yeah , it 's fine , is n't it ?", ["spacing"], "Yeah, it's fine, isn't it?"),
+        ("a  b", ["brackets", "spacing"], "a  b"),
+        ("[laughs]", ["brackets"], ""),
+    ],
+)
 def test_cleaners(text, names, cleaned):
     assert clean(text, names) == cleaned
 
@@ -66,13 +72,22 @@ def test_the_recipe_of_the_shipped_weights_reads():
     assert all(source.licence for source in recipe.source)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (('kind = "corpus"', 'kind = "corpus"\nsed = 1'), "unknown key 'sed'; did you mean 'seed'?"),
-    (("cap = 60_000", "cap = 0"), "cap = 0 is not allowed"),
-    (('name = "multiwoz21_valtest"', 'name = "byu_chitchat"'), "two sources are called 'byu_chitchat'"),
-    (('clean = ["spacing"]', 'clean = ["spaces"]'), "is not allowed"),
-    (('name = "self_dialogue"', 'name = "../self"'), "is not allowed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ('kind = "corpus"', 'kind = "corpus"\nsed = 1'),
+            "unknown key 'sed'; did you mean 'seed'?",
+        ),
+        (("cap = 60_000", "cap = 0"), "cap = 0 is not allowed"),
+        (
+            ('name = "multiwoz21_valtest"', 'name = "byu_chitchat"'),
+            "two sources are called 'byu_chitchat'",
+        ),
+        (('clean = ["spacing"]', 'clean = ["spaces"]'), "is not allowed"),
+        (('name = "self_dialogue"', 'name = "../self"'), "is not allowed"),
+    ],
+)
 def test_a_wrong_recipe_is_explained(tmp_path, change, message):
     path = tmp_path / "wrong.toml"
     path.write_text(OPEN.read_text(encoding="utf-8").replace(*change, 1), "utf-8")
