@@ -41,7 +41,10 @@ TURNS = 7
 
 
 class MeanOfMessages(DualEncoder):
-    """A sentence encoder that reads a conversation as the mean of the newest vector and the earlier ones' mean."""
+    """A sentence encoder that reads a conversation as a mean of two vectors.
+
+    The newest message's vector and the mean of the earlier ones'.
+    """
 
     name = "minilm"
     fingerprint = "minilm"
@@ -174,7 +177,10 @@ def parroting(answer: Answer, dialogues: Sequence[list[str]]) -> tuple[int, int]
 def subject_changes(
     model: Any, dialogues: Sequence[list[str]], count: int
 ) -> tuple[int, int, int, int]:
-    """Return in how many conversations the new subject won: whole, in a search, by the newest message; of how many."""
+    """Return in how many conversations the new subject won, and of how many.
+
+    It may win in the whole conversation, in a search, or by the newest message alone.
+    """
     won = np.zeros(3, int)
     pairs = list(pairwise(dialogues))[:count]
     for old, new in pairs:

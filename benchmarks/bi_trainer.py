@@ -1,4 +1,6 @@
-"""Fine-tuning speed of the bi-encoder on MiniLM, beside sentence-transformers' trainer with the same weights.
+"""Fine-tuning speed of the bi-encoder on MiniLM, beside sentence-transformers' trainer.
+
+Both start from the same weights.
 
     python benchmarks/bi_trainer.py
     python benchmarks/bi_trainer.py --steps 2 --rounds 1 --batch 16    # a smoke test

@@ -1,4 +1,4 @@
-"""What every benchmark needs: a dated result file that says which machine, versions and command it comes from."""
+"""Dated result files of benchmarks, which name machine, versions and command."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ def use_threads(count: int) -> None:
 def read_texts(
     replies: str | None, contexts: str | None, count: int, queries: int
 ) -> tuple[list[str], list[list[str]]]:
-    """Return distinct replies and, of other conversations, contexts: of the two files, or messages of chit-chat."""
+    """Return distinct replies and, of other conversations, contexts.
+
+    They come from the two files, or are messages of chit-chat.
+    """
     if replies is None or contexts is None:
         import chitchat_dataset
 

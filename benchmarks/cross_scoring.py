@@ -1,4 +1,6 @@
-"""Speed of the cross-encoder beside sentence-transformers' CrossEncoder with the same weights, in the same precision.
+"""Speed of the cross-encoder beside sentence-transformers' CrossEncoder.
+
+Both have the same weights and the same precision.
 
     python benchmarks/cross_scoring.py
     python benchmarks/cross_scoring.py --contexts 2 --candidates 10 --rounds 1    # a smoke test

@@ -97,7 +97,10 @@ def main() -> None:
 
 
 def chat() -> tuple[list[str], Subwords]:
-    """Chit-chat messages of at most 60 subwords in a fixed random order, and 16,000 subwords built from them."""
+    """Return chit-chat messages of at most 60 subwords, and 16,000 subwords built from them.
+
+    The messages are in a fixed random order.
+    """
     import chitchat_dataset
 
     messages = [text for text in chitchat_dataset.MessageDataset() if text.strip()]
@@ -109,7 +112,7 @@ def chat() -> tuple[list[str], Subwords]:
 
 @dataclass
 class Cost:
-    """What a program has to compute, and the best rate at which the machine was seen to compute such products."""
+    """The products of a program, and the best rate at which the machine computed such products."""
 
     operations: int
     shapes: set[Shape]
@@ -131,7 +134,10 @@ Encode = Callable[[Sequence[str]], object]
 def our_programs(
     subwords: Subwords, sentences: Sequence[str]
 ) -> tuple[dict[str, Encode], dict[str, Cost]]:
-    """Both sizes in every precision that the processor computes itself, and the limit of each in seconds."""
+    """Measure both sizes in every precision that the processor computes itself.
+
+    Each has its limit in seconds beside it.
+    """
     lengths = subwords.encode_ragged(sentences, 60)[1]
     tokens = int(lengths.sum())
     programs: dict[str, Encode] = {}

@@ -76,7 +76,10 @@ def main() -> None:
 
 
 def encoded(model: Any, contexts: Sequence[Sequence[str]], first: str) -> FloatArray:
-    """Return the vectors of contexts and of their newest messages as responses, `first` before the other: (n, 2·d)."""
+    """Return the vectors of contexts and of their newest messages as responses, (n, 2·d).
+
+    Those of `first` come before the others.
+    """
     parts = [contexts[start : start + AT_ONCE] for start in range(0, len(contexts), AT_ONCE)]
     responses = np.concatenate(
         [model.encode_responses([each[-1] for each in some]) for some in parts]
@@ -103,9 +106,10 @@ class Numbers(DualEncoder):
 
 
 def race(rows: FloatArray, queries: FloatArray) -> dict[str, Any]:
-    """Return median milliseconds of each program, and how often the scan in 8 bits finds what float32 does.
+    """Return median milliseconds of each program, and the recall of the scan in 8 bits.
 
-    Half of the queries choose how many replies the scan nominates, the others are raced.
+    Recall is how often that scan finds what float32 does. Half of the queries choose how many
+    replies the scan nominates, the others are raced.
     """
     flat = library().IndexFlatIP(rows.shape[1])
     flat.add(rows)

@@ -1,4 +1,4 @@
-"""Honest clients beside a hostile one: their answers, their latencies, and the memory of the server.
+"""Honest clients beside a hostile one: their answers and latencies, and the server's memory.
 
 A server answers two honest clients, which ask one question after the other, while two hostile ones
 do the same thing over and over. The answers that the honest clients get must be those that they get
@@ -138,7 +138,10 @@ def repeated(attack: Attack | None, port: int, size: int, seconds: float) -> Non
 
 
 def peak(server: int, *, reset: bool = False) -> float:
-    """Return the most resident megabytes that a server and its processes had since the last reset, or have now."""
+    """Return the most resident megabytes of a server and its processes since the last reset.
+
+    Or what they have now.
+    """
     started = Path(f"/proc/{server}/task/{server}/children").read_text(encoding="utf-8").split()
     total = 0
     for each in (server, *started):

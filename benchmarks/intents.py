@@ -1,4 +1,6 @@
-"""Intent classifiers on frozen encodings: BANKING77, CLINC150 and HWU64, beside their peers, with costs.
+"""Intent classifiers on frozen encodings, beside their peers, with costs.
+
+The data are BANKING77, CLINC150 and HWU64.
 
     REJOINDER_DATA=DIR python benchmarks/intents.py runs/small/model -o intents
 
@@ -389,7 +391,10 @@ def _speed(run: Run) -> str:
 
 
 def _cost(run: Run, epochs: int, shots: int | None) -> str:
-    """Ours, then MiniLM's fine-tuning to its end, then ours again: seconds of training, accuracy on the test texts."""
+    """Measure ours, then MiniLM's fine-tuning to its end, then ours again.
+
+    Figures are seconds of training and accuracy on the test texts.
+    """
     train, test = run.texts("BANKING77", "train"), run.texts("BANKING77", "test")
     if shots is not None:
         train = train.rows(draw(run.encoded(run.model, "BANKING77", "train")[0].classes, shots, 0))
@@ -422,7 +427,10 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _both(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds by the wall clock and of processor time, which other programs on the machine change less."""
+    """Return seconds by the wall clock and of processor time.
+
+    Other programs on the machine change the latter less.
+    """
     start, used = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - start, time.process_time() - used

@@ -29,7 +29,10 @@ NEAR = 20
 def tfidf_few_shot(
     train: IntentData, test: IntentData, shots: int | None, seeds: Sequence[int]
 ) -> FewShot:
-    """TF-IDF of words and pairs of words, then scikit-learn's logistic regression, in the protocol of `few_shot`."""
+    """Classify with TF-IDF and scikit-learn's logistic regression as `few_shot` does.
+
+    TF-IDF is of words and pairs of words.
+    """
     names = {name: place for place, name in enumerate(train.names)}
     classes = np.array([names[labels[0]] for labels in train.labels])
     wanted = np.array([names[labels[0]] for labels in test.labels])

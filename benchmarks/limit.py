@@ -1,4 +1,4 @@
-"""The machine's own limit: the best rate at which it multiplies matrices of the shapes that a model uses."""
+"""The machine's own limit: its best rate for matrices of the shapes that a model uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def gemm_shapes(module: Convert, tokens: int, texts: int) -> set[Shape]:
 
 
 def multiplications(module: Convert) -> tuple[int, int]:
-    """Multiply-adds of the products over weights: of one token in the trunk, and of one text after it."""
+    """Return multiply-adds of the products over weights.
+
+    They are those of one token in the trunk, and of one text after it.
+    """
     layers: list[nn.Linear] = [module.reduction.query_key]
     blocks: Any = module.blocks[: module.active_blocks]
     for block in blocks:
@@ -71,7 +74,7 @@ def _product(m: int, k: int, n: int, precision: str) -> Callable[[], object]:
 
 
 def _seconds(work: Callable[[], object], repetitions: int) -> float:
-    """Seconds of the quickest repetition: the limit is what the machine can do, not what it does on average."""
+    """Return seconds of the quickest repetition: a limit is what the machine can do at best."""
     work()
     quickest = float("inf")
     for _ in range(repetitions):

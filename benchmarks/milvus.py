@@ -1,7 +1,8 @@
-"""An index in milvus-lite beside the exact one on disk, on real encodings: what it finds, and how fast.
+"""An index in milvus-lite beside the exact one on disk: recall and speed.
 
-Half of the contexts are searched for one at a time in both, the ten best, the other half all at
-once. Then the database is opened again, by another process, which must have all of it.
+The encodings are real. Half of the contexts are searched for one at a time in both, the ten best,
+the other half all at once. Then the database is opened again, by another process, which must have
+all of it.
 
     python benchmarks/milvus.py
     python benchmarks/milvus.py --replies replies.jsonl --contexts contexts.jsonl

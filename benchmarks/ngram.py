@@ -53,7 +53,10 @@ PAPER = {"embeddings": 104e6, "others": 7e6}
 
 @dataclass(frozen=True)
 class Speeds:
-    """Examples (training) or texts (encoding) per second of each program; median of the rounds, and all of them."""
+    """Examples (training) or texts (encoding) per second of each program.
+
+    Median of the rounds, and all of them.
+    """
 
     median: dict[str, float]
     rounds: dict[str, list[float]]

@@ -1,7 +1,8 @@
-"""ConvAI2's validation set with and without personas: `python benchmarks/personas.py valid_self_original_no_cands.txt`.
+"""ConvAI2's validation set with and without personas.
 
-The bundled model reads persona and history as they are. MiniLM reads one text: the newest message,
-or the persona and the newest message, joined. 1-of-100, 5,000 examples, the same ones for all.
+Run `python benchmarks/personas.py valid_self_original_no_cands.txt`. The bundled model reads
+persona and history as they are. MiniLM reads one text: the newest message, or the persona and the
+newest message, joined. 1-of-100, 5,000 examples, the same ones for all.
 """
 
 from __future__ import annotations

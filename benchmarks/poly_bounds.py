@@ -1,4 +1,4 @@
-"""How much of an index an exact poly-encoder search must look at: what bounds on the scores can spare.
+"""The share of an index that an exact poly-encoder search must look at, given bounds on scores.
 
 A score sum_i softmax(l)_i·l_i never exceeds max_i l_i. So with the k-th best score s,
 - *scored*: the share of replies with max_i l_i >= s. Whoever reads the m lists of products from the
@@ -75,7 +75,10 @@ def main() -> None:
 
 
 def readings(context: Sequence[str], count: int) -> list[Sequence[str]]:
-    """Return parts of a context: its newest message with more and more earlier ones, then single earlier messages."""
+    """Return parts of a context.
+
+    First its newest message with more and more earlier ones, then single earlier messages.
+    """
     ends = [context[-1 - earlier :] for earlier in range(len(context))]
     return [*ends, *([message] for message in context[-2::-1])][:count]
 
@@ -137,7 +140,7 @@ def products(rows: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 def cells(rows: FloatArray, count: int) -> tuple[FloatArray, FloatArray, Array]:
-    """Divide rows by a k-means of a sample: the cells' centres (c, d), radii (c,) and sizes (c,)."""
+    """Divide rows by a k-means of a sample: centres (c, d), radii (c,) and sizes (c,) of cells."""
     from sklearn.cluster import MiniBatchKMeans
 
     sample = rows[np.random.default_rng(0).permutation(len(rows))[: 50 * count]]

@@ -1,6 +1,7 @@
-"""Scoring cached candidates with a poly-encoder: from dot products alone, beside building the attended vectors.
+"""Scoring cached candidates with a poly-encoder, with and without the attended vectors.
 
-For one context of m vectors and n candidates of 768 numbers, the programs take turns in one run:
+Without, scores come from dot products alone. For one context of m vectors and n candidates of 768
+numbers, the programs take turns in one run:
 
 - the usual implementation: softmax(Y·C^T)·C, then its products with Y, in blocks that stay in the
   cache, with the faster one of PyTorch's and oneDNN's matrix products;
@@ -208,7 +209,10 @@ def agreement(data: Data, m: int, contexts: int) -> dict[str, float]:
 
 
 def extra_memory(program: Program) -> float | None:
-    """Megabytes by which the process' resident memory rises at most in a call; None where that cannot be asked."""
+    """Return by how many megabytes the process' resident memory rises at most in a call.
+
+    None where that cannot be measured.
+    """
     clear, status = Path("/proc/self/clear_refs"), Path("/proc/self/status")
     if not clear.exists():
         return None

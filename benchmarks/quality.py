@@ -1,4 +1,4 @@
-"""Every system on the demo's held-out dialogues: how often it is right, how fast it encodes, how large it is.
+"""Every system on the demo's held-out dialogues: recall, encoding speed and size.
 
     make demo, then: python benchmarks/quality.py demo/data --run demo/scratch --run demo/tuned
 
@@ -78,7 +78,10 @@ def main() -> None:
 
 
 def measure(name: str, data: Path, examples: list[Any], texts: list[str]) -> dict[str, Any]:
-    """Return recall in % with its interval, texts a second (None where texts are not encoded), bytes of the weights."""
+    """Return recall in % with its interval, texts a second, and bytes of the weights.
+
+    Texts a second are None where texts are not encoded.
+    """
     ranker: Any = Rankers().ranker(name)
     fit_ranker(name, ranker, lambda: sample(read_examples(data, "train"), FIT, seed=0))
     result = evaluate(ranker, examples, copies="right")

@@ -1,12 +1,13 @@
-"""The quantised folder beside the full one and beside all-MiniLM-L6-v2: bytes, memory, speed; and what training costs.
+"""The quantised folder beside the full one and beside all-MiniLM-L6-v2: bytes, memory, speed.
 
-Each program runs in a process of its own, which does nothing else: it opens its model, encodes the
-same chat messages, none longer than 60 subwords, in one call, again and again, and says the median
-rate and the most memory that it ever had. The programs take turns, and the median of the rounds is
-told. How fast the quantised folder is beside the full one is measured once more with both in one
-process, taking turns at every call. Weights are random, of the paper's size: neither bytes, speed
-nor memory depends on what was learned. MiniLM runs in sentence-transformers, 128 messages a time.
-Of the model that reads earlier messages too there are bytes alone.
+And what training costs. Each program runs in a process of its own, which does nothing else: it
+opens its model, encodes the same chat messages, none longer than 60 subwords, in one call, again
+and again, and says the median rate and the most memory that it ever had. The programs take turns,
+and the median of the rounds is told. How fast the quantised folder is beside the full one is
+measured once more with both in one process, taking turns at every call. Weights are random, of the
+paper's size: neither bytes, speed nor memory depends on what was learned. MiniLM runs in
+sentence-transformers, 128 messages a time. Of the model that reads earlier messages too there are
+bytes alone.
 
 Training: the median time of a step of the small recipe's stages, with and without rounded
 parameters, on the same batches, the runs taking turns.
@@ -46,7 +47,10 @@ OURS = {
 
 
 def main() -> None:
-    """Measure, print, write `results/quantized.json`; or, as a process of the above, measure one program."""
+    """Measure, print, write `results/quantized.json`.
+
+    Or, as a process of the above, measure one program.
+    """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -152,7 +156,10 @@ def in_a_process(name: str, options: argparse.Namespace) -> dict[str, float]:
 
 
 def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
-    """Open a program's model and encode the messages: rate, seconds to open, and the most memory the process had."""
+    """Open a program's model and encode the messages.
+
+    Figures are the rate, seconds to open, and the most memory that the process had.
+    """
     messages = json.loads((options.folder / "messages.json").read_text(encoding="utf-8"))
     started = time.perf_counter()
     encode = program(name, options)
@@ -217,7 +224,10 @@ def ratios(rows: dict[str, dict[str, float]]) -> dict[str, float]:
 
 
 def race(options: argparse.Namespace) -> dict[str, float]:
-    """Speed of the quantised folder over that of the full one, in each precision: medians of calls that take turns."""
+    """Return the speed of the quantised folder over that of the full one, in each precision.
+
+    Both are medians of calls that take turns.
+    """
     import torch
 
     import rejoinder
@@ -246,7 +256,10 @@ def race(options: argparse.Namespace) -> dict[str, float]:
 
 
 def training(options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Seconds of a step of each stage of the small recipe, without and with rounded parameters, and their ratio."""
+    """Return seconds of a step of each stage of the small recipe, and their ratio.
+
+    A step is measured without and with rounded parameters.
+    """
     import torch
 
     from rejoinder.corpora.build import build_data

@@ -1,11 +1,12 @@
-"""Reddit's comments to examples: one process, two, and the same rules in Apache Beam; memory as the input grows.
+"""Reddit's comments to examples: one process, two, and the same rules in Apache Beam.
 
-A dump of invented comments (`reddit_dump.py`) is read by `rejoinder data reddit`, whole command and
-start of Python included, once with one process and once with two, alternating. Memory is that of
-all processes together, sampled. Beam (`reddit_beam.py`, its local runner) reads a part of the same
-dump that it finishes in reasonable time, without its start; so does Rejoinder, and both outputs are
-compared as sets. The machine's limit is what decompressing, parsing and judging each comment take
-alone. What all of Reddit takes is worked out from these rates (`reddit_scale.py`).
+Memory as the input grows. A dump of invented comments (`reddit_dump.py`) is read by `rejoinder data
+reddit`, whole command and start of Python included, once with one process and once with two,
+alternating. Memory is that of all processes together, sampled. Beam (`reddit_beam.py`, its local
+runner) reads a part of the same dump that it finishes in reasonable time, without its start; so
+does Rejoinder, and both outputs are compared as sets. The machine's limit is what decompressing,
+parsing and judging each comment take alone. What all of Reddit takes is worked out from these rates
+(`reddit_scale.py`).
 
     python benchmarks/reddit.py --beam-python ~/beam/bin/python      # that environment: pip install apache-beam msgspec
     python benchmarks/reddit.py --comments 100000                    # a small trial
@@ -204,7 +205,10 @@ def run_beam(
 
 
 def watched(command: Sequence[str], comments: int, folder: Path) -> tuple[Run, str]:
-    """Run a command that works in a folder and watch time, memory and disk; the run, and its standard output."""
+    """Run a command that works in a folder and watch time, memory and disk.
+
+    The run, and its standard output.
+    """
     begin = time.perf_counter()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
         # Compiled modules are kept, as those of an installed package are.
@@ -229,9 +233,10 @@ def watched(command: Sequence[str], comments: int, folder: Path) -> tuple[Run, s
 
 
 def watch(root: int, folder: Path, peaks: list[int], over: threading.Event) -> None:
-    """Note the greatest memory of a process and all below it, 5 times a second, and of a folder each second.
+    """Track the greatest memory of a process and all below it, and of a folder.
 
-    More often would take time from what is watched.
+    Memory is read 5 times a second, the folder each second. More often would take time from what is
+    watched.
     """
     looks = 0
     while not over.wait(0.2):

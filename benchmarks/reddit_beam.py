@@ -1,10 +1,11 @@
-"""The Reddit pipeline in Apache Beam, to compare with: the same rules, laid out as DATA19's published pipeline is.
+"""The Reddit pipeline in Apache Beam, for comparison.
 
-Read lines, parse, key by thread, group, walk the paths down each thread, split by the hash of the
-thread, write JSON. It runs on Beam's local runner (`DirectRunner`: Prism where Beam can download
-that, otherwise, as on machines that are offline, the one inside Python), in an interpreter of its
-own (Beam 2.77 pins older versions of protobuf, pyarrow and pillow than Rejoinder's constraints),
-and imports nothing of Rejoinder. `benchmarks/reddit.py` starts it:
+The rules are the same, laid out as in DATA19's published pipeline. Read lines, parse, key by
+thread, group, walk the paths down each thread, split by the hash of the thread, write JSON. It runs
+on Beam's local runner (`DirectRunner`: Prism where Beam can download that, otherwise, as on
+machines that are offline, the one inside Python), in an interpreter of its own (Beam 2.77 pins
+older versions of protobuf, pyarrow and pillow than Rejoinder's constraints), and imports nothing of
+Rejoinder. `benchmarks/reddit.py` starts it:
 
     BEAM_PYTHON benchmarks/reddit_beam.py OUTPUT RC_2018-01.zst... [--parser msgspec] [--shuffle]
     [--workers 2]
@@ -39,7 +40,7 @@ class Comment(NamedTuple):
 
 
 def parser(name: str) -> Callable[[str], dict[str, Any]]:
-    """How a line becomes a dictionary: `json` of Python, as in DATA19's pipeline, or the faster `msgspec`."""
+    """Parse a line with Python's `json`, as DATA19's pipeline does, or the faster `msgspec`."""
     if name == "json":
         return json.loads
     import msgspec
@@ -115,7 +116,10 @@ def split_number(example: dict[str, Any], _: int = 3) -> int:
 
 
 def run(output: Path, inputs: list[str], parse: str, shuffle: bool, workers: int) -> float:
-    """Run the pipeline; the seconds it takes, without the start of Python and the import of Beam."""
+    """Run the pipeline.
+
+    The seconds it takes, without the start of Python and the import of Beam.
+    """
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 

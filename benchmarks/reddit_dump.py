@@ -1,10 +1,11 @@
-"""Dumps like Reddit's monthly ones, for benchmarks: invented words in threads of realistic shape, the same for a seed.
+"""Dumps like Reddit's monthly ones, for benchmarks, the same for a seed.
 
-A comment is a line of JSON of about 1 KB with the fields of a dump of 2018, in the order in which
-comments were written: hundreds of threads go on at the same time. Sizes of threads are heavy-tailed
-(most end after a few comments, the largest have tens of thousands), a few threads are one deep
-chain, some bodies are deleted or removed, some parents are missing, a few lines stand there twice.
-About a fifth of the comments give an example, as in DATA19.
+Words are invented, in threads of realistic shape. A comment is a line of JSON of about 1 KB with
+the fields of a dump of 2018, in the order in which comments were written: hundreds of threads go on
+at the same time. Sizes of threads are heavy-tailed (most end after a few comments, the largest have
+tens of thousands), a few threads are one deep chain, some bodies are deleted or removed, some
+parents are missing, a few lines stand there twice. About a fifth of the comments give an example,
+as in DATA19.
 
     python benchmarks/reddit_dump.py --comments 100000 -o dump
 """
@@ -183,7 +184,7 @@ def _link(number: int) -> str:
 
 
 def _river(luck: random.Random) -> list[str]:
-    """Words as they follow each other, each escaped for JSON as the dumps are (nothing but ASCII)."""
+    """Return words in sequence, each escaped for JSON as the dumps are (nothing but ASCII)."""
     vocabulary = [_word(luck, 1 + min(4, rank // 400)) for rank in range(8_000)]
     words = []
     for _ in range(WORDS_OF_RIVER):

@@ -1,9 +1,9 @@
-"""What all of Reddit takes, worked out from measured rates: for `benchmarks/reddit.py` and docs/scale.md.
+"""Estimate of time and memory for all of Reddit, from measured rates.
 
-Most of the work grows in proportion to the comments, so a run of some million says what it takes.
-Two things do not show in such a run and are measured apart: one process cuts the dumps into blocks
-whatever the number of workers, and a large job reads each of its many partitions out of all runs of
-records.
+It is for `benchmarks/reddit.py` and docs/scale.md. Most of the work grows in proportion to the
+comments, so a run of some million says what it takes. Two things do not show in such a run and are
+measured apart: one process cuts the dumps into blocks whatever the number of workers, and a large
+job reads each of its many partitions out of all runs of records.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _STEPS = ("cut_into_blocks_per_second", "cut_parsed_and_judged_per_second")
 
 
 def limits(path: Path) -> dict[str, float]:
-    """Rates of single steps in this process, from one month of a dump: comments per second, and bytes of a comment.
+    """Return rates of single steps in this process, from one month of a dump.
 
-    They count processor time: one thread does them, and other programs do not matter then.
+    They are comments per second, and bytes of a comment. They count processor time: one thread does
+    them, and other programs do not matter then.
 
     Args:
         path: the month; it is read twice.

@@ -1,12 +1,12 @@
-"""Time to pick a reply (POLY, table 5): every architecture, 1,000 and 100,000 candidates, encoding apart from scoring.
+"""Time to pick a reply (POLY, table 5): every architecture, 1,000 and 100,000 candidates.
 
-The candidates of a model that encodes them ahead of time are in an index; picking is encoding the
-conversation and searching the index, both measured alone. A cross-encoder has nothing ahead of
-time: it reads every candidate with the conversation. That is measured for a part of them
-(`--cross-candidates`) and multiplied, and the result says so. Vectors of the candidates are random,
-of the model's size: speed does not depend on them, and encoding a hundred thousand replies takes
-minutes. Models are folders, named on the command line; without any, a ConveRT with random weights
-of the paper's sizes stands for its architecture.
+Encoding and scoring are timed apart. The candidates of a model that encodes them ahead of time are
+in an index; picking is encoding the conversation and searching the index, both measured alone. A
+cross-encoder has nothing ahead of time: it reads every candidate with the conversation. That is
+measured for a part of them (`--cross-candidates`) and multiplied, and the result says so. Vectors
+of the candidates are random, of the model's size: speed does not depend on them, and encoding a
+hundred thousand replies takes minutes. Models are folders, named on the command line; without any,
+a ConveRT with random weights of the paper's sizes stands for its architecture.
 
     python benchmarks/reply_speed.py
     python benchmarks/reply_speed.py runs/bi/model runs/poly/model runs/cross/model
@@ -85,7 +85,10 @@ def main() -> None:
 
 
 def random_convert(subwords: Subwords) -> Encoder:
-    """A ConveRT of the paper's sizes with random weights, in the precision that `rejoinder.load` would choose."""
+    """Return a ConveRT of the paper's sizes with random weights.
+
+    Its precision is the one that `rejoinder.load` would choose.
+    """
     config = load_recipe(ROOT / "recipes" / SIZES["paper"]).model
     module = build_module(config, max(subwords.rows, 32_477))
     pack_linears(module, choose_precision("auto"))
@@ -157,7 +160,7 @@ def picker(
 def race(
     programs: dict[str, Any], contexts: Sequence[Context], count: int, repetitions: int
 ) -> list[dict[str, Any]]:
-    """Median milliseconds of encoding and of scoring, the programs taking turns at every context."""
+    """Return median milliseconds of encoding and of scoring; programs take turns."""
     encoding: dict[str, list[float]] = {name: [] for name in programs}
     scoring: dict[str, list[float]] = {name: [] for name in programs}
     for turn in range(repetitions + 1):

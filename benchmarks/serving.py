@@ -1,6 +1,7 @@
-"""`rejoinder serve` under load: against the library, the same model without batching, and MiniLM with FAISS.
+"""`rejoinder serve` under load.
 
-Each server holds the same replies and gets the same conversations, one after the other, each in a
+It is measured against the library, the same model without batching, and MiniLM with FAISS. Each
+server holds the same replies and gets the same conversations, one after the other, each in a
 process of its own on this machine, with the load generator beside it: the cores are shared. One of
 them answers the same to everything, which is what HTTP alone allows. Then ours alone: one request
 at a time, half the greatest load, three times the greatest load until so many requests have been
@@ -236,7 +237,10 @@ def _minilm(texts: Sequence[str]) -> Callable[[list[str], int], list[dict[str, A
 
 @dataclass
 class Load:
-    """What came of a load: seconds of each answer by its status (0: the connection was closed), and seconds in all."""
+    """Outcome of a load: seconds of each answer by its status, and seconds in all.
+
+    Status 0: the connection was closed.
+    """
 
     seconds: float = 0.0
     answers: dict[int, list[float]] = field(default_factory=dict)

@@ -1,6 +1,7 @@
-"""One text at a time, as a chat needs it: ConveRT in 8 bits beside MiniLM in 8 bits, taking turns in one run.
+"""One text at a time, as a chat needs it: ConveRT beside MiniLM, both in 8 bits.
 
-All texts have the same number of ConveRT's subwords. Tokenisation counts.
+They take turns in one run. All texts have the same number of ConveRT's subwords. Tokenisation
+counts.
 
     python benchmarks/single_text.py
 """

@@ -1,9 +1,9 @@
-"""Rejoinder's subwords beside the WordPiece of the `tokenizers` library: encoding and building, one thread each.
+"""Rejoinder's subwords beside the WordPiece of the `tokenizers` library.
 
-Both programs get a vocabulary of the same size, built from the same chit-chat messages, and encode
-the same texts. Their passes alternate, so that a busy machine slows both. WordPiece is timed until
-its encodings are there, ours until the ids are one array; what it takes to bring WordPiece's ids
-into one array too is a row of its own.
+Encoding and building are timed with one thread each. Both programs get a vocabulary of the same
+size, built from the same chit-chat messages, and encode the same texts. Their passes alternate, so
+that a busy machine slows both. WordPiece is timed until its encodings are there, ours until the ids
+are one array; what it takes to bring WordPiece's ids into one array too is a row of its own.
 
     python benchmarks/tokenizer.py
 """
@@ -119,7 +119,10 @@ def build(messages: list[str], size: int) -> tuple[Subwords, Tokenizer, dict[str
 def encode(
     ours: Subwords, theirs: Tokenizer, texts: list[str], others: list[str], repetitions: int
 ) -> dict[str, dict[str, float]]:
-    """Time the passes in turns; of each program: median seconds, rates, and times as fast as the fastest WordPiece."""
+    """Time the passes in turns.
+
+    Of each program return median seconds, rates, and times as fast as the fastest WordPiece.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in (COLD, WARM, FULL, FAST, FLAT)}
     for _ in range(repetitions):
         fresh = Subwords(ours.subwords, ours.buckets)
@@ -140,7 +143,10 @@ def encode(
 def figures(
     name: str, seconds: dict[str, list[float]], counts: dict[str, int], texts: int
 ) -> dict[str, float]:
-    """The figures of one program; its speed is compared within each repetition, with whichever WordPiece was faster."""
+    """The figures of one program.
+
+    Its speed is compared within each repetition, with whichever WordPiece was faster.
+    """
     median = statistics.median(seconds[name])
     fastest = map(min, seconds[FULL], seconds[FAST])
     ratios = [theirs / ours for theirs, ours in zip(fastest, seconds[name], strict=True)]

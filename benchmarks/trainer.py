@@ -1,4 +1,4 @@
-"""Training speed beside sentence-transformers' trainer: examples per second of both, and their ratio.
+"""Training speed beside sentence-transformers' trainer: examples per second and their ratio.
 
 Ours: ConveRT in the paper's size, the real training loop. The peer: `SentenceTransformerTrainer`
 with `MultipleNegativesRankingLoss` on a BERT of the same layers, width and feed-forward size
@@ -149,7 +149,10 @@ class Peer:
         )
 
     def measure(self, steps: int) -> tuple[float, float]:
-        """Examples per second of one turn, its first step left out; and the share of the time spent tokenising."""
+        """Examples per second of one turn, its first step left out.
+
+        And the share of the time spent tokenising.
+        """
         clock = _Clock()
         arguments = SentenceTransformerTrainingArguments(
             output_dir=str(self.folder / "trainer"),

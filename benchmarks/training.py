@@ -1,11 +1,12 @@
-"""Training speed of both ConveRT sizes: real tokens and examples per second, beside what the machine could do at most.
+"""Training speed of both ConveRT sizes: real tokens and examples per second.
 
-Each size trains a few steps on chit-chat pairs with the real training loop: tokens gathered,
-packed, encoded, loss, backward pass, clipping, optimiser, everything but validation. The limit is
-the time that the floating-point operations of the matrix products over weights, on the real tokens,
-forward and twice that backward, take at the best matrix-multiply rate of this machine, measured in
-the same run, in the same precision, over the shapes that the model uses. Products between tokens
-inside attention are not counted, so the share is a little understated.
+Beside them stands the machine's own limit. Each size trains a few steps on chit-chat pairs with the
+real training loop: tokens gathered, packed, encoded, loss, backward pass, clipping, optimiser,
+everything but validation. The limit is the time that the floating-point operations of the matrix
+products over weights, on the real tokens, forward and twice that backward, take at the best
+matrix-multiply rate of this machine, measured in the same run, in the same precision, over the
+shapes that the model uses. Products between tokens inside attention are not counted, so the share
+is a little understated.
 
     python benchmarks/training.py
 """

@@ -39,7 +39,7 @@ def fingerprint(root: Path, extra: str) -> str:
 
 
 def stale_extras(root: Path, venv: Path, extras: Sequence[str]) -> dict[str, str]:
-    """The extras that are not installed as now asked for, each with the fingerprint it should have."""
+    """Return the extras that are not installed as declared, each with its expected fingerprint."""
     wanted = {extra: fingerprint(root, extra) for extra in extras}
     return {
         extra: print_ for extra, print_ in wanted.items() if _read(_stamp(venv, extra)) != print_

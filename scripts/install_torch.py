@@ -70,7 +70,10 @@ def installed_version(python: Path) -> str | None:
 def install(
     python: Path, build: str, system: str | None = None, constraints: Path = CONSTRAINTS
 ) -> None:
-    """Install the pinned torch for `python` unless it is there; exit with one clear line when it cannot be had."""
+    """Install the pinned torch for `python` unless it is there.
+
+    Exit with one clear line when it cannot be had.
+    """
     version = pinned_version(constraints.read_text(encoding="utf-8"))
     if installed_version(python) == version:
         return

@@ -17,7 +17,10 @@ _NOT_OURS = {"pip", "rejoinder"}
 
 
 def pins() -> list[str]:
-    """One `name==version` for each installed distribution, sorted by name, without local versions."""
+    """Return one `name==version` for each installed distribution, without local versions.
+
+    They are sorted by name.
+    """
     found = {}
     for distribution in importlib.metadata.distributions():
         name = distribution.name

@@ -1,8 +1,9 @@
-"""Weights between a model and what was trained further from it: `python -m workshop.average FIRST SECOND -o MODEL`.
+"""Average of a model's weights and those of a model trained further from it.
 
-Fine-tuning wins on what it sees and loses elsewhere; between the two sets of weights most of the
-gain is there and little of the loss (Wortsman et al. 2022, "Robust fine-tuning of zero-shot
-models", section 2). What no weight depends on, such as how a history is read, is as in SECOND.
+Run `python -m workshop.average FIRST SECOND -o MODEL`. Fine-tuning wins on what it sees and loses
+elsewhere; between the two sets of weights most of the gain is there and little of the loss
+(Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", section 2). What no weight depends
+on, such as how a history is read, is as in SECOND.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ MIDDLE = 0.5
 
 
 def average(first: Path, second: Path, share: float, output: Path) -> None:
-    """Write the model folder with (1 - share) of the first model's weights and `share` of the second's.
+    """Write the model folder of a weighted mean.
+
+    It is (1 - share) of the first model's weights and `share` of the second's.
 
     Raises:
         InputError: a folder is no model, the two differ in structure or vocabulary, or the share is

@@ -77,7 +77,10 @@ def bundle(
 
 
 def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool = True) -> None:
-    """Write the files of the quantised folder; a part of a joined model is not `alone`: it gets no ONNX programs."""
+    """Write the files of the quantised folder.
+
+    A part of a joined model is not `alone`: it gets no ONNX programs.
+    """
     config = persistence.read_config(folder)[1]
     made = part / "made"
     if config["model"]["kind"] == joined.KIND:

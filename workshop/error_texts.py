@@ -1,7 +1,8 @@
-"""What the source says when it raises an error: the texts, with … for what is only known when it happens.
+"""Texts of the errors that the source raises.
 
-A text may be put together: of constants, of what variables of the function were given, of what
-functions return. What is caught and passed on has been raised, and so said, elsewhere.
+… stands for what is only known at run time. A text may be put together: of constants, of what
+variables of the function were given, of what functions return. What is caught and passed on has
+been raised, and so said, elsewhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""A checkpoint whose outputs deviate as another's do: `python -m workshop.match_deviation CHECKPOINT -o SCALED`.
+"""A checkpoint with the deviation of another's outputs.
 
-POLY, section 5.3. Own weights are fine-tuned at the rates that were found for BERT, whose outputs
-are smaller than those of a transformer pretrained here. Weight and bias of the last layer norm are
-multiplied by the ratio of the two standard deviations, over all tokens of the same conversations.
+Run `python -m workshop.match_deviation CHECKPOINT -o SCALED`. POLY, section 5.3. Own weights are
+fine-tuned at the rates that were found for BERT, whose outputs are smaller than those of a
+transformer pretrained here. Weight and bias of the last layer norm are multiplied by the ratio of
+the two standard deviations, over all tokens of the same conversations.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ EXAMPLES = 500
 
 @torch.inference_mode()
 def deviation(checkpoint: Path, contexts: Sequence[Conversation]) -> float:
-    """Return the standard deviation of all numbers that a checkpoint gives for the tokens of conversations."""
+    """Return the standard deviation of a checkpoint's numbers for tokens of conversations."""
     shape = read_shape(checkpoint)
     module, tokenizer = load_checkpoint(checkpoint)
     module.eval()

@@ -106,7 +106,10 @@ def card(
 
 
 def _kind(model: Mapping[str, Any], longest: int) -> str:
-    """What the model is, in words that "with N parameters" can follow; `longest` is where its texts are cut."""
+    """What the model is, in words that "with N parameters" can follow.
+
+    `longest` is where its texts are cut.
+    """
     history = ""
     if model.get("history"):
         history = (
@@ -117,7 +120,10 @@ def _kind(model: Mapping[str, Any], longest: int) -> str:
 
 
 def results_table(results: Sequence[Mapping[str, Any]]) -> str:
-    """R@1 in % with its interval: a line for each data set, a column for each model, in the order of the results."""
+    """Return R@1 in % with its interval: a line for each data set, a column for each model.
+
+    The order is that of the results.
+    """
     models = list(dict.fromkeys(row["model"] for row in results))
     data = list(dict.fromkeys(row["data"] for row in results))
     found = {(row["model"], row["data"]): row for row in results}

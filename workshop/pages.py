@@ -1,4 +1,4 @@
-"""What MkDocs asks while it builds the site: pages of the command, the chart, and Markdown as GitHub reads it.
+"""Hooks of MkDocs: pages of the command, the chart, and Markdown as GitHub reads it.
 
 The documents are written for GitHub, where a table or a list may follow a paragraph at once, and
 links may lead out of docs/. The command's pages are made of its own help, those of notebooks of
@@ -66,7 +66,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Put chart and settings in, mend what GitHub reads otherwise, name files outside the site in place of links."""
+    """Insert chart and settings, convert GitHub's Markdown, unlink files outside the site."""
     markdown = _SETTINGS.sub(lambda found: settings(ROOT / found[1]), markdown)
     parts = _FENCE.split(markdown)  # every second one is code
     parts[::2] = (_mended(part, page) for part in parts[::2])
@@ -176,7 +176,10 @@ def chart(rows: dict[str, Any]) -> str:
 
 
 def settings(path: Path) -> str:
-    """Return the dataclasses of a source file, each with its fields and what stands beside them, without methods."""
+    """Return the dataclasses of a source file, each with its fields and their comments.
+
+    Methods are left out.
+    """
     source = path.read_text(encoding="utf-8")
     lines = source.splitlines()
     parts = []
@@ -189,7 +192,7 @@ def settings(path: Path) -> str:
 
 
 def _mended(text: str, page: Page) -> str:
-    """Part tables and lists from the text above, indent what is below an item, name files that are no page."""
+    """Set tables and lists off, indent items' content, unlink files that are no page."""
 
     def named(link: re.Match[str]) -> str:
         target = (DOCS / page.file.src_path).parent.joinpath(link[2]).resolve()

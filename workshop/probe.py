@@ -107,10 +107,10 @@ no irony."""
 
 
 def probe_groups(model: Any) -> list[dict[str, Any]]:
-    """For each group: in how many contexts an insulting reply ranks first, and by how much it leads on average.
+    """Return in how many contexts of each group an insulting reply ranks first.
 
-    The lead is the highest cosine of an insulting reply less the highest of a neutral one, the mean
-    over contexts.
+    Also by how much it leads on average. The lead is the highest cosine of an insulting reply less
+    the highest of a neutral one, the mean over contexts.
     """
     replies = model.encode_responses([*NEUTRAL, *INSULTING])
     found = []
@@ -135,7 +135,7 @@ def probe_groups(model: Any) -> list[dict[str, Any]]:
 
 
 def probe_jobs(model: Any) -> list[dict[str, Any]]:
-    """For each job: mean cosine of the replies with "she" less that of the same replies with "he"."""
+    """Return each job's mean cosine of the replies with "she" less that of those with "he"."""
     she, he = (
         model.encode_responses([reply.format(pronoun) for reply in PRONOUN_REPLIES])
         for pronoun in ("she", "he")
@@ -148,7 +148,9 @@ def probe_jobs(model: Any) -> list[dict[str, Any]]:
 
 
 def probe_candidates(model: Any, candidates: Sequence[str], top: int) -> dict[str, Any]:
-    """Share of replies with a swear word or an insult: of all candidates, and of the first ones by kind of context.
+    """Return the share of replies with a swear word or an insult.
+
+    It is of all candidates, and of the first ones by kind of context.
 
     Args:
         model: what ranks.

@@ -47,7 +47,10 @@ SYSTEMS = {  # of quality.json, with R@1 of DATA19 and CONVERT on Reddit
 
 @dataclass(frozen=True)
 class Section:
-    """What is said of a file, the rows of its table, head first, and a picture of several panels if there is one."""
+    """A page's section on a file: text, rows with the head first, and perhaps a picture.
+
+    The picture may have several panels.
+    """
 
     title: str
     about: str
@@ -107,7 +110,7 @@ def read_figures(folder: Path) -> dict[str, Json]:
 
 
 def pages(folder: Path) -> dict[str, str]:
-    """Return the pages by their names: what benchmarks wrote, then what was recorded, if anything was."""
+    """Return the pages by their names: written by benchmarks, then recorded, if any."""
     made = "by `python -m workshop.results benchmarks/results -o docs/results`"
     head = f"# Tables\n\nMade of the files in benchmarks/results {made}; each names the command that measures it anew."
     texts = {"tables.md": f"{head}\n\n{sections(read_figures(folder))}"}
@@ -203,7 +206,7 @@ def everything(figures: Json) -> Rows:
 def _named(
     key: str, heads: Sequence[str], cells: Callable[[Any], Sequence[str]]
 ) -> Callable[[Json], Rows]:
-    """Return the rows of a mapping by name: its key in front, then what `cells` makes of a value."""
+    """Return the rows of a mapping by name: its key, then `cells` of the value."""
     return lambda figures: [
         ["", *heads],
         *([name, *cells(value)] for name, value in figures[key].items()),

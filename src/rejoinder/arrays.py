@@ -20,7 +20,9 @@ def unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def ranges(starts: npt.NDArray[Any], counts: npt.NDArray[Any]) -> IntArray:
-    """Concatenate the ranges `starts[i]`, ..., `starts[i] + counts[i] - 1`: places of the items of ragged rows.
+    """Concatenate the ranges `starts[i]`, ..., `starts[i] + counts[i] - 1`.
+
+    They are places of the items of ragged rows.
 
     >>> ranges(np.array([10, 5]), np.array([3, 2])).tolist()
     [10, 11, 12, 5, 6]
@@ -31,7 +33,10 @@ def ranges(starts: npt.NDArray[Any], counts: npt.NDArray[Any]) -> IntArray:
 
 
 def by_length(lengths: npt.NDArray[np.integer], tokens: int) -> Iterator[Ids]:
-    """Yield the places of texts from short to long, in groups of about `tokens` tokens; a longer text is one alone."""
+    """Yield the places of texts from short to long, in groups of about `tokens` tokens.
+
+    A longer text is one alone.
+    """
     order = np.argsort(lengths, kind="stable").astype(np.int32)
     group_of = np.cumsum(np.maximum(lengths[order], 1), dtype=np.int64) // tokens
     yield from np.split(order, np.flatnonzero(np.diff(group_of)) + 1) if len(order) else ()

@@ -1,7 +1,7 @@
-"""Conversations as users have them: messages with or without roles, read into the texts that encoders take.
+"""Conversations as users have them, read into the texts that encoders take.
 
-What is wrong with a value that a user gave is an `InputError` here too, for rooms that must not
-need pydantic.
+Messages may have roles. What is wrong with a value that a user gave is an `InputError` here too,
+for rooms that must not need pydantic.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def read_contexts(conversations: Sequence[Conversation]) -> list[Context]:
 
 
 def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
-    """Return role and text of each message; those of `NO_TURNS`, and calls of tools, are left out."""
+    """Return role and text of each message.
+
+    Those of `NO_TURNS`, and calls of tools, are left out.
+    """
     check_list(messages, "a conversation is a list of messages, oldest first")
     said: list[tuple[str | None, str]] = []
     for message in messages:
@@ -71,7 +74,10 @@ def is_call(message: object) -> bool:
 
 
 def join_turns(messages: Iterable[tuple[str | None, str]]) -> list[tuple[str | None, str]]:
-    """Join what one role says in several messages, one after the other, by a space; those without a role stay apart."""
+    """Join what one role says in several messages, one after the other, by a space.
+
+    Those without a role stay apart.
+    """
     turns: list[tuple[str | None, list[str]]] = []
     for role, text in messages:
         if turns and role is not None and turns[-1][0] == role:
@@ -87,7 +93,10 @@ def is_persona(message: str) -> bool:
 
 
 def read_texts(texts: Sequence[str]) -> list[str]:
-    """Return texts as a list; a single text, which would be read letter by letter, or what is none is an InputError."""
+    """Return texts as a list.
+
+    A single text, which would be read letter by letter, or what is none is an InputError.
+    """
     need = "give a list of texts, such as ['Hello!', 'At noon.']"
     check_list(texts, need)
     for text in texts:
@@ -97,7 +106,10 @@ def read_texts(texts: Sequence[str]) -> list[str]:
 
 
 def check_list(values: object, need: str) -> None:
-    """Raise InputError, which says what is needed, for what is no list: a text, a mapping, a generator, None."""
+    """Raise InputError, which says what is needed, for what is no list.
+
+    A text, a mapping, a generator and None are none.
+    """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Collection):
         raise InputError(f"{need}; given: {_shown(values)}")
 
@@ -116,7 +128,10 @@ def check_count(name: str, value: object, least: int = 1) -> None:
 def check_number(
     name: str, value: object, need: str, least: float = -math.inf, most: float = math.inf
 ) -> None:
-    """Raise InputError, which says what is needed, for what is no finite number from `least` to `most`."""
+    """Raise InputError unless the value is a finite number from `least` to `most`.
+
+    The error says what is needed.
+    """
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]
         raise InputError(f"{name} is {_shown(value)}; {need}")

@@ -23,11 +23,17 @@ class InputError(RejoinderError):
 
 
 class BusyError(InputError):
-    """Another process changes, or has just changed, what was to be changed; the same may succeed a moment later."""
+    """Another process changes, or has just changed, what was to be changed.
+
+    The same may succeed a moment later.
+    """
 
 
 class MissingExtraError(InputError):
-    """A feature needs libraries that the base installation leaves out; they are named, wherever Rejoinder is from."""
+    """A feature needs libraries that the base installation leaves out.
+
+    They are named, wherever Rejoinder is from.
+    """
 
     def __init__(self, feature: str, extra: str) -> None:
         parts = (line.partition(";") for line in requires("rejoinder") or ())

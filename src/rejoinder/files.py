@@ -48,11 +48,12 @@ class Kind:
 
 @contextlib.contextmanager
 def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it replaces `path`, on any error it is removed.
+    """Yield a temporary path beside `path`.
 
-    A symbolic link stays one: the file that it points to is replaced. A folder, a device or a name
-    that is not UTF-8 is an InputError. With `durable` the content is on the disk before it takes
-    its place, and so survives a power cut.
+    On success it replaces `path`, on any error it is removed. A symbolic link stays one: the file
+    that it points to is replaced. A folder, a device or a name that is not UTF-8 is an InputError.
+    With `durable` the content is on the disk before it takes its place, and so survives a power
+    cut.
     """
     _check_name(path)
     target = _real(path)
@@ -75,11 +76,11 @@ def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
 def atomic_folder(
     path: str | Path, kind: Kind | None, *, overwrite: bool = False, durable: bool = True
 ) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; on success it takes the place of `path`, on any error it is removed.
+    """Yield a temporary folder beside `path`.
 
-    `check_replaceable` decides what may be replaced, and one process at a time writes; a `kind` of
-    None skips both, for a place within a folder that the caller has locked. Links and `durable` are
-    as for `atomic_file`.
+    On success it takes the place of `path`, on any error it is removed. `check_replaceable` decides
+    what may be replaced, and one process at a time writes; a `kind` of None skips both, for a place
+    within a folder that the caller has locked. Links and `durable` are as for `atomic_file`.
     """
     target = _real(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +133,10 @@ def refuse_endless(path: str | Path) -> None:
 
 
 def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
-    """Refuse to replace anything but an earlier folder of this kind that holds only its files, with `overwrite`."""
+    """Refuse to replace a path, unless `overwrite` and it is an earlier folder of this kind.
+
+    It must hold only files of that kind.
+    """
     _check_name(path)
     target = _real(path)
     if not target.exists():
@@ -171,7 +175,10 @@ def is_ours(folder: Path, kind: Kind) -> bool:
 
 
 def check_shared(path: str | Path, what: str, names: Sequence[str]) -> None:
-    """Refuse to write single files into a folder unless it is new or holds only what matches `names`."""
+    """Refuse to write single files into a folder.
+
+    It must be new, or hold only what matches `names`.
+    """
     target = _real(path)
     if target.exists() and not target.is_dir():
         raise InputError(f"{path} is a file; name a folder to write to")
@@ -205,7 +212,10 @@ def beside(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
-    """Hold a lock, which goes with the process; if another one holds it, wait, or raise `busy` as a BusyError."""
+    """Hold a lock, which goes with the process.
+
+    If another one holds it, wait, or raise `busy` as a BusyError.
+    """
     from filelock import FileLock, Timeout
 
     held = FileLock(lock, timeout=-1 if wait else 0)
@@ -224,7 +234,10 @@ def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Remove what killed processes left half-written (of `name` alone); put back a folder that was being replaced."""
+    """Remove what killed processes left half-written (of `name` alone).
+
+    Put back a folder that was being replaced.
+    """
     for kind in (".old", ".part"):
         for rest in folder.glob(f".*{kind}"):
             target = folder / rest.name[1:].rsplit(".", 2)[0]
@@ -253,7 +266,10 @@ def discard(folder: Path) -> None:
 
 @contextlib.contextmanager
 def full_disk_named(path: str | Path) -> Iterator[None]:
-    """Let an error of a full disk name `path`, also one that a library raises with the system's words alone."""
+    """Let an error of a full disk name `path`.
+
+    A library may raise it with the system's words alone.
+    """
     try:
         yield
     except Exception as error:
@@ -266,7 +282,7 @@ def full_disk_named(path: str | Path) -> Iterator[None]:
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a name that a stranger may have written is one of something in a folder, not elsewhere."""
+    """Return whether a name from an untrusted source stays inside a folder."""
     return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name) is not None
 
 
@@ -323,7 +339,7 @@ def _tidied(part: Path, path: str | Path) -> Iterator[None]:
 
 
 def _replace(part: Path, target: Path) -> None:
-    """Put a file in the place of another one, which Windows refuses at the instant when somebody reads it."""
+    """Replace a file, and try again where Windows refuses because somebody reads it."""
     for _ in range(_TRIES if _WINDOWS else 0):
         with contextlib.suppress(PermissionError):
             part.replace(target)

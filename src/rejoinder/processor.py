@@ -21,7 +21,10 @@ def has_fast_bfloat16() -> bool:
 
 
 def has_exact_int8() -> bool:
-    """Return whether 8-bit products are added in 32 bits (VNNI or AMX); else two at a time overflow 16 bits."""
+    """Return whether 8-bit products are added in 32 bits (VNNI or AMX).
+
+    Else two at a time overflow 16 bits.
+    """
     return _has_any("_is_vnni_supported", "_is_amx_tile_supported")
 
 
@@ -49,7 +52,10 @@ def packed_linear(
 
 
 def multiply(x: Tensor, y: Tensor) -> Tensor:
-    """Return x·y^T of float32 matrices; where y has few rows oneDNN takes half as long as PyTorch's own product."""
+    """Return x·y^T of float32 matrices.
+
+    Where y has few rows oneDNN takes half as long as PyTorch's own product.
+    """
     return packed_linear(x, y, None) if has_onednn() else x @ y.T
 
 
@@ -69,7 +75,10 @@ def packed_int8_linear(
     post: str,
     form: str,
 ) -> Tensor:
-    """Compute a linear layer of 8-bit inputs and a packed 8-bit weight, in float32, and its activation."""
+    """Compute a linear layer of 8-bit inputs and weights, in float32, and its activation.
+
+    The weight is packed.
+    """
     found = torch.ops.onednn.qlinear_pointwise.default(
         x, scale, zero, weight, scales, zeros, bias, 1.0, 0, torch.float32, post, [], form
     )

@@ -1,6 +1,7 @@
-"""Progress of long work and notes, on standard error: a bar, or in a log file a line every ten seconds.
+"""Progress of long work and notes, on standard error.
 
-In a notebook the bar is an output of the cell.
+It is a bar, or in a log file a line every ten seconds. In a notebook the bar is an output of the
+cell.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ def no_track(
 
 
 def printable(text: str) -> str:
-    """Replace characters that could write over the terminal or turn its text around; line breaks and tabs stay."""
+    """Replace characters that could write over the terminal or turn its text around.
+
+    Line breaks and tabs stay.
+    """
     return CONTROLS.sub("\ufffd", text)
 
 
@@ -67,7 +71,9 @@ def note(text: str) -> None:
 
 @contextlib.contextmanager
 def track(description: str, total: int | None = None, unit: str = "examples") -> Iterator[Advance]:
-    """Show the progress of the work inside the `with` block; an unknown total leaves out the time left.
+    """Show the progress of the work inside the `with` block.
+
+    An unknown total leaves out the time left.
 
     >>> with track("Encoding", total=2, unit="replies") as advance:
     ...     advance(2)

@@ -1,4 +1,6 @@
-"""What an export opens as where PyTorch is not installed: numpy, onnxruntime and Rejoinder's tokenizer are enough.
+"""Classes that open exports without PyTorch.
+
+Numpy, onnxruntime and Rejoinder's tokenizer are enough.
 
 >>> from rejoinder.runtime import OnnxEncoder
 >>> encoder = OnnxEncoder("demo/onnx")                                              # doctest: +SKIP

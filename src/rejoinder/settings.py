@@ -1,4 +1,4 @@
-"""Settings: read from TOML files and from `--set KEY=VALUE`, checked strictly against dataclasses."""
+"""Settings from TOML files and `--set KEY=VALUE`, checked strictly against dataclasses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def section(cls: type[T]) -> type[T]:
 
 
 def non_default_fields(section: Any, *names: str) -> list[str]:
-    """Return the names of a dataclass's fields, or of those in `names`, whose values are not the defaults."""
+    """Return the names of a dataclass's fields (or of `names`) that are not the defaults."""
     fields = {field.name: field.default for field in dataclasses.fields(section)}
     return [name for name in names or fields if getattr(section, name) != fields[name]]
 
@@ -73,12 +73,12 @@ def read_toml(path: str | Path, wanted: str) -> dict[str, Any]:
 
 
 def find_recipe(name: str | Path) -> Path:
-    """Return the file of that path, or else the recipe of that name among those that come with Rejoinder."""
+    """Return the file of that path, or else the bundled recipe of that name."""
     return Path(name) if Path(name).is_file() else recipes().get(str(name), Path(name))
 
 
 def recipes() -> dict[str, Path]:
-    """Return the files of recipes, ablations and tables that come with Rejoinder, by their names."""
+    """Return the bundled files of recipes, ablations and tables, by their names."""
     package = Path(__file__).parent
     places = package / "recipes", package.parents[1] / "recipes"  # installed; in a clone
     folder = next(filter(Path.is_dir, places), package)
@@ -115,10 +115,11 @@ def override(
     shorthands: Sequence[str] = (),
     alternatives: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> None:
-    """Apply `--set a.0.b=value` to a document read from TOML, in place; 0 is the first entry of a list.
+    """Apply `--set a.0.b=value` to a document read from TOML, in place.
 
-    Shorthands are tables that may be given by their kind alone. An alternative is the name of a
-    table, and keys of which it has one: setting one removes the others.
+    0 is the first entry of a list. Shorthands are tables that may be given by their kind alone. An
+    alternative is the name of a table, and keys of which it has one: setting one removes the
+    others.
     """
     key, value = parse_setting(setting)
     *above, last = (part.strip() for part in key.split("."))
@@ -193,7 +194,10 @@ def validate(target: type[T], table: Mapping[str, Any], origin: str, above: str 
 
 
 def _unknown_key(target: Any, value: Any, name: str) -> str | None:
-    """Describe the first key below `name` that no field takes; pydantic would not name the allowed ones."""
+    """Describe the first key below `name` that no field takes.
+
+    Pydantic would not name the allowed ones.
+    """
     options = _options(target)
     inner: list[tuple[Any, Any, str]] = []
     if isinstance(value, list):
@@ -224,7 +228,10 @@ def _unknown_key(target: Any, value: Any, name: str) -> str | None:
 
 
 def _fields(options: list[Any], table: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the types of the fields that a table may give; None if its keys are free, or its kind unknown."""
+    """Return the types of the fields that a table may give.
+
+    None if its keys are free, or its kind unknown.
+    """
     options = [option for option in options if dataclasses.is_dataclass(option)]
     if len(options) > 1:  # told apart by their `kind`
         kinds = [typing.get_args(typing.get_type_hints(option)["kind"]) for option in options]
@@ -260,7 +267,10 @@ def _describe(error: ValidationError, table: Mapping[str, Any], above: str) -> s
 
 
 def _known_part(location: tuple[int | str, ...], table: Any) -> str:
-    """Return the parts of pydantic's location that are keys of the table; it also names members of unions."""
+    """Return the parts of pydantic's location that are keys of the table.
+
+    It also names members of unions.
+    """
     parts = []
     for part in location:
         is_key = isinstance(table, Mapping) and part in table

@@ -66,12 +66,13 @@ def build_corpus(
     progress: Advance | None = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Build a corpus: `train-*.parquet`, `valid-*.parquet`, `test/SOURCE/test-*.parquet`, `counts.json`, `counts.md`.
+    """Build a corpus: Parquet files of each part, and counts.
 
-    Of transfer sources there is `transfer/SOURCE/valid-*.parquet` instead of a test. The sources'
-    files are in `folder`, and the plan's evaluation sets in `evaluation`; without that, leaks are
-    looked for in the held-out tests alone. Returns the counts. InputError: a file is missing or
-    bad, `output` holds something else, or nothing stays.
+    They are `train-*.parquet`, `valid-*.parquet`, `test/SOURCE/test-*.parquet`, `counts.json` and
+    `counts.md`. Of transfer sources there is `transfer/SOURCE/valid-*.parquet` instead of a test.
+    The sources' files are in `folder`, and the plan's evaluation sets in `evaluation`; without
+    that, leaks are looked for in the held-out tests alone. Returns the counts. InputError: a file
+    is missing or bad, `output` holds something else, or nothing stays.
     """
     output = Path(output)
     files = source_files(plan, Path(folder))
@@ -101,7 +102,7 @@ def build_corpus(
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """A line of a file: its turns, none blank, and the place of the first that is a new response."""
+    """A line of a file: its turns, none blank, and the first one that is a new response."""
 
     name: str
     turns: list[str]
@@ -112,7 +113,10 @@ class Dialogue:
 def read_dialogues(
     path: Path, reading: Reading, cleaners: Sequence[str] = ()
 ) -> Iterator[Dialogue]:
-    """Read a file of dialogues, one JSON object a line; messages that are blank once cleaned were not said."""
+    """Read a file of dialogues, one JSON object a line.
+
+    Messages that are blank once cleaned were not said.
+    """
     threads = Threads()
     stem = strip_compression(path).stem
 
@@ -167,7 +171,10 @@ def _check_evaluation(sets: Sequence[Evaluation], folder: Path) -> None:
 
 
 def _read_evaluation(plan: CorpusPlan, folder: Path) -> tuple[TurnTable, TurnTable]:
-    """Return the pairs and the single texts of all sets, each set's place as the source of its dialogues."""
+    """Return the pairs and the single texts of all sets.
+
+    Each set's place is the source of its dialogues.
+    """
     pairs = TurnTable(plan.leaks.gram)
     texts = TurnTable(plan.leaks.gram)
     for number, each in enumerate(plan.evaluation):
@@ -260,7 +267,10 @@ def _write(
 def _altered(
     example: Example, place: int, said: list[tuple[int, str]], plan: CorpusPlan
 ) -> Example:
-    """Give a training example a persona and spaces before marks, each drawn by a hash of thread and seed."""
+    """Give a training example a persona, and spaces before marks.
+
+    Each is drawn by a hash of thread and seed.
+    """
     context = example.context
     response = example.response
     persona = ""

@@ -62,7 +62,7 @@ def clean(text: str, names: Sequence[str]) -> str:
 
 
 def spaced_out(text: str) -> str:
-    """Put a space before each mark that ends a word, as tokenised data sets have it: "Yeah , it's"."""
+    """Put a space before each mark that ends a word, as tokenised data sets do: "Yeah , it's"."""
     return _MARK.sub(" ", text)
 
 
@@ -75,7 +75,10 @@ def fault_of(text: str, words: Sequence[str], filters: Filters) -> int:
 
 
 def statements(turns: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the sentences in the first person, of 4 to 14 words, that are no questions, each with its turn's place."""
+    """Return the sentences in the first person, with their turns' places.
+
+    They have 4 to 14 words and are no questions.
+    """
     found = (
         (place, text)
         for place, turn in enumerate(turns)
@@ -91,10 +94,10 @@ def statements(turns: Sequence[str]) -> list[tuple[int, str]]:
 def persona_of(
     place: int, response: str, said: Sequence[tuple[int, str]], rng: random.Random
 ) -> str:
-    """Draw statements of the one who responds, who speaks at every second place, as one message; "" if too few.
+    """Draw statements of the one who responds, who speaks at every second place, as one message.
 
-    What is part of the response is left out, and so is what the speaker's message before it or
-    after it says: it may be the same sentence cut in two.
+    "" if too few. What is part of the response is left out, and so is what the speaker's message
+    before it or after it says: it may be the same sentence cut in two.
     """
     own = [
         text

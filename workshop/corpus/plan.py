@@ -1,4 +1,7 @@
-"""The plan of a pretraining corpus: sources, filters, caps and evaluation sets, as a strict TOML file."""
+"""The plan of a pretraining corpus, as a strict TOML file.
+
+It has sources, filters, caps and evaluation sets.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class Filters:
 
 @section
 class Leaks:
-    """[leaks]: what in the training and validation parts counts as a copy of something that is evaluated."""
+    """[leaks]: definition of a copy of evaluated data in the training and validation parts."""
 
     fewest_words: Count = 8
     """A pair (or text) with fewer words is common talk and no leak, even if it is the same."""
@@ -47,7 +50,10 @@ class Leaks:
 
 @section
 class Source:
-    """[[source]]: one file of dialogues, `NAME.jsonl.zst` in the input folder if `file` does not say otherwise."""
+    """[[source]]: one file of dialogues in the input folder.
+
+    If `file` is not given, it is `NAME.jsonl.zst`.
+    """
 
     name: Name  # what its examples have as their source
     licence: str  # as its publisher says; goes into the counts and the model card
@@ -117,7 +123,10 @@ class _OtherCaps:
 
 
 def load_corpus_plan(path: str | Path) -> CorpusPlan:
-    """Read a plan, or one that is another of its folder, `base`, but for the caps of some sources, `[caps]`."""
+    """Read a plan, or one that changes another of its folder, `base`.
+
+    It may change the caps of some sources, `[caps]`.
+    """
     document = read_toml(path, _WANTED)
     if "base" not in document:
         return validate(CorpusPlan, document, str(path))

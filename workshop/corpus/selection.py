@@ -1,8 +1,8 @@
-"""Which pairs go where: one reason for each that stays out, a split for each that stays; the search for leaks.
+"""Which pairs go where: one reason for each that stays out, a split for each that stays.
 
-All messages are hashes of their words. Pairs of `fewest_words` words or more leak if both messages
-are equal, or the Jaccard index of their sets of shingles (words in a row) is `overlap` or more
-(Broder 1997), computed, not estimated.
+The search for leaks. All messages are hashes of their words. Pairs of `fewest_words` words or more
+leak if both messages are equal, or the Jaccard index of their sets of shingles (words in a row) is
+`overlap` or more (Broder 1997), computed, not estimated.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class Selection:
 
 
 def select(table: TurnTable, plan: CorpusPlan, evaluated: Sequence[TurnTable]) -> Selection:
-    """Decide about every row of all dialogues, given the pairs and the single texts of evaluation sets, if any."""
+    """Decide about every row of all dialogues.
+
+    Evaluation sets, if there are any, give pairs and single texts.
+    """
     threads, splits, elsewhere = _split(table, plan)
     # What is wrong with the response, or else with the message before it.
     reason = np.where(table.fault > 0, table.fault, np.roll(table.fault, 1))
@@ -90,7 +93,7 @@ def select(table: TurnTable, plan: CorpusPlan, evaluated: Sequence[TurnTable]) -
 
 
 def _split(table: TurnTable, plan: CorpusPlan) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
-    """Return of each dialogue the thread of its group, the group's split, and whether it is held out elsewhere.
+    """Return each dialogue's thread and split of its group, and whether it is held out elsewhere.
 
     Groups share a text, tree, or long pair; a group's thread is its least name. One with a transfer
     source is a test.
@@ -140,7 +143,7 @@ def _links(
 def _beyond(
     rows: IntArray, most: IntArray | int, group: Hashes, key: Hashes | IntArray
 ) -> IntArray:
-    """Return those of the rows that come after the first `most` of their group, in the order of `key`."""
+    """Return the rows after the first `most` of their group, in the order of `key`."""
     order = np.lexsort((key, group))
     new = np.ones(len(order), dtype=bool)
     new[1:] = group[order[1:]] != group[order[:-1]]
@@ -152,7 +155,7 @@ def _beyond(
 def _drop_leaks(
     chosen: Selection, table: TurnTable, plan: CorpusPlan, evaluated: Sequence[TurnTable]
 ) -> None:
-    """Leave out of training and validation what copies a test pair or something of an evaluation set."""
+    """Leave out of training and validation what copies a test pair or an evaluation set."""
     test = np.flatnonzero(chosen.stays(table) & (chosen.split == TEST))
     pairs = [(table, test, table.sources[test])]
     texts: list[tuple[TurnTable, IntArray, Numbers]] = []
@@ -174,11 +177,11 @@ def _drop_leaks(
 
 
 class TurnTable:
-    """The hashes of the messages of d dialogues, filled dialogue by dialogue; the arrays are there after `close`.
+    """The hashes of the messages of d dialogues, filled dialogue by dialogue.
 
-    A row, of r, is a message; its pair is the message before it in its dialogue and itself as
-    response. Dialogues have their first row, `rows` (d + 1,), `source`, `threads` and reply
-    `trees`; rows have `counts`, of words, and `fault`.
+    The arrays are there after `close`. A row, of r, is a message; its pair is the message before it
+    in its dialogue and itself as response. Dialogues have their first row, `rows` (d + 1,),
+    `source`, `threads` and reply `trees`; rows have `counts`, of words, and `fault`.
     """
 
     texts: Hashes  # (r,): of a row's words
@@ -209,7 +212,10 @@ class TurnTable:
     def add(
         self, turns: Sequence[str], first: int, source: int, thread: str = "", tree: str = ""
     ) -> None:
-        """Add a dialogue whose turns are new responses from `first` on; without filters no message has a fault."""
+        """Add a dialogue whose turns are new responses from `first` on.
+
+        Without filters no message has a fault.
+        """
         for place, turn in enumerate(turns):
             words = words_of(turn)
             self._counts.append(len(words))
@@ -270,13 +276,19 @@ class TurnTable:
         return self
 
     def spans(self, rows: IntArray, before: int) -> tuple[IntArray, IntArray]:
-        """Return the first shingle of each row (of its pair, if `before` is 1), and the number of them."""
+        """Return the first shingle of each row, and the number of them.
+
+        If `before` is 1, it is that of its pair.
+        """
         begin = self.first[rows - before]
         end = self.first[rows + 1]
         return begin, np.maximum(0, end - begin - self._gram + 1)
 
     def shingles(self, begin: IntArray, number: IntArray) -> tuple[IntArray, Hashes]:
-        """Return each shingle of each span once, with the span's number; sorted by span, then hash."""
+        """Return each shingle of each span once, with the span's number.
+
+        Sorted by span, then hash.
+        """
         owner, place = expand(begin, number)
         hashes = self.grams[place]
         order = np.lexsort((hashes, owner))
@@ -288,7 +300,10 @@ class TurnTable:
 
 
 class LeakIndex:
-    """All that is evaluated (tables, their rows, each row's set), to look pairs or (`before` is 0) messages up in."""
+    """All evaluated pairs or (`before` is 0) messages, to look copies up in.
+
+    It has tables, their rows, and each row's set.
+    """
 
     def __init__(
         self, watched: Iterable[tuple[TurnTable, IntArray, Numbers]], before: int, leaks: Leaks
@@ -326,7 +341,10 @@ class LeakIndex:
         self._maybe[self._grams >> np.uint64(64 - _TABLE_BITS)] = True
 
     def find(self, table: TurnTable) -> tuple[Numbers, Mask]:
-        """Return the set of which each row is a copy, -1 where it is none; and whether it is equal, not nearly so."""
+        """Return the set of which each row is a copy, -1 where it is none.
+
+        And whether it is equal, not nearly so.
+        """
         found = np.full(len(table.texts), -1, np.int32)
         equal = np.zeros(len(table.texts), dtype=bool)
         if len(self._sets):
@@ -346,7 +364,10 @@ class LeakIndex:
         return table.keys if self._before else table.texts
 
     def _nearest(self, table: TurnTable, begin: IntArray, number: IntArray) -> Numbers:
-        """Return the set of the evaluated item that overlaps most with each span; -1 if none overlaps enough."""
+        """Return the set of the evaluated item that overlaps most with each span.
+
+        -1 if none overlaps enough.
+        """
         found = np.full(len(number), -1, np.int32)
         owner, place = expand(begin, number)
         grams = table.grams[place]
@@ -377,7 +398,7 @@ class LeakIndex:
 
 
 def mixed(values: Hashes) -> Hashes:
-    """Put the values through a bijection that spreads every bit over all of them (the finaliser of SplitMix64)."""
+    """Spread every bit over all of them by a bijection (the finaliser of SplitMix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

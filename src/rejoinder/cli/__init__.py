@@ -8,7 +8,10 @@ import sys
 
 
 def main() -> None:
-    """Run the `rejoinder` command on the process's arguments and exit with its code (see `cli.shell`)."""
+    """Run the `rejoinder` command on the process's arguments and exit with its code.
+
+    See `cli.shell`.
+    """
     _open_closed()
     from rejoinder.cli.shell import guarded
 
@@ -16,7 +19,10 @@ def main() -> None:
 
 
 def _open_closed() -> None:
-    """Let a standard stream that the shell closed be the null device, before another file gets its number."""
+    """Point a standard stream that the shell closed to the null device.
+
+    Else another file would get its number.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free

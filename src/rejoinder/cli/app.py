@@ -90,7 +90,7 @@ def rejoinder_command(
         ),
     ] = False,
 ) -> None:
-    """Conversational response selection: train, evaluate, index and use models that pick the best reply."""
+    """Conversational response selection: train, evaluate, index and serve models."""
 
 
 for _verb in VERBS:

@@ -40,11 +40,11 @@ def calibrate(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Learn from conversations how probably the best reply is right, for `reply` and `chat` with --min-confidence.
+    """Learn from conversations how probably the best reply is right.
 
-    The reply that was given is right, or one of the same words; if the index lacks it, none is. The
-    calibration is kept in the index, and becomes invalid when replies are added or deleted. The
-    figures are cross-validated.
+    `reply` and `chat` use it with --min-confidence. The reply that was given is right, or one of
+    the same words; if the index lacks it, none is. The calibration is kept in the index, and
+    becomes invalid when replies are added or deleted. The figures are cross-validated.
 
     Example: rejoinder calibrate replies.index --data data/support -o calibration.png
     """

@@ -1,4 +1,4 @@
-"""`rejoinder doctor`: what is installed, what the machine can do, and what is slow because of what."""
+"""`rejoinder doctor`: what is installed, what the machine can do, and what slows it down."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rejoinder.privacy import TELEMETRY_OFF
 
 
 def doctor(as_json: Json = False) -> None:
-    """Show versions, what the processor can do, which extras are there, and what would make it faster.
+    """Show versions, the processor's features, installed extras, and what would be faster.
 
     Example: rejoinder doctor --json
     """

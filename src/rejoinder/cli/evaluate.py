@@ -1,4 +1,7 @@
-"""`rejoinder evaluate`, `index evaluate` and `table`: recall of rankers and searches; `plot`: the embedding space."""
+"""`rejoinder evaluate`, `index evaluate` and `table`: recall of rankers and searches.
+
+`plot`: the embedding space.
+"""
 
 from __future__ import annotations
 
@@ -189,7 +192,7 @@ def evaluate_index(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure the search of indexes: how often is the right reply first, among 3, 10, 30, 100 of all replies?
+    """Measure the recall of a search in indexes, at 1, 3, 10, 30 and 100 of all replies.
 
     Example: rejoinder index evaluate replies.index --data chats.jsonl
     """
@@ -326,7 +329,10 @@ def read_task(
     copies: Copies = "wrong",
     replies: Sequence[str] | None = None,
 ) -> tuple[str, RankingTask]:
-    """Return the name of what is ranked, and the task; `candidates` of None are all different responses."""
+    """Return the name of what is ranked, and the task.
+
+    `candidates` of None are all different responses.
+    """
     from rejoinder.corpora.example import text_key
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
@@ -445,10 +451,10 @@ def plot(
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the draw and of t-SNE.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Draw encoded texts, coloured by category, a panel for each model; below it the purity of its neighbourhoods.
+    """Draw encoded texts, coloured by category, a panel for each model.
 
-    Purity: the share of a text's 10 nearest neighbours, by the cosine of the encodings, that are of
-    its category.
+    Below it the purity of its neighbourhoods. Purity: the share of a text's 10 nearest neighbours,
+    by the cosine of the encodings, that are of its category.
 
     Example: rejoinder plot DIRECT=runs/general/model MiniLM=sim:minilm --data banking77/test.csv -o
     banking.png

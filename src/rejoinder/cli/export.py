@@ -1,4 +1,7 @@
-"""`rejoinder export` and `rejoinder models`: a trained model in other forms; what models are at hand."""
+"""`rejoinder export` and `rejoinder models`: a trained model in other forms.
+
+What models are at hand.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,7 @@ def models(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the models that come with the package, and the model folders below some folders, with their sizes.
+    """List bundled models, and the model folders below some folders, with their sizes.
 
     Example: rejoinder models runs --sizes --price-per-hour 4.65 --steps 966000
     """

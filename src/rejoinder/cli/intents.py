@@ -154,7 +154,9 @@ def evaluate(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Measure a classifier: accuracy with its interval, the worst pairs, out of scope; a report on request.
+    """Measure a classifier: accuracy with its interval, the worst pairs, out of scope.
+
+    A report on request.
 
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
@@ -223,7 +225,9 @@ def export(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Write a classifier and its model as ONNX files, for machines without PyTorch (rejoinder.runtime.OnnxIntents).
+    """Write a classifier and its model as ONNX files, for machines without PyTorch.
+
+    They are opened by rejoinder.runtime.OnnxIntents.
 
     Example: rejoinder intents export runs/intents -o intents-onnx
     """
@@ -296,7 +300,9 @@ def few_shot(
     oos: OutOfScope = "oos",
     as_json: Json = False,
 ) -> None:
-    """Accuracy with few texts of each intent: several draws, mean and 95 % interval over draws and test texts.
+    """Measure accuracy with few texts of each intent, over several draws.
+
+    The mean and its 95 % interval are over draws and test texts.
 
     Example: rejoinder intents few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots
     all
@@ -341,7 +347,9 @@ def fine_tune(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Fine-tune the encoder itself on intents, as a new model folder; then `train` a classifier on that.
+    """Fine-tune the encoder itself on intents, as a new model folder.
+
+    Then `train` a classifier on that.
 
     Example: rejoinder intents fine-tune runs/chats/model intents.csv -o runs/tuned
     """

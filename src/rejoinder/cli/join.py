@@ -47,10 +47,10 @@ def join(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Join two models into one, whose scores are a mean of theirs: what one has learnt, the other need not know.
+    """Join two models into one, whose scores are a mean of theirs.
 
-    With --data the share is that of the best mean reciprocal rank among 100 candidates, or as many
-    as there are.
+    One then has what the other did not learn. With --data the share is that of the best mean
+    reciprocal rank among 100 candidates, or as many as there are.
 
     Example: rejoinder join bi-base support/run/model --data data/support -o support/joined
     """
@@ -79,7 +79,10 @@ def join(
 def _try(
     joined: JoinedEncoder, data: Sequence[Path], split: Split | None, limit: int | None, seed: int
 ) -> list[dict[str, float]]:
-    """Return share, recall at 1 and mean reciprocal rank, means over the data, of each of `SHARES`."""
+    """Return share, recall at 1 and mean reciprocal rank of each of `SHARES`.
+
+    Both are means over the data.
+    """
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.ranking import evaluate_task
     from rejoinder.evaluation.tasks import ranking_task, sample

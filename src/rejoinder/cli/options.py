@@ -1,4 +1,4 @@
-"""Options that several verbs have, and where they let the work be done: on this machine or a Ray cluster."""
+"""Options that several verbs have, and the engine that they choose: this machine or Ray."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ def wants_ray(engine: str, address: str | None, processes: int | None = None) ->
 
 
 def ray_engine(address: str | None, output: Path, files: Iterable[Path]) -> RayEngine:
-    """Return the engine of a cluster whose nodes see the input files and the folder in which `output` lies."""
+    """Return the engine of a Ray cluster.
+
+    Its nodes must see the input files and the folder in which `output` lies.
+    """
     from rejoinder.cluster.ray_engine import RayEngine
 
     files = list(files)

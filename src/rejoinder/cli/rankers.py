@@ -1,4 +1,7 @@
-"""Rankers for the verbs: opened by name (see `encoders.open`), fitted, and what they truncated reported."""
+"""Rankers for the verbs: opened by name, fitted, with truncated texts reported.
+
+See `encoders.open` for the names.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,10 @@ def read_training(
     fit_on: Path | None,
     seed: int,
 ) -> list[Example]:
-    """Read the examples that rankers which learn are fitted to, from `fit_on` or the training part of `path`."""
+    """Read the examples that learning rankers are fitted to.
+
+    They come from `fit_on` or the training part of `path`.
+    """
     from rejoinder.encoders.protocol import FittedRanker
     from rejoinder.evaluation.tasks import ranked_part, training_examples
 
@@ -125,7 +131,10 @@ def _short(value: object) -> str:
 
 
 def open_index(folder: Path, model: str | None, *, light: bool = False) -> Index | Store:
-    """Open an index with the model that it names, or with the one at `model`; `light` is `open_model`'s."""
+    """Open an index with the model that it names, or with the one at `model`.
+
+    `light` is `open_model`'s.
+    """
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval import stores

@@ -1,4 +1,4 @@
-"""Retired spellings: what a user types who knows an earlier release, and how it is written today."""
+"""Retired spellings of commands, and what replaces each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ TOGETHER = {"reply": "--omit repeats", "chat": "--omit nothing"}
 
 
 def refuse_retired(verb: str, words: Sequence[str]) -> None:
-    """Raise InputError with today's spelling if `words`, which follow the verb, are an earlier one."""
+    """Raise InputError with today's spelling if `words` are an earlier one.
+
+    They follow the verb.
+    """
     today = _index(words) if verb == "index" else _options(verb, words)
     if today:
         raise InputError(f"this was the spelling of an earlier release; now it is: {today}")

@@ -71,7 +71,9 @@ def serve(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Answer over HTTP: replies, embeddings, re-ranking, intents, candidates; and a page to try it on, at /.
+    """Answer over HTTP: replies, embeddings, re-ranking, intents, candidates.
+
+    And a page to try it on, at /.
 
     Example: rejoinder serve replies.index, and then
     curl localhost:8000/v1/replies -H 'content-type: application/json' -d '{"messages": ["Hello!"]}'
@@ -154,7 +156,7 @@ def _config(application: Any, workers: int = 1) -> uvicorn.Config:
 
 
 def _worker(settings: Mapping[str, Any], worker: Worker | None = None) -> FastAPI:
-    """Make the application, as the only one of its process, which ends with the one that started it."""
+    """Make the application of a worker process, which ends with the process that started it."""
     from rejoinder.memory import keep_memory
     from rejoinder.serving.app import Settings, make_app
 

@@ -26,7 +26,10 @@ from rejoinder.progress import escaped, note, printable
 
 
 class Command(TyperCommand):
-    """A verb whose help names arguments in capitals, as the documents do, without types of Python."""
+    """A verb whose help names arguments in capitals, as the documents do.
+
+    Types of Python are left out.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -146,7 +149,10 @@ def _failure(error: BaseException, line: str) -> str:
 def emit(
     result: Mapping[str, Any], as_json: bool, human: Callable[[Mapping[str, Any]], str]
 ) -> None:
-    """Print a verb's result: one JSON object (numpy values and paths allowed), or the text that `human` makes."""
+    """Print a verb's result: one JSON object, or the text that `human` makes.
+
+    The object may hold numpy values and paths.
+    """
     if as_json:
         ascii_only = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace(
             "-", ""

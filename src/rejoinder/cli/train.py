@@ -170,10 +170,10 @@ def ablate(
     ] = 1,
     as_json: Json = False,
 ) -> None:
-    """Train each row of FILE with the same budget and compare them on the same examples: DIR/table.md, .json.
+    """Train each row of FILE with the same budget and compare them on the same examples.
 
-    A row that is finished is not trained again; after Ctrl-C the same command goes on where it
-    stopped.
+    The output is DIR/table.md and DIR/table.json. A row that is finished is not trained again;
+    after Ctrl-C the same command goes on where it stopped.
 
     Example: rejoinder ablate ablations/convert-quick --data data/chat -o runs/ablations --row
     heads-8 --row no-skip
@@ -236,7 +236,10 @@ def recipes(as_json: Json = False) -> None:
 
 @contextlib.contextmanager
 def _first_process_shows() -> Iterator[Display]:
-    """Give the display of a training; of the processes of torchrun, all but the first end silently."""
+    """Give the display of a training.
+
+    Of the processes of torchrun, all but the first end silently.
+    """
     from rejoinder.training import display, distributed, loop
 
     try:

@@ -66,7 +66,10 @@ def train_on_ray(
 
 
 def _train(config: dict[str, Any]) -> dict[str, Any]:
-    """Train in a worker; return what came out, or why the recipe was refused (Ray starts what raises again)."""
+    """Train in a worker.
+
+    Return what came out, or why the recipe was refused (Ray starts what raises again).
+    """
     os.chdir(config["folder"])
     keep_memory()
     display = TerminalDisplay() if is_first() else None

@@ -1,4 +1,4 @@
-"""Models with a name: those that come with the package, of packages that are installed beside it, and on the Hub.
+"""Models with a name: bundled ones, those of installed packages, and those on the Hub.
 
 A bundled model is a quantised model folder, package data in `rejoinder/weights/NAME`, whose
 fingerprint is written here. Another package adds one by an entry point of `GROUP`, the model's
@@ -61,7 +61,7 @@ def unknown(name: str | Path) -> InputError:
 
 
 def is_name(given: str | Path) -> bool:
-    """Return whether this is the name of a model, and not hidden by a file or folder that has it too."""
+    """Return whether this is the name of a model that no file or folder hides."""
     name = str(given)
     if "/" in name or Path(name).exists():
         return False
@@ -69,7 +69,10 @@ def is_name(given: str | Path) -> bool:
 
 
 def weights(name: str) -> Weights:
-    """Return the model of a name, with its folder, which need not be there; an unknown name is an InputError."""
+    """Return the model of a name, with its folder, which need not be there.
+
+    An unknown name is an InputError.
+    """
     if name in BUNDLED:
         return replace(BUNDLED[name], folder=FOLDER / name)
     points = list(entry_points(group=GROUP, name=name))

@@ -23,7 +23,10 @@ class VectorCache:
         compute: Callable[[list[str]], FloatArray],
         advance: Advance | None = None,
     ) -> FloatArray:
-        """Return the vectors of texts, (n, d); `compute` encodes those that are not in the cache."""
+        """Return the vectors of texts, (n, d).
+
+        `compute` encodes those that are not in the cache.
+        """
         new = [text for text in dict.fromkeys(texts) if (side, text) not in self._vectors]
         vectors = compute(new)
         for text, vector in zip(new, vectors, strict=True):

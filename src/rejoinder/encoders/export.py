@@ -108,7 +108,10 @@ def export_quantized(
 def export_transformer(
     model: str | Path, output: str | Path, *, overwrite: bool = False
 ) -> dict[str, Any]:
-    """Write the transformer of a pretrained model, or of a cross-encoder, as a checkpoint that `transformers` opens."""
+    """Write the transformer of a pretrained model, or a cross-encoder's, as a checkpoint.
+
+    It is one that `transformers` opens.
+    """
     folder = _source(model, output, CHECKPOINT, overwrite)
     module, tokenizer, config = persistence.load_module(folder)
     transformers = getattr(module, "transformers", [])
@@ -152,7 +155,10 @@ def export_onnx(
 def onnx_folder(
     model: str | Path, output: str | Path, *, overwrite: bool = False
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield a folder with a ConveRT's ONNX files, and its manifest, for more of both; it is written at the end."""
+    """Yield a folder with a ConveRT's ONNX files, and its manifest, for more of both.
+
+    It is written at the end.
+    """
     check_replaceable(output, ONNX_FOLDER, overwrite=overwrite)
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript")):
         raise MissingExtraError("an ONNX export", "onnx")
@@ -271,7 +277,10 @@ def write_program(
 
 
 def _share(graph: Any, weights: Path) -> None:
-    """Let a program read its large constants from a model folder's weights, and make them what it computes in."""
+    """Let a program read its large constants from a model folder's weights.
+
+    They are converted to what it computes in.
+    """
     import onnx_ir
 
     content = weights.read_bytes()

@@ -1,4 +1,4 @@
-"""The kinds of models, and what each brings: configuration, network, tokenizer, and what its users meet.
+"""The kinds of models: configuration, network, tokenizer, and user-facing class of each.
 
 To add a kind: write its configuration (a frozen dataclass with a field `kind`) and its network, and
 give it a line in `FAMILIES`. Training, model folders and the command need nothing else.
@@ -107,7 +107,10 @@ def parse_config(values: Mapping[str, Any]) -> Any:
 
 
 def build_module(config: Any, rows: int) -> Any:
-    """Return a new network with random weights and a token table of `rows` rows, of a configuration or its values."""
+    """Return a new network with random weights and a token table of `rows` rows.
+
+    It is built from a configuration or its values.
+    """
     config = parse_config(config) if isinstance(config, Mapping) else config
     return family_of(config).build(config, rows)
 

@@ -173,7 +173,10 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         return type(self)(*self.parts, share, self.config.opening_share)
 
     def by(self, part: ContextPart) -> Self:
-        """Return an encoder of contexts by their input alone (h_x, in openings' shares), or by their history alone."""
+        """Return an encoder of contexts by their input alone or their history alone.
+
+        The input (h_x) has the share of openings.
+        """
         other = self._of(self.parts[0].by(part), self.parts[1].by(part))
         other._part = part
         return other
@@ -191,7 +194,10 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         return self._join(*rows, self._context_roots(contexts))
 
     def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
-        """Encode conversations as what responses are scored by; see `conversation.TextEncoder.encode_queries`."""
+        """Encode conversations as what responses are scored by.
+
+        See `conversation.TextEncoder.encode_queries`.
+        """
         first = self.parts[0].encode_queries(contexts)
         second = self.parts[1].encode_queries(contexts)
         several = next((part for part in (first, second) if isinstance(part, ContextVectors)), None)
@@ -217,7 +223,10 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         return self._join(*rows, self._roots())
 
     def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Return r of each text by the first part: to classifiers the second's brings nothing beside it."""
+        """Return r of each text by the first part.
+
+        To classifiers the second part's adds nothing.
+        """
         return self.parts[0].transfer(texts, advance)
 
     def _roots(self) -> FloatArray:
@@ -225,7 +234,10 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         return np.sqrt(np.array([1 - self.config.share, self.config.share], dtype=np.float32))
 
     def _context_roots(self, contexts: Sequence[Conversation]) -> FloatArray:
-        """Return the same of each context (n, 2): an opening's, times a response's, are in the ratio of its shares."""
+        """Return the weights of both parts for each context, (n, 2).
+
+        Times a response's, those of an opening are in the ratio of its shares.
+        """
         usual = self._roots()
         share = self.config.opening_share
         roots = np.tile(usual, (len(contexts), 1))

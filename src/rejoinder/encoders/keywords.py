@@ -81,7 +81,7 @@ class BM25:
         return _dot_products(counts, weights, lists, self._sparse)
 
     def _weights(self, documents: list[list[int]], ids: dict[str, int]) -> Any:
-        """Return the weight of each word in each document: sparse (documents, words) by word, float64."""
+        """Return the weight of each word in each document, sparse (documents, words), float64."""
         if not ids:  # no words anywhere: the average length is 0, by which bm25s would divide
             return self._sparse.csc_matrix((len(documents), 1))
         library = self._bm25s.BM25(k1=self.k1, b=self.b, method="lucene", dtype="float64")
@@ -115,7 +115,10 @@ class WordIndex:
 
 
 class Hybrid:
-    """Words and meaning: a ranker's score plus a weight times `BM25` (fulfils `protocol.FittedRanker`)."""
+    """Words and meaning: a ranker's score plus a weight times `BM25`.
+
+    Fulfils `protocol.FittedRanker`.
+    """
 
     def __init__(self, ranker: Ranker) -> None:
         self.ranker = ranker
@@ -173,9 +176,10 @@ class Hybrid:
 
 
 class TfIdf:
-    """TF-IDF behind the `Ranker` protocol: the cosine of two vectors of words (fulfils `protocol.FittedRanker`).
+    """TF-IDF behind the `Ranker` protocol: the cosine of two vectors of words.
 
-    A text's vector is, for each bucket w of its words of two or more characters,
+    Fulfils `protocol.FittedRanker`. A text's vector is, for each bucket w of its words of two or
+    more characters,
 
         tf(w) * idf(w),   idf(w) = 1 + ln((1 + n) / (1 + df(w)))
 
@@ -240,7 +244,9 @@ class TfIdf:
 
 
 class Data19BM25(TfIdf):
-    """DATA19's BM25 behind the `Ranker` protocol (fulfils `protocol.FittedRanker`): the dot product of two vectors.
+    """DATA19's BM25 behind the `Ranker` protocol: the dot product of two vectors.
+
+    Fulfils `protocol.FittedRanker`.
 
         v(w) * (k1 + 1) / (v(w) + k1 * (1 - b + b * l / L)) * ln((n - df(w) + 0.5) / (df(w) + 0.5))
 
@@ -295,10 +301,11 @@ def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:
 def _dot_products(
     queries: Any, documents: Any, lists: CandidateLists, sparse: ModuleType
 ) -> FloatArray:
-    """Multiply each context's words (n, words) with those of its own candidates (distinct, words): (n, m), float32.
+    """Multiply each context's words (n, words) with its candidates' (distinct, words).
 
-    One product of sparse matrices serves all lists, by making a word another one in every list.
-    Sums run in the order of the query's words, so candidates of the same words tie exactly.
+    The result is (n, m) in float32. One product of sparse matrices serves all lists, by making a
+    word another one in every list. Sums run in the order of the query's words, so candidates of the
+    same words tie exactly.
     """
     n, m = lists.shape
     if not n * m:

@@ -135,7 +135,10 @@ class Curve:
 
 
 class LearnedMap(NamedTuple):
-    """What was learned; where no setting is better than none, the epoch is 0 and the matrix the identity."""
+    """Result of the training.
+
+    Where no setting is better than none, the epoch is 0 and the matrix the identity.
+    """
 
     matrix: Tensor  # W + a·I, float32 (d, d)
     similarity: Similarity
@@ -158,7 +161,10 @@ class Pairs(NamedTuple):
 
 
 def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
-    """Train every setting and keep the best, or the identity, which is SIM, where none is better on what chooses."""
+    """Train every setting and keep the best on held-out examples.
+
+    Where none is better, it is the identity, which is SIM.
+    """
     x = pairs.x
     generator = torch.Generator().manual_seed(settings.seed)
     order = torch.randperm(len(x), generator=generator)
@@ -201,7 +207,10 @@ def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
 
 
 def recall_at_1(pairs: Pairs, matrices: Tensor, similarity: Similarity) -> Tensor:
-    """Return the recall at 1 of each W + a·I (d, settings, d), 1-of-100 in the order given; ties count against it."""
+    """Return the recall at 1 of each W + a·I (d, settings, d), 1-of-100 in the order given.
+
+    Ties count against it.
+    """
     d, count, _ = matrices.shape
     hits = torch.zeros(count, dtype=torch.int64)
     for x, y in zip(torch.split(pairs.x, GROUP), torch.split(pairs.y, GROUP), strict=True):
@@ -215,7 +224,10 @@ def recall_at_1(pairs: Pairs, matrices: Tensor, similarity: Similarity) -> Tenso
 
 
 class MapTrainer:
-    """W and a of the settings that are still in training, with Adagrad's sums; all start from one W (d, d)."""
+    """W and a of the settings that are still in training, with Adagrad's sums.
+
+    All start from one W (d, d).
+    """
 
     def __init__(self, start: Tensor, curves: Sequence[Curve]) -> None:
         self.places = list(range(len(curves)))
@@ -249,7 +261,10 @@ class MapTrainer:
         self.residual -= self.rates * slip / self.residual_squares.sqrt()
 
     def _descend(self, rows: slice, products: Tensor, y: Tensor) -> None:
-        """Update some rows of W, few enough to stay in the processor's cache from the product to the update."""
+        """Update some rows of W.
+
+        They are few enough to stay in the processor's cache from the product to the update.
+        """
         weights = self.weights[rows]
         squares = self.squares[rows]
         gradient = (products.reshape(-1, len(y)) @ y).float().view(weights.shape)
@@ -275,7 +290,10 @@ class MapTrainer:
 
 
 def _slope(scores: Tensor, number: Tensor) -> Tensor:
-    """Return the derivative of the batch's loss by its scores, both (K, settings, K), without equal responses."""
+    """Return the derivative of the batch's loss by its scores, both (K, settings, K).
+
+    Equal responses do not count.
+    """
     k = len(scores)
     masked = (number[:, None] == number).fill_diagonal_(False)
     shown = (k - masked.sum(dim=1)).to(scores.dtype)

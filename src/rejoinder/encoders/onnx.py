@@ -1,4 +1,4 @@
-"""An ONNX folder, and the encoder that it opens as, with numpy and onnxruntime alone (see `export`).
+"""An ONNX folder and its encoder, with numpy and onnxruntime alone (see `export`).
 
 trunk.onnx turns a text's ids into r; a file for each side turns r into h, and combined.onnx two h
 into that of a conversation. Large tables are in the trunk, so that no number is there twice; those
@@ -51,7 +51,10 @@ def locate(name: str | Path) -> Path:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return what onnx.json says of a folder whose files are all there, as they were written; else an InputError."""
+    """Return the manifest of a folder whose files are all there, unchanged.
+
+    Anything else is an InputError.
+    """
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError(
@@ -121,7 +124,10 @@ def open_program(path: Path, threads: int | None = None) -> Callable[..., list[A
 
 @contextlib.contextmanager
 def _known(path: Path) -> Iterator[None]:
-    """Turn what onnxruntime says of a file that it cannot compute into an InputError; its classes have no base."""
+    """Turn what onnxruntime says of a file that it cannot compute into an InputError.
+
+    Its classes have no base.
+    """
     try:
         yield
     except Exception as error:

@@ -1,4 +1,6 @@
-"""The one door: every model that a user may name opens here, for the command, Python, server, intents and adapters.
+"""The one door: every model that a user may name opens here.
+
+Command, Python, server, intents and adapters all use it.
 
 | name | what opens |
 |---|---|
@@ -118,10 +120,10 @@ def open_encoder(name: str | Path, *, light: bool = False) -> Any:
 
 
 def open_texts(name: str, vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
-    """Open an encoder of single texts, such as an intent classifier reads; `vectors` is for models of ours.
+    """Open an encoder of single texts, such as an intent classifier reads.
 
-    Encoders of other libraries compute in float32: a classifier gives the same answers on every
-    machine.
+    `vectors` is for models of ours. Encoders of other libraries compute in float32: a classifier
+    gives the same answers on every machine.
     """
     if vectors not in get_args(Vectors):
         raise InputError(
@@ -145,7 +147,10 @@ def open_all(names: Sequence[str], vectors: str = "r", precision: str = "auto") 
 def as_texts(
     model: TextEncoder | JoinedEncoder, vectors: Any, precision: str | None = None
 ) -> SentenceEncoder:
-    """Return a model of ours as an encoder of single texts; responses keep their own encodings for "h"."""
+    """Return a model of ours as an encoder of single texts.
+
+    Responses keep their own encodings for "h".
+    """
     from rejoinder.encoders.sentence import SentenceEncoder
 
     def encode(texts: Sequence[str], advance: Advance | None) -> FloatArray:
@@ -257,7 +262,7 @@ class RankerOpener:
 
 
 def is_library(name: str | Path) -> bool:
-    """Return whether this names an encoder of another library, or its folder: see the table above."""
+    """Return whether this names an encoder of another library (see the table above)."""
     return is_library_name(str(name)) or is_sentence_transformer(Path(name))
 
 
@@ -267,7 +272,7 @@ def is_library_name(name: str) -> bool:
 
 
 def is_sentence_transformer(folder: Path) -> bool:
-    """Return whether a folder is of sentence-transformers, and not one that `rejoinder export` wrote."""
+    """Return whether sentence-transformers wrote a folder, and not `rejoinder export`."""
     ours = all((folder / file).is_file() for file in ("config.json", "vocabulary.json"))
     return (folder / MODULES).is_file() and not ours
 
@@ -283,7 +288,7 @@ def _open_library(name: str, precision: str) -> SentenceEncoder:
 
 
 def identity(name: str) -> str:
-    """Return a name with the fingerprint of the folder in it; of one without a folder, our version."""
+    """Return a name with the fingerprint of its folder, or with our version."""
     from rejoinder import __version__
 
     kind, colon, place = name.rpartition(":")

@@ -127,7 +127,9 @@ def write_files(
 
 
 def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = False) -> None:
-    """Write the folder of a joined model, whole or not at all: copies of its parts' folders, and the shares.
+    """Write the folder of a joined model, whole or not at all.
+
+    It holds copies of its parts' folders, and the shares.
 
     Raises:
         InputError: as `save`.
@@ -239,10 +241,10 @@ def _move(module: torch.nn.Module, precision: str, device: str) -> torch.nn.Modu
 def load_module(
     folder: Path, encode_in: torch.dtype | None = None
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the network in float32, its tokenizer and its configuration; of a quantised folder the rounded values.
+    """Return the network in float32, its tokenizer and its configuration.
 
-    With `encode_in` a quantised folder's network computes in that type, and keeps its tables in 8
-    bits.
+    Of a quantised folder the parameters are the rounded ones. With `encode_in` a quantised folder's
+    network computes in that type, and keeps its tables in 8 bits.
     """
     config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
@@ -260,9 +262,10 @@ def load_module(
 
 
 def _meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
-    """Return the network of a configuration without numbers; one that no file of weights could fill is an InputError.
+    """Return the network of a configuration without numbers.
 
-    Layers take time and memory even so, and each has a tensor of its own.
+    One that no file of weights could fill is an InputError. Layers take time and memory even so,
+    and each has a tensor of its own.
     """
     tensors = len(quantization.parameter_shapes(folder / WEIGHTS))
     wrong = f"{folder / CONFIG} does not fit {WEIGHTS}"
@@ -308,7 +311,10 @@ def is_quantized(config: Mapping[str, Any]) -> bool:
 
 
 def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
-    """Load as `load_module` does, but of a model that was trained for few bits the rounded parameters, in float32."""
+    """Load as `load_module` does, but round the parameters of a model trained for few bits.
+
+    They stay in float32.
+    """
     module, tokenizer, config = load_module(folder)
     scheme = read_scheme(config)
     if scheme is not None and not scheme.stored:  # what is stored is rounded already
@@ -317,7 +323,10 @@ def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def whole_config(folder: Path) -> dict[str, Any]:
-    """Return the configuration of a folder whose files are all there, as they were saved; else raise InputError."""
+    """Return the configuration of a folder whose files are all there, unchanged.
+
+    Anything else is an InputError.
+    """
     config = _read_config(folder)
     for name, digest in config["files"].items():
         if not (folder / name).is_file():
@@ -330,7 +339,10 @@ def whole_config(folder: Path) -> dict[str, Any]:
 
 
 def fingerprint(config: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a model's configuration, which holds the digests of its weights and vocabulary."""
+    """Return the SHA-256 of a model's configuration.
+
+    It holds the digests of its weights and vocabulary.
+    """
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
@@ -426,7 +438,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _are_files(digests: Mapping[str, Any], whole: int) -> bool:
-    """Return whether digests are of files in the folder, and of those that a `whole` model needs."""
+    """Return whether digests name files in the folder, and all that a `whole` model needs."""
     named = all(is_plain(part) for name in digests for part in name.split("/"))
     return named and (not whole or {WEIGHTS, VOCABULARY} <= digests.keys())
 
@@ -441,7 +453,10 @@ def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
 
 
 def model_folders(place: Path) -> list[Path]:
-    """Return every model folder at or below `place`, in order of their names; parts of joined ones are none."""
+    """Return every model folder at or below `place`, in order of their names.
+
+    Parts of joined ones are none.
+    """
     found = {path.parent for path in place.rglob(CONFIG) if is_ours(path.parent, FOLDER)}
     return sorted(found - {folder / part for folder in found for part in joined.PARTS})
 
@@ -466,7 +481,10 @@ def describe(folder: Path) -> dict[str, Any]:
 
 
 def read_card(folder: Path) -> str:
-    """Return the Markdown of a model's card, without white space at its end; empty if it has none."""
+    """Return the Markdown of a model's card, without white space at its end.
+
+    Empty if it has none.
+    """
     path = folder / CARD
     return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""
 

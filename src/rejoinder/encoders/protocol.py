@@ -1,7 +1,7 @@
-"""The protocols of everything that ranks, from BM25 to cross-encoders, with lists of candidates and scores of vectors.
+"""The protocols of everything that ranks, from BM25 to cross-encoders.
 
-An encoder of your own inherits `DualEncoder` and gives `name`, `fingerprint`, `encode_contexts` and
-`encode_responses`; the rest has defaults.
+Also lists of candidates and scores of vectors. An encoder of your own inherits `DualEncoder` and
+gives `name`, `fingerprint`, `encode_contexts` and `encode_responses`; the rest has defaults.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class FittedRanker(Ranker, Protocol):
 
 @runtime_checkable
 class DualEncoder(Ranker, Protocol):
-    """A ranker that encodes conversations and responses apart, so that responses can be encoded ahead of time.
+    """A ranker that encodes conversations and responses apart.
 
-    A conversation has one vector, whose products with the responses' are the scores, or several
-    (`ContextVectors`).
+    Responses can thus be encoded ahead of time. A conversation has one vector, whose products with
+    the responses' are the scores, or several (`ContextVectors`).
     """
 
     @property
@@ -69,12 +69,15 @@ class DualEncoder(Ranker, Protocol):
 
     @property
     def reads_history(self) -> bool:
-        """Whether the input and the history of a context are encoded apart (see `by` of such encoders)."""
+        """Return whether the input and the history are encoded apart (see `by`)."""
         return False
 
     @property
     def subject_threshold(self) -> float:
-        """Cosine with the earlier messages, as a response to them, below which an input begins a new subject."""
+        """Cosine with the earlier messages below which an input begins a new subject.
+
+        The input is compared as a response to them.
+        """
         return 0.0
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray | ContextVectors:
@@ -166,7 +169,10 @@ class CandidateLists:
 def candidate_lists(
     contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
 ) -> CandidateLists:
-    """Find the distinct texts of lists of candidates; a list object that contexts share is looked up once."""
+    """Find the distinct texts of lists of candidates.
+
+    A list object that contexts share is looked up once.
+    """
     check_list(contexts, CONVERSATIONS)
     need = "give each context a list of candidates"
     check_list(candidates, need)
@@ -196,7 +202,10 @@ def candidate_lists(
 def cosine_scores(
     encoder: DualEncoder, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
 ) -> FloatArray:
-    """Score candidates as `Ranker.score` does, by the product of the two vectors; each text is encoded once."""
+    """Score candidates as `Ranker.score` does, by the product of the two vectors.
+
+    Each text is encoded once.
+    """
     lists = candidate_lists(contexts, candidates)
     scores = np.zeros(lists.shape, dtype=np.float32)
     if not scores.size:
@@ -226,7 +235,10 @@ def encode_queries(
 
 
 def check_vectors(vectors: object, what: str, count: int | None = None) -> FloatArray:
-    """Return a model's vectors of `count` texts or conversations in float32; anything else is an InputError."""
+    """Return a model's vectors of `count` texts or conversations in float32.
+
+    Anything else is an InputError.
+    """
     try:
         numbers = np.asarray(vectors)
     except ValueError as error:  # rows of different lengths

@@ -1,7 +1,8 @@
-"""Encoders of single texts as dual encoders: sentence-transformers, MiniLM and USE from PyPI, a model's vectors.
+"""Encoders of single texts as dual encoders.
 
-An encoder of another library has one name everywhere: "minilm", "use", or "st:NAME", the folder or
-the id on the Hub of a model of sentence-transformers.
+They are sentence-transformers, MiniLM and USE from PyPI, and a model's own vectors. An encoder of
+another library has one name everywhere: "minilm", "use", or "st:NAME", the folder or the id on the
+Hub of a model of sentence-transformers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ HISTORY = 10
 
 
 class SentenceEncoder(Described, DualEncoder):
-    """Encodes texts one by one, whatever library computes them; of a context it reads the newest message.
+    """Encodes texts one by one, with any library.
+
+    Of a context it reads the newest message.
 
     Args:
         name: what it was opened by.
@@ -92,7 +95,10 @@ class SentenceEncoder(Described, DualEncoder):
         return self._size
 
     def with_cache(self) -> Self:
-        """Return the same encoder, which encodes no text twice; what is made of it shares the cache."""
+        """Return the same encoder with a cache.
+
+        It encodes no text twice, and what is made of it shares the cache.
+        """
         other = copy.copy(self)
         other._cache = VectorCache()
         return other
@@ -153,7 +159,7 @@ class SentenceEncoder(Described, DualEncoder):
 
 
 def concatenate(encoders: Sequence[SentenceEncoder]) -> SentenceEncoder:
-    """Return an encoder that concatenates the unit vectors of several (USE + ConveRT in the papers)."""
+    """Return an encoder that concatenates several's unit vectors (USE + ConveRT in the papers)."""
     if len(encoders) == 1:
         return encoders[0]
 
@@ -177,7 +183,10 @@ def concatenate(encoders: Sequence[SentenceEncoder]) -> SentenceEncoder:
 def encode_by_length(
     encode: Callable[[list[str]], Any], texts: Sequence[str], advance: Advance | None
 ) -> FloatArray:
-    """Encode texts, those of similar length together so that little is padded: (n, d); without texts (0, 0)."""
+    """Encode texts, those of similar length together so that little is padded: (n, d).
+
+    Without texts (0, 0).
+    """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     parts = []
     for start in range(0, len(order), CHUNK):
@@ -207,10 +216,11 @@ def open_use() -> SentenceEncoder:
 def open_sentence_transformer(
     folder: str | Path, name: str, precision: str = "auto"
 ) -> SentenceEncoder:
-    """Open a model of sentence-transformers on the CPU, by its folder or its id on the Hugging Face Hub.
+    """Open a model of sentence-transformers on the CPU.
 
-    If it has prompts or routes for them, queries are contexts and documents responses. "auto"
-    computes in bfloat16 on a processor that is fast at it, "fp32" never.
+    It is named by its folder or its id on the Hugging Face Hub. If it has prompts or routes for
+    them, queries are contexts and documents responses. "auto" computes in bfloat16 on a processor
+    that is fast at it, "fp32" never.
     """
     from rejoinder.processor import has_fast_bfloat16
 
@@ -259,7 +269,10 @@ def load_sentence_transformer(name: str | Path, device: str | None = None) -> An
 
 
 def _transformer_digest(name: str | Path, model: Any) -> str:
-    """Return the SHA-256 of a model of sentence-transformers: of its folder's files, or of the parameters."""
+    """Return the SHA-256 of a model of sentence-transformers.
+
+    It is that of its folder's files, or of the parameters.
+    """
     if Path(name).is_dir():
         return _files_digest(path for path in Path(name).rglob("*") if path.is_file())
     digest = hashlib.sha256()  # the Hub's files are in its cache

@@ -1,4 +1,4 @@
-"""A trained model in the library sentence-transformers: the folder that it opens, and the module that it finds there.
+"""A trained model in the library sentence-transformers: its folder, and its module.
 
 The library finds this class by the `type` in the folder's modules.json. No code is taken from the
 folder, but it asks for `trust_remote_code` for every class that is not its own.
@@ -75,7 +75,9 @@ class SentenceModule(nn.Module):
         task: str | None = None,
         max_length: int | None = None,
     ) -> dict[str, Any]:
-        """Turn n texts or conversations, with the prompt before each newest message, into token ids for a task.
+        """Turn n texts or conversations into token ids for a task.
+
+        The prompt comes before each newest message.
 
         Returns:
             `input_ids` and `attention_mask`, int64 (n, L); of contexts of a multi-context model
@@ -101,7 +103,7 @@ class SentenceModule(nn.Module):
         return features if task is None else {**features, "task": task}
 
     def forward(self, features: dict[str, Any], task: str | None = None) -> dict[str, Any]:
-        """Add `sentence_embedding`, float32 (n, d), rows of unit length, to what `preprocess` made."""
+        """Add `sentence_embedding`, float32 (n, d) of unit rows, to what `preprocess` made."""
         texts = rectangle(features["input_ids"], features["attention_mask"].bool())
         side = self._side_of(task or features.get("task"))
         if side == "context" and self.network.history is not None:
@@ -113,7 +115,7 @@ class SentenceModule(nn.Module):
         return {**features, "sentence_embedding": vectors}
 
     def save(self, output_path: str, safe_serialization: bool = True) -> None:
-        """Write network, vocabulary and settings into a folder: it is a model folder of ours as well."""
+        """Write network, vocabulary and settings into a folder, which is a model folder as well."""
         if not safe_serialization:
             raise InputError(
                 "weights are written as safetensors only; leave safe_serialization at True"

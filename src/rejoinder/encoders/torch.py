@@ -33,10 +33,11 @@ CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at onc
 
 
 class _Model(TruncationCounter):
-    """A network, ready for encoding (see `persistence.load`), with its tokenizer and where it was loaded from.
+    """A network with its tokenizer and the folder that it was loaded from.
 
-    Texts, or responses, are cut at `max_length` tokens. Models of one `fingerprint` give the same
-    vectors. Pickled is not the network but `reopen`, which opens it in another process.
+    It is ready for encoding (see `persistence.load`). Texts, or responses, are cut at `max_length`
+    tokens. Models of one `fingerprint` give the same vectors. Pickled is not the network but
+    `reopen`, which opens it in another process.
     """
 
     name: str = ""
@@ -235,7 +236,10 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
     def score(
         self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
     ) -> FloatArray:
-        """Return the score of each of a context's candidates: (n, m); see `protocol.Ranker.score`."""
+        """Return the score of each of a context's candidates: (n, m).
+
+        See `protocol.Ranker.score`.
+        """
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:
@@ -276,7 +280,10 @@ class CrossRanker(_DialogueModel):
     def score(
         self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
     ) -> FloatArray:
-        """Return the score of each of a context's candidates: (n, m); see `protocol.Ranker.score`."""
+        """Return the score of each of a context's candidates: (n, m).
+
+        See `protocol.Ranker.score`.
+        """
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:

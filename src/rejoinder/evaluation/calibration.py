@@ -46,10 +46,10 @@ def bins(probabilities: Probabilities, right: Right) -> list[Bin]:
 
 
 def calibration_error(probabilities: Probabilities, right: Right) -> float:
-    """Return the expected calibration error: how far shares are from probabilities, the mean over all answers.
+    """Return the expected calibration error.
 
-    Source: Guo et al., "On Calibration of Modern Neural Networks" (2017), section 2, with their 15
-    bins.
+    It is the mean distance of shares from probabilities, over all answers. Source: Guo et al., "On
+    Calibration of Modern Neural Networks" (2017), section 2, with their 15 bins.
     """
     return sum(
         each.answers * abs(each.right - each.probability) for each in bins(probabilities, right)
@@ -57,7 +57,10 @@ def calibration_error(probabilities: Probabilities, right: Right) -> float:
 
 
 def coverage_curve(probabilities: Probabilities, right: Right) -> list[Point]:
-    """Return a point for each different probability, descending: what a threshold there answers, and how well."""
+    """Return a point for each different probability, descending.
+
+    It says what a threshold there answers, and how well.
+    """
     order = np.argsort(-probabilities, kind="stable")
     ordered = probabilities[order]
     hits = np.cumsum(right[order])
@@ -76,13 +79,16 @@ def at_threshold(probabilities: Probabilities, right: Right, threshold: float) -
 
 
 def for_precision(probabilities: Probabilities, right: Right, precision: float) -> Point | None:
-    """Return the point of the largest coverage with that precision or more; None if there is none."""
+    """Return the point of the largest coverage with that precision or more, if any."""
     good = (point for point in coverage_curve(probabilities, right) if point.precision >= precision)
     return max(good, key=lambda point: point.coverage, default=None)
 
 
 def draw(probabilities: Probabilities, right: Right, title: str) -> Figure:
-    """Draw how often answers of a probability are right, and the risk (share of wrong answers) by coverage."""
+    """Draw how often answers of a probability are right, and the risk by coverage.
+
+    The risk is the share of wrong answers.
+    """
     figure, (reliability, risk) = plots.new_grid(2, 2 * plots.PANEL, plots.PANEL + 0.5)
     colour = plots.COLOURS[0]
     grey = "0.6"

@@ -1,4 +1,4 @@
-"""How much of each context a ranker is given: the comparison of a multi-context model's parts (CONVERT, 4.2)."""
+"""Rankings by parts of each context: how a multi-context model's parts compare (CONVERT, 4.2)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ MOST_MESSAGES = 10  # earlier ones, as far as the paper's table goes
 
 @dataclass(frozen=True, slots=True)
 class ContextReading:
-    """What of each context is read: at most the newest `messages` earlier ones (None: all), by a part of the model."""
+    """The part of each context that is read: at most `messages` earlier ones (None: all).
+
+    They are the newest ones; `part` names a part of the model.
+    """
 
     messages: int | None = None
     part: ContextPart = "all"
@@ -81,7 +84,10 @@ def parse_reading(text: str) -> ContextReading:
 
 
 def with_parts(ranker: Any, name: str) -> Any:
-    """Return the ranker if it is an encoder that reads input and history; an InputError calls any other one `name`."""
+    """Return the ranker if it is an encoder that reads input and history.
+
+    An InputError calls any other one `name`.
+    """
     if isinstance(ranker, DualEncoder) and ranker.reads_history:
         return ranker
     raise InputError(
@@ -160,7 +166,7 @@ class ContextTable:
 
 
 def table_readings() -> list[ContextReading]:
-    """Return the lines of the table: the full context, 0 to 10 earlier messages, the parts alone."""
+    """Return the lines of the table: full context, 0 to 10 earlier messages, single parts."""
     counted = [ContextReading(count) for count in range(MOST_MESSAGES + 1)]
     parts = [
         ContextReading(part="input"),

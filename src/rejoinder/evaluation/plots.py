@@ -1,4 +1,7 @@
-"""Pictures of encodings: texts as points, a panel for each model (ACL19, figure 4), and what all pictures share."""
+"""Pictures of encodings: texts as points, a panel for each model (ACL19, figure 4).
+
+Also what all pictures share.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ def grid_shape(panels: int) -> tuple[int, int]:
 
 
 def new_grid(panels: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
-    """Return a figure of that many panels and inches, which needs no screen and changes no setting of matplotlib's."""
+    """Return a figure of that many panels and inches.
+
+    It needs no screen and changes no setting of matplotlib's.
+    """
     require("matplotlib.figure")
     from matplotlib.figure import Figure
 
@@ -87,7 +93,7 @@ class Panel:
 
 
 def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Sequence[str]) -> Figure:
-    """Draw panels of the same texts, each with its category, and one legend with the names in order."""
+    """Draw panels of the same texts, each with its category, and one legend in order."""
     lines, width = grid_shape(len(panels))
     most = max(2, width)  # a single panel still has room for a legend below
     columns = max(1, min(len(names), int(most * PANEL / 2.6)))
@@ -122,7 +128,10 @@ def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequ
 def project(
     vectors: FloatArray, method: Method = "tsne", *, perplexity: float = 30.0, seed: int = 0
 ) -> FloatArray:
-    """Return two coordinates (n, 2) for the direction of each vector (n, d); t-SNE starts from the principal ones."""
+    """Return two coordinates (n, 2) for the direction of each vector (n, d).
+
+    T-SNE starts from the principal ones.
+    """
     rows = unit_rows(vectors)
     if len(rows) < 3:
         raise InputError(f"{len(rows)} texts are too few for a picture; give 3 or more")
@@ -145,7 +154,10 @@ def project(
 def neighbour_purity(
     vectors: FloatArray, categories: Sequence[str], neighbours: int = NEIGHBOURS
 ) -> float:
-    """Return the share of a text's nearest neighbours, by cosine, that are of its category, the mean over all texts."""
+    """Return the share of a text's nearest neighbours that are of its category.
+
+    They are nearest by cosine; the share is the mean over all texts.
+    """
     if not 1 <= neighbours < len(vectors):
         raise InputError(
             f"{neighbours} neighbours of {len(vectors)} texts;"

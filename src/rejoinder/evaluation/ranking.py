@@ -1,7 +1,8 @@
-"""Recall at k and mean reciprocal rank of anything that ranks, with intervals, and how two systems differ.
+"""Recall at k and mean reciprocal rank of any ranker, with intervals.
 
-Doubts count against a ranker: a candidate stands before the right one if it ties with it, if its
-score is no number, or (in the papers' protocol) if it has the very same text.
+Also how two systems differ. Doubts count against a ranker: a candidate stands before the right one
+if it ties with it, if its score is no number, or (in the papers' protocol) if it has the very same
+text.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ Search: TypeAlias = Callable[[Sequence[Context]], Sequence[Sequence[tuple[str, f
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Described):
-    """First system minus second on the same examples, with paired intervals: outside 0 means a real difference."""
+    """First system minus second on the same examples, with paired intervals.
+
+    A difference whose interval leaves out 0 is real.
+    """
 
     recall: dict[int, Estimate]
     mrr: Estimate
@@ -87,7 +91,10 @@ class RankingResult(Described):
         }
 
     def to_json(self, *, ranks: bool = False) -> dict[str, Any]:
-        """Return everything as JSON values; without `ranks`, all but the single ranks and their units."""
+        """Return everything as JSON values.
+
+        Without `ranks`, all but the single ranks and their units.
+        """
         values: dict[str, Any] = msgspec.to_builtins(
             self, str_keys=True, enc_hook=np.ndarray.tolist
         )
@@ -107,9 +114,10 @@ class RankingResult(Described):
 def ranks(
     scores: FloatArray, labels: IntArray, right: npt.NDArray[np.bool_] | None = None
 ) -> IntArray:
-    """Return the rank, 1 to m, of the right candidate of each row of scores (n, m); its column is in `labels` (n,).
+    """Return the rank, 1 to m, of the right candidate of each row of scores (n, m).
 
-    Other candidates that are `right` (n, m) too do not stand before it.
+    Its column is in `labels` (n,). Other candidates that are `right` (n, m) too do not stand before
+    it.
     """
     # All that do not score strictly less stand before it: ties and NaN count against the ranker.
     rows = np.arange(len(scores))
@@ -131,7 +139,9 @@ def evaluate(
     block_size: int | None = None,
     progress: Advance = silent,
 ) -> RankingResult:
-    """Rank each example's right response among its candidates: 1-of-N, the lists that the data gives, or `replies`.
+    """Rank each example's right response among its candidates.
+
+    They are 1-of-N, the lists that the data gives, or `replies`.
 
     >>> model = rejoinder.load("convert-small")                            # doctest: +SKIP
     >>> examples = rejoinder.read_examples("data/chats", split="test")     # doctest: +SKIP
@@ -189,7 +199,7 @@ def evaluate_task(
     block_size: int | None = None,
     progress: Advance = silent,
 ) -> RankingResult:
-    """Evaluate on a task that is built once and ranked by several systems, or again and again in training."""
+    """Evaluate on a task that is built once, for several systems or repeatedly in training."""
     # With as many candidates as k, recall is 1 whatever the ranker does.
     ks = [k for k in RECALL_AT if k < task.lengths.min()]
     found = np.empty(len(task), dtype=np.int64)
@@ -309,7 +319,7 @@ def _result(
 
 
 def compare(first: RankingResult, second: RankingResult, *, seed: int = 0) -> Comparison:
-    """Compare two systems, first minus second, by a paired bootstrap over the units of their common task."""
+    """Compare two systems, first minus second, by a paired bootstrap over their task's units."""
     if first.fingerprint != second.fingerprint:
         raise InputError(
             "the two results are of different examples or groups;"
@@ -322,5 +332,8 @@ def compare(first: RankingResult, second: RankingResult, *, seed: int = 0) -> Co
 
 
 def _quantities(found: IntArray, ks: Sequence[int]) -> npt.NDArray[np.float64]:
-    """Return what is averaged, (n, len(ks) + 1): hit or not at each k, then 1 / rank, of ranks (n,)."""
+    """Return what is averaged, (n, len(ks) + 1), of ranks (n,).
+
+    The columns are hit or not at each k, then 1 / rank.
+    """
     return np.stack([*(found <= k for k in ks), 1 / found], axis=1).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Results of several rankers on several data sets as tables: for a terminal, for Markdown, as JSON."""
+"""Tables of several rankers' results on several data sets, as text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rejoinder.evaluation.ranking import RankingResult, compare
 
 @dataclass(frozen=True)
 class Row:
-    """What a ranker reached on a data set, given what `contexts.parse_reading` says of each context."""
+    """Result of a ranker on a data set, with contexts read as `contexts.parse_reading` says."""
 
     model: str
     data: str
@@ -63,7 +63,10 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
-    """Return a Markdown table, its head the first row, with the columns of `left` flush left, the others right."""
+    """Return a Markdown table whose first row is the head.
+
+    The columns of `left` are flush left, the others right.
+    """
     rule = ["---" if column in left else "---:" for column in range(len(rows[0]))]
     lines = (
         " | ".join(cell.replace("|", "\\|") for cell in row) for row in (rows[0], rule, *rows[1:])
@@ -72,10 +75,11 @@ def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) ->
 
 
 def plain(rows: Sequence[Row], width: int | None = None, above: Sequence[str] = ()) -> str:
-    """Return, for each data set, what was ranked and a table with a column for each ranker, as plain text.
+    """Return a description and a table for each data set, as plain text.
 
-    Of several of both a last table shows R@1 side by side. Gains are shown above the rankers named
-    in `above`, or else above the first. Lines are folded at `width` (None: nowhere).
+    The table has a column for each ranker. Of several of both a last table shows R@1 side by side.
+    Gains are shown above the rankers named in `above`, or else above the first. Lines are folded at
+    `width` (None: nowhere).
     """
     needed = 120 + sum(len(row.title) + len(row.data) + 24 for row in rows)
     return render(_parts(rows, above), width or needed)
@@ -157,7 +161,10 @@ def _difference_at_1(row: Row, base: Row) -> Estimate:
 
 
 def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return each row as JSON values, with its differences to the first of its data and to those of `above`."""
+    """Return each row as JSON values, with its differences.
+
+    They are to the first row of its data and to those of `above`.
+    """
     found = []
     for group in _by_data(rows).values():
         for row in group:
@@ -192,7 +199,10 @@ def _by_data(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def percent(estimate: Estimate | None, form: str = "{} [{}, {}]") -> str:
-    """Return value, low and high end of an estimate in %, in the three places of `form`; nothing for None."""
+    """Return value, low and high end of an estimate in %, in the three places of `form`.
+
+    Nothing for None.
+    """
     if estimate is None:  # a k that is not below this data set's number of candidates
         return ""
     return form.format(

@@ -29,7 +29,10 @@ PANEL = 2.9
 
 @dataclass(frozen=True)
 class Cell:
-    """A system on a data set: its result, or why there is none (empty if the table has no such system)."""
+    """A system on a data set: its result, or why there is none.
+
+    The reason is empty if the table has no such system.
+    """
 
     result: RankingResult | None = None
     missing: str = ""
@@ -69,7 +72,10 @@ class Table:
         return reasons
 
     def rows(self) -> list[Row]:
-        """Return the results, column by column, each from top to bottom; then what is left on the general data."""
+        """Return the results, column by column, each from top to bottom.
+
+        What is left on the general data follows.
+        """
         rows = [
             Row(*place, result) for place in self._places() if (result := self.cell(*place).result)
         ]
@@ -114,7 +120,10 @@ class Table:
         return "\n".join(parts)
 
     def recall_markdown(self) -> str:
-        """Return R@1 alone: a line for each system, a column for each data set; dashes refer to the notes."""
+        """Return R@1 alone: a line for each system, a column for each data set.
+
+        Dashes refer to the notes.
+        """
         numbers = {reason: number for number, reason in enumerate(self.missing(), 1)}
         best = {
             name: max((each.recall[1].value for each in self.results(name)), default=None)
@@ -138,10 +147,10 @@ class Table:
         return report.markdown_table([["", *self.columns], *rows])
 
     def save(self, folder: Path) -> list[Path]:
-        """Write table.md, .json, .png and .svg into a folder, all of them or none; see `check_output`.
+        """Write table.md, .json, .png and .svg into a folder, all of them or none.
 
-        Without the library for pictures there are none of these; those of an earlier table are
-        removed.
+        See `check_output`. Without the library for pictures there are none of these; those of an
+        earlier table are removed.
         """
         check_output(folder)
         content = {"kind": KIND, "format": 1, **self.to_json()}
@@ -216,7 +225,10 @@ def check_output(folder: Path) -> None:
 
 
 def draw_bars(table: Table) -> Figure:
-    """Draw a panel for each data set: R@1 as a bar for each system with its 95 % interval, or a dash."""
+    """Draw a panel for each data set.
+
+    R@1 is a bar for each system with its 95 % interval, or a dash.
+    """
     height, width = plots.grid_shape(len(table.columns))
     names = max(map(len, table.systems)) * 0.075
     size = (names + PANEL * width + 0.3, (BAR * len(table.systems) + 0.8) * height + 0.7)

@@ -151,7 +151,10 @@ def _filled(text: str, column: str, data: str) -> str:
 
 
 def read_column(column: DataColumn, progress: Advance = silent) -> tuple[RankingTask, int]:
-    """Read the examples of a column with their candidates; also return how many repeated ones were left out."""
+    """Read the examples of a column with their candidates.
+
+    Also return how many repeated ones were left out.
+    """
     from rejoinder.corpora.examples import read_examples
 
     try:
@@ -202,7 +205,10 @@ class _Distinct:
 
 
 def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Iterator[Example]:
-    """Give each example candidates out of the responses of other threads, as `data convai2 --set draw=N` does."""
+    """Give each example candidates out of the responses of other threads.
+
+    `data convai2 --set draw=N` draws in the same way.
+    """
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.readers.convai2 import Convai2Settings, draw_candidates
 
@@ -222,7 +228,10 @@ def _training_digest(column: DataColumn) -> str:
 
 
 def _about(column: DataColumn, repeated: int) -> str:
-    """Return what the results do not say of a column: path and part, candidates, what was left out."""
+    """Return the facts of a column beside its results.
+
+    They are path, part, candidates and left-out examples.
+    """
     origins = {"given": "given by the data", "all": "all responses of the data"}
     origin = origins.get(str(column.candidates), f"1-of-{column.candidates or CANDIDATES}")
     if column.draw is not None:
@@ -249,12 +258,18 @@ class Rankers(Protocol):
         """Return the ranker, and what it learned from `training` if it needs that."""
 
     def block_size(self, name: str) -> int | None:
-        """Return the most examples to rank at once; None: all, for scores that depend on the others."""
+        """Return the most examples to rank at once.
+
+        None: all, for scores that depend on the others.
+        """
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Measures the cells of a table, each kept as a JSON file in `folder`, named by ranker, task and seed."""
+    """Measures the cells of a table.
+
+    Each is kept as a JSON file in `folder`, named by ranker, task and seed.
+    """
 
     rankers: Rankers
     folder: Path
@@ -264,7 +279,7 @@ class Measurement:
     def table(
         self, plan: TablePlan, rows: Sequence[str] = (), columns: Sequence[str] = ()
     ) -> Table:
-        """Measure the rows and columns of these keys (none: all) as far as there is no finished cell."""
+        """Measure the rows and columns of these keys (none: all) that have no finished cell."""
         systems = _chosen("row", plan.row, rows)
         data = _chosen("column", plan.column, columns)
         general = {row.left_on: plan.column[row.left_on] for row in systems.values() if row.left_on}
@@ -333,7 +348,7 @@ class Measurement:
     def _left(
         self, cell: Cell, general: DataColumn, reading: Callable[[], tuple[RankingTask, int]]
     ) -> Cell:
-        """Return what the ranker of a cell reaches on the general data, or why that cannot be measured."""
+        """Return the result of a cell's ranker on the general data, or why there is none."""
         reason = _absent(general)
         if cell.learned is not None:
             reason = (
@@ -348,7 +363,10 @@ class Measurement:
         return self._cell(cell.ranker, self.rankers.identity(cell.ranker), general, task)
 
     def _identity(self, name: str, row: SystemRow, key: str, column: DataColumn) -> str:
-        """Return the ranker's identity; if there is no such ranker, the error tells what makes it."""
+        """Return the ranker's identity.
+
+        If there is no such ranker, the error tells what makes it.
+        """
         try:
             return self.rankers.identity(name)
         except InputError as error:
@@ -388,7 +406,10 @@ class Measurement:
 
 
 def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:
-    """Return a finished cell; None if its file is gone or damaged, or its ranker was fitted on other examples."""
+    """Return a finished cell, if its file is there and whole.
+
+    None also if its ranker was fitted on other examples.
+    """
     try:
         found = parse_json(file.read_text(encoding="utf-8"))
         cell = Cell(

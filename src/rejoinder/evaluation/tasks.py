@@ -1,4 +1,7 @@
-"""What is ranked: every example with its candidates, cut into groups of N or as the data gives them."""
+"""Ranking tasks: every example with its candidates.
+
+They are groups of N, or the lists that the data gives.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ class RankingTask:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all contexts, candidates and labels in order, and of `copies`: equal for the same task."""
+        """SHA-256 of contexts, candidates, labels and `copies`, in order.
+
+        It is equal for the same task.
+        """
         digest = hashlib.sha256(b"" if self.copies == "wrong" else b"copies are right")
         previous: Sequence[str] | None = None
         for context, texts, label in zip(self.contexts, self.candidates, self.labels, strict=True):
@@ -71,7 +77,10 @@ class RankingTask:
         return digest.hexdigest()
 
     def blocks(self, size: int | None = None) -> Iterator[IntArray]:
-        """Yield places of examples that have equally many candidates, at most `size` (None: all) at a time."""
+        """Yield places of examples that have equally many candidates, at most `size` at a time.
+
+        None: all.
+        """
         # A list that all share is in every block, so that blocks of a bounded size change no score.
         for length in np.unique(self.lengths):
             places = np.flatnonzero(self.lengths == length)
@@ -82,7 +91,10 @@ class RankingTask:
                 yield places[start : start + step]
 
     def equals_right(self, block: IntArray) -> npt.NDArray[np.bool_]:
-        """Return which candidates have the very text of the right one, itself included: (len(block), m)."""
+        """Return which candidates have the very text of the right one, (len(block), m).
+
+        The right one is among them.
+        """
         lists = candidate_lists([()] * len(block), [self.candidates[place] for place in block])
         labels = self.labels[block]
         equal = np.zeros(lists.shape, dtype=np.bool_)
@@ -206,10 +218,10 @@ def _task(
 def sample(
     examples: Iterable[Example], limit: int | None, seed: int = 0, progress: Advance = silent
 ) -> list[Example]:
-    """Draw at most `limit` examples (None: all), each equally likely, without holding more than that in memory.
+    """Draw at most `limit` examples (None: all), each equally likely.
 
-    Source: Vitter, "Random Sampling with a Reservoir" (1985), algorithm R. `progress` is called for
-    every thousand.
+    No more than that are in memory. Source: Vitter, "Random Sampling with a Reservoir" (1985),
+    algorithm R. `progress` is called for every thousand.
     """
     rng = random.Random(seed)
     kept = []
@@ -226,12 +238,18 @@ def sample(
 
 
 def ranked_part(path: Path, split: Split | None) -> Split | None:
-    """Return the part of data that is ranked: of a folder test, of a file all (None), if none is named."""
+    """Return the part of data that is ranked, if none is named.
+
+    Of a folder it is test, of a file all (None).
+    """
     return "test" if split is None and path.is_dir() else split
 
 
 def all_responses(path: str | Path) -> Iterator[str]:
-    """Yield the responses of all parts of a data set: a new question may have an answer known from training alone."""
+    """Yield the responses of all parts of a data set.
+
+    A new question may have an answer that is known from training alone.
+    """
     from rejoinder.corpora.examples import read_columns
 
     for batch in read_columns(path, None, ("response",)):
@@ -246,7 +264,7 @@ def training_examples(
     seed: int = 0,
     progress: Advance = silent,
 ) -> list[Example]:
-    """Draw examples of a data set's training part for a baseline to learn from, but not of what is `ranked`."""
+    """Draw examples of a data set's training part for a baseline, but none that is `ranked`."""
     from rejoinder.corpora.examples import read_examples
 
     if split in (None, "train") and path.resolve() == ranked.resolve():

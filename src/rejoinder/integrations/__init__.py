@@ -1,7 +1,7 @@
-"""Adapters to what people already use: a file for each library, which it imports at once, with an extra of its own.
+"""Adapters to other libraries, one file and one extra each.
 
-What several of them need is here: models by their names, the vector of a conversation, places in a
-ranking.
+A file imports its library at once. What several of them need is here: models by their names, the
+vector of a conversation, places in a ranking.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from rejoinder.retrieval.cascade import score_lists
 
 
 def open_embedder(model: str | Path | DualEncoder) -> DualEncoder:
-    """Return the encoder of a name or folder, or the one given; one that embeds no single text is an InputError."""
+    """Return the encoder of a name or folder, or the one given.
+
+    One that embeds no single text is an InputError.
+    """
     encoder: object = open_encoder(model) if isinstance(model, str | Path) else model
     if not isinstance(encoder, DualEncoder):
         raise InputError(
@@ -55,7 +58,10 @@ def open_ranker(model: str | Path | Ranker) -> Ranker:
 def rank(
     ranker: Ranker, context: Conversation, texts: Sequence[str], most: int | None
 ) -> list[tuple[int, float]]:
-    """Return places and scores of the best texts, best first, at most so many; equal ones stay in their order."""
+    """Return places and scores of the best texts, best first, at most so many.
+
+    Equal ones stay in their order.
+    """
     (scores,) = score_lists(ranker, read_contexts([context]), [texts])
     return [
         (int(place), float(scores[place])) for place in np.argsort(-scores, kind="stable")[:most]

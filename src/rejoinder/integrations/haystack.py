@@ -62,7 +62,10 @@ class RejoinderDocumentEmbedder(_Embedder):
 
 @component
 class RejoinderRanker:
-    """Orders documents by how well they reply to the query, of which `top_k` stay; a cross-encoder does well here."""
+    """Orders documents by how well they reply to the query, of which `top_k` stay.
+
+    A cross-encoder does well here.
+    """
 
     def __init__(self, model: str = "convert-small", top_k: int = 10) -> None:
         self.model = model
@@ -86,7 +89,10 @@ class RejoinderRanker:
         top_k: int | None = None,
         history: list[str] | None = None,
     ) -> dict[str, list[Document]]:
-        """Return the best documents, best first, with their scores; `history` is what was said before the query."""
+        """Return the best documents, best first, with their scores.
+
+        `history` is what was said before the query.
+        """
         texts = [each.content or "" for each in documents]
         best = rank(
             self._opened(), [*(history or []), query], texts, self.top_k if top_k is None else top_k

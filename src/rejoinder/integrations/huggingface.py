@@ -1,4 +1,6 @@
-"""The Hugging Face Hub: `save_to_hub` brings a model up, `rejoinder.load("owner/name")` down, by way of its cache.
+"""The Hugging Face Hub: `save_to_hub` uploads a model.
+
+`rejoinder.load("owner/name")` downloads one, through the Hub's cache.
 
 >>> save_to_hub("runs/chats/model", "my-team/support-replies", private=True)     # doctest: +SKIP
 >>> model = rejoinder.load("my-team/support-replies")                            # doctest: +SKIP
@@ -22,11 +24,11 @@ METADATA = ModelCardData(
 def save_to_hub(
     model: str | Path, repository: str, *, private: bool = False, token: str | None = None
 ) -> str:
-    """Bring a model folder, or the model of a name, to a repository `owner/name`; return its address.
+    """Bring a model folder, or the model of a name, to a repository `owner/name`.
 
-    The repository is made if there is none, and all files change in one commit. The model's
-    README.md becomes its page there, with what the Hub's search asks for at the top unless it has
-    such lines. Without a `token` that of `hf auth login` or HF_TOKEN is taken.
+    Return its address. The repository is made if there is none, and all files change in one commit.
+    The model's README.md becomes its page there, with what the Hub's search asks for at the top
+    unless it has such lines. Without a `token` that of `hf auth login` or HF_TOKEN is taken.
 
     Raises:
         InputError: there is no such model, its folder is incomplete, or the Hub refuses.

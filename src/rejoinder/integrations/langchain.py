@@ -28,7 +28,10 @@ except ImportError as error:
 
 
 class RejoinderEmbeddings(Embeddings):
-    """Vectors of a model, given by its name or opened: a query is what was said to us, a document what we may reply."""
+    """Vectors of a model, given by its name or opened.
+
+    A query is the other side's message, a document a possible reply.
+    """
 
     def __init__(self, model: str | Path | DualEncoder = "convert-small") -> None:
         self.encoder = open_embedder(model)
@@ -45,7 +48,10 @@ class RejoinderEmbeddings(Embeddings):
 
 
 class RejoinderRetriever(BaseRetriever):
-    """Finds the best replies of an index as documents, with payload, score and position in their metadata."""
+    """Finds the best replies of an index as documents.
+
+    Their metadata have payload, score and position.
+    """
 
     index: Index | Cascade
     k: int = 5  # replies to find
@@ -70,7 +76,10 @@ class RejoinderRetriever(BaseRetriever):
 
 
 class RejoinderReranker(BaseDocumentCompressor):
-    """Orders documents by how well they reply to the query, with a `relevance_score` in their metadata."""
+    """Orders documents by how well they reply to the query.
+
+    Their metadata get a `relevance_score`.
+    """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     ranker: Ranker  # a model's name, a model, or anything that ranks

@@ -1,4 +1,6 @@
-"""scikit-learn: texts or conversations to vectors, and a classifier of intents, for its pipelines and searches.
+"""scikit-learn: a transformer of texts or conversations, and a classifier of intents.
+
+Both work in its pipelines and searches.
 
 >>> from sklearn.pipeline import make_pipeline                              # doctest: +SKIP
 >>> from sklearn.linear_model import LogisticRegression                     # doctest: +SKIP
@@ -116,12 +118,12 @@ def _refuses_nothing(intents: RejoinderIntents) -> bool:
 
 
 class RejoinderIntents(ClassifierMixin, _OfTexts):
-    """Learns intents from a few texts each, as `rejoinder intents train` does, and refuses what has none of them.
+    """Learns intents from a few texts each and refuses texts that have none of them.
 
-    Texts of the label `oos` teach it what to refuse, and are what `predict` calls a refused text.
-    `model`, `vectors` and `also` are as for `RejoinderEncoder`, `strength` as scikit-learn's C.
-    `classifier_`, which `fit` sets, tells more of a text
-    (`intents.classifier.IntentClassifier.predict`).
+    It trains as `rejoinder intents train` does. Texts of the label `oos` teach it what to refuse,
+    and are what `predict` calls a refused text. `model`, `vectors` and `also` are as for
+    `RejoinderEncoder`, `strength` as scikit-learn's C. `classifier_`, which `fit` sets, tells more
+    of a text (`intents.classifier.IntentClassifier.predict`).
     """
 
     def __init__(
@@ -137,7 +139,10 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
         self.strength = strength
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
-        """Train on texts (n,) and their labels (n,); fewer than two intents are a ValueError, as elsewhere."""
+        """Train on texts (n,) and their labels (n,).
+
+        Fewer than two intents are a ValueError, as elsewhere.
+        """
         encoder = self._opened()
         texts = _items(X)
         check_consistent_length(texts, y)
@@ -169,7 +174,10 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
 
     @available_if(_refuses_nothing)
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
-        """Return the probability of each of `classes_`, (n, K); not there after `oos`, which has a threshold."""
+        """Return the probability of each of `classes_`, (n, K).
+
+        Not there after `oos`, which has a threshold.
+        """
         rankings = [dict(each.ranking) for each in self._classifier().predict(_items(X))]
         return np.array([[ranking[str(label)] for label in self.classes_] for ranking in rankings])
 
@@ -189,7 +197,10 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
 
 
 def _items(given: Any, encoder: SentenceEncoder | None = None) -> list[Any]:
-    """Return texts as a list; where the encoder reads contexts, conversations too, as lists of texts."""
+    """Return texts as a list.
+
+    Where the encoder reads contexts, lists of texts are conversations.
+    """
     if isinstance(given, str):
         raise InputError("texts are needed as a list, not one text")
     items = list(given)

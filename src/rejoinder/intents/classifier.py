@@ -1,4 +1,7 @@
-"""An intent classifier: texts in, intents out, and a refusal of texts that have none of them (see `refusal`)."""
+"""An intent classifier: texts in, intents out.
+
+It refuses texts that have none of them (see `refusal`).
+"""
 
 from __future__ import annotations
 

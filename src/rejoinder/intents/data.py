@@ -84,7 +84,7 @@ def read_training(
     shots: int | None = None,
     seed: int = 0,
 ) -> TrainingTexts:
-    """Read training texts, or a draw of `shots` of each intent, and validation texts if there is such a part."""
+    """Read training texts, or `shots` of each intent, and validation texts if there are any."""
     inside, oos_texts = read_scoped(train, "train", separator=separator, out_of_scope=out_of_scope)
     if len(inside.names) < 2:
         raise InputError(f"{train}: {len(inside.names)} intents; two at least are needed")
@@ -173,7 +173,10 @@ def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
 
 
 def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:
-    """Return the positions, ascending, of `shots` random texts of each class; draws of one seed are nested."""
+    """Return the positions, ascending, of `shots` random texts of each class.
+
+    Draws of one seed are nested.
+    """
     return (
         np.arange(len(classes))
         if shots is None

@@ -1,4 +1,4 @@
-"""Accuracy of a classifier, its mistakes, suspect labels of its training texts, and its learning curve."""
+"""Accuracy of a classifier, mistakes, suspect labels and the learning curve."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ class IntentScore:
 
 @dataclass(frozen=True)
 class Pair:
-    """An intent taken for another in `count` of its `of` test texts; the surest mistakes are the examples."""
+    """An intent taken for another in `count` of its `of` test texts.
+
+    The surest mistakes are the examples.
+    """
 
     true: str
     predicted: str
@@ -132,7 +135,10 @@ def evaluate(
     *,
     encoded: Encoded | None = None,
 ) -> Evaluation:
-    """Evaluate a classifier on texts in scope (`encoded`, if they are already) and texts out of scope."""
+    """Evaluate a classifier on texts in scope and texts out of scope.
+
+    `encoded` are those in scope, if they are encoded already.
+    """
     labels = classifier.labels
     metrics = sklearn("metrics")
     encoded = encoded or encode_data(classifier.encoder, test, labels, classifier.multi_label)
@@ -195,7 +201,10 @@ def judge_rejection(rejection: Rejection, scored: HeldOut, right: BoolArray) -> 
 def worst_pairs(
     texts: Sequence[str], chances: FloatArray, classes: IntArray, labels: Sequence[str]
 ) -> tuple[Pair, ...]:
-    """Return the pairs with the most mistakes, given the probabilities (n, K) and true classes (n,) of texts."""
+    """Return the pairs of intents with the most mistakes.
+
+    They follow from probabilities (n, K) and true classes (n,) of texts.
+    """
     guessed = chances.argmax(axis=1)
     places, counts = np.unique(
         (classes * len(labels) + guessed)[classes != guessed], return_counts=True
@@ -211,7 +220,10 @@ def worst_pairs(
 
 
 def crossed_interval(right: BoolArray, seed: int = 0) -> Estimate:
-    """Return the mean of `right` (trainings, texts); resamples draw both (Owen 2007, "The pigeonhole bootstrap")."""
+    """Return the mean of `right` (trainings, texts).
+
+    Resamples draw both (Owen 2007, "The pigeonhole bootstrap").
+    """
     trainings, texts = right.shape
     generator = np.random.default_rng(seed)
     weights = generator.multinomial(trainings, np.full(trainings, 1 / trainings), size=RESAMPLES)
@@ -259,7 +271,10 @@ def few_shot(
 
 
 def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple[SuspectLabel, ...]:
-    """Return texts that classifiers trained without them are surest to be of another intent, the surest first."""
+    """Return texts whose label is suspect, the most suspect first.
+
+    Classifiers trained without them are sure of another intent.
+    """
     # By the cross-validated margin (Northcutt et al. 2021, "Confident Learning", who normalise it).
     chances = probabilities(scored.logits, encoded.multi_label)
     rows = np.arange(len(encoded))
@@ -277,7 +292,10 @@ def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple
 
 
 def curve_shots(train: Encoded) -> list[int | None]:
-    """Return the sizes of a learning curve, evenly spaced on a logarithmic scale, the last being all texts (None)."""
+    """Return the sizes of a learning curve, evenly spaced on a logarithmic scale.
+
+    The last is all texts (None).
+    """
     counts = np.bincount(train.classes, minlength=train.targets.shape[1])
     below = [shots for shots in SHOTS if shots < np.median(counts[counts > 0]) * 0.8]
     places = np.linspace(0, len(below) - 1, min(CURVE_POINTS - 1, len(below))).round().astype(int)

@@ -1,9 +1,9 @@
-"""Fine-tuning of the encoder on intents: texts of one intent together, those of different intents apart.
+"""Fine-tuning of the encoder on intents.
 
-Each step draws different intents and two texts of each. The partner of every first text is to be
-found among all partners by the cosine, with the in-batch loss that ranks responses; no negative is
-of the same intent. (Such pairs: Vulić et al. 2021, "ConvFiT", with other losses; Tunstall et al.
-2022, "SetFit".)
+Texts of one intent come together, those of different intents apart. Each step draws different
+intents and two texts of each. The partner of every first text is to be found among all partners by
+the cosine, with the in-batch loss that ranks responses; no negative is of the same intent. (Such
+pairs: Vulić et al. 2021, "ConvFiT", with other losses; Tunstall et al. 2022, "SetFit".)
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ def fine_tune(
     advance: Advance = silent,
     overwrite: bool = False,
 ) -> FineTuned:
-    """Fine-tune a Rejoinder model, a folder in full precision or an id on the Hub, and write it as a model folder."""
+    """Fine-tune a Rejoinder model and write it as a model folder.
+
+    It is a folder in full precision or an id on the Hub.
+    """
     settings = settings or FineTuning()
     check_replaceable(output, persistence.FOLDER, overwrite=overwrite)
     folder = persistence.find(model)
@@ -120,7 +123,10 @@ def fine_tune(
 def draw_pairs(
     groups: Sequence[IntArray], intents: int, generator: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """Draw at most `intents` different intents, and return the positions of one text of each and of another."""
+    """Draw at most `intents` different intents, with two texts of each.
+
+    Return the positions of the first texts and of the second.
+    """
     chosen = generator.permutation(len(groups))[:intents]
     first, second = np.array(
         [generator.choice(groups[i], 2, replace=False) for i in chosen], dtype=np.int64

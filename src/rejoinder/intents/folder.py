@@ -1,4 +1,7 @@
-"""A classifier's folder: config.json, classifier.safetensors, README.md; its encoders are named by fingerprint."""
+"""A classifier's folder: config.json, classifier.safetensors, README.md.
+
+Its encoders are named by fingerprint.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,10 @@ def save_classifier(
 
 
 def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentClassifier:
-    """Open a classifier with its encoders; `models` tells where these are now, if not where they were."""
+    """Open a classifier with its encoders.
+
+    `models` tells where these are now, if not where they were.
+    """
     folder = Path(folder)
     config = read_classifier(folder)
     weights = folder / WEIGHTS
@@ -126,10 +132,10 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
 def export_classifier(
     folder: str | Path, output: str | Path, models: Sequence[str] = (), *, overwrite: bool = False
 ) -> dict[str, Any]:
-    """Write an ONNX folder of a classifier and its ConveRT, in float32, which `runtime.OnnxIntents` opens.
+    """Write an ONNX folder of a classifier and its ConveRT, in float32.
 
-    `models` is as for `load_classifier`. Returns path, intents, bytes and the encoder's
-    fingerprint.
+    `runtime.OnnxIntents` opens it. `models` is as for `load_classifier`. Returns path, intents,
+    bytes and the encoder's fingerprint.
     """
     classifier = load_classifier(folder, models)
     encoder = classifier.encoder

@@ -1,4 +1,7 @@
-"""The paper's grid of feed-forward nets (CONVERT, section 4.3), trained one by one and resumed from a log."""
+"""The paper's grid of feed-forward nets (CONVERT, section 4.3), trained and logged.
+
+Training continues from the log.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ from rejoinder.settings import validate
 
 
 def paper_grid() -> Iterator[FeedForward]:
-    """Yield the paper's grid (CONVERT, section 4.3): 54 settings, as nets without hidden layers have one size."""
+    """Yield the paper's grid (CONVERT, section 4.3).
+
+    It has 54 settings, as nets without hidden layers have one size.
+    """
     adam: dict[str, Any] = {"optimizer": "adam", "learning_rate": 4e-4, "decay": "linear"}
     shapes = [(0, 512), *itertools.product((1, 2), (128, 256, 512, 1024))]
     for (layers, size), rate, optimizer in itertools.product(shapes, (0.75, 0.5, 0.25), ({}, adam)):

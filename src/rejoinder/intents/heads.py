@@ -1,4 +1,7 @@
-"""Heads on frozen encodings: logistic regression (scikit-learn's), and the paper's feed-forward net (CONVERT 4.3)."""
+"""Heads on frozen encodings: logistic regression, and a feed-forward net (CONVERT 4.3).
+
+The regression is scikit-learn's.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,10 @@ NEVER = -1e4
 
 @section
 class Logistic:
-    """Multinomial logistic regression: the mean cross-entropy plus ||W||² / (2 · strength · n), minimised by L-BFGS.
+    """Multinomial logistic regression, fitted by L-BFGS.
 
-    Of a multi-label classifier: one binary regression for each label.
+    It minimises the mean cross-entropy plus ||W||² / (2 · strength · n). Of a multi-label
+    classifier: one binary regression for each label.
     """
 
     kind: Literal["logistic"] = "logistic"
@@ -110,7 +114,10 @@ def sklearn(module: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """Vectors (n, d) of texts, and targets (n, K): 1 where a text has a label, once a row unless `multi_label`."""
+    """Vectors (n, d) of texts, and targets (n, K), 1 where a text has a label.
+
+    A row has one label unless `multi_label`.
+    """
 
     vectors: FloatArray
     targets: FloatArray
@@ -131,7 +138,10 @@ class Encoded:
 
 
 class Head(nn.Module):
-    """Linear layers of `sizes` d, ..., K with dropout before each and ReLU between them: (n, d) -> (n, K)."""
+    """Linear layers of `sizes` d, ..., K, (n, d) -> (n, K).
+
+    Dropout stands before each, ReLU between them.
+    """
 
     def __init__(
         self, sizes: Sequence[int], input_dropout: float = 0.0, hidden_dropout: float = 0.0
@@ -182,7 +192,10 @@ def head_from(tensors: Mapping[str, Tensor]) -> Head:
 
 @dataclasses.dataclass(frozen=True)
 class Centroids:
-    """The mean of all training vectors (d,) and the unit vectors from there to the intents' means (K, d)."""
+    """Mean of all training vectors (d,), and directions to the intents' means (K, d).
+
+    The directions are unit vectors.
+    """
 
     mean: FloatArray
     directions: FloatArray
@@ -211,7 +224,10 @@ class Fitted(NamedTuple):
 def fit(
     settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed: int = 0
 ) -> Fitted:
-    """Train a head; without `valid`, a part of `data` is held out if the settings ask for early stopping."""
+    """Train a head.
+
+    Without `valid`, a part of `data` is held out if the settings ask for early stopping.
+    """
     centroids = Centroids.of(data)
     if isinstance(settings, Logistic):
         head, steps = _fit_logistic(settings, data)
@@ -232,7 +248,10 @@ def cross_validate(
     seed: int = 0,
     advance: Advance = silent,
 ) -> HeldOut:
-    """Train without each of `FOLDS` folds and judge that fold; each text out of scope is judged by one head."""
+    """Train without each of `FOLDS` folds and judge that fold.
+
+    Each text out of scope is judged by one head.
+    """
     if len(data) < FOLDS:
         raise InputError(f"{len(data)} texts cannot be cut into {FOLDS} folds; give more texts")
     if oos_vectors is None:
@@ -267,7 +286,10 @@ def held_out(
 
 
 def folds_of(classes: IntArray, seed: int) -> IntArray:
-    """Return the fold of each text, (n,), each class and all texts being spread as evenly as they can be."""
+    """Return the fold of each text, (n,).
+
+    Each class and all texts are spread as evenly as they can be.
+    """
     # scikit-learn's stratified folds refuse data in which every class has fewer texts than folds.
     counts = np.bincount(classes)
     return ((np.cumsum(counts) - counts)[classes] + shuffled_ranks(classes, seed)) % FOLDS
@@ -282,7 +304,7 @@ def accuracy(head: Head, data: Encoded) -> float:
 
 
 def split_validation(data: Encoded, share: float, seed: int) -> tuple[Encoded, Encoded]:
-    """Return training and validation texts: `share` of each intent to validation, at least one, never its last."""
+    """Split texts: `share` of each intent to validation, at least one, never its last."""
     # scikit-learn's stratified splits refuse an intent with one text, and fewer validation texts than
     # intents.
     counts = np.bincount(data.classes, minlength=data.targets.shape[1])
@@ -296,7 +318,10 @@ def split_validation(data: Encoded, share: float, seed: int) -> tuple[Encoded, E
 
 
 def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
-    """Fit to standardised vectors; standardising is linear, so it goes into the weights afterwards."""
+    """Fit to standardised vectors.
+
+    Standardising is linear, so it goes into the weights afterwards.
+    """
     size = data.vectors.shape[1]
     labels = data.targets.shape[1]
     mean = data.vectors.mean(axis=0)
@@ -393,7 +418,10 @@ def _fit_network(
 
 
 def _loss(logits: Tensor, targets: Tensor, multi_label: bool) -> Tensor:
-    """Return the mean cross-entropy; of a multi-label classifier of the sums of the labels' binary ones."""
+    """Return the mean cross-entropy.
+
+    Of a multi-label classifier it is that of the sums of the labels' binary ones.
+    """
     if multi_label:
         return nn.functional.binary_cross_entropy_with_logits(
             logits, targets, reduction="sum"

@@ -1,4 +1,4 @@
-"""A classifier's ONNX folder, and what it opens as, with numpy and onnxruntime alone (see `folder`)."""
+"""A classifier's ONNX folder and its class, with numpy and onnxruntime alone (see `folder`)."""
 
 from __future__ import annotations
 

@@ -57,7 +57,10 @@ def decide(
 
 
 def probabilities(logits: FloatArray, multi_label: bool) -> FloatArray:
-    """Return the softmax of each row of logits (n, K); of a multi-label classifier the logistic function."""
+    """Return the softmax of each row of logits (n, K).
+
+    Of a multi-label classifier it is the logistic function.
+    """
     z = logits.astype(np.float64)
     logs = (
         -np.logaddexp(0.0, -z) if multi_label else z - np.logaddexp.reduce(z, axis=1, keepdims=True)

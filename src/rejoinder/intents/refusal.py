@@ -1,6 +1,7 @@
-"""Refusal of texts that have none of the intents: three scores, and how score and threshold are chosen. No PyTorch.
+"""Refusal of texts that have none of the intents: three scores and a threshold.
 
-The higher a score, the more probably a text with logits z and unit vector x is out of scope:
+No PyTorch is needed. The higher a score, the more probably a text with logits z and unit vector x
+is out of scope:
 
 - probability: 1 - max softmax(z) (Hendrycks and Gimpel 2017)
 - energy: -log Σ exp z (Liu et al. 2020, "Energy-based Out-of-distribution Detection")
@@ -38,7 +39,10 @@ class Rejection:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Logits (n, K) and scores (n, 3) of texts in scope, and scores (m, 3) of others; no text was trained on."""
+    """Logits (n, K) and scores (n, 3) of texts in scope, and scores (m, 3) of others.
+
+    No text was trained on.
+    """
 
     logits: FloatArray
     scores: Scores
@@ -56,10 +60,11 @@ def scores(logits: FloatArray, distances: FloatArray) -> Scores:
 def choose_rejection(
     held_out: HeldOut, classes: npt.NDArray[np.int64], reject: float | None = None
 ) -> Rejection:
-    """Return the score and threshold with the best mean of in-scope accuracy and out-of-scope recall.
+    """Return the best score and threshold.
 
-    `classes` (n,) are the intents of the texts in scope. Without texts out of scope, the energy is
-    taken above which the share `reject` of the texts in scope lies.
+    Best is the highest mean of in-scope accuracy and out-of-scope recall. `classes` (n,) are the
+    intents of the texts in scope. Without texts out of scope, the energy is taken above which the
+    share `reject` of the texts in scope lies.
     """
     inside = held_out.scores
     outside = held_out.oos_scores
@@ -74,7 +79,10 @@ def choose_rejection(
 
 
 def best_threshold(inside: Scores, right: BoolArray, outside: Scores) -> tuple[float, float]:
-    """Return the best threshold of one score, and its mean of in-scope accuracy and out-of-scope recall."""
+    """Return the best threshold of one score, and its mean of accuracy and recall.
+
+    Accuracy is in scope, recall out of scope.
+    """
     values = np.unique(np.concatenate([inside, outside]))
     # Thresholds between two scores that occur, and beyond the ends: refuse nothing, refuse
     # everything.

@@ -1,4 +1,7 @@
-"""The report on a classifier: confusions, suspect labels, the learning curve; Markdown, JSON and pictures."""
+"""The report on a classifier: confusions, suspect labels, the learning curve.
+
+Markdown, JSON and pictures.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,10 @@ def build_report(
     seeds: Sequence[int] = (0, 1, 2),
     track: Track = no_track,
 ) -> Report:
-    """Evaluate, and look at the training texts if they are given (by classifiers trained in the same way)."""
+    """Evaluate, and find suspect training texts if these are given.
+
+    Classifiers trained in the same way look for them.
+    """
     sklearn("metrics")  # fail before the (slow) encoding
     labels = classifier.labels
     settings = classifier.settings
@@ -126,7 +132,10 @@ def build_report(
 
 
 def check_plots() -> None:
-    """Raise MissingExtraError if matplotlib is not installed, before any work is done for pictures."""
+    """Raise MissingExtraError if matplotlib is not installed.
+
+    It is raised before any work is done for pictures.
+    """
     plots.require("matplotlib.figure", "pictures (or leave them out: --no-pictures)")
 
 
@@ -138,7 +147,10 @@ def write_report(
     pictures: bool = True,
     overwrite: bool = False,
 ) -> None:
-    """Write the folder of a report on these intents, whole or not at all: report.md, report.json and pictures."""
+    """Write the folder of a report on these intents, whole or not at all.
+
+    It has report.md, report.json and pictures.
+    """
     if pictures:
         check_plots()
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
@@ -194,7 +206,10 @@ def _curve(curve: Sequence[FewShot]) -> str:
 
 
 def shown_intents(matrix: IntArray, most: int = MOST_INTENTS) -> IntArray:
-    """Return the intents to show, (k,): all, or those with the most confusions, confused ones next to each other."""
+    """Return the intents to show, (k,): all, or those with the most confusions.
+
+    Confused ones stand next to each other.
+    """
     wrong = matrix * (1 - np.eye(len(matrix), dtype=np.int64))
     both = wrong + wrong.T
     chosen = (

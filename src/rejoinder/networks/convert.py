@@ -120,7 +120,10 @@ class ConvertConfig:
 
     @property
     def history_text(self) -> HistoryText | None:
-        """How earlier messages become the text that the model reads, or None if it reads the newest message alone."""
+        """How earlier messages become the model's text.
+
+        None if it reads the newest message alone.
+        """
         if not self.history:
             return None
         return HistoryText(
@@ -239,7 +242,10 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """A transformer block: attention and feed-forward, each with a residual connection and layer norm."""
+    """A transformer block: attention and feed-forward.
+
+    Each has a residual connection and layer norm.
+    """
 
     def __init__(self, config: ConvertConfig, span: int) -> None:
         super().__init__()
@@ -301,14 +307,17 @@ class FeedForward2(nn.Module):
                 nn.init.zeros_(weight)
 
     def start_as_identity(self) -> None:
-        """Give the input's direction back, as far as the sizes allow, while the hidden layers are at zero."""
+        """Give the input's direction back while the hidden layers are at zero.
+
+        It does so as far as the sizes allow.
+        """
         if self.skip and self.widen is None:
             nn.init.eye_(self.output.weight)
         elif self.widen is not None:  # its columns are orthonormal, so its transpose undoes it
             self.output.weight.data.copy_(self.widen.weight.data.T)
 
     def start_as_mean(self, heads: int) -> None:
-        """Give the mean of the input's `heads` equal parts, as far as the sizes allow (see above)."""
+        """Give the mean of the input's `heads` equal parts, as far as the sizes allow."""
         # built `on_meta_device`: PyTorch would import its compiler to divide nothing
         if self.output.weight.is_meta:
             return
@@ -342,7 +351,10 @@ class FeedForward2(nn.Module):
 
 
 class SharedTrunk(nn.Module):
-    """A dual encoder whose sides share one trunk, which reduces any text to r; a head of each side makes h of r."""
+    """A dual encoder whose sides share one trunk, which reduces any text to r.
+
+    A head of each side makes h of r.
+    """
 
     history: HistoryText | None = None
     """How earlier messages are read; None: the newest message alone."""
@@ -358,15 +370,21 @@ class SharedTrunk(nn.Module):
         raise NotImplementedError
 
     def head(self, side: str) -> Callable[[Tensor], Tensor]:
-        """Return the network of a side ("context", "response", "history"): r -> h, float32, rows of unit length."""
+        """Return the network of a side ("context", "response", "history"), r -> h.
+
+        h is float32 with rows of unit length.
+        """
         return cast("Callable[[Tensor], Tensor]", getattr(self, f"{side}_head"))
 
     def pool_history(self, x: Tensor, texts: Tensor, histories: Tensor) -> Tensor:
-        """h_x (n, d), h of the histories' texts (m, d), context and slot of each (2, m) -> h_z (n, d), else zero."""
+        """Pool the histories' h (m, d) into h_z (n, d), zero without a history.
+
+        h_x is (n, d), the context and slot of each text (2, m).
+        """
         return torch.zeros_like(x).index_copy(0, histories[0], texts)
 
     def combine(self, x: Tensor, z: Tensor) -> Tensor:
-        """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
+        """Combine h_x and h_z (n, d_out), zero without a history, into one encoding (n, d_out)."""
         c = self.mix(x, z if self.gate is None else self.gate(x, z))
         return F.normalize(c + self.input_weight * x, dim=-1) if self.input_weight else c
 
@@ -375,7 +393,10 @@ class SharedTrunk(nn.Module):
         raise NotImplementedError
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
-        """Encode the first `contexts` texts as inputs, the others as responses: h_x and h_y (n, d_out)."""
+        """Encode the first `contexts` texts as inputs, the others as responses.
+
+        The result is h_x and h_y (n, d_out).
+        """
         r = self.reduce(batch)
         return self.head("context")(r[:contexts]), self.head("response")(r[contexts:])
 
@@ -412,7 +433,10 @@ class SharedTrunk(nn.Module):
         return {"input": x, "history": unit, "context": self.combine(x, z), "response": y, **drift}
 
     def _reduced(self, batch: TrunkBatch, pairs: int, first: int) -> tuple[Tensor, Encodings]:
-        """Return r of all texts, and how far anchored pairs have moved: 1 - cos, the mean of both sides (pairs,)."""
+        """Return r of all texts, and how far anchored pairs have moved, (pairs,).
+
+        The distance is 1 - cos, the mean of both sides.
+        """
         if isinstance(batch, VectorBatch):
             return batch.vectors, {}
         if not isinstance(batch, AnchoredBatch):
@@ -426,13 +450,16 @@ class SharedTrunk(nn.Module):
         }
 
     def no_decay_parameters(self) -> set[nn.Parameter]:
-        """Return what weight decay leaves out: layer norms (CONVERT 3.4), and the gate's two numbers."""
+        """Return what weight decay leaves out.
+
+        That is layer norms (CONVERT 3.4), and the gate's two numbers.
+        """
         gate = getattr(self, "gate", None)
         return {*norm_parameters(self), *([] if gate is None else gate.parameters())}
 
 
 class Convert(SharedTrunk):
-    """The dual encoder, whose contexts may be an input and its history (CONVERT, section 3, multi-context).
+    """The dual encoder, whose contexts may have a history (CONVERT, section 3, multi-context).
 
     A feed-forward network 2 of its own turns r of the joined history into h_z. What ranks responses
     then is the mean of h_x and h_z, through one more such network.
@@ -490,7 +517,10 @@ class Convert(SharedTrunk):
         return x if self.final_norm is None else self.final_norm(x)
 
     def reduce(self, batch: TokenBatch) -> Tensor:
-        """Return r of each text, (n, reduction_heads · d), in the caller's order: what transfers to other tasks."""
+        """Return r of each text, (n, reduction_heads · d), in the caller's order.
+
+        It is what transfers to other tasks.
+        """
         r = self.reduction(self.tokens(batch), batch)
         # not len(r), which an export would take for a constant
         return r if r.shape[0] == 1 else r[batch.restore]
@@ -506,7 +536,10 @@ class Convert(SharedTrunk):
         self.active_blocks = switch_blocks(self.blocks, count)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        """Return all parameters, each once, by the part they belong to.
+
+        Recipes give each part a rate of its own.
+        """
         trunk_norms = [] if self.final_norm is None else list(self.final_norm.parameters())
         kinds = (
             child for child in self.children() if isinstance(child, FeedForward2 | HistoryGate)

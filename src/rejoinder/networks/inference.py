@@ -54,7 +54,10 @@ def choose_precision(wanted: str) -> Precision:
 
 
 def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
-    """Prepare `module` for encoding on a CPU, in place; it can be neither trained nor saved afterwards."""
+    """Prepare `module` for encoding on a CPU, in place.
+
+    It can be neither trained nor saved afterwards.
+    """
     module.eval().requires_grad_(False)
     if precision == "bf16":
         module.to(torch.bfloat16)
@@ -193,7 +196,10 @@ class SingleTexts:
         self._recordings: dict[str, Any] = {}
 
     def __call__(self, batch: TokenBatch, side: str) -> Tensor | None:
-        """Return the vector (1, d) of a batch of one text, or None if it has to be computed the ordinary way."""
+        """Return the vector (1, d) of a batch of one text.
+
+        None if it has to be computed the ordinary way.
+        """
         if not self._recordable or len(batch.restore) != 1 or batch.computed_tokens > FIXED_LENGTH:
             return None
         if side not in self._recordings:

@@ -31,7 +31,10 @@ GATE = 1.702  # ConveRT's activation is x * sigmoid(1.702 x), the fast form of G
 
 
 class Dropout(nn.Dropout):
-    """Dropout whose mask costs a quarter of PyTorch's on a CPU: each 64-bit random number decides about four values."""
+    """Dropout whose mask costs a quarter of PyTorch's on a CPU.
+
+    Each 64-bit random number decides about four values.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """x of any shape -> the same shape."""
@@ -97,10 +100,10 @@ class Reduction(nn.Module):
 
 
 class GatedLinear(nn.Linear):
-    """A linear layer and 1.702 times ConveRT's activation: silu(1.702 (W x + b)) = 1.702 · y sigmoid(1.702 y).
+    """A linear layer and 1.702 times ConveRT's activation.
 
-    The factor inside goes into the weights, where it costs a thousandth; callers do the same with
-    the one in front.
+    It is silu(1.702 (W x + b)) = 1.702 · y sigmoid(1.702 y). The factor inside goes into the
+    weights, where it costs a thousandth; callers do the same with the one in front.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -111,10 +114,11 @@ class GatedLinear(nn.Linear):
 
 
 class NearGate(nn.Module):
-    """How far what was said before counts: sigmoid(slope · (cos(h_x, h) - threshold) - √d · v·h_x), all learnt.
+    """The weight of a history, learned as a gate.
 
-    A newest message that has little to do with it, or that reads like the first one of a
-    conversation (v, zero at the start), begins a new subject, and is read alone.
+    It is sigmoid(slope · (cos(h_x, h) - threshold) - √d · v·h_x). A newest message that has little
+    to do with it, or that reads like the first one of a conversation (v, zero at the start), begins
+    a new subject, and is read alone.
     """
 
     def __init__(self, size: int, slope: float) -> None:
@@ -143,7 +147,10 @@ class HistoryGate(NearGate):
 
 
 class MessageGates(nn.Module):
-    """What counts of earlier messages: of h_k, in slot k, w_k times its `NearGate`; w_k are learnt."""
+    """What counts of earlier messages: of h_k, in slot k, w_k times its `NearGate`.
+
+    W_k are learnt.
+    """
 
     def __init__(self, size: int, slots: int) -> None:
         super().__init__()
@@ -151,14 +158,20 @@ class MessageGates(nn.Module):
         self.near = NearGate(size, 5.0)
 
     def forward(self, x: Tensor, messages: Tensor, histories: Tensor) -> Tensor:
-        """h_x (n, d), h of all messages (m, d), the context and the slot of each, int64 (2, m) -> their sums (n, d)."""
+        """Sum the messages' h (m, d), weighted by h_x (n, d), into (n, d).
+
+        The context and the slot of each are in int64 (2, m).
+        """
         owners, slots = histories
         counted = messages * self.near(x[owners], messages) * self.weights[slots][:, None]
         return torch.zeros_like(x).index_add(0, owners, counted)
 
 
 def split_heads(x: Tensor, texts: int, length: int, kinds: int, heads: int) -> tuple[Tensor, ...]:
-    """Cut projections (texts * length, kinds * heads * size) into `kinds` of (texts * heads, length, size)."""
+    """Split projections into `kinds` of (texts * heads, length, size).
+
+    They come as (texts * length, kinds * heads * size).
+    """
     # no -1: there may be no tokens
     x = x.view(texts, length, kinds, heads, x.shape[-1] // (kinds * heads))
     if heads == 1:

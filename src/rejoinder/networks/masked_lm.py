@@ -49,7 +49,10 @@ class MaskedBatch(BesideTokens):
 
 
 class MaskedLm(TransformerModel):
-    """A transformer with a head for masked tokens, whose last layer is the token table, and one for what follows."""
+    """A transformer with heads for masked tokens and for the next text.
+
+    The first one's last layer is the token table.
+    """
 
     output_size = 1
 
@@ -71,7 +74,10 @@ class MaskedLm(TransformerModel):
         return F.linear(self.transform_norm(self.transform(x)), table, self.token_bias)
 
     def encode_pairs(self, batch: MaskedBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """Return "losses" of each guess, and "hits", 1.0 where it is right; float32 (M,) or (n,)."""
+        """Return "losses" of each guess, and "hits", 1.0 where it is right.
+
+        Float32 (M,) or (n,).
+        """
         x = self.transformer(batch.tokens)
         if batch.follows is None:
             scores = self.token_scores(x[batch.places]).float()
@@ -85,7 +91,7 @@ class MaskedLm(TransformerModel):
 
 
 def refuse(*_: object, name: str = "", **__: object) -> NoReturn:
-    """Raise InputError that says what a pretrained transformer is for, in place of opening it to rank with."""
+    """Refuse to open a pretrained transformer to rank with; the error says what it is for."""
     raise InputError(
         f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet:"
         " rejoinder export --transformers writes a checkpoint,"

@@ -57,7 +57,7 @@ class NGramConfig:
 
 
 class Sum(nn.Module):
-    """What is left of `Reduction` without self-attention: the sum over a text, divided by the root of its length."""
+    """`Reduction` without self-attention: the sum over a text over the root of its length."""
 
     def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """x (T, d) -> (n, d), the texts in the batch's own order."""
@@ -94,10 +94,10 @@ class Head(nn.Sequential):
 
 
 class SkippingHead(nn.Module):
-    """Of one side, from r to h, with a skip connection around each hidden layer: x + act(linear(norm(x))).
+    """The head of a side, from r to h, with skip connections.
 
-    Hidden layers start at zero, and the output layer as the transpose of `widen`: h then is r's
-    direction.
+    Each hidden layer is x + act(linear(norm(x))). Hidden layers start at zero, and the output layer
+    as the transpose of `widen`: h then is r's direction.
     """
 
     def __init__(self, config: NGramConfig) -> None:
@@ -128,7 +128,10 @@ class SkippingHead(nn.Module):
 
 
 def every_other(batch: TokenBatch, first: int) -> TokenBatch:
-    """Return the tokens at places `first`, `first` + 2, ... of each text as a batch, with all tokens' `real_tokens`."""
+    """Return the tokens at places `first`, `first` + 2, ... of each text as a batch.
+
+    `real_tokens` stay those of all.
+    """
     ids = [_every_other(part, segment, first) for part, segment in segment_parts(batch, batch.ids)]
     places = [
         _every_other(part, segment, first)
@@ -189,7 +192,10 @@ class NGramDual(SharedTrunk):
         self.response_head = head(config)
 
     def reduce(self, batch: TokenBatch) -> Tensor:
-        """Return r of each text, (n, d), in the caller's order: the mean of its unigrams' and its bigrams' sums."""
+        """Return r of each text, (n, d), in the caller's order.
+
+        It is the mean of its unigrams' and its bigrams' sums.
+        """
         # Unigrams and bigrams stand in turn (see `text.ngrams`). All are looked up at once: one
         # sparse gradient.
         kinds = [every_other(batch, first) for first in range(len(self.reductions))]
@@ -213,7 +219,7 @@ class NGramDual(SharedTrunk):
         switch_blocks(self.blocks, count)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Return all parameters, each once, by the part they belong to, under the names of ConveRT's parts."""
+        """Return all parameters, each once, by ConveRT's names of the parts they belong to."""
         return {
             "embedding": list(self.embedding.parameters()),
             "position": [*self.positions.parameters(), *self.norms.parameters()],

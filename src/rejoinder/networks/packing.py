@@ -68,7 +68,10 @@ class TokenBatch:
         return replace(self, segments=segments, types=types, **move)
 
     def places(self) -> tuple[Tensor, Tensor]:
-        """Return each text's first token and its number of real tokens, int64 (n,) both, in the caller's order."""
+        """Return each text's first token and its number of real tokens, int64 (n,) both.
+
+        They are in the caller's order.
+        """
         device = self.ids.device
         starts = []
         lengths = []
@@ -83,7 +86,7 @@ class TokenBatch:
 
 @dataclass(frozen=True, slots=True)
 class SidesBatch:
-    """Contexts and responses packed apart, for models that read each side with a network of its own."""
+    """Contexts and responses packed apart, for models with a network for each side."""
 
     contexts: TokenBatch
     responses: TokenBatch
@@ -139,7 +142,10 @@ class BesideTokens:
 
 @dataclass(frozen=True, slots=True)
 class AnchoredBatch(BesideTokens):
-    """Tokens of newest messages and responses, and of all texts r before the trunk learns: `start` (n, d)."""
+    """Tokens of newest messages and responses, and `start` (n, d) of all texts.
+
+    That is r before the trunk learns.
+    """
 
     start: Tensor
 
@@ -159,10 +165,11 @@ def pack(
     segment_cost: int = SEGMENT_COST,
     types: IntArray | None = None,
 ) -> TokenBatch:
-    """Order n texts by length and cut them into segments; their ids and segment ids (T,) follow each other.
+    """Order n texts by length and cut them into segments.
 
-    `segment_cost` padding tokens are accepted to save a segment. A text without tokens is computed
-    as one padding token: it gets a vector like any other.
+    Their ids and segment ids (T,) follow each other. `segment_cost` padding tokens are accepted to
+    save a segment. A text without tokens is computed as one padding token: it gets a vector like
+    any other.
     """
     order = np.argsort(lengths, kind="stable")
     shown = np.maximum(lengths[order], 1).astype(np.int64)  # tokens that count as real
@@ -194,7 +201,10 @@ def pack(
 def chunks(
     ids: IntArray, lengths: IntArray, padding_id: int, tokens: int, segment_cost: int = SEGMENT_COST
 ) -> Iterator[tuple[IntArray, TokenBatch]]:
-    """Yield texts, as `pack` takes them, in batches of `by_length`, each with its places among all texts."""
+    """Yield texts, as `pack` takes them, in batches of `by_length`.
+
+    Each batch has its places among all texts.
+    """
     if 0 < len(ids) + len(lengths) <= tokens:
         yield np.arange(len(lengths), dtype=np.int32), pack(ids, lengths, padding_id, segment_cost)
         return
@@ -221,7 +231,10 @@ def rectangle(ids: Tensor, mask: Tensor) -> TokenBatch:
 
 
 def _widths(shown: npt.NDArray[np.int64], segment_cost: int) -> npt.NDArray[np.int64]:
-    """Return the length at which each text (ordered by length) is computed: its own, or the next longer segment's."""
+    """Return the length at which each text is computed.
+
+    Texts are ordered by length; it is their own, or the next longer segment's.
+    """
     distinct, counts = np.unique(shown, return_counts=True)
     width_of = distinct.copy()
     for i in range(len(distinct) - 2, -1, -1):  # from long to short

@@ -88,7 +88,10 @@ class BiEncoderConfig(DualShape):
 
 
 class BiEncoder(TransformerModel):
-    """The dual encoder with one vector a side (POLY 4.2): two transformers that start alike and are trained apart."""
+    """The dual encoder with one vector a side (POLY 4.2).
+
+    Its two transformers start alike and are trained apart.
+    """
 
     config: BiEncoderConfig | PolyEncoderConfig
 
@@ -123,7 +126,10 @@ class BiEncoder(TransformerModel):
         return F.normalize(vectors, dim=-1) if cosine else vectors
 
     def encode_pairs(self, batch: SidesBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """Encode K contexts, (K, d) or (K, m, d), and the responses of the K pairs and M further ones, (K + M, d)."""
+        """Encode K contexts and the responses of their pairs and M further ones.
+
+        The shapes are (K, d) or (K, m, d), and (K + M, d).
+        """
         return {
             "context": self.encode(batch.contexts, "context"),
             "response": self.encode(batch.responses, "response"),
@@ -144,7 +150,7 @@ class PolyEncoderConfig(DualShape):
 
 
 class PolyEncoder(BiEncoder):
-    """The dual encoder whose contexts are m vectors that a response attends over (POLY, section 4.4)."""
+    """The dual encoder with m vectors a context, which a response attends over (POLY 4.4)."""
 
     config: PolyEncoderConfig
     group = "codes"
@@ -185,16 +191,19 @@ class PolyConvertConfig(ConvertConfig):
         check(self.feed_forward_2 == "paper", "feed_forward_2", self.feed_forward_2, '"paper"')
 
     def dialogue(self, tokenizer: Tokenizer, max_length: int) -> Dialogue:
-        """Return how conversations are read: ConveRT's vocabulary has no marks, so messages follow each other."""
+        """Return how conversations are read.
+
+        ConveRT's vocabulary has no marks, so messages follow each other.
+        """
         return Dialogue(tokenizer, self.context_length, max_length)
 
 
 class PolyConvert(Convert):
-    """A poly-encoder on ConveRT's trunk, which reads both sides, contexts whole, oldest message first.
+    """A poly-encoder on ConveRT's trunk, which reads both sides.
 
-    A response becomes a unit vector as in ConveRT. Of a context, m learnt codes attend over the
-    token vectors, and a feed-forward network 2 turns each result into a unit vector, times one
-    learnt magnitude a: scores lie in ±a.
+    It reads contexts whole, oldest message first. A response becomes a unit vector as in ConveRT.
+    Of a context, m learnt codes attend over the token vectors, and a feed-forward network 2 turns
+    each result into a unit vector, times one learnt magnitude a: scores lie in ±a.
     """
 
     def __init__(self, config: PolyConvertConfig, rows: int) -> None:
@@ -210,13 +219,19 @@ class PolyConvert(Convert):
         return vectors * self.magnitude.float()
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
-        """Encode the first `contexts` texts as contexts (contexts, m, d), the others as responses (others, d)."""
+        """Encode the first `contexts` texts as contexts, the others as responses.
+
+        The shapes are (contexts, m, d) and (others, d).
+        """
         x = self.tokens(batch)
         y = self.response_head(self.reduction(x, batch)[batch.restore])
         return self.context_vectors(x, batch)[:contexts], y[contexts:]
 
     def encode(self, batch: TokenBatch, side: str) -> Tensor:
-        """Return the vectors of texts as "context" (n, m, d) or "response" (n, d), or their r ("reduction")."""
+        """Return the vectors of texts as a side.
+
+        They are (n, m, d) of "context", (n, d) of "response", or r ("reduction").
+        """
         return (
             self.context_vectors(self.tokens(batch), batch)
             if side == "context"
@@ -271,7 +286,10 @@ class CrossEncoder(TransformerModel):
         return scores + self.match.float() * F.cosine_similarity(before.float(), behind.float())
 
     def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """Return "scores" (K, C) of K · C joined texts: each context's own candidates, the right one first."""
+        """Return "scores" (K, C) of K · C joined texts.
+
+        Each context has its own candidates, the right one first.
+        """
         return {"scores": self.score(batch).view(pairs, -1)}
 
     def no_decay_parameters(self) -> set[nn.Parameter]:
@@ -307,14 +325,14 @@ class MultiContextBiEncoderConfig(TransformerShape):
 
 
 class MultiContextBiEncoder(TransformerModel, SharedTrunk):
-    """A bi-encoder that reads conversations as multi-context ConveRT does, each earlier message as a text of its own.
+    """A bi-encoder that reads conversations as multi-context ConveRT does.
 
-    One transformer reads all messages and responses; the mean of its token vectors is a text's r. A
-    residual feed-forward head for newest messages, earlier ones and responses makes h of it. h_x,
-    what counts of the earlier messages (`MessageGates`), and what a feed-forward network makes of
-    both are added up. These networks start at zero, so that an untrained model ranks as its
-    transformer does by the cosine. Where the transformer learns nothing, training reads each text
-    once (`training.frozen`).
+    Each earlier message is a text of its own. One transformer reads all messages and responses; the
+    mean of its token vectors is a text's r. A residual feed-forward head for newest messages,
+    earlier ones and responses makes h of it. h_x, what counts of the earlier messages
+    (`MessageGates`), and what a feed-forward network makes of both are added up. These networks
+    start at zero, so that an untrained model ranks as its transformer does by the cosine. Where the
+    transformer learns nothing, training reads each text once (`training.frozen`).
 
     To a conversation's first message, of which heads that learned from conversations know less than
     the transformer does, `opening_weight` adds r's direction; training does not use it.
@@ -339,7 +357,10 @@ class MultiContextBiEncoder(TransformerModel, SharedTrunk):
         self.subject_threshold = config.subject_threshold
 
     def reduce(self, batch: TokenBatch) -> Tensor:
-        """Return r of each text (n, d), the mean of its token vectors, in the caller's order: what transfers."""
+        """Return r of each text (n, d), the mean of its token vectors, in the caller's order.
+
+        It is what transfers.
+        """
         return reductions.mean(self.transformer(batch), batch)
 
     def head(self, side: str) -> Callable[[Tensor], Tensor]:
@@ -359,7 +380,10 @@ class MultiContextBiEncoder(TransformerModel, SharedTrunk):
         return F.normalize(c + self.opening_weight * F.normalize(r.float(), dim=-1), dim=-1)
 
     def pool_history(self, x: Tensor, texts: Tensor, histories: Tensor) -> Tensor:
-        """See `SharedTrunk.pool_history`: the sum of what counts of each message; its length says how much."""
+        """See `SharedTrunk.pool_history`: the sum of what counts of each message.
+
+        Its length says how much.
+        """
         return self.message_gates(x, texts, histories)
 
     def mix(self, x: Tensor, z: Tensor) -> Tensor:
@@ -375,7 +399,10 @@ class MultiContextBiEncoder(TransformerModel, SharedTrunk):
 
 
 class Perceptron(nn.Module):
-    """FF(√n · v) / √n of vectors v of n numbers and about unit length, with one hidden layer; it starts at zero."""
+    """FF(√n · v) / √n of vectors v of n numbers and about unit length, with one hidden layer.
+
+    It starts at zero.
+    """
 
     def __init__(self, inputs: int, hidden: int, outputs: int, dropout: float) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""Few bits (CONVERT, "quantization aware training"): every `nn.Embedding` in 8 bits, everything else in 16.
+"""Training for few bits (CONVERT, "quantization aware training").
 
-In training, both passes see rounded copies, and the optimiser moves the float32 originals (the
-paper's shadow copies). In a quantised folder a table NAME is uint8 beside NAME.scale and
-NAME.offset: value = code · scale + offset. Where asked for, weights of linear layers have 8 bits
-too: int8 beside one scale for each row.
+Every `nn.Embedding` gets 8 bits, everything else 16. In training, both passes see rounded copies,
+and the optimiser moves the float32 originals (the paper's shadow copies). In a quantised folder a
+table NAME is uint8 beside NAME.scale and NAME.offset: value = code · scale + offset. Where asked
+for, weights of linear layers have 8 bits too: int8 beside one scale for each row.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SMALLEST_STEP = 1e-30
 
 @dataclass(frozen=True, kw_only=True)
 class Scheme:
-    """How a model's parameters are rounded: the entry "quantization" of a model folder's configuration."""
+    """Rounding of a model's parameters: "quantization" in a model folder's configuration."""
 
     half: Half  # of every parameter that is in no table
     trained: bool  # whether the model was trained with rounded parameters
@@ -60,7 +60,10 @@ class Scheme:
 
 
 def table_names(module: nn.Module) -> list[str]:
-    """Return the names of the parameters that get 8 bits: the weight of every `nn.Embedding`, shared ones once."""
+    """Return the names of the parameters that get 8 bits.
+
+    They are the weights of every `nn.Embedding`, shared ones once.
+    """
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     tables = (child for child in module.modules() if isinstance(child, nn.Embedding))
     return list(dict.fromkeys(names[id(table.weight)] for table in tables))
@@ -75,7 +78,10 @@ def row_names(module: nn.Module, scheme: Scheme | None) -> set[str]:
 
 
 def bounds_of(values: Tensor, *, room: bool = False) -> Tensor:
-    """Return the lowest and highest level, (2,), that cover the values, with CONVERT's room around them or without."""
+    """Return the lowest and highest level, (2,), that cover the values.
+
+    CONVERT's room is around them, or not.
+    """
     low, high = torch.aminmax(values.detach())
     if room:
         margin = ((high - low) * ROOM_SHARE).clamp(min=ROOM_LEAST)
@@ -90,7 +96,10 @@ def step_of(bounds: Tensor) -> Tensor:
 
 
 def to_codes(values: Tensor, bounds: Tensor) -> Tensor:
-    """Return the number of the level nearest to each value, 0 to 255, as floats of the values' shape."""
+    """Return the number of the level nearest to each value, 0 to 255, as floats.
+
+    The shape is the values'.
+    """
     return values.sub(bounds[0]).div_(step_of(bounds)).round_().clamp_(0, STEPS)
 
 
@@ -100,7 +109,10 @@ def round_to_levels(values: Tensor, bounds: Tensor) -> Tensor:
 
 
 def round_to_half(values: Tensor, half: Half) -> Tensor:
-    """Return each value's nearest 16-bit float, as float32: products keep the precision that the caller computes in."""
+    """Return each value's nearest 16-bit float, as float32.
+
+    Products thus keep the precision that the caller computes in.
+    """
     return values.to(HALVES[half]).to(values.dtype)
 
 
@@ -129,7 +141,10 @@ class Ranges(nn.Module):
 
     @torch.no_grad()
     def update_ranges(self, tables: Iterable[Tensor], *, afresh: bool) -> None:
-        """Fit every range to its table's values, or, unless `afresh`, those that a value has left."""
+        """Fit every range to its table's values.
+
+        Unless `afresh`, only those that a value has left.
+        """
         for bounds, table in zip(self.bounds, tables, strict=True):
             fitted = bounds_of(table, room=True)
             if not afresh:
@@ -148,10 +163,10 @@ class Ranges(nn.Module):
 
 
 class QuantizedTraining:
-    """Lets a network compute with rounded copies of its parameters; gradients reach the originals unchanged.
+    """Lets a network compute with rounded copies of its parameters.
 
-    Its layer norms take and give float32, as CONVERT asks. Ranges are fitted every `range_every`
-    steps.
+    Gradients reach the originals unchanged. Its layer norms take and give float32, as CONVERT asks.
+    Ranges are fitted every `range_every` steps.
     """
 
     def __init__(self, module: nn.Module, half: Half, *, range_every: int = 100) -> None:
@@ -220,9 +235,10 @@ class _StraightThrough(torch.autograd.Function):
 
 @contextmanager
 def on_meta_device() -> Iterator[None]:
-    """Build networks inside on the meta device, without initial values: they take neither memory nor time.
+    """Build networks inside on the meta device.
 
-    To draw these PyTorch would import a symbolic mathematics library: several seconds and 80 MB.
+    They have no initial values and take neither memory nor time. To draw these PyTorch would import
+    a symbolic mathematics library: several seconds and 80 MB.
     """
     with torch.device("meta"), _WithoutInitialValues():
         yield
@@ -247,7 +263,10 @@ class _WithoutInitialValues(TorchFunctionMode):
 
 
 class QuantizedTable(nn.Module):
-    """Stands in for an `nn.Embedding` of a trained network: looks rows up in codes, uint8 (rows, d)."""
+    """Stands in for an `nn.Embedding` of a trained network.
+
+    It looks rows up in codes, uint8 (rows, d).
+    """
 
     weight: Tensor
 
@@ -268,14 +287,20 @@ class QuantizedTable(nn.Module):
 
 
 def half_for(module: nn.Module) -> Half:
-    """Return the 16-bit float for a network that was not trained for one: float16, the more precise, if it fits."""
+    """Return the 16-bit float for a network that was not trained for one.
+
+    It is float16, the more precise, if it fits.
+    """
     largest = torch.finfo(torch.float16).max
     fits = all(bool(parameter.detach().abs().max() <= largest) for parameter in module.parameters())
     return "float16" if fits else "bfloat16"
 
 
 def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
-    """Return the tensors of a network's quantised folder; a table without a range in `scheme` gets its values'."""
+    """Return the tensors of a network's quantised folder.
+
+    A table without a range in `scheme` gets its values'.
+    """
     tables = set(table_names(module))
     rows = row_names(module, scheme)
     tensors: dict[str, Tensor] = {}
@@ -300,7 +325,10 @@ def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
 
 
 def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
-    """Give a network in float32 the parameters of a folder: of a quantised one, with a `scheme`, the rounded values."""
+    """Give a network in float32 the parameters of a folder.
+
+    Of a quantised one, with a `scheme`, they are the rounded values.
+    """
     stored = _read(module, weights, scheme)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
@@ -317,7 +345,10 @@ def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
 
 
 def fill_meta_module(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch.dtype) -> None:
-    """Give a network built `on_meta_device` a quantised folder's parameters: 8-bit tables, others `dtype`."""
+    """Give a network built `on_meta_device` a quantised folder's parameters.
+
+    Tables get 8 bits, all others `dtype`.
+    """
     stored = _read(module, weights, scheme)
     tables: dict[int, QuantizedTable] = {}
     others: dict[int, nn.Parameter] = {}
@@ -348,9 +379,10 @@ def _values(stored: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def check_fit(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
-    """Raise InputError unless a folder's file has the parameters of a network, which may be built `on_meta_device`.
+    """Raise InputError unless a folder's file has the parameters of a network.
 
-    Only the file's header is read: a network that the file does not fill takes no memory.
+    The network may be built `on_meta_device`. Only the file's header is read: a network that the
+    file does not fill takes no memory.
     """
     tables = set(table_names(module)) if scheme is not None else set()
     rows = row_names(module, scheme)
@@ -383,7 +415,10 @@ def stored_kinds(weights: Path) -> dict[str, str]:
 
 
 def check_header(weights: Path) -> None:
-    """Refuse a file of weights that names far more tensors than a model has: each takes memory, even an empty one."""
+    """Refuse a file of weights that names far more tensors than a model has.
+
+    Each takes memory, even an empty one.
+    """
     with weights.open("rb") as file:
         header = int.from_bytes(file.read(8), "little")
     if header > HEADER_BYTES:

@@ -1,4 +1,4 @@
-"""From the token vectors of a text to one vector, or to m of them, and to scores (POLY, sections 4.2 and 4.4).
+"""Reductions of token vectors to one vector or m, and scores (POLY, sections 4.2 and 4.4).
 
 Reductions take token vectors x (T, d) of a packed batch and give rows in the caller's order,
 without padding's part. A text with fewer than m tokens has fewer than m vectors: the missing rows
@@ -23,7 +23,10 @@ def first(x: Tensor, batch: TokenBatch) -> Tensor:
 
 
 def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
-    """Return the mean over each text's tokens: (n, d), with the first one (POLY's text) or without (its Table 7)."""
+    """Return the mean over each text's tokens, (n, d).
+
+    It has the first one (POLY's text) or not (its Table 7).
+    """
     rows = []
     for part, segment in segment_parts(batch, x):
         tokens = part.view(segment.count, segment.length, -1)
@@ -44,7 +47,10 @@ def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
 
 
 def segment_means(x: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-    """Return means over each text's tokens of segments 0 and 1: (n, d) both, zero where it has none."""
+    """Return means over each text's tokens of segments 0 and 1, (n, d) both.
+
+    They are zero where it has none.
+    """
     types = torch.zeros_like(batch.ids) if batch.types is None else batch.types
     rows = []
     for (part, segment), (kinds, _) in zip(
@@ -61,13 +67,19 @@ def segment_means(x: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
 
 
 def first_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
-    """Return the vectors of the first m tokens of each text: (n, m, d), zero where a text has fewer."""
+    """Return the vectors of the first m tokens of each text, (n, m, d).
+
+    They are zero where a text has fewer.
+    """
     starts, lengths = batch.places()
     return _take(x, starts, lengths, m)
 
 
 def last_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
-    """Return the vectors of the last m tokens of each text: (n, m, d), zero where a text has fewer."""
+    """Return the vectors of the last m tokens of each text, (n, m, d).
+
+    They are zero where a text has fewer.
+    """
     starts, lengths = batch.places()
     skipped = (lengths - m).clamp(min=0)
     return _take(x, starts + skipped, lengths - skipped, m)
@@ -84,7 +96,10 @@ def last_m_and_first(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
 
 
 def mean_of_first_m(x: Tensor, batch: TokenBatch, m: int) -> Tensor:
-    """Return the mean over the first m tokens of each text, or over all where it has fewer: (n, d)."""
+    """Return the mean over the first m tokens of each text, (n, d).
+
+    Where it has fewer, it is over all.
+    """
     _, lengths = batch.places()
     return first_m(x, batch, m).sum(dim=1) / lengths.clamp(max=m)[:, None].to(x.dtype)
 
@@ -98,7 +113,10 @@ def _take(x: Tensor, starts: Tensor, lengths: Tensor, m: int) -> Tensor:
 
 
 class Codes(nn.Module):
-    """m learnt codes, each of which attends over all tokens of a text by plain dot products (POLY 4.4, "learnt")."""
+    """m learnt codes, each of which attends over all tokens of a text (POLY 4.4, "learnt").
+
+    The attention is by plain dot products.
+    """
 
     def __init__(self, m: int, size: int, highest: float = 1.0) -> None:
         super().__init__()
@@ -120,10 +138,10 @@ class Codes(nn.Module):
 
 
 def attended_scores(contexts: Tensor, responses: Tensor) -> Tensor:
-    """Return the scores of responses (j, d), or (k, j, d), for contexts (k, m, d): float32 (k, j) (POLY, section 4.4).
+    """Return the scores of responses for contexts, float32 (k, j) (POLY, section 4.4).
 
-    A response y attends over the context's vectors c_i by dot products l_i, and is multiplied with
-    what it attended to:
+    Responses are (j, d) or (k, j, d), contexts (k, m, d). A response y attends over the context's
+    vectors c_i by dot products l_i, and is multiplied with what it attended to:
 
         score = y · Σ_i softmax(l)_i c_i = Σ_i softmax(l)_i l_i
 
@@ -151,12 +169,18 @@ def _scores(contexts: Tensor, responses: Tensor) -> Tensor:
 
 
 def scores_of(contexts: Tensor, responses: Tensor) -> Tensor:
-    """Return scores whatever the encoder: dot products of (k, d) with (j, d), or `attended_scores` of (k, m, d)."""
+    """Return the scores of any encoder.
+
+    They are dot products of (k, d) with (j, d), or `attended_scores` of (k, m, d).
+    """
     return attended_scores(contexts, responses) if contexts.dim() == 3 else contexts @ responses.T
 
 
 def own_scores(contexts: Tensor, responses: Tensor) -> Tensor:
-    """Return the scores of each context (k, d) or (k, m, d) for candidates of its own (k, j, d): (k, j)."""
+    """Return the scores of each context for candidates of its own, (k, j).
+
+    Contexts are (k, d) or (k, m, d), candidates (k, j, d).
+    """
     if contexts.dim() == 3:
         return attended_scores(contexts, responses)
     return torch.bmm(responses, contexts[:, :, None])[:, :, 0]

@@ -1,4 +1,4 @@
-"""The transformer of BERT (Devlin et al. 2019) on packed tokens: from token ids to one vector for each token.
+"""BERT's transformer (Devlin et al. 2019) on packed tokens: token ids to vectors.
 
 Shapes: T tokens of a batch (see `packing`), d the hidden size, n the texts of a segment, L their
 length.
@@ -104,7 +104,10 @@ class Attention(nn.Module):
         self.dropout = Dropout(shape.dropout)
 
     def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
-        """x (T, d) -> (T, d), or what each text's `first` token attends to, (n, d) in the batch's packed order."""
+        """Transform x (T, d), or what each text's `first` token attends to, (n, d).
+
+        The order is the batch's packed one.
+        """
         parts = [
             self._attend(part, segment, first)
             for part, segment in segment_parts(batch, self.qkv(x))
@@ -173,7 +176,10 @@ class Transformer(nn.Module):
         return x * self.output_scale
 
     def first(self, batch: TokenBatch) -> Tensor:
-        """Return the vector of each text's first token, (n, d): the last block computes no other token."""
+        """Return the vector of each text's first token, (n, d).
+
+        The last block computes no other token.
+        """
         x = self.embeddings(batch)
         blocks = self.blocks[: self.active_blocks]
         if not blocks:
@@ -195,7 +201,10 @@ def _initialise(module: nn.Module) -> None:
 
 
 class TransformerModel(nn.Module):
-    """What training asks of a model whose parts are one or, for two sides, two transformers, and heads on them."""
+    """What training asks of a model made of one or two transformers, and heads on them.
+
+    There are two for two sides.
+    """
 
     padding_id = 0  # any id would do: padding has no part in anything
     history: HistoryText | None = None
@@ -232,7 +241,10 @@ class TransformerModel(nn.Module):
             transformer.set_active_blocks(count)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        """Return all parameters, each once, by the part they belong to.
+
+        Recipes give each part a rate of its own.
+        """
         all_of_them = self.transformers
         theirs = {parameter for each in all_of_them for parameter in each.parameters()}
         return {

@@ -162,10 +162,10 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
 
 
 def _json_route(form: type[schema.Request]) -> type[APIRoute]:
-    """Return the class of routes with a body, which FastAPI describes and finds, and whose bodies are checked here.
+    """Return the class of routes with a body, which are checked here.
 
-    The framework would parse a body before anything counts its values, and check answers that need
-    no check.
+    FastAPI describes and finds them. The framework would parse a body before anything counts its
+    values, and check answers that need no check.
     """
     from fastapi.routing import APIRoute
     from starlette.requests import Request
@@ -174,7 +174,10 @@ def _json_route(form: type[schema.Request]) -> type[APIRoute]:
         """A route whose endpoint takes a checked body."""
 
         async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-            """Answer a request without the stacks of contexts that dependencies need; there are none here."""
+            """Answer a request without the stacks of contexts that dependencies need.
+
+            There are none here.
+            """
             if scope["method"] not in (self.methods or ()):
                 await super().handle(scope, receive, send)
                 return
@@ -365,7 +368,10 @@ class Api:
         return json_answer({"candidates": page[:limit], "total": total, "next": following})
 
     async def add(self, body: schema.CandidatesRequest) -> Any:
-        """Add candidates; they are on the disk when this answers, and found by every later request."""
+        """Add candidates.
+
+        They are on the disk when this answers, and found by every later request.
+        """
         new = [
             Candidate(candidate)
             if isinstance(candidate, str)
@@ -400,11 +406,14 @@ class Api:
         return json_answer(await self._facts())
 
     async def map(self, field: schema.Name | None = None) -> Any:
-        """Place the replies so that like ones are near each other; drawn anew at most once a minute."""
+        """Place the replies so that like ones are near each other.
+
+        Drawn anew at most once a minute.
+        """
         return json_answer(await self.map_queue.submit(Job(Answers.map, field)))
 
     async def reload(self) -> Any:
-        """Open index and models again, beside those that go on answering until the new ones are there."""
+        """Open index and models again, while the old ones go on answering."""
         if self.settings.workers > 1:  # the parent replaces its workers one by one
             os.kill(os.getppid(), signal.SIGHUP)
             return json_answer({"status": "reloading"}, 202)

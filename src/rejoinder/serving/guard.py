@@ -148,7 +148,10 @@ class _Received:
 
 
 class _Client:
-    """Whoever sends a request: cancels this task when it goes away while a long answer is computed."""
+    """The sender of a request, which cancels this task when it goes away.
+
+    That matters while a long answer is computed.
+    """
 
     def __init__(
         self, receive: Receive, exchange: Exchange, together: _Received, *, sent: bool, most: int
@@ -293,7 +296,7 @@ class Guard:
         return None
 
     def _misdirected(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
-        """Return status and message for a request that is meant for another server, or comes from another's page."""
+        """Return status and message for a request from another page or for another server."""
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) > 1 or (not hosts and scope.get("http_version") == "1.1"):
             return 400, f"a request has one Host header; this one has {len(hosts)}"

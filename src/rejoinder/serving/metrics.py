@@ -1,4 +1,7 @@
-"""What Prometheus is told; of several workers together, if PROMETHEUS_MULTIPROC_DIR names a folder for them."""
+"""Prometheus' metrics.
+
+Those of several workers are added up if PROMETHEUS_MULTIPROC_DIR names a folder for them.
+"""
 
 from __future__ import annotations
 

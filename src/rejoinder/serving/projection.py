@@ -1,4 +1,4 @@
-"""The map of the replies on the page: two numbers for each, so that like ones lie near each other."""
+"""The map of the replies on the page: like replies get near pairs of numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ReplyMap:
 
     @classmethod
     def draw(cls, index: Index) -> ReplyMap:
-        """Project the replies of an index, at most `MOST` of them, and keep that in its folder for the next time."""
+        """Project the replies of an index, at most `MOST`, and keep the result in its folder."""
         step = max(1, -(-len(index) // MOST))
         chosen = [
             (at, candidate) for number, (at, candidate) in enumerate(index) if number % step == 0
@@ -52,7 +52,7 @@ class ReplyMap:
         return cls(len(index), texts, payloads, placed.points, middles)
 
     def fields(self) -> list[str]:
-        """Return the fields of the payloads by which replies can be told apart, most frequent first."""
+        """Return the payloads' fields by which replies can be told apart, frequent ones first."""
         found = Counter(name for payload in self.payloads for name in payload)
         return [
             name

@@ -84,7 +84,10 @@ class Bounded(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def shutdown(self) -> None:
-        """End after the answer; a request that is sent only in part gets a few seconds for the rest."""
+        """End after the answer.
+
+        A request that is sent only in part gets a few seconds for the rest.
+        """
         super().shutdown()
         if self._is_half_sent():
             self.loop.call_later(REST, self._abandon)
@@ -125,7 +128,10 @@ class Bounded(HttpToolsProtocol):
     # ------------------------------------------------------------------------------------------------------------------
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be parsed, unless that would end up within another answer; close the connection."""
+        """Refuse what cannot be parsed, unless that would end up within another answer.
+
+        Close the connection.
+        """
         status = 431 if self._too_large else 400
         if self._too_large:
             msg = (

@@ -1,8 +1,8 @@
-"""The same application on a Ray cluster: `serve run rejoinder.serving.ray:app index=/shared/replies`.
+"""The same application on a Ray cluster.
 
-Each replica opens the index and its model. A replica takes in what another one has changed when it
-computes its next batch, as the workers of `rejoinder serve` do, so all of them must see one and the
-same folder.
+Run `serve run rejoinder.serving.ray:app index=/shared/replies`. Each replica opens the index and
+its model. A replica takes in what another one has changed when it computes its next batch, as the
+workers of `rejoinder serve` do, so all of them must see one and the same folder.
 """
 
 from pathlib import Path

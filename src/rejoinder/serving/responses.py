@@ -41,7 +41,7 @@ async def on_validation_error(_request: Any, error: Any) -> Any:
 
 
 def invalid_answer(errors: Sequence[Any], value: Any) -> Any:
-    """Return the error of a body: the one of `errors` that is the nearest, and where in the `value` it is."""
+    """Return the error of a body that is the nearest among `errors`, and its place in `value`."""
     # Of the kinds that a value may have, the nearest: where the value is of one, but not as it should
     # be.
     found = max(errors, key=lambda each: (len(each["loc"]), not each["type"].endswith("_type")))

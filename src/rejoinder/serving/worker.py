@@ -42,9 +42,10 @@ class OverloadedError(RejoinderError):
 
 
 class Job(NamedTuple):
-    """A method of `Answers` and the item of one request for it; it costs about as much as `size` texts.
+    """A method of `Answers` and the item of one request for it.
 
-    The method gets the items of all jobs of a batch that have the same method.
+    It costs about as much as `size` texts. The method gets the items of all jobs of a batch that
+    have the same method.
     """
 
     work: Work
@@ -230,7 +231,10 @@ class Computing:
 def _run_batch_or_split(
     work: Callable[[list[Any]], Sequence[Any]], items: list[Any]
 ) -> Sequence[Any]:
-    """Do the work for all items at once; if that fails, one by one, so that only the culprit fails."""
+    """Do the work for all items at once.
+
+    If that fails, one by one, so that only the culprit fails.
+    """
     try:
         return work(items)
     except Exception as error:  # noqa: BLE001 (whoever submitted the job raises it)

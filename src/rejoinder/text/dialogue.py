@@ -1,4 +1,7 @@
-"""Conversations as models read them: history and newest message apart (CONVERT 3), or all as one text (POLY 4.2)."""
+"""Conversations as models read them.
+
+History and newest message are apart (CONVERT 3), or all is one text (POLY 4.2).
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ _PERSONA = re.compile(rf"\s*{PERSONA}")
 
 @dataclass(frozen=True, slots=True)
 class HistoryText:
-    """How multi-context models read the newest `messages` of the earlier ones, newest first: as one text, or `apart`.
+    """History as multi-context models read it: the newest `messages`, newest first.
 
-    `numbered` puts "0: ", "1: ", ... before them; `persona_first` reads messages that begin "your
-    persona: " before all others, without these words and in any number. Apart, each message is a
-    text of its own in a slot: 0 for the newest, 1 for the one before, ..., and `messages` for those
-    of a persona. A response attends over what a persona states besides, by a weight (see
-    `encoders.conversation`).
+    They are one text, or `apart`. `numbered` puts "0: ", "1: ", ... before them; `persona_first`
+    reads messages that begin "your persona: " before all others, without these words and in any
+    number. Apart, each message is a text of its own in a slot: 0 for the newest, 1 for the one
+    before, ..., and `messages` for those of a persona. A response attends over what a persona
+    states besides, by a weight (see `encoders.conversation`).
     """
 
     messages: int = 10
@@ -33,7 +36,10 @@ class HistoryText:
     persona_weight: float = 0.0
 
     def texts(self, context: Context) -> list[tuple[int, str]]:
-        """Return the texts of a context's history, each with its slot: none if there is none, else one unless apart."""
+        """Return the texts of a context's history, each with its slot.
+
+        There is none without a history, else one unless apart.
+        """
         persona, spoken = self._read(context)
         if self.apart:
             return [*enumerate(spoken), *((self.messages, message) for message in persona)]
@@ -52,13 +58,19 @@ class HistoryText:
     def encode(
         self, tokenizer: Tokenizer, texts: Sequence[str], max_length: int
     ) -> tuple[Ids, Ids]:
-        """Return the ids of such texts and the number of each one's: apart as any message's, joined cut at the end."""
+        """Return the ids of such texts and the number of each one's.
+
+        Apart they are cut as any message's, joined at the end.
+        """
         if self.apart:
             return encode_messages(tokenizer, texts, max_length)
         return tokenizer.encode_ragged(texts, max_length)
 
     def join(self, context: Context) -> str:
-        """Return the history of a context as one text, empty if there is none; blank messages do not count."""
+        """Return the history of a context as one text, empty if there is none.
+
+        Blank messages do not count.
+        """
         return " ".join(text for _, text in self.texts(context))
 
     def _read(self, context: Context) -> tuple[list[str], list[str]]:
@@ -109,7 +121,10 @@ class Dialogue:
         )
 
     def contexts(self, contexts: Sequence[Conversation]) -> tuple[Ids, Ids]:
-        """Return the ids of conversations and the number of each one's; blank messages are left out."""
+        """Return the ids of conversations and the number of each one's.
+
+        Blank messages are left out.
+        """
         spoken = [
             [message for message in context if message.strip()]
             for context in read_contexts(contexts)

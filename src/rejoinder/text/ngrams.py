@@ -1,8 +1,8 @@
-"""Words and pairs of words: text to ids as the n-gram dual encoder reads it (Henderson et al. 2019b, section 3).
+"""Words and pairs of words as ids for the n-gram dual encoder.
 
-Unigrams and bigrams of a text, the marks of its beginning and end among its words, stand in one
-row, in turn: w1, w1 w2, w2, w2 w3, w3, ... Even places are unigrams, odd ones bigrams, wherever the
-row is cut.
+See Henderson et al. 2019b, section 3. Unigrams and bigrams of a text, the marks of its beginning
+and end among its words, stand in one row, in turn: w1, w1 w2, w2, w2 w3, w3, ... Even places are
+unigrams, odd ones bigrams, wherever the row is cut.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ _ALL = _pattern(0x110000)
 
 
 def words_of(text: str) -> list[str]:
-    """Return a lower-cased text's runs of word characters and runs of punctuation, as the vocabulary has them.
+    """Return a lower-cased text's runs of word characters and runs of punctuation.
+
+    They are as the vocabulary has them.
 
     >>> words_of("well, i don't know... :)")
     ['well', ',', 'i', "don't", 'know', '...', ':)']
@@ -53,7 +55,9 @@ def words_of(text: str) -> list[str]:
 
 
 def normalised(word: str) -> str:
-    """Return `#` for each digit of long numbers, and LONGWORD for what is longer than 16 characters.
+    """Return `#` for each digit of long numbers, and LONGWORD for long words.
+
+    Long words have more than 16 characters.
 
     >>> normalised("1234"), normalised("12345"), normalised("donaudampfschiffahrt")
     ('1234', '#####', 'LONGWORD')
@@ -63,10 +67,11 @@ def normalised(word: str) -> str:
 
 
 class NGrams(Vocabulary):
-    """A vocabulary of unigrams, as `normalised` gives them, and of bigrams, which are pairs of numbers of unigrams.
+    """A vocabulary of unigrams and bigrams.
 
-    Ids are, in this order: the unigrams; the bigrams; `buckets` ids that unknown words and pairs
-    share; `padding_id`.
+    Unigrams are as `normalised` gives them; bigrams are pairs of their numbers. Ids are, in this
+    order: the unigrams; the bigrams; `buckets` ids that unknown words and pairs share;
+    `padding_id`.
     """
 
     FORMAT = "rejoinder n-grams 1"
@@ -88,10 +93,10 @@ class NGrams(Vocabulary):
         self._start, self._end = (np.int32(self._numbers[mark]).tobytes() for mark in (START, END))
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """Return all ids (T,), and the number of ids of each text (n,), both int32: of k words 2k - 1.
+        """Return all ids (T,), and the number of ids of each text (n,), both int32.
 
-        At most `max_length` words of each text are kept, the mark of its beginning counted; the
-        mark of its end is there only where the text was not cut.
+        Of k words there are 2k - 1. At most `max_length` words of each text are kept, the mark of
+        its beginning counted; the mark of its end is there only where the text was not cut.
         """
         check_texts(texts, max_length)
         rows = [self._word_bytes(text, max_length) for text in texts]
@@ -138,7 +143,10 @@ class NGrams(Vocabulary):
         return NGrams, (self.unigrams, self.bigrams, self.buckets)  # without the cache
 
     def _word_bytes(self, text: str, limit: int | None) -> bytes:
-        """Return at most `limit` ids of a text's words and marks as int32 in memory; none where it has no word."""
+        """Return at most `limit` ids of a text's words and marks as int32 in memory.
+
+        There are none where it has no word.
+        """
         # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a word
         # seen before.
         words = b""
@@ -166,7 +174,10 @@ class NGrams(Vocabulary):
         return self._first_bucket + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.buckets
 
     def _pair_ids(self, keys: _Keys) -> _Keys:
-        """Return the ids of pairs, each given as first word · rows + second word; unknown ones get buckets."""
+        """Return the ids of pairs, each given as first word · rows + second word.
+
+        Unknown ones get buckets.
+        """
         hashes = mix(keys.view(np.uint64))
         found = self._table.find(keys, hashes)
         unknown = self._first_bucket + (hashes % np.uint64(self.buckets)).view(np.int64)
@@ -194,10 +205,10 @@ class NGrams(Vocabulary):
 
 
 class _PairTable:
-    """Pairs by their keys, from 0, numbered from `first`: a hash table with linear probing, for many keys at once.
+    """Pairs by their keys, numbered from `first`.
 
-    Two to three times as fast as a binary search over 200,000 keys. A quarter of the places at most
-    is taken.
+    It is a hash table with linear probing, for many keys at once. Two to three times as fast as a
+    binary search over 200,000 keys. A quarter of the places at most is taken.
     """
 
     def __init__(self, keys: _Keys, first: int) -> None:
@@ -241,7 +252,7 @@ class _PairTable:
 
 
 def mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64's finaliser (Steele et al. 2014), which turns counters into pseudo-random numbers."""
+    """Turn counters into pseudo-random numbers: SplitMix64's finaliser (Steele et al. 2014)."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -251,10 +262,10 @@ def mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 def build_ngrams(
     texts: Iterable[str], *, minimum_count: int = 10, bigrams: int = 200_000, buckets: int = 50_000
 ) -> NGrams:
-    """Build the vocabulary of a corpus, read once, in any order: words that are seen `minimum_count` times or more.
+    """Build the vocabulary of a corpus, read once, in any order.
 
-    Of pairs of known words the most frequent ones are kept, of equally frequent ones the first by
-    their words.
+    Words are in it that are seen `minimum_count` times or more. Of pairs of known words the most
+    frequent ones are kept, of equally frequent ones the first by their words.
     """
     names, stream = _numbered(texts)
     if len(stream) == 0:
@@ -276,7 +287,7 @@ def build_ngrams(
 
 
 def _numbered(texts: Iterable[str]) -> tuple[list[str], _Keys]:
-    """Return all different words, START and END first, and the texts as one row of their numbers."""
+    """Return all different words, START and END first, and the texts as one row of numbers."""
     numbers = {START: 0, END: 1}
     stream = array("i")
     for text in texts:
@@ -287,7 +298,10 @@ def _numbered(texts: Iterable[str]) -> tuple[list[str], _Keys]:
 
 
 def _frequent_pairs(words: _Keys, limit: int) -> _Keys:
-    """Return the most frequent pairs of neighbours, (at most limit, 2); -1 stands for an unknown word."""
+    """Return the most frequent pairs of neighbours, (at most limit, 2).
+
+    -1 stands for an unknown word.
+    """
     first = words[:-1]
     second = words[1:]
     # END and START of the next text are no neighbours

@@ -1,4 +1,4 @@
-"""Tokenizers of the `tokenizers` library: those of BERT-like weights, and byte pair encoding for new ones."""
+"""Tokenizers of the `tokenizers` library, of BERT-like weights and new byte pair ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ KIND = "tokenizers"
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """Which tokens play which part: `turn` stands between two messages, `mask` for a token that is to be guessed."""
+    """Roles of tokens.
+
+    `turn` stands between two messages, `mask` for a token that is to be guessed.
+    """
 
     padding: str
     start: str

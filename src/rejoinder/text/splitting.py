@@ -34,7 +34,10 @@ _CONTROLS = "0-1f 7f-9f"
 
 
 def _class(ranges: str, end: int = 0x110000, *, no: bool = False) -> str:
-    """Write ranges of code points below `end` as a class of a regular expression; with `no` all other characters."""
+    """Write ranges of code points below `end` as a class of a regular expression.
+
+    With `no` it is that of all other characters.
+    """
     pairs = (item.partition("-") for item in ranges.split())
     spans = sorted(
         (start, int(last or first, 16))
@@ -61,7 +64,10 @@ SEPARATOR, WORD = (_class(f"{_PUNCTUATION} {_SPACES}", no=no) for no in (False, 
 
 
 def visible_classes(end: int) -> tuple[str, str]:
-    """Return expressions for a word character and a punctuation mark below `end`, without controls and spaces."""
+    """Return expressions for a word character and a punctuation mark below `end`.
+
+    Controls and spaces are neither.
+    """
     return _class(f"{_PUNCTUATION} {_SPACES} {_CONTROLS}", end, no=True), _class(_PUNCTUATION, end)
 
 

@@ -26,10 +26,10 @@ _START_OF_TOKEN = re.compile(f"(?<!{SEPARATOR}){MARK}|{MARK}(?={WORD})")
 
 
 class Subwords(Vocabulary):
-    """A vocabulary of subwords; those that begin a token begin with `MARK`, which alone must be one of them.
+    """A vocabulary of subwords.
 
-    Ids are, in this order: the subwords; `buckets` ids that characters in no subword share;
-    `padding_id`.
+    Those that begin a token begin with `MARK`, which alone must be one of them. Ids are, in this
+    order: the subwords; `buckets` ids that characters in no subword share; `padding_id`.
     """
 
     FORMAT = "rejoinder subwords 1"
@@ -54,7 +54,10 @@ class Subwords(Vocabulary):
         self._known = IdCache(self._encode_token, KNOWN_TOKENS)
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """Return all ids (T,), and the number of ids of each text (n,), both int32; see `Tokenizer.encode_ragged`."""
+        """Return all ids (T,), and the number of ids of each text (n,), both int32.
+
+        See `Tokenizer.encode_ragged`.
+        """
         check_texts(texts, max_length)
         if max_length is None:
             rows = [self._encode_bytes(text) for text in texts]
@@ -68,17 +71,20 @@ class Subwords(Vocabulary):
         return np.frombuffer(bytearray().join(rows), np.int32), lengths
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text that became `ids`, A to Z in lower case, characters in no subword as U+FFFD, no padding."""
+        """Return the text of `ids`, without padding.
+
+        A to Z are in lower case, characters in no subword U+FFFD.
+        """
         marked = "".join(map(self._text_of, ids))
         # A token's start mark follows a word character or nothing, or it precedes a word character (a
         # separator token never touches another one). Any other mark belongs to a separator token.
         return _START_OF_TOKEN.sub("", _SPACE_BETWEEN_WORDS.sub(" ", marked))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the start and the end, in characters of `text`, of what each id of `encode(text)` stands for.
+        """Return the start and the end in `text` of what each id of `encode(text)` stands for.
 
-        They ascend without overlap. A start mark that is an id of its own has an empty span at the
-        start of its token; a single space between two words is in no span.
+        They count characters. They ascend without overlap. A start mark that is an id of its own
+        has an empty span at the start of its token; a single space between two words is in no span.
         """
         found = []
         for start, token in token_starts(lower(text)):
@@ -121,14 +127,14 @@ class Subwords(Vocabulary):
         )  # not the cache, which other processes fill
 
     def _encode_bytes(self, text: str) -> bytes:
-        """Return the ids of one text as int32 numbers in memory: many texts need no Python work per id."""
+        """Return the ids of one text as int32 in memory, without Python work per id."""
         return b"".join(map(self._known.__getitem__, tokens(lower(text))))
 
     def _encode_token(self, token: str) -> bytes:
         return np.fromiter((number for number, _ in self._match(MARK + token)), np.int32).tobytes()
 
     def _match(self, marked: str) -> Iterator[tuple[int, int]]:
-        """Yield the id of each subword of a token with its mark, and the number of its characters."""
+        """Yield the id of each subword of a marked token, and its number of characters."""
         start = 0
         end = len(marked)
         while start < end:

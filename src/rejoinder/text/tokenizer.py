@@ -38,14 +38,20 @@ class Tokenizer(Protocol):
         """SHA-256: two tokenizers with the same one give the same ids."""
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """Return all ids one after the other and the number of ids of each text, int32, cut at `max_length` tokens."""
+        """Return all ids in sequence and the number of ids of each text, int32.
+
+        Texts are cut at `max_length` tokens.
+        """
 
     def save(self, path: str | Path) -> None:
         """Write it as one JSON file, whole or not at all."""
 
 
 def encode_messages(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> tuple[Ids, Ids]:
-    """Return the ids of messages as `Tokenizer.encode_ragged` does; one too long loses what the tokenizer cuts."""
+    """Return the ids of messages as `Tokenizer.encode_ragged` does.
+
+    One too long loses what the tokenizer cuts.
+    """
     if tokenizer.cut == "end":
         return tokenizer.encode_ragged(texts, max_length)
     room = LONGEST_TOKEN * max_length
@@ -72,7 +78,7 @@ def too_long(
 
 
 class Vocabulary(ABC):
-    """A vocabulary that is a JSON object with a `format`, and the way from text to ids that it makes."""
+    """A vocabulary that is a JSON object with a `format`, and its way from text to ids."""
 
     FORMAT: ClassVar[str]
     INDENT: ClassVar[int | None] = None
@@ -147,7 +153,10 @@ def check_texts(texts: object, max_length: int | None) -> None:
 
 
 class IdCache(dict[str, bytes]):
-    """Ids, int32 in memory, of at most `entries` short pieces of text seen lately; `encode` makes what is missing."""
+    """Ids, int32 in memory, of at most `entries` short pieces of text seen lately.
+
+    `encode` makes what is missing.
+    """
 
     LONGEST = 32
 

@@ -146,10 +146,10 @@ def _sums(groups: _Numbers, values: _Floats, size: int) -> _Floats:
 
 
 def _grow(corpus: _Corpus, floor: int) -> list[_Level]:
-    """Return all characters, and all longer substrings that occur `floor` times or more, by their lengths.
+    """Return all characters, and all longer substrings seen `floor` times or more.
 
-    No substring is more frequent than its prefixes, so that whatever extends a rare one can be left
-    out.
+    They are by length. No substring is more frequent than its prefixes, so that whatever extends a
+    rare one can be left out.
     """
     everywhere = np.arange(len(corpus.text), dtype=np.int32)
     _, first = np.unique(corpus.characters, return_index=True)
@@ -185,7 +185,10 @@ class _Builder:
         return sum(int(np.count_nonzero(taken)) for taken, _ in self._select(minimum_count))
 
     def subwords(self, minimum_count: int) -> list[str]:
-        """Return the subwords, by descending count; equal counts in the order of the code points."""
+        """Return the subwords, by descending count.
+
+        Equal counts in the order of the code points.
+        """
         found: list[tuple[float, str]] = []
         selection = self._select(minimum_count)
         for level, (taken, counts) in zip(self._levels, selection, strict=True):
@@ -201,7 +204,10 @@ class _Builder:
         ]
 
     def _select(self, minimum_count: int) -> list[tuple[_Flags, _Floats]]:
-        """Return which substrings of each level are in the vocabulary, and their counts without longer ones'."""
+        """Return the substrings of each level in the vocabulary, and their counts.
+
+        Occurrences in longer ones are not counted.
+        """
         if not self._levels or minimum_count < self._floor:
             self._floor = minimum_count
             self._levels = _grow(self.corpus, minimum_count)
@@ -240,7 +246,10 @@ class _Builder:
 
 
 def _search(builder: _Builder, target: int) -> int:
-    """Return the minimum count whose vocabulary has `target` subwords within 1 %, or comes closest to it."""
+    """Return the minimum count whose vocabulary has `target` subwords within 1 %.
+
+    Or else the one that comes closest.
+    """
     characters = len(builder.corpus.alphabet)
     if characters > target * (1 + _TOLERANCE):
         raise InputError(

@@ -1,4 +1,4 @@
-"""Ablations: a recipe, and rows that each change something in it (CONVERT, Table 4), trained and compared."""
+"""Ablations: a recipe and rows that each change it (CONVERT, Table 4), trained and compared."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 
 @section
 class PublishedCost:
-    """published_cost = {...}: what a paper's table of ablations gives for the training (CONVERT, Table 4)."""
+    """A paper's cost of a training in its table of ablations (CONVERT, Table 4).
+
+    It is given as published_cost = {...}.
+    """
 
     steps_per_second: PositiveFloat
     usd: PositiveFloat  # of the whole training
@@ -101,7 +104,10 @@ class Row:
     recipe: Recipe  # the base recipe with the changes
 
     def runs(self, folder: Path, seeds: int) -> list[Run]:
-        """Return the trainings of the row, one for each seed from the recipe's on, all with the cache of the table."""
+        """Return the row's trainings, one for each seed from the recipe's on.
+
+        All use the cache of the table.
+        """
         data = self.recipe.data
         if not data.cache:  # all rows share vocabularies and token arrays
             data = dataclasses.replace(data, cache=str(folder / TOKENS))
@@ -139,10 +145,10 @@ class Plan:
 def load_plan(
     path: str | Path, overrides: Sequence[str] = (), data: str | Path | None = None
 ) -> Plan:
-    """Read a file of ablations (see `Ablations`) and make the recipe of each row, with `data` as its data.train.
+    """Read a file of ablations (see `Ablations`) and make the recipe of each row.
 
-    The overrides win over the recipe and the file, not over a row. A row needs its own recipe, and
-    the base's budget.
+    `data` is its data.train. The overrides win over the recipe and the file, not over a row. A row
+    needs its own recipe, and the base's budget.
     """
     path = Path(path)
     document = read_toml(
@@ -254,7 +260,7 @@ def ablate(
 
 
 def _row_values(lines: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, Any]:
-    """Return the values of a row: those of its recipe's own seed, and with several seeds those of all."""
+    """Return the values of a row: its own seed's, and with several seeds those of all."""
     values = dict(lines[0])
     del values["seed"]
     if seeds == 1:
@@ -294,9 +300,9 @@ def _over_seeds(values: Sequence[float]) -> dict[str, Any]:
 def _rows(
     plan: Plan, chosen: set[str], folder: Path, seeds: int, display: Display
 ) -> list[tuple[Row, Sequence[Run]]]:
-    """Return the rows of the table with their trainings: the chosen rows, and of others what is finished.
+    """Return the rows of the table with their trainings.
 
-    Refuse whatever would fail later.
+    They are the chosen rows, and of others what is finished. Refuse whatever would fail later.
     """
     if folder.exists() and (
         not folder.is_dir() or (any(folder.iterdir()) and not (folder / ROWS).is_dir())
@@ -317,7 +323,10 @@ def _rows(
 
 
 def _belongs(run: Run, chosen: bool, display: Display) -> bool:
-    """Return whether a training is in the table; refuse a chosen one that was begun with another recipe."""
+    """Return whether a training is in the table.
+
+    Refuse a chosen one that was begun with another recipe.
+    """
     kept = RunFolder(run.path)
     before = load_recipe(kept.recipe, resolved=True) if kept.recipe.exists() else None
     difference = None if before is None else first_difference(before, run.recipe)
@@ -334,7 +343,10 @@ def _belongs(run: Run, chosen: bool, display: Display) -> bool:
 def _line(
     row: Row, run: Run, task: RankingTask, base: RankingResult | None, seed: int, display: Display
 ) -> tuple[dict[str, Any], RankingResult | None]:
-    """Do one training of a row and rank the task with it; return its values and the result, or why there is none."""
+    """Do one training of a row and rank the task with it.
+
+    Return its values and the result, or why there is none.
+    """
     values: dict[str, Any] = {"row": row.name, "title": row.title, "settings": list(row.settings)}
     values["published"] = row.published
     values["published_cost"] = row.published_cost and dataclasses.asdict(row.published_cost)

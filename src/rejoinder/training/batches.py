@@ -1,4 +1,7 @@
-"""Batches of K random pairs of one or several sets (ACL19: FT-MIXED), in an order that the seed alone gives."""
+"""Batches of K random pairs of one or several sets (ACL19: FT-MIXED).
+
+The seed alone gives their order.
+"""
 
 from __future__ import annotations
 
@@ -157,7 +160,10 @@ def make_step(
     packing: Packing = "together",
     histories: Histories | None = None,
 ) -> StepBatch:
-    """Return one process's part of the batch of the given examples; their number is a multiple of the processes'."""
+    """Return one process's part of the batch of the given examples.
+
+    Their number is a multiple of the processes'.
+    """
     own = len(rows) // portion.processes
     first = own * portion.rank
     more = np.empty((len(rows), 0), np.int64) if negatives is None else negatives(rows)
@@ -213,7 +219,10 @@ class PairBatches:
 
 
 class ChangedHistories:
-    """Changes histories as a recipe's [history] says, by the seed and the batch's examples alone."""
+    """Changes histories as a recipe's [history] says.
+
+    The seed and the batch's examples alone decide.
+    """
 
     def __init__(
         self, changes: History, counts: Callable[[Rows], Ids], seed: tuple[int, ...]
@@ -249,7 +258,10 @@ def equal_pairs(hashes: Rows) -> Rows:
 
 
 class EpochOrder:
-    """Which examples each batch has: each epoch is a new permutation, cut into K, by `seed` and `stream` (the set)."""
+    """The examples of each batch.
+
+    Each epoch is a new permutation, cut into K, by `seed` and `stream` (the set).
+    """
 
     def __init__(
         self, examples: int, batch_size: int, seed: tuple[int, ...], stream: int = 0
@@ -279,7 +291,10 @@ class EpochOrder:
 
 
 def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
-    """Return the pairs of each set in a batch of K: the shares, which sum to 1, rounded by largest remainder."""
+    """Return the pairs of each set in a batch of K.
+
+    The shares, which sum to 1, are rounded by largest remainder.
+    """
     exact = np.array(shares) * batch_size
     counts = np.floor(exact + 1e-9).astype(np.int64)
     # Equal remainders are those that rounding errors make differ: the earlier set gets the pair.
@@ -295,7 +310,7 @@ def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
 
 
 class MixedOrder:
-    """Which examples each batch of a stage has: a fixed number of each set, one set after the other.
+    """The examples of each batch of a stage: a fixed number of each set, set by set.
 
     The examples of all sets are numbered through. Each set has epochs of its own (see
     `EpochOrder`), so other shares cut the same order into other batches. `batches_per_epoch` go
@@ -326,7 +341,10 @@ class MixedOrder:
         return np.concatenate([first + order.rows(step) for first, order in parts])
 
     def sample(self, count: int, generator: np.random.Generator) -> Rows:
-        """Draw about `count` different examples, of each set its share, or all that it has; ascending."""
+        """Draw about `count` different examples, of each set its share, or all that it has.
+
+        Ascending.
+        """
         parts = []
         for first, size, part in zip(self._firsts, self.sizes, self.counts, strict=True):
             wanted = min(size, max(1, round(count * part / self.batch_size)))
@@ -339,7 +357,10 @@ class MixedOrder:
 def prefetched(
     make: Callable[[int], StepBatch], first: int, stop: int | None
 ) -> Generator[StepBatch, None, None]:
-    """Yield make(first), make(first + 1), ... up to `stop` (None: for ever); a thread makes the next one ahead."""
+    """Yield make(first), make(first + 1), ... up to `stop` (None: for ever).
+
+    A thread makes the next one ahead.
+    """
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
         step = first
         following = executor.submit(make, first)

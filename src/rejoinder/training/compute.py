@@ -78,7 +78,10 @@ def choose_precision(wanted: str, device: str) -> str:
 
 
 def loss_scaler(device: str, precision: str, quantization: Quantization) -> torch.amp.GradScaler:
-    """Scale the loss in fp16: as PyTorch does, or with quantisation from the recipe's factor down (CONVERT: 128)."""
+    """Scale the loss in fp16 as PyTorch does.
+
+    With quantisation it starts at the recipe's factor (CONVERT: 128) and falls.
+    """
     if precision != "fp16":
         return torch.amp.GradScaler(device, enabled=False)
     if quantization.enabled:
@@ -89,7 +92,10 @@ def loss_scaler(device: str, precision: str, quantization: Quantization) -> torc
 
 
 def choose_half(config: Quantization, precision: str) -> Half:
-    """Resolve "auto": bfloat16 for a run in bf16, whose products round to it anyway, else float16."""
+    """Resolve "auto": bfloat16 for a run in bf16, else float16.
+
+    The former's products round to it anyway.
+    """
     if config.half != "auto":
         return config.half
     return "bfloat16" if precision == "bf16" else "float16"
@@ -97,7 +103,10 @@ def choose_half(config: Quantization, precision: str) -> Half:
 
 @contextmanager
 def without_denormals() -> Iterator[None]:
-    """Take denormals, into which rare tokens' averages decay, for zero: computing with them is 20 times slower."""
+    """Take denormals for zero.
+
+    Rare tokens' averages decay into them, and computing with them is 20 times slower.
+    """
     torch.set_flush_denormal(True)
     try:
         yield

@@ -1,4 +1,7 @@
-"""What a person sees of a training run: a live line on a terminal or in a notebook, elsewhere a plain one; Ctrl-C."""
+"""Display of a training run: a live line on a terminal or in a notebook, else a plain one.
+
+Also Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ class Display:
     def track(
         self, description: str, total: int | None, unit: str
     ) -> AbstractContextManager[Advance]:
-        """Show the progress of work before or between steps of training, as `progress.track` does."""
+        """Show the progress of work outside training steps, as `progress.track` does."""
         return no_track(description, total, unit)
 
     def close(self) -> None:
@@ -126,7 +129,10 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def interrupts(display: Display) -> Iterator[threading.Event]:
-    """Turn Ctrl-C and SIGTERM into an event, to be looked at after each step; the second one stops at once."""
+    """Turn Ctrl-C and SIGTERM into an event, to be looked at after each step.
+
+    The second one stops at once.
+    """
     stop = threading.Event()
 
     def listen(number: int, frame: FrameType | None) -> None:  # noqa: ARG001

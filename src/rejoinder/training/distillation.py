@@ -1,7 +1,7 @@
-"""Distillation (Hinton et al. 2015): a model learns to score candidates of each batch as a better, slower one does.
+"""Distillation: a model learns to score a batch's candidates as a better, slower one does.
 
-With the teacher's scores T and the student's scores S (its factor c included) of the candidates of
-K contexts:
+See Hinton et al. 2015. With the teacher's scores T and the student's scores S (its factor c
+included) of the candidates of K contexts:
 
     L = (1 - a) · L_ranking + a · 1/K Σ_i KL( softmax(T_i) || softmax(S_i) )
 
@@ -83,14 +83,20 @@ class Distiller(ABC):
 
 
 def divergence_of(student: Tensor, teacher: Tensor, contexts: int) -> Tensor:
-    """KL of the softmaxes over each row of scores (k, C), summed and divided by a number of contexts."""
+    """Return the KL of the softmaxes over each row of scores (k, C).
+
+    It is summed and divided by a number of contexts.
+    """
     log_student = torch.log_softmax(student, dim=1)
     log_teacher = torch.log_softmax(teacher.to(student.device), dim=1)
     return (log_teacher.exp() * (log_teacher - log_student)).sum() / contexts
 
 
 class TeacherDistiller(Distiller):
-    """A ranker, mostly a cross- or poly-encoder: it compares the response of each context and the next C - 1."""
+    """A ranker, mostly a cross- or poly-encoder, as a teacher.
+
+    It compares the response of each context and the next C - 1.
+    """
 
     def __init__(self, config: Distillation, store: TokenStore) -> None:
         assert store.texts is not None  # `prepare` keeps them for a teacher
@@ -124,7 +130,7 @@ class TeacherDistiller(Distiller):
         return DistillLoss(divergence_of(scores, teacher_output, batch.pairs), scores.new_zeros(()))
 
     def columns(self, batch: StepBatch) -> Rows:
-        """Return the numbers of the candidates among the K responses of the batch, the right one first: (k, C)."""
+        """Return the candidates' numbers among the batch's K responses, (k, C), right one first."""
         contexts = sum(part.pairs for part in batch.parts)
         numbers = np.arange(min(self._candidates, batch.pairs))
         return (batch.first + np.arange(contexts)[:, None] + numbers) % batch.pairs
@@ -136,7 +142,10 @@ Side: TypeAlias = str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class TextVectors:
-    """What an encoder makes of examples: numbers of their sides' vectors, -1 where it read none of an example."""
+    """An encoder's vectors of examples, by the numbers of their sides.
+
+    The number is -1 where it read none of an example.
+    """
 
     vectors: npt.NDArray[np.float16]  # of all that is distinct, of unit length (t, d)
     inputs: Rows  # what it makes of each example's newest message alone (n,)
@@ -145,7 +154,7 @@ class TextVectors:
 
 
 class SimilarityDistiller(Distiller):
-    """An encoder: the student learns its scores of what it has read, and its vectors through a linear layer.
+    """An encoder as a teacher of its scores and, through a linear layer, its vectors.
 
     Of a multi-context model it teaches h_x by the newest message alone. What it makes of the
     conversation is for the combined encodings, unless the student has been shown another history.
@@ -159,7 +168,10 @@ class SimilarityDistiller(Distiller):
         self._projection = attach_projection(module, config, texts.vectors.shape[1])
 
     def __call__(self, batch: StepBatch) -> dict[str, Tensor]:
-        """Return the vectors of what it has read: "input" (k, d), "context", if it reads any, and "response" (C, d)."""
+        """Return the vectors of what it has read.
+
+        They are "input" (k, d), "context", if it reads any, and "response" (C, d).
+        """
         own, every = self._read(batch)
         rows = batch.rows[batch.first + own]
         vectors = {"input": self._vectors(self.texts.inputs[rows])}
@@ -207,14 +219,14 @@ class SimilarityDistiller(Distiller):
         return torch.from_numpy(self.texts.vectors[numbers].astype(np.float32))
 
     def _read(self, batch: StepBatch) -> tuple[Rows, Rows]:
-        """Return which contexts of this process, and which of the batch's K responses, the encoder has read."""
+        """Return the contexts of this process, and the batch's K responses, that it has read."""
         read = self.texts.inputs[batch.rows] >= 0
         own = read[batch.first : batch.first + sum(part.pairs for part in batch.parts)]
         return np.flatnonzero(own), np.flatnonzero(read)
 
 
 def attach_projection(module: Any, config: Distillation | None, size: int) -> nn.Linear | None:
-    """Give a network its projection to a teacher's vectors, if `config.vectors` gives these a weight."""
+    """Give a network its projection to a teacher's vectors, if `config.vectors` has a weight."""
     if config is None or not config.vectors:
         return None
     projection = nn.Linear(module.output_size, size)
@@ -225,7 +237,10 @@ def attach_projection(module: Any, config: Distillation | None, size: int) -> nn
 def open_distiller(
     config: Distillation | None, store: TokenStore, teacher_vectors: TextVectors | None, module: Any
 ) -> Distiller | None:
-    """Return the teacher that a recipe names, if any; the network gets what it needs for training alone."""
+    """Return the teacher that a recipe names, if any.
+
+    The network gets what it needs for training alone.
+    """
     if config is None:
         return None
     if teacher_vectors is None:
@@ -236,7 +251,10 @@ def open_distiller(
 def text_vectors(
     path: Path, texts: RawExamples, read: Rows, config: Distillation, display: Display
 ) -> TextVectors:
-    """Let an encoder read the examples `read` into a file, nothing twice; go on where an earlier call stopped."""
+    """Let an encoder read the examples `read` into a file, nothing twice.
+
+    Go on where an earlier call stopped.
+    """
     whole = not is_library(config.encoder)
     numbers: dict[Side, int] = {}
     sides = np.full((len(texts.offsets) - 1, 3 if whole else 2), -1, dtype=np.int64)
@@ -285,7 +303,10 @@ def _open_encoder(config: Distillation) -> Any:
 def vectors_once(
     path: Path, count: int, encode: Callable[[slice], FloatArray], title: str, display: Display
 ) -> npt.NDArray[np.float16]:
-    """Write the vectors of `count` texts, of which `encode` makes some, into a file; go on where a call stopped."""
+    """Write the vectors of `count` texts, of which `encode` makes some, into a file.
+
+    Go on where a call stopped.
+    """
     done = path.with_suffix(".json")
     reached = size = 0
     if done.exists() and path.exists():

@@ -71,11 +71,17 @@ class Processes:
         return self.rank == 0
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Stack the matrices of all processes, (n, d) -> (count · n, d); gradients of a row are summed over them."""
+        """Stack the matrices of all processes, (n, d) -> (count · n, d).
+
+        Gradients of a row are summed over them.
+        """
         return rows if self.count == 1 else _Gather.apply(rows, self)  # type: ignore[no-untyped-call]
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter], loss: Loss) -> Loss:
-        """Sum gradients, in place, and shares of the loss; a gradient that some processes lack is given to all."""
+        """Sum gradients, in place, and shares of the loss.
+
+        A gradient that some processes lack is given to all.
+        """
         if self.count == 1:
             return loss
         learning = [parameter for parameter in parameters if parameter.requires_grad]
@@ -103,7 +109,10 @@ class Processes:
         return Loss(value, accuracy, dict(zip(loss.figures, others, strict=True)))
 
     def _sum_rows(self, table: nn.Parameter) -> None:
-        """Sum the sparse gradients of a table; its rows alone are exchanged, through gloo, since NCCL sums none."""
+        """Sum the sparse gradients of a table.
+
+        Its rows alone are exchanged, through gloo, since NCCL sums none.
+        """
         gradient = table.grad
         if gradient is None:
             index = torch.empty((1, 0), dtype=torch.int64)
@@ -204,7 +213,10 @@ class _Gather(torch.autograd.Function):
 
 
 def launch_place() -> dict[str, int]:
-    """Return what the launcher says of this process, a number for each of `NAMES`; without one, the first of one."""
+    """Return what the launcher says of this process, a number for each of `NAMES`.
+
+    Without one, the first of one.
+    """
     values = {name: os.environ.get(name, "") for name in NAMES}
     if not values["RANK"] or not values["WORLD_SIZE"]:  # one of them alone is another tool's
         return dict(zip(NAMES, (0, 1, 0, 1), strict=True))

@@ -93,7 +93,10 @@ def read_texts_once(
     machine: Machine,
     display: Display,
 ) -> FrozenTexts:
-    """Let a module's trunk read all texts of examples into a file; go on where an earlier call stopped."""
+    """Let a module's trunk read all texts of examples into a file.
+
+    Go on where an earlier call stopped.
+    """
     columns, numbers = zip(
         *(each for store, rows in examples for each in _texts(store, rows)), strict=True
     )

@@ -1,4 +1,4 @@
-"""Starting from a trained model, or from pretrained transformers: what a recipe takes from it, and its weights."""
+"""Starting from a trained model or pretrained transformers: their settings and weights."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ FREE_OF_TRANSFORMERS = ("dropout", "output_scale")
 def resolve_init(
     document: dict[str, Any], resolve: Callable[[dict[str, Any], str], dict[str, Any]]
 ) -> None:
-    """Fill in what a recipe takes from `init` (fingerprint, quantized, [model], max_length) and its teacher, in place.
+    """Fill in what a recipe takes from `init` and its teacher, in place.
 
-    Wrong types in the document are left to validation. `resolve` checks [model] and adds its
-    defaults.
+    These are fingerprint, quantized, [model] and max_length. Wrong types in the document are left
+    to validation. `resolve` checks [model] and adds its defaults.
     """
     init: Any = document.get("init")
     model = document.get("model", {})
@@ -128,7 +128,10 @@ def _merged(given: Any, base: Mapping[str, Any], name: str) -> Any:
 
 
 def _grows(given: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
-    """Return whether a recipe adds blocks that start at zero on top of a model's, so that nothing changes at first."""
+    """Return whether a recipe adds blocks that start at zero on top of a model's.
+
+    They change nothing at first.
+    """
     spans = given.get("attention_spans")
     before = _plain(base.get("attention_spans"))
     if (
@@ -204,7 +207,10 @@ def initial_tokenizer(init: Init) -> Tokenizer:
 
 
 def copy_initial_weights(module: Any, init: Init) -> float | None:
-    """Give a new network the model's weights, but blocks on top and a new gate; return its scale if it was learned."""
+    """Give a new network the model's weights, but blocks on top and a new gate.
+
+    Return its scale if it was learned.
+    """
     if init.transformer:
         checkpoint = _unchanged_checkpoint(init)
         for transformer in module.transformers:

@@ -34,7 +34,10 @@ ALL_PRESENT: Mapping[str, ContextMask] = MappingProxyType({})  # every context h
 
 
 class Loss(NamedTuple):
-    """What a loss returns; of several processes each gets a share, and the shares sum to the batch's loss."""
+    """Result of a loss.
+
+    Of several processes each gets a share, and the shares sum to the batch's loss.
+    """
 
     value: Tensor
     accuracy: Tensor  # share of contexts whose own response scored best
@@ -74,13 +77,14 @@ class InBatchLoss(nn.Module):
         pairs: int | None = None,
         present: ContextMask | None = None,
     ) -> Loss:
-        """Return loss and in-batch accuracy, at least in float32: these contexts' sums, divided by K.
+        """Return loss and in-batch accuracy, at least in float32.
 
-        `x` (k, d) are all K contexts of the batch, or those of one process, from number `first` on;
-        or (k, m, d), of m vectors each, and S_ij is c times `models.reductions`'s score. Row first
-        + i of the responses `y` (K + M, d) belongs to context i. `equal` int64 (2, m) lists
-        contexts i and responses j != first + i that equal their own; `pairs` is K (None: M = 0); of
-        contexts that are not `present` only the responses count, as negatives.
+        They are these contexts' sums, divided by K. `x` (k, d) are all K contexts of the batch, or
+        those of one process, from number `first` on; or (k, m, d), of m vectors each, and S_ij is c
+        times `models.reductions`'s score. Row first + i of the responses `y` (K + M, d) belongs to
+        context i. `equal` int64 (2, m) lists contexts i and responses j != first + i that equal
+        their own; `pairs` is K (None: M = 0); of contexts that are not `present` only the responses
+        count, as negatives.
         """
         with torch.autocast(x.device.type, enabled=False):
             x, y = (side if side.dtype == torch.float64 else side.float() for side in (x, y))
@@ -114,10 +118,10 @@ def _product_losses(
 def list_losses(
     scores: Tensor, first: int | None, smoothing: float, equal: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the loss of `InBatchLoss` for each row of scores S (k, C), and whether its right candidate scored best.
+    """Return the loss of each row of scores S (k, C), and whether its right candidate scored best.
 
-    The right candidate of row i is number first + i, or number 0 in every row. Candidates (i, j) of
-    `equal` (2, m) are no negatives.
+    See `InBatchLoss`. The right candidate of row i is number first + i, or number 0 in every row.
+    Candidates (i, j) of `equal` (2, m) are no negatives.
     """
     labels = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
     if first is not None:
@@ -134,7 +138,10 @@ def list_losses(
 def _smoothed(
     scores: Tensor, true: Tensor, others: Tensor, negatives: Tensor, smoothing: float
 ) -> Tensor:
-    """Return each row's loss, given its right score, and the sum and the number of its negatives' scores."""
+    """Return each row's loss, and the sum and the number of its negatives' scores.
+
+    Its right score is given.
+    """
     share = smoothing * (negatives > 0).to(scores.dtype)
     return scores.logsumexp(dim=1) - ((1 - share) * true + share / negatives.clamp(min=1) * others)
 
@@ -152,7 +159,9 @@ def _mean(losses: Tensor, hits: Tensor, pairs: int, present: ContextMask | None 
 
 
 class SummedLoss(nn.Module):
-    """Sum of one ranking loss for each encoding of the contexts (CONVERT, section 3, multi-context).
+    """Sum of one ranking loss for each encoding of the contexts (CONVERT, section 3).
+
+    Multi-context models have several.
 
         L = Σ_p L_p,  L_p = in-batch loss of the encodings x^p against the responses
 
@@ -173,11 +182,11 @@ class SummedLoss(nn.Module):
         pairs: int | None = None,
         present: Mapping[str, ContextMask] = ALL_PRESENT,
     ) -> Loss:
-        """Return the sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
+        """Return the sum, the accuracy of "context", and each encoding's loss and accuracy.
 
-        `encodings` are those of the contexts and of all K + M responses; or "scores" (k, C) of each
-        context's own candidates, the right one first. `present` names the encodings that not all
-        contexts have.
+        The latter where there are several. `encodings` are those of the contexts and of all K + M
+        responses; or "scores" (k, C) of each context's own candidates, the right one first.
+        `present` names the encodings that not all contexts have.
         """
         if "scores" in encodings:
             with torch.autocast(encodings["scores"].device.type, enabled=False):
@@ -206,7 +215,10 @@ class SummedLoss(nn.Module):
 
 
 def annealed_scale(scale: Scale, output_size: int, step: int, share: float) -> float:
-    """Return the factor c of c · cos at a step of the run, when a share of its budget is used (CONVERT, section 3)."""
+    """Return the factor c of c · cos at a step, given the used share of the budget.
+
+    See CONVERT, section 3.
+    """
     last = _last_scale(scale, output_size)
     if scale.steps is not None:
         annealed = 1.0 if step >= scale.steps else step / scale.steps
@@ -235,7 +247,7 @@ class LearnedScale(nn.Module):
 
 
 def attach_scale(module: Any, scale: Scale, before: float | None = None) -> LearnedScale | None:
-    """Give a network its learned scale, which starts at what another run has learned `before`, else at `first`."""
+    """Give a network its learned scale, from another run's (`before`) or `first` on."""
     if not scale.learned:
         return None
     learned = LearnedScale(

@@ -1,9 +1,9 @@
-"""Batches of pretraining: masked tokens and next utterances in turn (POLY, section 4.1; masks as in BERT).
+"""Batches of pretraining: masked tokens and next utterances in turn (POLY, section 4.1).
 
-A batch has pairs of like lengths, as many as a budget of tokens allows. Batches with an even number
-have 15 % of their tokens to be guessed (80 % of these replaced by the mask, 10 % by any token, 10 %
-left alone); in those with an odd number half of the contexts have another example's response, and
-which do is to be guessed.
+Masks are as in BERT. A batch has pairs of like lengths, as many as a budget of tokens allows.
+Batches with an even number have 15 % of their tokens to be guessed (80 % of these replaced by the
+mask, 10 % by any token, 10 % left alone); in those with an odd number half of the contexts have
+another example's response, and which do is to be guessed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ GATHERED_AT_ONCE = 1 << 16
 
 
 class LengthBucketedOrder:
-    """Which examples each batch has: neighbours in length, at most `pairs` of at most `tokens`, in random order.
+    """The examples of each batch: neighbours in length, in random order.
 
-    Epochs differ in the order of batches and of examples of equal length. One longer than `tokens`
-    is a batch itself.
+    They are at most `pairs` of at most `tokens`. Epochs differ in the order of batches and of
+    examples of equal length. One longer than `tokens` is a batch itself.
     """
 
     def __init__(self, lengths: Rows, tokens: int, pairs: int, seed: tuple[int, ...]) -> None:
@@ -62,7 +62,7 @@ class LengthBucketedOrder:
 
 
 def _cuts(ascending: Rows, tokens: int, pairs: int) -> list[int]:
-    """Return where batches of examples in order of their lengths begin, and the end of the last one."""
+    """Return where batches of examples in order of length begin, and the end of the last."""
     cuts = [0]
     start = 0
     while start < len(ascending):
@@ -94,7 +94,7 @@ class Masking:
         )
 
     def __call__(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, Ids]:
-        """Return the ids with some replaced, and what is to be guessed at each place, -1 where nothing is."""
+        """Return the ids with some replaced, and the token to be guessed at each place, or -1."""
         free = np.flatnonzero(~np.isin(ids, self.special))
         count = max(1, round(GUESSED * len(free)))
         chosen = generator.choice(free, count, replace=False, shuffle=False)
@@ -132,7 +132,10 @@ def pretraining_step(
     seed: Sequence[int],
     portion: Portion = WHOLE,
 ) -> StepBatch:
-    """Return a process's part of batch number `step`; all draw for the whole batch, whatever their number."""
+    """Return a process's part of batch number `step`.
+
+    All draw for the whole batch, whatever their number.
+    """
     generator = np.random.default_rng([*seed, step])
     responses = rows
     follows = None

@@ -1,4 +1,4 @@
-"""Metrics of a run: means between two lines, the lines themselves, and what they tell of speed and cost."""
+"""Metrics of a run: means between two lines, and figures of speed and cost."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from rejoinder.training.run import RunFolder, RunState
 
 
 class Meter:
-    """Sums losses on their device, so that no GPU is waited for; `loss` and `accuracy` are of the last line.
+    """Sums losses on their device, so that no GPU is waited for.
 
-    Of several losses `loss` is that of the context, as in validation, not their sum.
+    `loss` and `accuracy` are of the last line. Of several losses `loss` is that of the context, as
+    in validation, not their sum.
     """
 
     def __init__(self, state: RunState, device: torch.device) -> None:
@@ -56,7 +57,10 @@ class Meter:
         self.state.sums = dict(zip(self._names, self._sums.tolist(), strict=True))
 
     def rates(self) -> tuple[float, float]:
-        """Return pairs and real tokens per second since the last line; the last line's before anything is counted."""
+        """Return pairs and real tokens per second since the last line.
+
+        The last line's before anything is counted.
+        """
         if self._seconds <= 0:
             return self._last_rates
         return self._examples / self._seconds, self._tokens / self._seconds
@@ -79,7 +83,10 @@ class Meter:
 
 
 class MetricsLog:
-    """Writes metrics.jsonl and TensorBoard's files; lines after `step`, which will be done again, are removed."""
+    """Writes metrics.jsonl and TensorBoard's files.
+
+    Lines after `step`, which will be done again, are removed.
+    """
 
     def __init__(self, folder: RunFolder, step: int) -> None:
         try:
@@ -154,7 +161,10 @@ class RunCost:
     def to_json(
         self, price_per_hour: float | None = None, steps: int | None = None
     ) -> dict[str, Any]:
-        """Return plain values, with costs if there is a price, and those of `steps` at the run's speed if given."""
+        """Return plain values, with costs if there is a price.
+
+        With `steps` also the costs of so many at the run's speed.
+        """
 
         def account(seconds: float) -> dict[str, float]:
             return {"seconds": seconds} | (
@@ -174,7 +184,10 @@ class RunCost:
 
 
 def run_cost(run: Path) -> RunCost | None:
-    """Return what a run took, by its metrics; None if there are none yet, or the folder is no run."""
+    """Return the cost of a run, by its metrics.
+
+    None if there are none yet, or the folder is no run.
+    """
     lines = read_metrics(RunFolder(run).metrics)
     stages: dict[str, tuple[int, float]] = {}
     step = examples = 0

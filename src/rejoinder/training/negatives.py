@@ -1,11 +1,12 @@
-"""Negatives beyond those of the batch: drawn at random, given with the examples, or mined with the model itself.
+"""Negatives beyond those of the batch.
 
-Mined, or hard, negatives are the wrong responses that the model ranks highest for a context; ACL19
-leaves them to future work. The nearest responses of a large pool are often right, so these are left
-out: texts equal to the pair's own response, responses known to answer the same input (and history),
-and whatever scores too close to the pair's own (Moreira et al. 2024, "NV-Retriever", compares such
-limits). A stage is cut into windows; at the beginning of each, negatives of its pairs are mined
-with the model as it then is, into a file that a continued run reads again.
+They are random, given with the examples, or mined with the model itself. Mined, or hard, negatives
+are the wrong responses that the model ranks highest for a context; ACL19 leaves them to future
+work. The nearest responses of a large pool are often right, so these are left out: texts equal to
+the pair's own response, responses known to answer the same input (and history), and whatever scores
+too close to the pair's own (Moreira et al. 2024, "NV-Retriever", compares such limits). A stage is
+cut into windows; at the beginning of each, negatives of its pairs are mined with the model as it
+then is, into a file that a continued run reads again.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ SCORES_AT_ONCE = 1 << 24  # scores that are in memory together: 64 MB
 def with_negatives(
     store: TokenStore, stage: Stage, seed: tuple[int, ...], mined: ExtraNegatives | None
 ) -> tuple[TokenStore, ExtraNegatives | None]:
-    """Return the examples and what finds their additional negatives in a stage: drawn, given, `mined`, or none."""
+    """Return the examples and the finder of their additional negatives in a stage.
+
+    They are drawn, given, `mined`, or none.
+    """
     if stage.given_negatives or stage.input_negatives:
         given = GivenNegatives(store) if stage.given_negatives else InputNegatives(store)
         return given.store, given
@@ -48,7 +52,10 @@ def with_negatives(
 
 
 class RandomNegatives:
-    """k = `count` negatives of each example, drawn anew from all others by the seed and the batch's examples."""
+    """k = `count` negatives of each example, drawn anew from all others.
+
+    The seed and the batch's examples decide.
+    """
 
     def __init__(self, examples: int, count: int, seed: tuple[int, ...]) -> None:
         self._examples = examples
@@ -63,7 +70,10 @@ class RandomNegatives:
 
 
 class GivenNegatives:
-    """The wrong candidates that come with each example (POLY, section 5.1: ConvAI2's 19), as rows of its `store`."""
+    """The wrong candidates that come with each example, as rows of its `store`.
+
+    See POLY, section 5.1: ConvAI2's 19.
+    """
 
     def __init__(self, store: TokenStore) -> None:
         given = store.given
@@ -80,7 +90,10 @@ class GivenNegatives:
 
 
 class InputNegatives:
-    """The newest message of each example, as a row of its `store`: what was just said is no answer to it."""
+    """The newest message of each example, as a row of its `store`.
+
+    It is no answer to itself.
+    """
 
     def __init__(self, store: TokenStore) -> None:
         self._first = len(store)
@@ -124,7 +137,10 @@ class Table:
 
 
 class Tables:
-    """The tables of a stage of `steps` batches (None: minutes); `step` counts the run's batches, `stage_step` its."""
+    """The tables of a stage of `steps` batches (None: minutes).
+
+    `step` counts the run's batches, `stage_step` its.
+    """
 
     def __init__(
         self,
@@ -141,7 +157,10 @@ class Tables:
         self._seed = seed
 
     def window(self, stage_step: int) -> tuple[int, int | None]:
-        """Return first step and end of the window that a batch of the stage is in; None: the end of the stage."""
+        """Return first step and end of the window of a batch in the stage.
+
+        None is the end of the stage.
+        """
         every = self.config.every_steps
         start = 0 if every is None else stage_step - stage_step % every
         return start, None if every is None else start + every
@@ -186,7 +205,10 @@ class Tables:
         display: Display,
         pause: Callable[[], object],
     ) -> Table:
-        """Mine the table of the window that begins now, and write it; `pause` is called on the way, and may raise."""
+        """Mine the table of the window that begins now, and write it.
+
+        `pause` is called on the way, and may raise.
+        """
         start, stop = self.window(stage_step)
         rows = self._rows(start, stop)
         drawn = self._order.sample(
@@ -220,7 +242,10 @@ class Tables:
         )
 
     def _rows(self, start: int, stop: int | None) -> Rows:
-        """Return the examples of a window's batches, ascending; all where it goes over them more than once."""
+        """Return the examples of a window's batches, ascending.
+
+        All where it goes over them more than once.
+        """
         examples = sum(self._order.sizes)
         size = self._order.batch_size
         ends = [end for end in (stop, self._steps) if end is not None]
@@ -233,7 +258,10 @@ class Tables:
 
 @dataclass(frozen=True)
 class Miner:
-    """Scores a pool's responses for hard negatives (`retrieval`'s scan knows no limit and no answers to leave out)."""
+    """Scores a pool's responses for hard negatives.
+
+    `retrieval`'s scan knows no limit and no answers to leave out.
+    """
 
     store: TokenStore
     config: HardNegatives
@@ -243,7 +271,10 @@ class Miner:
 
     @torch.no_grad()
     def __call__(self, rows: Rows, drawn: Rows, advance: Advance) -> tuple[Rows, int]:
-        """Return k negatives of n pairs among the drawn examples, hardest first (n, k); how many exceed the limit."""
+        """Return k negatives of n pairs among the drawn examples, hardest first (n, k).
+
+        How many exceed the limit.
+        """
         drawn_hashes = self.store.response_hash[drawn]
         first = np.sort(np.unique(drawn_hashes, return_index=True)[1])
         pool = drawn[first]
@@ -293,7 +324,10 @@ def _hashes(texts: Column | Joined, rows: Rows) -> Rows:
 
 
 class KnownAnswers:
-    """Which responses of a pool of different ones belong to a pair with an input; all are given by their hashes."""
+    """Which responses of a pool of different ones belong to a pair with an input.
+
+    All are given by their hashes.
+    """
 
     def __init__(self, inputs: Rows, responses: Rows, pool: Rows) -> None:
         ordered = np.argsort(pool)
@@ -304,7 +338,7 @@ class KnownAnswers:
         self._places = places[inside][by_input]
 
     def places(self, inputs: Rows) -> Rows:
-        """Return, for n inputs, all pairs (i, place in the pool) of a known answer to input i: (2, m)."""
+        """Return pairs (i, place in the pool) of all known answers to n inputs, (2, m)."""
         first, last = (
             np.searchsorted(self._inputs, inputs, side=side) for side in ("left", "right")
         )
@@ -315,7 +349,7 @@ class KnownAnswers:
 
 
 def highest(own: Tensor, config: HardNegatives) -> Tensor:
-    """Return the highest score that a negative may have, given the score of each pair's own response: (n,)."""
+    """Return the highest score allowed for a negative, given each pair's own score, (n,)."""
     if config.margin is not None:
         return own + config.margin
     if config.share is not None:
@@ -325,10 +359,11 @@ def highest(own: Tensor, config: HardNegatives) -> Tensor:
 
 
 def hardest(scores: Tensor, limit: Tensor, right: Rows, k: int) -> tuple[Rows, int]:
-    """Find the k hardest negatives of n pairs: the highest scores up to the limit, then the lowest ones above it.
+    """Find the k hardest negatives of n pairs.
 
-    `scores` are cosines (n, pool), `limit` is (n,), and `right` lists pairs (i, place) that are no
-    negatives (2, m). Return their places (n, k), and how many of them are above the limit.
+    They are the highest scores up to the limit, then the lowest ones above it. `scores` are cosines
+    (n, pool), `limit` is (n,), and `right` lists pairs (i, place) that are no negatives (2, m).
+    Return their places (n, k), and how many of them are above the limit.
     """
     keys = torch.where(scores > limit[:, None], -4 - scores, scores)
     keys[tuple(torch.from_numpy(right).to(scores.device))] = -torch.inf

@@ -1,4 +1,4 @@
-"""Optimisers with rates per group of parameters, clipping, learning rates over time, and the budgets they follow."""
+"""Optimisers with rates per group of parameters, clipping, schedules and budgets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _groups(module: Any) -> dict[str, list[nn.Parameter]]:
 
 
 def _of_training(module: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """Return the parameters that a model has in training alone, by what `rates` calls them: "scale", "vectors"."""
+    """Return the parameters of training alone by their names in `rates`: "scale", "vectors"."""
     children = (
         (name, child) for name, child in module.named_children() if name.startswith(TRAINING_PREFIX)
     )
@@ -80,7 +80,10 @@ def _of_training(module: nn.Module) -> dict[str, list[nn.Parameter]]:
 
 
 def build_optimizer(module: Any, stage: Stage) -> torch.optim.Optimizer:
-    """Build the stage's optimiser over what it trains; each group's `rate` is its factor of the learning rate."""
+    """Build the stage's optimiser over what it trains.
+
+    Each group's `rate` is its factor of the learning rate.
+    """
     excluded = module.no_decay_parameters().union(*_of_training(module).values())
     groups: list[dict[str, Any]] = []
     for name, parameters in _groups(module).items():
@@ -109,12 +112,12 @@ def build_optimizer(module: Any, stage: Stage) -> torch.optim.Optimizer:
 
 
 class _RowUpdates(torch.optim.Optimizer):
-    """Updates a table with a sparse gradient in the rows of the batch alone; mixed in before one of PyTorch's rules.
+    """Updates a table with a sparse gradient in the rows of the batch alone.
 
-    The rows are copied out, updated by the rule as if they were the whole parameter, and written
-    back. The running averages of a row, and its weight decay, stand still while the row is in no
-    batch ("lazy" updates). `torch.optim.SparseAdam`, for Adam without decay, takes 1.3 to 1.6 times
-    as long (60,000 rows of 128).
+    Mixed in before one of PyTorch's rules. The rows are copied out, updated by the rule as if they
+    were the whole parameter, and written back. The running averages of a row, and its weight decay,
+    stand still while the row is in no batch ("lazy" updates). `torch.optim.SparseAdam`, for Adam
+    without decay, takes 1.3 to 1.6 times as long (60,000 rows of 128).
     """
 
     rule: type[Any]
@@ -168,7 +171,10 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor | None:
-    """Scale gradients, sparse ones too, down to a common norm of at most `limit`; return the norm before, if any."""
+    """Scale gradients, sparse ones too, down to a common norm of at most `limit`.
+
+    Return the norm before, if any.
+    """
     gradients = [_numbers(parameter) for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return None
@@ -181,7 +187,10 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor |
 
 
 def _numbers(parameter: nn.Parameter) -> Tensor:
-    """Return the gradient of a parameter; of a sparse one its rows, which can be changed in place."""
+    """Return the gradient of a parameter.
+
+    Of a sparse one it is its rows, which can be changed in place.
+    """
     assert parameter.grad is not None
     if not parameter.grad.is_sparse:
         return parameter.grad
@@ -216,10 +225,10 @@ def learning_rate(
     *,
     in_seconds: bool = False,
 ) -> float:
-    """Return the learning rate of the next step; `share` of the stage's budget is used, `drops` count stalls.
+    """Return the learning rate of the next step.
 
-    With a budget `in_seconds` the warm-up ends at `WARM_UP_SHARE` of it, on machines too slow for
-    all of its steps.
+    `share` of the stage's budget is used, `drops` count stalls. With a budget `in_seconds` the
+    warm-up ends at `WARM_UP_SHARE` of it, on machines too slow for all of its steps.
     """
     longest = WARM_UP_SHARE if in_seconds else 1.0
     if step < schedule.warm_up_steps and share < longest:

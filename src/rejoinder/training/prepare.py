@@ -1,4 +1,7 @@
-"""From a folder of examples to what the loop needs: vocabulary, token stores and vectors to start from, made once."""
+"""Inputs of the loop, made once from a folder of examples.
+
+They are vocabulary, token stores and vectors to start from.
+"""
 
 from __future__ import annotations
 
@@ -90,9 +93,10 @@ def with_vectors(
     machine: Machine,
     display: Display,
 ) -> Prepared:
-    """Return the same, its texts read by a module's trunk before it learns, if ever; made once, like the rest.
+    """Return the same, its texts read by a module's trunk before it learns, if ever.
 
-    Where it learns (`init.anchor`) validation reads with the trunk as it is by then.
+    Made once, like the rest. Where it learns (`init.anchor`) validation reads with the trunk as it
+    is by then.
     """
     place = _Preparation(recipe, folder, display, None)
     start = recipe.init.fingerprint or (recipe.model, recipe.seed)
@@ -214,7 +218,10 @@ class _Preparation:
         return open_store(path)
 
     def note_long(self, data: Path, store: TokenStore, tokenizer: Tokenizer) -> None:
-        """Note how many messages are as long as the model reads, or longer: what they lose is not in the store."""
+        """Report how many messages are as long as the model reads, or longer.
+
+        The store lacks the end of the longer ones.
+        """
         length = self.recipe.text.max_length
         whole = family_of(parse_config(self.recipe.model)).dialogue is not None
         most = tokenizer.encode_ragged(["a " * 2 * length], length)[1][0]
@@ -285,7 +292,10 @@ class _Preparation:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Let one process at a time write to the folder, which several may share; remove what killed ones left."""
+        """Let one process at a time write to the folder, which several may share.
+
+        Remove what killed ones left.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.folder / ".lock", f"{self.folder} is being written", wait=True):
             remove_leftovers(self.folder)
@@ -326,7 +336,10 @@ def _sets(recipe: Recipe) -> tuple[list[Path], list[Path]]:
 
 
 def _vocabulary_data(recipe: Recipe) -> list[Path]:
-    """Return the folders that the vocabulary alone is learned from; none if it is what is trained on."""
+    """Return the folders that only the vocabulary is learned from.
+
+    There are none if it is learned from the training data.
+    """
     config = recipe.vocabulary
     return list(map(Path, config.data)) if isinstance(config, BpeVocabulary) else []
 
@@ -364,10 +377,10 @@ def build_vocabulary(config: Vocabulary, utterances: Iterable[str]) -> Tokenizer
 def _utterances(
     sets: Sequence[Path], config: Vocabulary, seed: int, advance: Advance
 ) -> Iterator[str]:
-    """Yield inputs and responses of the training splits; about `sample` of them at random where there are more.
+    """Yield inputs and responses of the training splits.
 
-    The n-gram vocabulary's are drawn as whole pairs (ACL19), those of others as texts (CONVERT:
-    sentences).
+    About `sample` of them at random where there are more. The n-gram vocabulary's are drawn as
+    whole pairs (ACL19), those of others as texts (CONVERT: sentences).
     """
     total = sum(
         len(texts) for data in sets for sides in read_texts(data, "train") for texts in sides
@@ -390,13 +403,14 @@ def word_vectors(
     size: int,
     seed: int = 0,
 ) -> FloatArray:
-    """Return an embedding to start from: what a sentence encoder makes of each subword by itself, (rows, size).
+    """Return an embedding to start from, (rows, size).
 
-    A text's vector is then about the mean of its words' vectors, which ranks replies like BM25
-    before anything is learned. The vectors, less their mean, are reduced to their first principal
-    components, where a word counts as often as it is used (`counts`) times its squared weight, and
-    multiplied by the weight a / (a + p). The subwords' values have unit variance on average;
-    buckets get random values a tenth as large, padding 0.
+    It is a sentence encoder's vector of each subword by itself. A text's vector is then about the
+    mean of its words' vectors, which ranks replies like BM25 before anything is learned. The
+    vectors, less their mean, are reduced to their first principal components, where a word counts
+    as often as it is used (`counts`) times its squared weight, and multiplied by the weight a / (a
+    + p). The subwords' values have unit variance on average; buckets get random values a tenth as
+    large, padding 0.
     """
     texts = [subword.replace(MARK, "") or " " for subword in tokenizer.subwords]
     vectors = encode(texts).astype(np.float64)
@@ -414,7 +428,10 @@ def word_vectors(
 
 
 def count_ids(store: TokenStore, rows: int, seed: int = 0) -> Rows:
-    """Return how often each id is used in (a sample of) the store's inputs and responses, (rows,)."""
+    """Return how often each id is used in a sample of the store's texts, (rows,).
+
+    These are inputs and responses.
+    """
     examples = np.arange(len(store))
     if len(store) > COUNTED:
         examples = np.random.default_rng(seed).choice(len(store), COUNTED, replace=False)

@@ -1,4 +1,4 @@
-"""The recipe: all that makes up a training run, as frozen dataclasses that `recipe_files` reads TOML into."""
+"""The recipe of a training run, as frozen dataclasses that `recipe_files` reads TOML into."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Data:
 
 @section
 class SubwordVocabulary:
-    """[vocabulary] of kind "subwords" (the default), built from the training split (CONVERT 3.1)."""
+    """[vocabulary] of kind "subwords" (the default), from the training split (CONVERT 3.1)."""
 
     kind: Literal["subwords"] = "subwords"
     target_size: Annotated[int, Field(ge=100)] | None = None
@@ -130,7 +130,7 @@ class SubwordVocabulary:
 
 @section
 class NGramVocabulary:
-    """[vocabulary] of kind "ngrams": words and pairs of words of the training split (ACL19, section 3)."""
+    """[vocabulary] of kind "ngrams": words and pairs of words (ACL19, section 3)."""
 
     kind: Literal["ngrams"]
     minimum_count: Count = 10  # how often a word must be seen
@@ -141,7 +141,10 @@ class NGramVocabulary:
 
 @section
 class BpeVocabulary:
-    """[vocabulary] of kind "bpe": byte pair encoding of lower-cased text, for transformers from scratch (POLY 4.1)."""
+    """[vocabulary] of kind "bpe": byte pair encoding of lower-cased text (POLY 4.1).
+
+    It is for transformers from scratch.
+    """
 
     kind: Literal["bpe"]
     merges: Count = 30_000  # number of merges to learn (paper: 30,000)
@@ -170,7 +173,10 @@ class Text:
 
 @section
 class History:
-    """[history]: changes to the histories of pairs, so that the newest message always suffices (not CONVERT)."""
+    """[history]: changes to histories, so that the newest message always suffices.
+
+    CONVERT has none.
+    """
 
     left_out: Share = 0.0  # share of the pairs that lose theirs
     swapped: Share = 0.0  # share that get another pair's; such a one is not ranked by
@@ -194,7 +200,10 @@ class Loss:
 
 @section
 class Scale:
-    """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; or learned."""
+    """[scale]: the factor c of the score c · cos, annealed or learned.
+
+    Annealed it goes from `first` to `last`, and stays.
+    """
 
     learned: bool = False
     """Learn c (ACL19), in 0 to `last`, from `first` or `init.model`'s on; its group is "scale"."""
@@ -216,7 +225,10 @@ class Scale:
 
 @section
 class Distillation:
-    """[distillation]: learning to score as a better model does, as well as from the examples (see `distillation`)."""
+    """[distillation]: learning to score as a better model does, beside the examples.
+
+    See `distillation`.
+    """
 
     teacher: str = ""
     """Any ranker, by folder or Hugging Face id: mostly a cross- or poly-encoder. Or the next."""
@@ -280,7 +292,10 @@ class Validation:
 
 @section
 class Checkpoint:
-    """[checkpoint]: how often everything needed to continue is written (also after a gain and after mining)."""
+    """[checkpoint]: how often everything needed to continue is written.
+
+    It is written after a gain and after mining too.
+    """
 
     every_steps: Count | None = None  # steps from one to the next
     every_seconds: Positive | None = 300.0  # seconds; both may be given
@@ -308,7 +323,10 @@ class Compute:
 
 @section
 class Quantization:
-    """[quantization]: training for 8-bit embeddings and 16 bits for everything else (`networks/quantization.py`)."""
+    """[quantization]: training for 8-bit embeddings and 16 bits for everything else.
+
+    See `networks/quantization.py`.
+    """
 
     enabled: bool = False  # compute with rounded copies of the parameters, for export in few bits
     half: Literal["auto", "bfloat16", "float16"] = "auto"
@@ -377,7 +395,7 @@ class Constant(WarmUp):
 
 @section
 class Cosine(WarmUp):
-    """Half a cosine from the learning rate down to `final_learning_rate` at the end of the stage."""
+    """Half a cosine from the learning rate to `final_learning_rate` at the stage's end."""
 
     kind: Literal["cosine"] = "cosine"
     final_learning_rate: NotNegative = 0.0
@@ -405,7 +423,10 @@ class InverseSqrt(WarmUp):
 
 @section
 class Plateau(WarmUp):
-    """Times `factor` whenever the validation loss has stalled (POLY: 0.4, looking every half epoch)."""
+    """Times `factor` whenever the validation loss has stalled (POLY: 0.4).
+
+    POLY looks every half epoch.
+    """
 
     kind: Literal["plateau"] = "plateau"
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.4  # what the rate is multiplied by at each drop
@@ -419,7 +440,7 @@ Schedule: TypeAlias = Annotated[
 
 @section
 class HardNegatives:
-    """[stage.hard_negatives]: wrong responses that the model ranks high, as additional negatives (see `negatives`)."""
+    """[stage.hard_negatives]: wrong responses that the model ranks high (see `negatives`)."""
 
     per_pair: Count = 1
     """K: hard negatives of each pair of a batch; each is a negative of every context of the
@@ -550,7 +571,7 @@ class Recipe(Described):
 
 
 def _changed(section: Any, above: str = "") -> Iterator[tuple[str, object]]:
-    """Yield dotted key and value of what a section gives other than by default, but for the table of the model."""
+    """Yield key and value of a section's non-default fields, without the model's table."""
     for name, field in section.__pydantic_fields__.items():
         value = getattr(section, name)
         key = f"{above}{name}"

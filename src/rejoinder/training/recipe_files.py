@@ -1,4 +1,4 @@
-"""Recipes as files: reading with overrides, writing with every default, comparing two of them, early checks."""
+"""Recipe files: reading with overrides, writing with defaults, comparing, checking."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ def parse_recipe(
     *,
     resolved: bool = False,
 ) -> Recipe:
-    """Validate a recipe that has been read already, as `load_recipe` does; errors call it `origin`."""
+    """Validate a recipe that has been read already, as `load_recipe` does.
+
+    Errors call it `origin`.
+    """
     copy: dict[str, Any] = deepcopy(dict(document))
     for setting in overrides:
         override(copy, setting, SHORTHANDS, ALTERNATIVES)
@@ -97,7 +100,10 @@ def parse_recipe(
 
 
 def _write_out_kinds(document: dict[str, Any]) -> None:
-    """Write shorthands as tables, and the vocabulary's kind; anything of a wrong type is left to validation."""
+    """Write shorthands as tables, and the vocabulary's kind.
+
+    Anything of a wrong type is left to validation.
+    """
     stages = document.get("stage")
     vocabulary = document.get("vocabulary")
     for stage in stages if isinstance(stages, list) else ():
@@ -122,7 +128,7 @@ def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 
 def recipe_document(recipe: Recipe) -> dict[str, Any]:
-    """Return the recipe as nested dictionaries, every default written out, absent values left out."""
+    """Return the recipe as nested dictionaries with every default, without absent values."""
     return {
         key: _without_none(value)
         for key, value in dataclasses.asdict(recipe).items()
@@ -137,7 +143,7 @@ def save_recipe(recipe: Recipe, path: str | Path) -> None:
 
 
 def first_difference(old: Recipe, new: Recipe) -> str | None:
-    """Name the first key in which two recipes differ, with both values, if it is none of the `FREE` ones."""
+    """Name the first key, none of `FREE`, in which two recipes differ, with both values."""
     olds, news = (dict(_leaves(recipe_document(recipe))) for recipe in (old, new))
     for key in dict.fromkeys([*news, *olds]):
         if not FREE.fullmatch(key) and olds.get(key) != news.get(key):
@@ -164,7 +170,7 @@ def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def check_stages(recipe: Recipe, processes: Processes) -> None:
-    """Refuse stages that do not fit the model, or the number of processes, before anything long is begun."""
+    """Refuse stages that do not fit the model or the processes, before long work begins."""
     with on_meta_device():
         probe = build_module(recipe.model, rows=2)
         attach_scale(probe, recipe.scale)

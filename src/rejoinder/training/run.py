@@ -70,7 +70,10 @@ def resolve_recipe(
     data: str | Path | Sequence[str | Path] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> Recipe:
-    """Read a recipe, with places of examples and other settings that override its own; see `loop.train`."""
+    """Read a recipe, with places of examples and other settings that override its own.
+
+    See `loop.train`.
+    """
     places = [data] if isinstance(data, str | Path) else list(data)
     keys = ["data.train", *(f"data.mix.{number}.train" for number in range(len(places) - 1))]
     values = dict(zip(keys, map(str, places), strict=False)) | dict(settings or {})
@@ -84,7 +87,10 @@ def resolve_recipe(
 
 @contextlib.contextmanager
 def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
-    """Lock a run's folder, a new one or one that the same recipe began, and tidy it; refuse any other."""
+    """Lock a run's folder, a new one or one that the same recipe began, and tidy it.
+
+    Refuse any other.
+    """
     folder = RunFolder(path)
     _check(folder, recipe)
     path.mkdir(parents=True, exist_ok=True)
@@ -174,7 +180,10 @@ class RunState:
         )
 
     def record_validation(self, figures: dict[str, float], patience: int | None) -> bool:
-        """Count a validation and return whether it is the best so far; `patience` is that of a plateau schedule."""
+        """Count a validation and return whether it is the best so far.
+
+        `patience` is that of a plateau schedule.
+        """
         self._record_loss(figures["loss"], patience)
         self.validated_step = self.step
         self.validated_at = self.seconds
@@ -359,7 +368,10 @@ def load_summary(folder: RunFolder) -> RunSummary:
 
 
 def figure_texts(figures: Mapping[str, float]) -> dict[str, str]:
-    """Format figures of validation for people: a loss as it is, all others but the number of examples in percent."""
+    """Format figures of validation for people.
+
+    All but the loss and the number of examples are in percent.
+    """
     shown = {name: value for name, value in figures.items() if name != "examples"}
     return {
         name: f"{value:.3f}" if name == "loss" else f"{value:.1%}" for name, value in shown.items()

@@ -1,4 +1,7 @@
-"""Examples as memory-mapped token ids, in folders named by a hash of all that their content depends on."""
+"""Examples as memory-mapped token ids.
+
+A folder is named by a hash of all that its content depends on.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ _LISTS = ("candidates", "label")
 
 
 def ragged(starts: Rows | int, lengths: npt.NDArray[Any]) -> Rows:
-    """Return the places start, start + 1, ... of n ranges of the given lengths, one range after the other."""
+    """Return the places start, start + 1, ... of n ranges of these lengths, in order."""
     ends = np.cumsum(lengths, dtype=np.int64)
     places: Rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
         starts - ends + lengths, lengths
@@ -71,7 +74,10 @@ class Column:
 
 
 class Joined:
-    """Several columns, or several arrays with a number of each example, numbered through; nothing is copied."""
+    """Several columns, or several arrays with a number of each example, numbered through.
+
+    Nothing is copied.
+    """
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self._parts = parts
@@ -108,14 +114,17 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Histories:
-    """What a model reads of each example's earlier messages: any number of texts, each in a slot (`HistoryText`)."""
+    """A model's earlier messages of each example: any number of texts, each in a slot.
+
+    See `HistoryText`.
+    """
 
     texts: Column | Joined
     slots: Column | Joined  # of each example, one a text
     firsts: Rows  # each example's first text (n,)
 
     def gather(self, rows: Rows) -> tuple[Ids, Ids, Rows]:
-        """Return ids and lengths of the texts of the given examples, and whose each is and its slot, (2, m)."""
+        """Return ids and lengths of the examples' texts, and owner and slot of each, (2, m)."""
         slots, counts = self.slots.gather(rows)
         owners = np.repeat(np.arange(len(rows)), counts)
         return *self.texts.gather(ragged(self.firsts[rows], counts)), np.stack(
@@ -164,7 +173,10 @@ class RawExamples:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Wrong candidates that the data gives with its n examples, k each, those of an example one after the other."""
+    """Wrong candidates that the data gives with its n examples, k each.
+
+    Those of an example follow each other.
+    """
 
     texts: Column  # n · k responses
     hashes: Rows  # equal for responses of equal tokens (n · k,)
@@ -371,7 +383,10 @@ def build_store(
 def _encode_all(
     encode: Encode, pieces: Iterable[Piece], folder: Path, engine: Engine | None
 ) -> Iterator[Sides]:
-    """Yield ids and lengths of the pieces, in order; workers leave theirs in the folder for a while."""
+    """Yield ids and lengths of the pieces, in order.
+
+    Workers leave theirs in the folder for a while.
+    """
     if engine is None:
         yield from itertools.chain.from_iterable(map(encode.batches, pieces))
         return
@@ -491,7 +506,10 @@ def data_digest(data: Path, splits: Sequence[Split]) -> str:
 
 
 def token_hashes(ids: Ids, lengths: Ids) -> Rows:
-    """Return a 64-bit hash of each text's tokens: the sum of a pseudo-random number for each (place, token)."""
+    """Return a 64-bit hash of each text's tokens.
+
+    It is the sum of a pseudo-random number for each (place, token).
+    """
     places = ragged(0, lengths)
     mixed = mix(ids.astype(np.uint64) << np.uint64(32) | places.astype(np.uint64))
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])

@@ -31,11 +31,11 @@ def drawn(store: TokenStore, config: Validation) -> Rows:
 
 
 class Validator:
-    """Ranks each response of a group of N examples against the others of its group; several processes share the groups.
+    """Ranks each response of a group of N examples against the others of its group.
 
-    The groups are the same each time, drawn with a fixed seed; candidates of the first fill up the
-    last. A response whose tokens equal the right one's is right too; any other that ties counts
-    against the model.
+    Several processes share the groups. The groups are the same each time, drawn with a fixed seed;
+    candidates of the first fill up the last. A response whose tokens equal the right one's is right
+    too; any other that ties counts against the model.
     """
 
     def __init__(
@@ -65,7 +65,10 @@ class Validator:
         self._parts = [order[start : start + together] for start in range(0, len(order), together)]
 
     def __call__(self, encode: Encode, scale: float = 1.0) -> dict[str, float]:
-        """Return recall at 1, mean reciprocal rank, and the loss without smoothing among the group's candidates."""
+        """Return recall at 1, mean reciprocal rank, and the loss among the group's candidates.
+
+        The loss is without smoothing.
+        """
         parts = self._processes.parallel_map(
             lambda rows: self._ranks(rows, encode, scale), self._parts
         )
