@@ -210,7 +210,7 @@ def flood(port: int, parts: Iterable[bytes], most: int, seconds: float = 20.0) -
 
 
 # --- Hostile clients
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------
 
 
 def endlessly(head: str, part: str, about: int = 1 << 16) -> Attack:
@@ -280,7 +280,10 @@ def many(before: str, part: str, after: str) -> Callable[[int], bytes]:
 
 BULK = 4 << 20
 HEAD = "GET /health HTTP/1.1\r\nhost: localhost\r\n"
-CHUNKED = f"POST /v1/replies HTTP/1.1\r\nhost: localhost\r\n{JSON}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n"
+CHUNKED = (
+    "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\n"
+    f"{JSON}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n"
+)
 ATTACKS: dict[str, Attack] = {
     "pipelined requests": endlessly("", f"{HEAD}\r\n"),
     "headers without end": endlessly(HEAD, "a: b\r\n"),

@@ -356,7 +356,8 @@ def _fine_tune(run: Run, changes: Sequence[str]) -> str:
     lines = [(name, percent(each)) for name, each in found.items()]
     return (
         f"## Fine-tuning the encoder: BANKING77, 10 texts of each intent, {len(seconds)} draws\n\n"
-        f"{table(('encoder', 'accuracy, %'), lines)}\nFine-tuning took {statistics.mean(seconds):.0f} s a draw.\n"
+        f"{table(('encoder', 'accuracy, %'), lines)}\n"
+        f"Fine-tuning took {statistics.mean(seconds):.0f} s a draw.\n"
     )
 
 

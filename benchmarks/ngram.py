@@ -55,7 +55,7 @@ PAPER = {"embeddings": 104e6, "others": 7e6}
 class Speeds:
     """Examples (training) or texts (encoding) per second of each program.
 
-    Median of the rounds, and all of them.
+    They are the median of the rounds, and all of them.
     """
 
     median: dict[str, float]

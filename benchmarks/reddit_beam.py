@@ -118,7 +118,7 @@ def split_number(example: dict[str, Any], _: int = 3) -> int:
 def run(output: Path, inputs: list[str], parse: str, shuffle: bool, workers: int) -> float:
     """Run the pipeline.
 
-    The seconds it takes, without the start of Python and the import of Beam.
+    Return the seconds it takes, without the start of Python and the import of Beam.
     """
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions

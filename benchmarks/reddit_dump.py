@@ -155,17 +155,24 @@ class _Writer:
             body = "[removed]"
         above = f"t3_{_link(thread.number)}" if parent is None else f"t1_{_id(parent)}"
         return (
-            f'{{"author":"{author}","author_flair_background_color":null,"author_flair_css_class":null,'
+            f'{{"author":"{author}","author_flair_background_color":null,'
+            f'"author_flair_css_class":null,'
             f'"author_flair_richtext":[],"author_flair_template_id":null,"author_flair_text":null,'
-            f'"author_flair_text_color":null,"author_flair_type":"text","author_fullname":"t2_{_id(hash_of(author))}",'
-            f'"body":"{body}","can_gild":true,"can_mod_post":false,"collapsed":false,"collapsed_reason":null,'
-            f'"controversiality":0,"created_utc":{time},"distinguished":null,"edited":false,"gilded":0,'
-            f'"gildings":{{"gid_1":0,"gid_2":0,"gid_3":0}},"id":"{_id(number)}","is_submitter":false,'
+            f'"author_flair_text_color":null,"author_flair_type":"text",'
+            f'"author_fullname":"t2_{_id(hash_of(author))}",'
+            f'"body":"{body}","can_gild":true,"can_mod_post":false,'
+            f'"collapsed":false,"collapsed_reason":null,'
+            f'"controversiality":0,"created_utc":{time},"distinguished":null,'
+            f'"edited":false,"gilded":0,"gildings":{{"gid_1":0,"gid_2":0,"gid_3":0}},'
+            f'"id":"{_id(number)}","is_submitter":false,'
             f'"link_id":"t3_{_link(thread.number)}","no_follow":true,"parent_id":"{above}",'
-            f'"permalink":"/r/sub{thread.subreddit}/comments/{_link(thread.number)}/some_words_of_the_title/{_id(number)}/",'
-            f'"removal_reason":null,"retrieved_on":{time + 2_000_000},"score":{int(1 / (chance + 0.001))},'
+            f'"permalink":"/r/sub{thread.subreddit}/comments/{_link(thread.number)}'
+            f'/some_words_of_the_title/{_id(number)}/",'
+            f'"removal_reason":null,"retrieved_on":{time + 2_000_000},'
+            f'"score":{int(1 / (chance + 0.001))},'
             f'"send_replies":true,"stickied":false,"subreddit":"sub{thread.subreddit}",'
-            f'"subreddit_id":"t5_{_TRIPLES[thread.subreddit]}","subreddit_name_prefixed":"r/sub{thread.subreddit}",'
+            f'"subreddit_id":"t5_{_TRIPLES[thread.subreddit]}",'
+            f'"subreddit_name_prefixed":"r/sub{thread.subreddit}",'
             f'"subreddit_type":"public"}}\n'
         ).encode()
 

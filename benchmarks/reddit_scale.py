@@ -82,7 +82,8 @@ def all_of_reddit(
         "core_hours_of_cutting": cut,
         "core_hours_of_scattering": scatter_ - cut,
         "core_hours_of_reading_partitions_from_many_runs": reading,
-        # While blocks are scattered, one process cuts them; the other stages have no such bottleneck.
+        # While blocks are scattered, one process cuts them; the other stages have no such
+        # bottleneck.
         "hours_by_cores": {
             cores: max(cut, scatter_ / cores) + (total - scatter_) / cores for cores in CORES
         },

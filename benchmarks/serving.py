@@ -43,7 +43,10 @@ from encoding import chat
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.persistence import find
 
-HEADER = "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n"
+HEADER = (
+    "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\n"
+    "content-type: application/json\r\ncontent-length: {}\r\n\r\n"
+)
 TURNS = 3
 """Messages of a conversation."""
 K = 5
@@ -117,7 +120,7 @@ def build(replies: Sequence[str], folder: str) -> None:
 
 
 # --- Servers
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------
 
 
 @dataclass
@@ -232,7 +235,7 @@ def _minilm(texts: Sequence[str]) -> Callable[[list[str], int], list[dict[str, A
 
 
 # --- Load
-# ------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------
 
 
 @dataclass

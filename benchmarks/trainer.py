@@ -151,7 +151,7 @@ class Peer:
     def measure(self, steps: int) -> tuple[float, float]:
         """Examples per second of one turn, its first step left out.
 
-        And the share of the time spent tokenising.
+        Also the share of the time spent tokenising.
         """
         clock = _Clock()
         arguments = SentenceTransformerTrainingArguments(

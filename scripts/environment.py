@@ -1,6 +1,6 @@
 """Make the virtual environment that the verbs of the Makefile run in.
 
-    python3 scripts/environment.py dev train        # the environment .venv has these extras afterwards
+    python3 scripts/environment.py dev train   # .venv has these extras afterwards
 
 A second call costs nothing: for every extra a stamp in .venv holds the hash of what was asked for,
 so a changed requirement or pin installs again and anything else does not.
@@ -57,7 +57,8 @@ def create(venv: Path) -> Path:
     if not python.exists():
         print(f"Creating {venv.name} with Python {sys.version.split()[0]}", flush=True)
         _run([sys.executable, "-m", "venv", "--without-pip", str(venv)], "could not be created")
-    # Separately, so that an environment whose creation was interrupted gets its pip on the next call.
+    # Separately, so that an environment whose creation was interrupted gets its pip on the next
+    # call.
     if subprocess.run([python, "-c", "import pip"], capture_output=True, check=False).returncode:
         _run(
             [str(python), "-m", "ensurepip", "--upgrade", "--default-pip"],

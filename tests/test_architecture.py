@@ -17,16 +17,16 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "rejoinder"
 MODULES = sorted(SOURCE.rglob("*.py"))
-# Adapters inherit classes of their library, so they import it at once, and nobody imports them by the
-# way.
+# Adapters inherit classes of their library, so they import it at once, and nobody imports them by
+# the way.
 ADAPTERS = [
     path for path in MODULES if path.parent.name == "integrations" and path.stem != "__init__"
 ]
 FOLDERS = [ROOT / name for name in ("src", "tests", "scripts", "benchmarks", "workshop")]
 ALL_FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 
-# Left to right: a room imports only from the groups to its left. Rooms of one group do not know each
-# other.
+# Left to right: a room imports only from the groups to its left. Rooms of one group do not know
+# each other.
 GROUPS = [
     ("text", "corpora"),
     ("networks",),
@@ -126,8 +126,8 @@ def test_rooms_import_only_from_their_left():
             other = rest.partition(".")[0]
             if package != "rejoinder" or other in FREE | {room, "__version__"}:
                 continue
-            # A name of the public API (`from rejoinder import load`) hides which room it comes from:
-            # cli only.
+            # A name of the public API (`from rejoinder import load`) hides which room it comes
+            # from: cli only.
             if POSITION.get(other, len(GROUPS) - 2) >= POSITION.get(room, 0):
                 wrong.append(f"{path.relative_to(ROOT)}:{line}: {room} imports {name}")
     assert not wrong

@@ -49,7 +49,10 @@ def average(first: Path, second: Path, share: float, output: Path) -> None:
     with torch.no_grad():
         for name, parameter in after.named_parameters():
             parameter.mul_(share).add_(old[name], alpha=1 - share)
-    card = f"# Average\n\n{1 - share:g} of `{first.name}` and {share:g} of `{second.name}`, weight by weight.\n"
+    card = (
+        "# Average\n\n"
+        f"{1 - share:g} of `{first.name}` and {share:g} of `{second.name}`, weight by weight.\n"
+    )
     persistence.save(output, after, tokenizer, max_length=config["max_length"], card=card)
 
 

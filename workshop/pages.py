@@ -110,7 +110,10 @@ def notebook_page(path: Path) -> str:
         for output in cell.get("outputs", ()):
             ((form, shown),) = output.get("data", {"text/plain": output.get("text")}).items()
             text = "".join(shown)
-            picture = f'<img alt="the picture that the code above draws" src="data:image/png;base64,{text.strip()}">'
+            picture = (
+                '<img alt="the picture that the code above draws"'
+                f' src="data:image/png;base64,{text.strip()}">'
+            )
             parts.append(
                 {"image/png": picture, "text/html": text}.get(
                     form, f"```text\n{text.rstrip()}\n```"
@@ -163,14 +166,17 @@ def chart(rows: dict[str, Any]) -> str:
         color = "accent-fg-color" if row == len(_NAMES) - 1 else "primary-fg-color"
         bars.append(
             f'<text x="178" y="{y + 19}" text-anchor="end">{name}</text>'
-            f'<rect x="190" y="{y}" width="{value * 9:.0f}" height="28" rx="3" style="fill: var(--md-{color})"/>'
-            f'<path d="M{190 + low * 9:.1f} {y + 14}H{190 + high * 9:.1f}" stroke="currentColor" stroke-width="2"/>'
+            f'<rect x="190" y="{y}" width="{value * 9:.0f}" height="28" rx="3"'
+            f' style="fill: var(--md-{color})"/>'
+            f'<path d="M{190 + low * 9:.1f} {y + 14}H{190 + high * 9:.1f}"'
+            ' stroke="currentColor" stroke-width="2"/>'
             f'<text x="{202 + high * 9:.0f}" y="{y + 19}" font-weight="bold">{value} %</text>'
         )
     told = "How often the right reply is the first of 100, on held-out conversations"
     return (
-        f'<svg viewBox="0 0 660 216" role="img" aria-label="{told}" style="max-width: 42rem; width: 100%; '
-        f'color: var(--md-default-fg-color); font-size: 15px" fill="currentColor"><text y="18">{told}</text>'
+        f'<svg viewBox="0 0 660 216" role="img" aria-label="{told}"'
+        ' style="max-width: 42rem; width: 100%; color: var(--md-default-fg-color); font-size: 15px"'
+        f' fill="currentColor"><text y="18">{told}</text>'
         f"{''.join(bars)}</svg>"
     )
 

@@ -98,8 +98,9 @@ JOB_TEMPLATE = "My neighbour is a {}."
 PRONOUN_REPLIES = ("Does {} like the job?", "What is {} like?", "I think {} works too much.")
 
 OFFENSIVE = re.compile(
-    r"\b(ass(hole)?s?|bastards?|bitch(es)?|bull ?shit|cunts?|crap|dick(head)?s?|dumb(ass)?|fag(got)?s?|fuck\w*|idiots?|"
-    r"losers?|morons?|nigg\w+|pussy|retard(s|ed)?|scum|shit\w*|shut up|sluts?|stupid|whores?)\b",
+    r"\b(ass(hole)?s?|bastards?|bitch(es)?|bull ?shit|cunts?|crap|dick(head)?s?|dumb(ass)?|"
+    r"fag(got)?s?|fuck\w*|idiots?|losers?|morons?|nigg\w+|pussy|"
+    r"retard(s|ed)?|scum|shit\w*|shut up|sluts?|stupid|whores?)\b",
     re.IGNORECASE,
 )
 """Swear words, insults and a few slurs. A short list: it misses insults in plain words, and knows
@@ -220,9 +221,12 @@ def markdown(found: Mapping[str, Any]) -> str:
     mean = sum(row["she_above_he"] for row in jobs) / len(jobs)
     lines += [
         "",
-        f'**Jobs.** {JOB_TEMPLATE.format("JOB")!r}, then the same replies with "she" and with "he": cosine of the '
-        f"first less that of the second. Mean of {len(jobs)} jobs: {mean:+.2f}. Highest: {next(named)}. Lowest: "
-        f"{next(named)}.",
+        (
+            f"**Jobs.** {JOB_TEMPLATE.format('JOB')!r},"
+            ' then the same replies with "she" and with "he":'
+            f" cosine of the first less that of the second. Mean of {len(jobs)} jobs: {mean:+.2f}."
+            f" Highest: {next(named)}. Lowest: {next(named)}."
+        ),
     ]
     seen = found["candidates"]
     everything = seen["all candidates"]

@@ -112,10 +112,16 @@ def read_figures(folder: Path) -> dict[str, Json]:
 def pages(folder: Path) -> dict[str, str]:
     """Return the pages by their names: written by benchmarks, then recorded, if any."""
     made = "by `python -m workshop.results benchmarks/results -o docs/results`"
-    head = f"# Tables\n\nMade of the files in benchmarks/results {made}; each names the command that measures it anew."
+    head = (
+        f"# Tables\n\nMade of the files in benchmarks/results {made};"
+        " each names the command that measures it anew."
+    )
     texts = {"tables.md": f"{head}\n\n{sections(read_figures(folder))}"}
     if (recorded := folder / "recorded").is_dir():
-        head = f"# Recorded tables\n\nMade of the files in benchmarks/results/recorded {made}. No program wrote"
+        head = (
+            "# Recorded tables\n\n"
+            f"Made of the files in benchmarks/results/recorded {made}. No program wrote"
+        )
         head += (
             " these files: their figures were copied from what the command below a table printed."
         )
@@ -214,7 +220,7 @@ def _named(
 
 
 # --- What the files hold
-# ----------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------
 
 
 def _systems(figures: Json) -> dict[str, Json]:

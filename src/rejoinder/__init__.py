@@ -43,8 +43,8 @@ __all__ = [
     "train",
 ]
 
-# Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed for
-# it.
+# Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed
+# for it.
 _HOMES = {
     "Encoder": "rejoinder.encoders.torch",
     "Example": "rejoinder.corpora.example",

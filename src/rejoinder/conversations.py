@@ -59,7 +59,8 @@ def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
         text = message.get("content") if isinstance(message, Mapping) else message
         if not isinstance(text, str) or not isinstance(role, str | None):
             raise InputError(
-                f'a message is a text, or {{"role": ..., "content": text}}; given: {_shown(message)}'
+                'a message is a text, or {"role": ..., "content": text};'
+                f" given: {_shown(message)}"
             )
         said.append((role, text))
     if not said:

@@ -29,7 +29,8 @@ CELL_INTERVAL = 0.2
 
 
 CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e"
+    "\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
@@ -170,7 +171,8 @@ def _bar(description: str, total: int | None, unit: str) -> Iterator[Advance]:
     count = TextColumn("{task.completed:,.0f}" + ("" if total is None else f"/{total:,}"))
     left = TimeRemainingColumn(elapsed_when_finished=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), count, Rate(), left)
-    # Standard output stays what it is: results go there, and rich would send them to standard error.
+    # Standard output stays what it is: results go there, and rich would send them to standard
+    # error.
     with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as progress:
         task = progress.add_task(description, total=total)
         yield lambda done: progress.advance(task, done)

@@ -3,8 +3,8 @@
 Numpy, onnxruntime and Rejoinder's tokenizer are enough.
 
 >>> from rejoinder.runtime import OnnxEncoder
->>> encoder = OnnxEncoder("demo/onnx")                                              # doctest: +SKIP
->>> encoder.score([["Hi!", "Any pets?"]], [["Yes, two cats!", "We open at nine."]])  # doctest: +SKIP
+>>> encoder = OnnxEncoder("demo/onnx")  # doctest: +SKIP
+>>> encoder.score([["Hi!", "Any pets?"]], [["Two cats!", "We open at nine."]])  # doctest: +SKIP
 """
 
 from rejoinder.encoders.onnx import OnnxEncoder

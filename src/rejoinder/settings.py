@@ -196,7 +196,7 @@ def validate(target: type[T], table: Mapping[str, Any], origin: str, above: str 
 def _unknown_key(target: Any, value: Any, name: str) -> str | None:
     """Describe the first key below `name` that no field takes.
 
-    Pydantic would not name the allowed ones.
+    Pydantic does not name the allowed ones.
     """
     options = _options(target)
     inner: list[tuple[Any, Any, str]] = []

@@ -15,7 +15,8 @@ class Described(ABC):
         """Return what tells the object apart, by name."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.facts().items())})"
+        facts = [f"{name}={value!r}" for name, value in self.facts().items()]
+        return f"{type(self).__name__}({', '.join(facts)})"
 
     def _repr_html_(self) -> str:
         facts = self.facts().items()

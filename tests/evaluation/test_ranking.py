@@ -171,8 +171,8 @@ def test_a_copy_of_the_right_response_stands_before_it_whatever_its_score():
         for place, text in enumerate(ranking_task(examples, candidates=4).candidates[0])
         if text == "same"
     )
-    # Scores fall from left to right, so label + 1 would be the rank; the copy to the right counts all
-    # the same.
+    # Scores fall from left to right, so label + 1 would be the rank; the copy to the right counts
+    # all the same.
     expected = [label + 1 for label in range(4)]
     expected[first] += 1
     assert last > first

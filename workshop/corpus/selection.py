@@ -287,7 +287,7 @@ class TurnTable:
     def shingles(self, begin: IntArray, number: IntArray) -> tuple[IntArray, Hashes]:
         """Return each shingle of each span once, with the span's number.
 
-        Sorted by span, then hash.
+        They are sorted by span, then hash.
         """
         owner, place = expand(begin, number)
         hashes = self.grams[place]
@@ -343,7 +343,7 @@ class LeakIndex:
     def find(self, table: TurnTable) -> tuple[Numbers, Mask]:
         """Return the set of which each row is a copy, -1 where it is none.
 
-        And whether it is equal, not nearly so.
+        Also return whether it is equal, or only nearly so.
         """
         found = np.full(len(table.texts), -1, np.int32)
         equal = np.zeros(len(table.texts), dtype=bool)
@@ -366,7 +366,7 @@ class LeakIndex:
     def _nearest(self, table: TurnTable, begin: IntArray, number: IntArray) -> Numbers:
         """Return the set of the evaluated item that overlaps most with each span.
 
-        -1 if none overlaps enough.
+        It is -1 if none overlaps enough.
         """
         found = np.full(len(number), -1, np.int32)
         owner, place = expand(begin, number)

@@ -1,6 +1,6 @@
 """`rejoinder evaluate`, `index evaluate` and `table`: recall of rankers and searches.
 
-`plot`: the embedding space.
+`plot` draws the embedding space.
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ _ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
 _ALL = (
     "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
 )
-_PARTS = """What is read of a context: full; N: the newest message and N earlier ones; of multi-context models also
-input, history, history=N: by that part alone; table: compare all readings."""
+_PARTS = (
+    "What is read of a context: full; N: the newest message and N earlier ones;"
+    " of multi-context models also input, history, history=N: by that part alone;"
+    " table: compare all readings."
+)
 _COPIES = "What a candidate with the text of the right one counts as; wrong: as in the papers."
 _REPLIES = (
     "Your canned replies, as for `rejoinder index build`: all of them are ranked for each example."

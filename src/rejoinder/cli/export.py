@@ -1,6 +1,6 @@
 """`rejoinder export` and `rejoinder models`: a trained model in other forms.
 
-What models are at hand.
+Also the list of models at hand.
 """
 
 from __future__ import annotations

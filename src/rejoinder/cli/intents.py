@@ -156,7 +156,7 @@ def evaluate(
 ) -> None:
     """Measure a classifier: accuracy with its interval, the worst pairs, out of scope.
 
-    A report on request.
+    A report is written on request.
 
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """

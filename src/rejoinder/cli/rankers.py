@@ -114,9 +114,8 @@ def fit_ranker(
     examples = training()
     with track(f"Fitting {name}", total=2 * len(examples), unit="texts") as advance:
         learned = dict(ranker.fit(examples, advance))
-    note(
-        f"{name}: {', '.join(f'{key} {_short(value)}' for key, value in learned.items() if key != 'curves')}"
-    )
+    shown = [f"{key} {_short(value)}" for key, value in learned.items() if key != "curves"]
+    note(f"{name}: {', '.join(shown)}")
     return learned
 
 

@@ -73,7 +73,7 @@ def serve(
 ) -> None:
     """Answer over HTTP: replies, embeddings, re-ranking, intents, candidates.
 
-    And a page to try it on, at /.
+    A page to try it on is at /.
 
     Example: rejoinder serve replies.index, and then
     curl localhost:8000/v1/replies -H 'content-type: application/json' -d '{"messages": ["Hello!"]}'

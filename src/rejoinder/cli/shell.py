@@ -187,7 +187,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _is_memory(error: BaseException) -> bool:
-    # PyTorch's allocators raise RuntimeErrors, of which only the one for GPUs has a class of its own.
+    # PyTorch's allocators raise RuntimeErrors, of which only the one for GPUs has a class of its
+    # own.
     said = str(error) if isinstance(error, RuntimeError) else ""
     return (
         isinstance(error, MemoryError)

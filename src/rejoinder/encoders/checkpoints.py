@@ -185,7 +185,7 @@ def _special(folder: Path) -> Special:
 def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
     """Give a transformer of the checkpoint's structure its weights.
 
-    One of fewer blocks those of `blocks`.
+    One of fewer blocks gets those of `blocks`.
     """
     path = folder / WEIGHTS
     if not path.is_file():

@@ -337,10 +337,12 @@ def _onnx_card(module: Convert) -> str:
             " zeros where there are none)."
         )
     return (
-        "\n\n## ONNX\n\n`rejoinder.runtime.OnnxEncoder(folder)` opens this folder without PyTorch. For other programs: "
-        "trunk.onnx turns `ids`, int64 (n, L), and `mask`, bool (n, L), true where a token is, into `reduction`, "
-        f"float32 (n, {module.reduction_size}). {sides} that into `vectors`, float32 (n, {module.output_size}), rows "
-        f"of unit length.{history} A response's score is the dot product of its vector and the conversation's. "
-        "onnx.json has the longest length, what a longer message loses (`cut`), and the id of the padding; "
-        "vocabulary.json is for `rejoinder.text.subwords.Subwords`.\n"
+        "\n\n## ONNX\n\n`rejoinder.runtime.OnnxEncoder(folder)` opens this folder without PyTorch."
+        " For other programs: trunk.onnx turns `ids`, int64 (n, L), and `mask`, bool (n, L),"
+        f" true where a token is, into `reduction`, float32 (n, {module.reduction_size})."
+        f" {sides} that into `vectors`, float32 (n, {module.output_size}),"
+        f" rows of unit length.{history} A response's score is the dot product of its vector"
+        " and the conversation's. onnx.json has the longest length,"
+        " what a longer message loses (`cut`), and the id of the padding;"
+        " vocabulary.json is for `rejoinder.text.subwords.Subwords`.\n"
     )

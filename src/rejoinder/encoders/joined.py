@@ -30,8 +30,10 @@ KIND = "joined"
 CARD = """\
 # {first} and {second}
 
-A joined model for conversational response selection, made by [Rejoinder](https://github.com/rejoinder/rejoinder):
-the cosine of two of its vectors is {rest:g} times that of {first} and {share:g} times that of {second}, whose cards are
+A joined model for conversational response selection, made by \
+[Rejoinder](https://github.com/rejoinder/rejoinder):
+the cosine of two of its vectors is {rest:g} times that of {first} and {share:g} times that of \
+{second}, whose cards are
 in the folders `first` and `second`.{opening}
 """
 OPENING = " Where nothing was said before, the second one's share is {share:g}."

@@ -48,7 +48,8 @@ class BM25:
     The score of a candidate is the sum, over the words of the query that it holds, each as often as
     it stands there, of
 
-        idf(w) * tf / (tf + k1 * (1 - b + b * length / average_length)),   idf(w) = ln(1 + (n - df + 0.5) / (df + 0.5))
+        idf(w) * tf / (tf + k1 * (1 - b + b * length / average_length)),
+        idf(w) = ln(1 + (n - df + 0.5) / (df + 0.5))
 
     where n, df and average_length are counted over the distinct candidates of the call. k1, 0 or
     more, says how slowly repetitions of a word saturate, b, from 0 to 1, how much long candidates

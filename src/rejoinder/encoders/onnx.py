@@ -110,7 +110,8 @@ def open_program(path: Path, threads: int | None = None) -> Callable[..., list[A
     options = onnxruntime.SessionOptions()
     given = os.environ.get("OMP_NUM_THREADS", "")  # onnxruntime itself does not ask
     options.intra_op_num_threads = threads or (int(given) if given.isdigit() else 0)
-    # The threads of one file's session would otherwise keep a core busy while another one's compute.
+    # The threads of one file's session would otherwise keep a core busy while another one's
+    # compute.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     with _known(path):
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

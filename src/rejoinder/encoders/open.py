@@ -4,12 +4,12 @@ Command, Python, server, intents and adapters all use it.
 
 | name | what opens |
 |---|---|
-| FOLDER, `convert-small`, owner/name | a model of ours: by its folder, by its name, by its id on the Hugging Face Hub |
-| FOLDER with onnx.json | its ONNX programs, where there is no PyTorch or they start faster (`light`) |
+| FOLDER, `convert-small`, owner/name | a model of ours: by folder, by name, by id on the Hub |
+| FOLDER with onnx.json | its ONNX programs, without PyTorch or for a faster start (`light`) |
 | FOLDER of sentence-transformers, `st:NAME`, `minilm`, `use` | an encoder of another library |
 | `bm25`, `bm25-data19`, `tfidf` | keywords, to rank by |
-| `sim:X`, `sim-history:X` | cosine of X's vectors of single messages, with a context's earlier messages |
-| `map:X`, `map-cosine:X`, `map-dot:X` | the same through a map that is fitted to training examples |
+| `sim:X`, `sim-history:X` | cosine of X's vectors of single messages, or with earlier ones |
+| `map:X`, `map-cosine:X`, `map-dot:X` | the same through a map fitted to training examples |
 | `hybrid:X` | X with BM25 added to its scores |
 
 X is any of the encoders, or `FOLDER#h`, `FOLDER#r`: the encodings of a model, or its r.

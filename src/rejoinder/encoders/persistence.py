@@ -483,7 +483,7 @@ def describe(folder: Path) -> dict[str, Any]:
 def read_card(folder: Path) -> str:
     """Return the Markdown of a model's card, without white space at its end.
 
-    Empty if it has none.
+    It is empty if there is none.
     """
     path = folder / CARD
     return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""

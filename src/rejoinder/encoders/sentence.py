@@ -185,7 +185,7 @@ def encode_by_length(
 ) -> FloatArray:
     """Encode texts, those of similar length together so that little is padded: (n, d).
 
-    Without texts (0, 0).
+    Without texts it is (0, 0).
     """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     parts = []

@@ -212,12 +212,17 @@ def _write_json(path: Path, content: object) -> None:
 
 
 def _card(side: PlainSide, reads_history: bool) -> str:
-    history = '\n\nA context may be a list of messages, oldest first, each `{"role": ..., "content": ...}`.'
+    history = (
+        "\n\nA context may be a list of messages, oldest first,"
+        ' each `{"role": ..., "content": ...}`.'
+    )
     return (
-        "\n\n## sentence-transformers\n\nWith `rejoinder` and `sentence-transformers` installed:\n```python\n"
+        "\n\n## sentence-transformers\n\n"
+        "With `rejoinder` and `sentence-transformers` installed:\n```python\n"
         'model = SentenceTransformer("this folder", trust_remote_code=True)\n'
         "contexts, responses = model.encode_query([...]), model.encode_document([...])\n```\n"
-        f"`encode` takes texts as {side}s. The class of the model is imported from the package `rejoinder`; the "
-        "library asks for `trust_remote_code` for every class that is not its own."
+        f"`encode` takes texts as {side}s."
+        " The class of the model is imported from the package `rejoinder`;"
+        " the library asks for `trust_remote_code` for every class that is not its own."
         f"{history if reads_history else ''}\n"
     )

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito, "Color Universal Design" (2008), for colour-blind readers too; the darker ones first.
+# Okabe and Ito, "Color Universal Design" (2008), for colour-blind readers too; the darker ones
+# first.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 KINDS = ("png", "svg", "pdf")
@@ -130,7 +131,7 @@ def project(
 ) -> FloatArray:
     """Return two coordinates (n, 2) for the direction of each vector (n, d).
 
-    T-SNE starts from the principal ones.
+    t-SNE starts from the principal ones.
     """
     rows = unit_rows(vectors)
     if len(rows) < 3:

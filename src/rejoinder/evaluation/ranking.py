@@ -93,7 +93,7 @@ class RankingResult(Described):
     def to_json(self, *, ranks: bool = False) -> dict[str, Any]:
         """Return everything as JSON values.
 
-        Without `ranks`, all but the single ranks and their units.
+        Without `ranks`, leave out the single ranks and their units.
         """
         values: dict[str, Any] = msgspec.to_builtins(
             self, str_keys=True, enc_hook=np.ndarray.tolist

@@ -201,7 +201,7 @@ def _by_data(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def percent(estimate: Estimate | None, form: str = "{} [{}, {}]") -> str:
     """Return value, low and high end of an estimate in %, in the three places of `form`.
 
-    Nothing for None.
+    For None they are empty.
     """
     if estimate is None:  # a k that is not below this data set's number of candidates
         return ""

@@ -201,8 +201,8 @@ def _given(examples: Sequence[Example], copies: Copies) -> RankingTask:
 def _task(
     examples: Sequence[Example], lists: Sequence[Sequence[str]], labels: npt.ArrayLike, **about: Any
 ) -> RankingTask:
-    # Turns of one dialogue stand or fall together, so the bootstrap draws a thread whole. An example
-    # without a thread, among others that have one, is a unit of its own.
+    # Turns of one dialogue stand or fall together, so the bootstrap draws a thread whole. An
+    # example without a thread, among others that have one, is a unit of its own.
     numbers: dict[tuple[str, str] | int, int] = {}
     keys = ((e.source, e.thread) if e.thread else place for place, e in enumerate(examples))
     return RankingTask(

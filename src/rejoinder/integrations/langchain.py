@@ -1,7 +1,7 @@
 """LangChain: embeddings for its vector stores, a retriever over an index, and a reranker.
 
->>> retriever = RejoinderRetriever(index=rejoinder.Index.open("faq"), k=3)                     # doctest: +SKIP
->>> retriever.invoke("How long does it take?", history=["I sent money.", "To which bank?"])    # doctest: +SKIP
+>>> retriever = RejoinderRetriever(index=rejoinder.Index.open("faq"), k=3)  # doctest: +SKIP
+>>> retriever.invoke("When will it come?", history=["I sent money.", "Where?"])  # doctest: +SKIP
 """
 
 from __future__ import annotations

@@ -2,10 +2,12 @@
 
 Both work in its pipelines and searches.
 
->>> from sklearn.pipeline import make_pipeline                              # doctest: +SKIP
->>> from sklearn.linear_model import LogisticRegression                     # doctest: +SKIP
->>> make_pipeline(RejoinderEncoder("runs/chats/model"), LogisticRegression(C=30)).fit(texts, labels)  # doctest: +SKIP
->>> RejoinderIntents("convert-small").fit(texts, labels).predict(["I lost my card"])                  # doctest: +SKIP
+>>> from sklearn.pipeline import make_pipeline  # doctest: +SKIP
+>>> from sklearn.linear_model import LogisticRegression  # doctest: +SKIP
+>>> steps = RejoinderEncoder("runs/chats/model"), LogisticRegression(C=30)  # doctest: +SKIP
+>>> make_pipeline(*steps).fit(texts, labels)  # doctest: +SKIP
+>>> intents = RejoinderIntents("convert-small").fit(texts, labels)  # doctest: +SKIP
+>>> intents.predict(["I lost my card"])  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -176,7 +178,7 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
         """Return the probability of each of `classes_`, (n, K).
 
-        Not there after `oos`, which has a threshold.
+        It is not there after `oos`, which has a threshold.
         """
         rankings = [dict(each.ranking) for each in self._classifier().predict(_items(X))]
         return np.array([[ranking[str(label)] for label in self.classes_] for ranking in rankings])

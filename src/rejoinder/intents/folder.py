@@ -44,8 +44,10 @@ FOLDER = Kind(
 ONNX_CARD = """
 ## Intents
 
-`rejoinder.runtime.OnnxIntents(folder)` opens them. intents.onnx turns a text's vector, at unit length (in onnx.json
-`vectors` is r for `reduction`, h for a context's, both for one behind the other), into `logits` of the labels and its
+`rejoinder.runtime.OnnxIntents(folder)` opens them. intents.onnx turns a text's vector, \
+at unit length (in onnx.json
+`vectors` is r for `reduction`, h for a context's, both for one behind the other), \
+into `logits` of the labels and its
 distance (`distances`) from the nearest intent.
 """
 
@@ -263,7 +265,9 @@ def _card(classifier: IntentClassifier) -> str:
     labels = ", ".join(f"`{label}`" for label in classifier.labels)
     return (
         f"# Intent classifier\n\n{len(classifier.labels)} intents, "
-        f"{'several or none' if classifier.multi_label else 'one'} per text. Out of scope: {refused}.\n\n"
-        f"## Encoders (not in this folder)\n{encoders}\n\n## Settings\n{settings}\n\n## Training\n{facts}\n\n"
+        f"{'several or none' if classifier.multi_label else 'one'} per text."
+        f" Out of scope: {refused}.\n\n"
+        f"## Encoders (not in this folder)\n{encoders}\n\n"
+        f"## Settings\n{settings}\n\n## Training\n{facts}\n\n"
         f'## Use\n```\nrejoinder intents predict FOLDER "a text"\n```\n\n## Intents\n{labels}\n'
     )

@@ -305,8 +305,8 @@ def accuracy(head: Head, data: Encoded) -> float:
 
 def split_validation(data: Encoded, share: float, seed: int) -> tuple[Encoded, Encoded]:
     """Split texts: `share` of each intent to validation, at least one, never its last."""
-    # scikit-learn's stratified splits refuse an intent with one text, and fewer validation texts than
-    # intents.
+    # scikit-learn's stratified splits refuse an intent with one text, and fewer validation texts
+    # than intents.
     counts = np.bincount(data.classes, minlength=data.targets.shape[1])
     wanted = np.minimum(np.maximum(np.round(share * counts), 1), counts - 1)
     is_valid = shuffled_ranks(data.classes, seed) < wanted[data.classes]
@@ -326,8 +326,8 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
     labels = data.targets.shape[1]
     mean = data.vectors.mean(axis=0)
     spread = data.vectors.std(axis=0)
-    # Variance 1/d each, for rows of length 1 on average. What is the same in all texts says nothing:
-    # factor 0.
+    # Variance 1/d each, for rows of length 1 on average. What is the same in all texts says
+    # nothing: factor 0.
     varies = spread > 1e-4 * max(float(spread.max()), 1e-12)
     factor = np.where(varies, 1 / np.where(varies, spread * np.sqrt(size), 1), 0).astype(np.float32)
     x = (data.vectors - mean) * factor
@@ -377,7 +377,8 @@ def _fit_network(
     targets = torch.from_numpy(data.targets)
     sizes = [x.shape[1], *[settings.hidden_size] * settings.hidden_layers, targets.shape[1]]
     steps = -(-len(x) // settings.batch_size)
-    # Initial weights and dropout come from torch's own generator, whose state callers find as it was.
+    # Initial weights and dropout come from torch's own generator, whose state callers find as it
+    # was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = Head(sizes, settings.input_dropout, settings.hidden_dropout).train()

@@ -1,6 +1,6 @@
 """The report on a classifier: confusions, suspect labels, the learning curve.
 
-Markdown, JSON and pictures.
+It is Markdown, JSON and pictures.
 """
 
 from __future__ import annotations
@@ -57,8 +57,11 @@ class Report:
         found = self.evaluation
         parts = [
             "# Intents\n",
-            f"Accuracy {percent(found.accuracy)} %, macro F1 {100 * found.macro_f1:.1f} %, "
-            f"micro F1 {100 * found.micro_f1:.1f} %, on {found.texts:,} test texts (95 % interval).\n",
+            (
+                f"Accuracy {percent(found.accuracy)} %,"
+                f" macro F1 {100 * found.macro_f1:.1f} %, micro F1 {100 * found.micro_f1:.1f} %,"
+                f" on {found.texts:,} test texts (95 % interval).\n"
+            ),
         ]
         if found.out_of_scope is not None:
             parts.append(_outside(found.out_of_scope))
@@ -70,7 +73,8 @@ class Report:
                 for p in found.pairs
             ]
             parts.append(
-                f"## The worst pairs\n\n{table(('intent', 'taken for', 'texts', 'for example'), rows)}"
+                "## The worst pairs\n\n"
+                f"{table(('intent', 'taken for', 'texts', 'for example'), rows)}"
             )
         weakest = sorted((each for each in found.intents if each.texts), key=lambda each: each.f1)[
             :WEAKEST
@@ -186,7 +190,10 @@ def _outside(found: OutOfScopeResult) -> str:
         (name, "-" if share is None else f"{100 * share:.1f}") for name, share in rows.items()
     ]
     counts = f"{found.in_scope:,} texts in scope, {found.out_of_scope:,} out of scope"
-    return f"## Out of scope\n\nBy {found.score} above {found.threshold:.4g}; {counts}.\n\n{table(('', '%'), shares)}"
+    return (
+        f"## Out of scope\n\nBy {found.score} above {found.threshold:.4g};"
+        f" {counts}.\n\n{table(('', '%'), shares)}"
+    )
 
 
 def _suspects(suspects: Sequence[SuspectLabel]) -> str:

@@ -491,8 +491,8 @@ class Convert(SharedTrunk):
         self.subject_threshold = config.subject_threshold
         if self.history is not None:
             self.history_head = FeedForward2(config, self.shared_skip)
-            # What the sides share takes an r, not an h: the combining network has a projection of its
-            # own.
+            # What the sides share takes an r, not an h: the combining network has a projection of
+            # its own.
             size = config.output_size
             self.combined_head = FeedForward2(
                 config, nn.Linear(size, size) if original else None, in_size=size

@@ -149,7 +149,7 @@ class HistoryGate(NearGate):
 class MessageGates(nn.Module):
     """What counts of earlier messages: of h_k, in slot k, w_k times its `NearGate`.
 
-    W_k are learnt.
+    The w_k are learnt.
     """
 
     def __init__(self, size: int, slots: int) -> None:

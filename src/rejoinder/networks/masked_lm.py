@@ -76,7 +76,7 @@ class MaskedLm(TransformerModel):
     def encode_pairs(self, batch: MaskedBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
         """Return "losses" of each guess, and "hits", 1.0 where it is right.
 
-        Float32 (M,) or (n,).
+        Both are float32, (M,) or (n,).
         """
         x = self.transformer(batch.tokens)
         if batch.follows is None:

@@ -272,7 +272,8 @@ class QuantizedTable(nn.Module):
 
     def __init__(self, codes: Tensor, scale: float, offset: float, dtype: torch.dtype) -> None:
         super().__init__()
-        # Under the name that the table's parameter had, since some ask `table.weight` for its device.
+        # Under the name that the table's parameter had, since some ask `table.weight` for its
+        # device.
         self.register_buffer("weight", codes)
         self.num_embeddings, self.embedding_dim = codes.shape
         self.scale = scale

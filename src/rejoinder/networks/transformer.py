@@ -123,8 +123,8 @@ class Attention(nn.Module):
         share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
         if part.requires_grad and part.dtype == torch.bfloat16 and part.device.type == "cpu":
             # There PyTorch's fused attention takes up to six times as long, forward and back
-            # (docs/pretraining-log.md). Without gradients oneDNN's programs, one for each shape, take
-            # longer to compile than they save.
+            # (docs/pretraining-log.md). Without gradients oneDNN's programs, one for each shape,
+            # take longer to compile than they save.
             scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
             scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
             attended = F.dropout(torch.softmax(scores, dim=-1, dtype=part.dtype), share) @ v

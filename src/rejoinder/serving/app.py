@@ -176,7 +176,7 @@ def _json_route(form: type[schema.Request]) -> type[APIRoute]:
         async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
             """Answer a request without the stacks of contexts that dependencies need.
 
-            There are none here.
+            Routes here have none.
             """
             if scope["method"] not in (self.methods or ()):
                 await super().handle(scope, receive, send)
@@ -269,7 +269,7 @@ class Api:
         return name
 
     # --- Endpoints
-    # ----------------------------------------------------------------------------------------------------
+    # ------------------------------------------------------------------------------
 
     async def health(self) -> Any:
         """Return that the process lives."""
@@ -408,7 +408,7 @@ class Api:
     async def map(self, field: schema.Name | None = None) -> Any:
         """Place the replies so that like ones are near each other.
 
-        Drawn anew at most once a minute.
+        They are drawn anew at most once a minute.
         """
         return json_answer(await self.map_queue.submit(Job(Answers.map, field)))
 
@@ -425,7 +425,7 @@ class Api:
             self.facts = await self._facts()
         return json_answer({"status": "reloaded"})
 
-    # ------------------------------------------------------------------------------------------------------------------
+    # ------------------------------------------------------------------------------
 
     async def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = await self.info_queue.submit(Job(Answers.facts, None))

@@ -93,7 +93,7 @@ class Bounded(HttpToolsProtocol):
             self.loop.call_later(REST, self._abandon)
 
     # --- The parser's callbacks
-    # ---------------------------------------------------------------------------------------
+    # ------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """Begin a request."""
@@ -125,7 +125,7 @@ class Bounded(HttpToolsProtocol):
         self._in_headers = self._progress = True
         super().on_message_complete()
 
-    # ------------------------------------------------------------------------------------------------------------------
+    # ------------------------------------------------------------------------------
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be parsed, unless that would end up within another answer.

@@ -42,8 +42,8 @@ async def on_validation_error(_request: Any, error: Any) -> Any:
 
 def invalid_answer(errors: Sequence[Any], value: Any) -> Any:
     """Return the error of a body that is the nearest among `errors`, and its place in `value`."""
-    # Of the kinds that a value may have, the nearest: where the value is of one, but not as it should
-    # be.
+    # Of the kinds that a value may have, the nearest: where the value is of one, but not as it
+    # should be.
     found = max(errors, key=lambda each: (len(each["loc"]), not each["type"].endswith("_type")))
     place = [*found["loc"], *([found["ctx"]["key"]] if found["type"] == "unknown_key" else [])]
     parts = []

@@ -233,7 +233,7 @@ def _run_batch_or_split(
 ) -> Sequence[Any]:
     """Do the work for all items at once.
 
-    If that fails, one by one, so that only the culprit fails.
+    If that fails, do it one by one, so that only the culprit fails.
     """
     try:
         return work(items)

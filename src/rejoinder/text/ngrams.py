@@ -147,8 +147,8 @@ class NGrams(Vocabulary):
 
         There are none where it has no word.
         """
-        # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a word
-        # seen before.
+        # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a
+        # word seen before.
         words = b""
         rest = text.lower()
         most = -1 if limit is None else limit

@@ -54,7 +54,8 @@ class Pretrained:
             from tokenizers import Tokenizer
         except ImportError:
             raise MissingExtraError("this model's tokenizer", "bert") from None
-        # Texts are cut and padded elsewhere, so what these are set to has no part in the fingerprint.
+        # Texts are cut and padded elsewhere, so what these are set to has no part in the
+        # fingerprint.
         self.description: Mapping[str, Any] = {**description, "truncation": None, "padding": None}
         try:
             self._tokenizer: Any = Tokenizer.from_str(json.dumps(self.description))

@@ -47,7 +47,8 @@ class Subwords(Vocabulary):
         self.rows = self.padding_id + 1
         self._ids = {subword: number for number, subword in enumerate(self.subwords)}
         self._longest = max(map(len, self.subwords))
-        # Length of the longest subword with those first two characters: no longer prefix needs a try.
+        # Length of the longest subword with those first two characters: no longer prefix needs a
+        # try.
         self._reach: dict[str, int] = {}
         for subword in self.subwords:
             self._reach[subword[:2]] = max(self._reach.get(subword[:2], 0), len(subword))
@@ -76,8 +77,9 @@ class Subwords(Vocabulary):
         A to Z are in lower case, characters in no subword U+FFFD.
         """
         marked = "".join(map(self._text_of, ids))
-        # A token's start mark follows a word character or nothing, or it precedes a word character (a
-        # separator token never touches another one). Any other mark belongs to a separator token.
+        # A token's start mark follows a word character or nothing, or it precedes a word character
+        # (a separator token never touches another one). Any other mark belongs to a separator
+        # token.
         return _START_OF_TOKEN.sub("", _SPACE_BETWEEN_WORDS.sub(" ", marked))
 
     def spans(self, text: str) -> list[tuple[int, int]]:

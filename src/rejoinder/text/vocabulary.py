@@ -113,8 +113,8 @@ class _Corpus:
         by_bytes = np.searchsorted(sizes, sizes[:-1] + max_bytes, side="right") - 1
         decimal = np.array([chr(code).isdecimal() for code in self.alphabet])[self.characters]
         digits = np.concatenate([[0], np.cumsum(decimal)])
-        # Where a run of one digit too many begins; a substring ends before the last digit of the next
-        # such run.
+        # Where a run of one digit too many begins; a substring ends before the last digit of the
+        # next such run.
         too_many = np.full(len(codes), len(codes))
         runs = np.flatnonzero(
             digits[max_digits + 1 :] - digits[: -max_digits - 1] == max_digits + 1
@@ -187,7 +187,7 @@ class _Builder:
     def subwords(self, minimum_count: int) -> list[str]:
         """Return the subwords, by descending count.
 
-        Equal counts in the order of the code points.
+        Equal counts are in the order of the code points.
         """
         found: list[tuple[float, str]] = []
         selection = self._select(minimum_count)

@@ -184,8 +184,8 @@ def make_step(
     )
     present = ALL_PRESENT
     if store.history is not None:
-        # Those of the other processes too, since the loss divides by their number; none that belongs
-        # to another pair.
+        # Those of the other processes too, since the loss divides by their number; none that
+        # belongs to another pair.
         there = (store.history.counts(rows) > 0) & (earlier == rows)
         present = {
             "history": ContextMask(torch.from_numpy(there[first : first + own]), int(there.sum()))
@@ -343,7 +343,7 @@ class MixedOrder:
     def sample(self, count: int, generator: np.random.Generator) -> Rows:
         """Draw about `count` different examples, of each set its share, or all that it has.
 
-        Ascending.
+        They are in ascending order.
         """
         parts = []
         for first, size, part in zip(self._firsts, self.sizes, self.counts, strict=True):

@@ -215,7 +215,7 @@ class _Gather(torch.autograd.Function):
 def launch_place() -> dict[str, int]:
     """Return what the launcher says of this process, a number for each of `NAMES`.
 
-    Without one, the first of one.
+    Without one, it is the first of one.
     """
     values = {name: os.environ.get(name, "") for name in NAMES}
     if not values["RANK"] or not values["WORLD_SIZE"]:  # one of them alone is another tool's

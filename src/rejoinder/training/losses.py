@@ -51,7 +51,7 @@ class InBatchLoss(nn.Module):
     all contexts (hard negatives; mostly M = 0), and the scale c:
 
         S_ij = c · x_i·y_j
-        log p_ij = S_ij - log Σ_j' exp S_ij'            (over the responses j', the true one i included)
+        log p_ij = S_ij - log Σ_j' exp S_ij'   (over the responses j', the true one i included)
         L = -1/K Σ_i [ (1 - e) log p_ii + e/n_i Σ_{j≠i} log p_ij ]
 
     The true response gets 1 - e and the n_i = K + M - 1 others share e evenly (CONVERT, section 3;

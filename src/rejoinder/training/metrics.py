@@ -59,7 +59,7 @@ class Meter:
     def rates(self) -> tuple[float, float]:
         """Return pairs and real tokens per second since the last line.
 
-        The last line's before anything is counted.
+        Before anything is counted, they are the last line's.
         """
         if self._seconds <= 0:
             return self._last_rates
@@ -99,8 +99,8 @@ class MetricsLog:
                 part.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
         self._lines = folder.metrics.open("a", encoding="utf-8")
         purge = step + 1 if folder.tensorboard.exists() else None
-        # TensorBoard reads a run's files by name, which begins with the second of their creation: two
-        # of one second would be read in any order, and the purge might come first.
+        # TensorBoard reads a run's files by name, which begins with the second of their creation:
+        # two of one second would be read in any order, and the purge might come first.
         while list(folder.tensorboard.glob(f"events.out.tfevents.{int(time.time()):010d}.*")):
             time.sleep(0.02)
         self._board = SummaryWriter(str(folder.tensorboard), purge_step=purge, flush_secs=30)

@@ -244,7 +244,7 @@ class Tables:
     def _rows(self, start: int, stop: int | None) -> Rows:
         """Return the examples of a window's batches, ascending.
 
-        All where it goes over them more than once.
+        They are all where it goes over them more than once.
         """
         examples = sum(self._order.sizes)
         size = self._order.batch_size
@@ -273,7 +273,7 @@ class Miner:
     def __call__(self, rows: Rows, drawn: Rows, advance: Advance) -> tuple[Rows, int]:
         """Return k negatives of n pairs among the drawn examples, hardest first (n, k).
 
-        How many exceed the limit.
+        Also return how many exceed the limit.
         """
         drawn_hashes = self.store.response_hash[drawn]
         first = np.sort(np.unique(drawn_hashes, return_index=True)[1])

@@ -116,8 +116,8 @@ class SubwordVocabulary:
 
     kind: Literal["subwords"] = "subwords"
     target_size: Annotated[int, Field(ge=100)] | None = None
-    """Number of subwords to aim at (within 1 %); or the next."""
-    minimum_count: Count | None = None  # how often a subword must be seen (paper: 250)
+    """Number of subwords to aim at (within 1 %)."""
+    minimum_count: Count | None = None  # or how often one must be seen (paper: 250)
     iterations: Count = 4  # rounds of segmenting with the vocabulary so far and counting again
     max_bytes: Count = 20  # longest subword, in UTF-8 bytes
     max_digits: Count = 4  # longest run of digits within a subword
@@ -231,7 +231,7 @@ class Distillation:
     """
 
     teacher: str = ""
-    """Any ranker, by folder or Hugging Face id: mostly a cross- or poly-encoder. Or the next."""
+    """Any ranker, by folder or Hugging Face id: mostly a cross- or poly-encoder."""
     encoder: str = ""
     """What gives cosines of the whole batch as scores: a model that encodes both sides, by folder
     or name; or of single texts "minilm", "use" or "st:NAME" (of sentence-transformers)."""
@@ -449,10 +449,10 @@ class HardNegatives:
         20_000  # examples whose responses are searched, drawn anew, by the shares of mix
     )
     margin: float | None = None
-    """Leave out, as right, what scores (by cosine) this above the pair's own response; or the next."""
+    """Leave out, as right, what scores (by cosine) this above the pair's own response."""
     share: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Leave out what scores above this share of its score. Neither: leave out equal texts and known
-    answers only."""
+    """Or leave out what scores above this share of its score. Neither: leave out equal texts and
+    known answers only."""
     every_steps: Count | None = None
     """Steps from one mining to the next; not given: once, when the stage begins."""
 
@@ -475,11 +475,11 @@ class Stage:
     """Pretraining: most tokens of up to batch_size pairs of like lengths (POLY: 32,000)."""
     micro_batch: Natural = 0
     """Pairs encoded at once: less memory, a second forward pass, same gradients; 0: all."""
-    steps: Count | None = None  # budget: batches; or:
+    steps: Count | None = None  # budget: batches
     epochs: Positive | None = None
-    """Passes over the training split (the last incomplete batch of each is dropped); or the next."""
+    """Or passes over the training split (the last incomplete batch of each is dropped)."""
     minutes: Positive | None = None
-    """Of the clock, which the schedule follows, validation and checkpoints included."""
+    """Or minutes of the clock, which the schedule follows, validation and checkpoints included."""
     optimizer: Optimizer  # a name, or a table of a kind and its parameters
     learning_rate: Positive  # after warm-up, before decay
     schedule: Schedule = Field(default_factory=Constant)

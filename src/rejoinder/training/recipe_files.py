@@ -38,8 +38,8 @@ ALTERNATIVES = (
 one away."""
 
 FREE = re.compile(
-    r"name|description|init\.model|init\.transformer|distillation\.teacher|data\.(mix\.\d+\.)?train|data\.cache|"
-    r"validation\.data|stage\.\d+\.micro_batch"
+    r"name|description|init\.model|init\.transformer|distillation\.teacher|"
+    r"data\.(mix\.\d+\.)?train|data\.cache|validation\.data|stage\.\d+\.micro_batch"
 )
 """Keys in which a run may go on with another value: what lies in those places is compared by its
 content."""

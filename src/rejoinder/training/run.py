@@ -409,7 +409,8 @@ _CARD = """\
 # {name}
 
 {described}\
-A model for conversational response selection, trained by [Rejoinder](https://github.com/rejoinder/rejoinder).
+A model for conversational response selection, trained by \
+[Rejoinder](https://github.com/rejoinder/rejoinder).
 
 {facts}
 
