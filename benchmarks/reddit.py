@@ -1,7 +1,7 @@
 """Reddit's comments to examples: one process, two, and the same rules in Apache Beam.
 
-Also memory as the input grows. A dump of invented comments (`reddit_dump.py`) is read by `rejoinder data
-reddit`, whole command and start of Python included, once with one process and once with two,
+Also memory as the input grows. A dump of invented comments (`reddit_dump.py`) is read by `rejoinder
+data reddit`, whole command and start of Python included, once with one process and once with two,
 alternating. Memory is that of all processes together, sampled. Beam (`reddit_beam.py`, its local
 runner) reads a part of the same dump that it finishes in reasonable time, without its start; so
 does Rejoinder, and both outputs are compared as sets. The machine's limit is what decompressing,
