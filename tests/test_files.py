@@ -96,7 +96,7 @@ def test_names_that_cannot_be_written_to_are_refused(tmp_path):
     for opened, said in (
         (atomic_folder(path, KIND), r"q\\udcff' is not a name in UTF-8"),
         (atomic_file(path), "is not a name in UTF-8"),
-        (atomic_file(tmp_path / "pipe"), "no ordinary file"),
+        (atomic_file(tmp_path / "pipe"), "is not a regular file"),
         (atomic_file(tmp_path), "is a folder"),
     ):
         with pytest.raises(InputError, match=said), opened:

@@ -98,11 +98,12 @@ def read_texts(texts: Sequence[str]) -> list[str]:
 
     A single text, which would be read letter by letter, or what is none is an InputError.
     """
-    need = "give a list of texts, such as ['Hello!', 'At noon.']"
-    check_list(texts, need)
+    check_list(texts, "give a list of texts, such as ['Hello!', 'At noon.']")
     for text in texts:
         if not isinstance(text, str):
-            raise InputError(f"{need}; given: {_shown(text)}")
+            raise InputError(
+                f"give a list of texts, such as ['Hello!', 'At noon.']; given: {_shown(text)}"
+            )
     return list(texts)
 
 

@@ -57,9 +57,10 @@ def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
     """
     _check_name(path)
     target = _real(path)
+    if target.is_dir():
+        raise InputError(f"{path} is a folder; name a file to write to")
     if target.exists() and not target.is_file():
-        kind = "a folder" if target.is_dir() else "no ordinary file"
-        raise InputError(f"{path} is {kind}; name a file to write to")
+        raise InputError(f"{path} is not a regular file; name a file to write to")
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     os.close(handle)
@@ -119,13 +120,11 @@ def refuse_endless(path: str | Path) -> None:
     mode = path.stat().st_mode
     shell = stat.S_ISFIFO(mode) and path.parts[:2] in (("/", "dev"), ("/", "proc"))
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or shell):
-        kind = (
-            "a named pipe"
-            if stat.S_ISFIFO(mode)
-            else "a socket"
-            if stat.S_ISSOCK(mode)
-            else "a device"
-        )
+        kind = "a device"
+        if stat.S_ISFIFO(mode):
+            kind = "a named pipe"
+        elif stat.S_ISSOCK(mode):
+            kind = "a socket"
         raise InputError(
             f"{path} is {kind}; name a file, or pass its content on:"
             " cat FILE | rejoinder ... /dev/stdin"
@@ -161,9 +160,12 @@ def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
             )
     # The whole folder is replaced. That would leave the shell in a deleted one, and a mounted one
     # cannot be.
-    if Path.cwd().is_relative_to(target) or os.path.ismount(target):
-        where = "mounted" if os.path.ismount(target) else "the current folder, or around it"
-        raise InputError(f"{path} is {where} and so cannot be replaced; name a folder inside it")
+    if os.path.ismount(target):
+        raise InputError(f"{path} is mounted, so it cannot be replaced; name a folder inside it")
+    if Path.cwd().is_relative_to(target):
+        raise InputError(
+            f"{path} holds the current folder, so it cannot be replaced; name a folder inside it"
+        )
 
 
 def is_ours(folder: Path, kind: Kind) -> bool:

@@ -95,7 +95,9 @@ def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, A
 
     The value is TOML; a bare word stands for a string, since shells eat quotes.
     """
-    key, equals, text = (part.strip() for part in setting.partition("="))
+    key, equals, text = setting.partition("=")
+    key = key.strip()
+    text = text.strip()
     if not equals or not key:
         raise InputError(f"--set {_short(setting)}: write it as {form}")
     try:
@@ -122,7 +124,7 @@ def override(
     others.
     """
     key, value = parse_setting(setting)
-    *above, last = (part.strip() for part in key.split("."))
+    *above, last = map(str.strip, key.split("."))
     if not all([*above, last]):
         raise InputError(f"--set {setting}: write it as section.key=value")
     table: Any = document
@@ -190,7 +192,7 @@ def validate(target: type[T], table: Mapping[str, Any], origin: str, above: str 
         raise InputError(f"{origin}: {_describe(error, table, above)}") from None
     except InputError as error:
         # from the dataclass's own checks, which do not know where they are used
-        raise InputError(f"{origin}: {above}.{error}" if above else f"{origin}: {error}") from None
+        raise InputError(f"{origin}: {above + '.' if above else ''}{error}") from None
 
 
 def _unknown_key(target: Any, value: Any, name: str) -> str | None:

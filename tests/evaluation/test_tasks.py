@@ -45,7 +45,7 @@ def test_what_cannot_be_ranked_is_refused_with_what_would_work():
         (
             12,
             {},
-            "12 examples cannot fill a group of 100 candidates; ask for 12 candidates or fewer",
+            "12 examples cannot fill a group of 100 candidates; give more data",
         ),
         (1, {"candidates": 2}, "1 examples cannot fill a group of 2 candidates; give more data"),
         (0, {"candidates": 10}, "0 examples cannot fill"),

@@ -137,7 +137,7 @@ def test_settings_of_all_rows_give_way_to_a_rows_own(write):
         ({"a": ["model.heads=1"]}, {}, "row 'a': it changes nothing"),
         ({"a": ["stage.0.steps=3"]}, {}, "row 'a': its budget is not the base's"),
         ({"a": ["stage.0.active_blocks=9"]}, {}, "active_blocks = 9, but the model has 2"),
-        ({"base": ["model.heads=8"]}, {}, "two rows have the name 'base' (the recipe itself)"),
+        ({"base": ["model.heads=8"]}, {}, "'base' is the recipe itself; give the row another name"),
         ({"a": []}, {}, "row.0.settings = [] is not allowed: it should have at least one entry"),
         ({"a": ["model.heads=8"]}, {"recip": "x"}, "unknown key 'recip'; did you mean 'recipe'?"),
         ({"a": ["model.heads=8"]}, {"recipe": "no.toml"}, "no such recipe"),

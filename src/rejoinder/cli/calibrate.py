@@ -65,20 +65,24 @@ def calibrate(
         fit = fit_calibration(opened, examples, history=context, seed=seed, progress=advance)
     report_truncated(opened.encoder, "messages")
     fit.calibration.save(index)
-    given = (fit.probabilities, fit.right)
     if picture is not None:
         with atomic_file(picture) as file:
-            plots.save_figure(calibration.draw(*given, f"{index} on {data}"), file, kind)
-    precise = calibration.for_precision(*given, PRECISION)
+            drawn = calibration.draw(fit.probabilities, fit.right, f"{index} on {data}")
+            plots.save_figure(drawn, file, kind)
+    precise = calibration.for_precision(fit.probabilities, fit.right, PRECISION)
+    thresholds = [
+        calibration.at_threshold(fit.probabilities, fit.right, threshold)
+        for threshold in THRESHOLDS
+    ]
     result = {
         "index": str(index),
         "data": str(data),
         "examples": len(examples),
         "right": int(fit.right.sum()),
         "without_right_reply": fit.absent,
-        "calibration_error": calibration.calibration_error(*given),
-        "bins": [each._asdict() for each in calibration.bins(*given)],
-        "thresholds": [calibration.at_threshold(*given, each)._asdict() for each in THRESHOLDS],
+        "calibration_error": calibration.calibration_error(fit.probabilities, fit.right),
+        "bins": [part._asdict() for part in calibration.bins(fit.probabilities, fit.right)],
+        "thresholds": [point._asdict() for point in thresholds],
         "precision": {"wanted": PRECISION, **(precise._asdict() if precise else {})},
         "picture": None if picture is None else str(picture),
     }

@@ -392,10 +392,9 @@ def table(
         plan, rows or [], columns or []
     )
     if not found.rows():
-        first, *more = found.missing()
-        others = f" (and {len(more)} more that are missing)" if more else ""
+        missing = list(found.missing())
         raise InputError(
-            f"{file}: there is nothing to measure: {first}{others};"
+            f"{file}: there is nothing to measure: {missing[0]} ({len(missing)} missing in all);"
             " make one, or choose --column, --row"
         )
     files = _save(found, folder)
@@ -479,7 +478,8 @@ def plot(
         raise InputError(f"there is no category '{unknown[0]}'; there are {', '.join(counts)}")
     rows = [row for row in rows if row[1] in order]
     drawn = sorted(random.Random(seed).sample(range(len(rows)), min(limit, len(rows))))
-    texts, kinds = zip(*(rows[place] for place in drawn), strict=True)
+    texts = [rows[place][0] for place in drawn]
+    kinds = [rows[place][1] for place in drawn]
     panels: list[plots.Panel] = []
     found: list[dict[str, Any]] = []
     for model in models:

@@ -66,8 +66,9 @@ def export(
     forms["--transformers"] = transformers
     chosen = [form for form, wanted in forms.items() if wanted]
     if len(chosen) != 1:
-        given = f"{' and '.join(chosen)} were given; " if chosen else ""
-        raise InputError(f"{given}give one form to write the model in: {', '.join(forms)}")
+        raise InputError(
+            f"give one form to write the model in, not {len(chosen)}: {', '.join(forms)}"
+        )
     if side is not None and not sentence_transformers:
         raise InputError(f"--side is for --sentence-transformers alone; {chosen[0]} has both sides")
     if eight_bits and not quantized:
@@ -258,5 +259,7 @@ def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows with columns two blanks apart, the first to the left, the others to the right."""
-    left, *right = (max(map(len, column)) for column in zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left = widths[0]
+    right = widths[1:]
     return ["  ".join([row[0].ljust(left), *map(str.rjust, row[1:], right)]) for row in rows]

@@ -318,9 +318,8 @@ def few_shot(
     encoder = open_all([model, *(also or ())], vectors)
     names = inside.names
     with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
-        learned, tested = (
-            classifier.encode_data(encoder, d, names, advance=advance) for d in (inside, others)
-        )
+        learned = classifier.encode_data(encoder, inside, names, advance=advance)
+        tested = classifier.encode_data(encoder, others, names, advance=advance)
     with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
         rows = [
             evaluation.few_shot(chosen, learned, tested, n, range(seeds), advance) for n in sizes

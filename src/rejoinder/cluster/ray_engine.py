@@ -214,10 +214,10 @@ def check_nodes(ray: Any, required: NodeRequirements) -> None:
         try:
             fault = ray.get(answer)
         except RayError as error:
-            fault = (
-                "cannot run our code; "
-                f"rejoinder must be installed on all nodes ({last_line(error)})"
-            )
+            raise InputError(
+                f"node {node['NodeManagerAddress']} of the Ray cluster cannot run our code;"
+                f" rejoinder must be installed on all nodes ({last_line(error)})"
+            ) from None
         if fault:
             raise InputError(f"node {node['NodeManagerAddress']} of the Ray cluster {fault}")
 

@@ -86,9 +86,8 @@ class Layout:
 
 
 def _layout_of(place: int, architecture: str, dropout: str, blocks: str, **more: str) -> Layout:
-    fields, parts = (
-        {ours: theirs[place] for ours, theirs in table.items()} for table in (_FIELDS, _PARTS)
-    )
+    fields = {ours: theirs[place] for ours, theirs in _FIELDS.items()}
+    parts = {ours: theirs[place] for ours, theirs in _PARTS.items()}
     return Layout(architecture, dropout, blocks, fields | more, parts)
 
 

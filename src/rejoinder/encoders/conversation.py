@@ -250,9 +250,8 @@ class TextEncoder(TruncationCounter, DualEncoder):
 
     def _compute(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
         if side == "history" and self.history is not None:
-            return self._encode_ids(
-                *self.history.encode(self.tokenizer, texts, self.max_length), side, advance
-            )
+            ids, lengths = self.history.encode(self.tokenizer, texts, self.max_length)
+            return self._encode_ids(ids, lengths, side, advance)
         ids, lengths = encode_messages(self.tokenizer, texts, self.max_length)
         self._count_truncated(texts, lengths)
         return self._encode_ids(ids, lengths, side, advance)

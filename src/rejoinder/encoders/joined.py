@@ -172,7 +172,8 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
 
     def with_share(self, share: float) -> Self:
         """Return a model of the same parts with another share of the second."""
-        return type(self)(*self.parts, share, self.config.opening_share)
+        first, second = self.parts
+        return type(self)(first, second, share, self.config.opening_share)
 
     def by(self, part: ContextPart) -> Self:
         """Return an encoder of contexts by their input alone or their history alone.
@@ -192,8 +193,9 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
     ) -> FloatArray:
         """Encode conversations: (n, d), rows of unit length."""
         first, second = self.parts
-        rows = first.encode_contexts(contexts, advance), second.encode_contexts(contexts)
-        return self._join(*rows, self._context_roots(contexts))
+        left = first.encode_contexts(contexts, advance)
+        right = second.encode_contexts(contexts)
+        return self._join(left, right, self._context_roots(contexts))
 
     def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
         """Encode conversations as what responses are scored by.
@@ -221,8 +223,9 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
     ) -> FloatArray:
         """Encode responses: (n, d), rows of unit length."""
         first, second = self.parts
-        rows = first.encode_responses(responses, advance), second.encode_responses(responses)
-        return self._join(*rows, self._roots())
+        left = first.encode_responses(responses, advance)
+        right = second.encode_responses(responses)
+        return self._join(left, right, self._roots())
 
     def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Return r of each text by the first part.
@@ -256,8 +259,14 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         return np.concatenate([first * roots[..., :1], second * roots[..., 1:]], axis=-1)
 
     def _of(self, first: Encoder, second: Encoder) -> Self:
-        shares = self.config.share, self.config.opening_share
-        other = type(self)(first, second, *shares, name=self.name, fingerprint=self.fingerprint)
+        other = type(self)(
+            first,
+            second,
+            self.config.share,
+            self.config.opening_share,
+            name=self.name,
+            fingerprint=self.fingerprint,
+        )
         other._part = self._part
         return other
 

@@ -110,7 +110,7 @@ class WordIndex:
         weights = self._weights
         for word in words(query):
             if (column := self._ids.get(word)) is not None:
-                places = slice(*weights.indptr[column : column + 2])
+                places = slice(weights.indptr[column], weights.indptr[column + 1])
                 found[self._rows[weights.indices[places]]] += weights.data[places]
         return found
 

@@ -190,9 +190,8 @@ def load(
     reopen = partial(load, name, precision=precision, device=device)
     if config["model"].get("kind") == joined.KIND:
         known = fingerprint(whole_config(folder))
-        first, second = (
-            load(folder / part, precision=precision, device=device) for part in joined.PARTS
-        )
+        first = load(folder / joined.PARTS[0], precision=precision, device=device)
+        second = load(folder / joined.PARTS[1], precision=precision, device=device)
         share = config["model"]["share"]
         opening = config["model"].get("opening_share")
         return JoinedEncoder(
@@ -268,12 +267,11 @@ def _meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
     and each has a tensor of its own.
     """
     tensors = len(quantization.parameter_shapes(folder / WEIGHTS))
-    wrong = f"{folder / CONFIG} does not fit {WEIGHTS}"
     for name, depth in _depths(config["model"]):
         if depth > tensors:
             raise InputError(
-                f"{wrong}, whose {tensors:,} tensors are not of {name} = {depth:,};"
-                " copy the model folder again"
+                f"{folder / CONFIG} does not fit {WEIGHTS}, whose {tensors:,} tensors"
+                f" are not of {name} = {depth:,}; copy the model folder again"
             )
     try:
         with quantization.on_meta_device():
@@ -281,7 +279,9 @@ def _meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
             module.set_active_blocks(config["active_blocks"])
     except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{wrong}: {reason}; copy the model folder again") from None
+        raise InputError(
+            f"{folder / CONFIG} does not fit {WEIGHTS}: {reason}; copy the model folder again"
+        ) from None
     return module
 
 
@@ -497,14 +497,8 @@ def folder_bytes(folder: Path) -> int:
 def sizes(folder: Path) -> Sizes:
     """Return the sizes of a model folder, full or quantised. Reads no weights."""
     if _read_config(folder)["model"].get("kind") == joined.KIND:
-        return Sizes(
-            *(
-                sum(parts)
-                for parts in zip(
-                    *(astuple(sizes(folder / part)) for part in joined.PARTS), strict=True
-                )
-            )
-        )
+        parts = [astuple(sizes(folder / part)) for part in joined.PARTS]
+        return Sizes(*(sum(numbers) for numbers in zip(*parts, strict=True)))
     # Which parameters are tables does not depend on their rows.
     tables = quantization.table_names(_meta_module(folder, _read_config(folder), rows=2))
     numbers = {

@@ -91,15 +91,13 @@ class SentenceModule(nn.Module):
             raise InputError("a response is one text, not a conversation of several messages")
         longest = max_length or self.max_seq_length
         texts = [(prompt or "") + context[-1] for context in contexts]
-        features = self._ids(
-            *encode_messages(self.tokenizer, texts, longest), "input_ids", "attention_mask"
-        )
+        ids, lengths = encode_messages(self.tokenizer, texts, longest)
+        features = self._ids(ids, lengths, "input_ids", "attention_mask")
         history = self.network.history
         if side == "context" and history is not None:
-            histories = self.tokenizer.encode_ragged(
-                [history.join(context) for context in contexts], longest
-            )
-            features |= self._ids(*histories, "history_ids", "history_mask")
+            joined = [history.join(context) for context in contexts]
+            ids, lengths = self.tokenizer.encode_ragged(joined, longest)
+            features |= self._ids(ids, lengths, "history_ids", "history_mask")
         return features if task is None else {**features, "task": task}
 
     def forward(self, features: dict[str, Any], task: str | None = None) -> dict[str, Any]:

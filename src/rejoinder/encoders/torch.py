@@ -181,14 +181,22 @@ class Encoder(_Model, TextEncoder):
         if not self.module.history.apart:
             return super()._pool_history(x, texts, histories)
         with torch.inference_mode():
-            parts = (torch.from_numpy(each).to(self.device) for each in (x, texts, histories))
-            pooled: FloatArray = self.module.pool_history(*parts).cpu().numpy()
+            pooled: FloatArray = (
+                self.module.pool_history(
+                    torch.from_numpy(x).to(self.device),
+                    torch.from_numpy(texts).to(self.device),
+                    torch.from_numpy(histories).to(self.device),
+                )
+                .cpu()
+                .numpy()
+            )
         return pooled
 
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
         with torch.inference_mode():
-            parts = (torch.from_numpy(vectors).to(self.device) for vectors in (x, z))
-            combined: FloatArray = self.module.combine(*parts).cpu().numpy()
+            inputs = torch.from_numpy(x).to(self.device)
+            histories = torch.from_numpy(z).to(self.device)
+            combined: FloatArray = self.module.combine(inputs, histories).cpu().numpy()
         return combined
 
 
@@ -225,13 +233,15 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
         self, contexts: Sequence[Conversation], advance: Advance | None = None
     ) -> FloatArray:
         """Encode conversations: (n, d)."""
-        return self._encode_ids(*self.dialogue.contexts(contexts), "context", advance)
+        ids, lengths = self.dialogue.contexts(contexts)
+        return self._encode_ids(ids, lengths, "context", advance)
 
     def encode_responses(
         self, responses: Sequence[str], advance: Advance | None = None
     ) -> FloatArray:
         """Encode responses: (n, d)."""
-        return self._encode_ids(*self._responses(read_texts(responses)), "response", advance)
+        ids, lengths = self._responses(read_texts(responses))
+        return self._encode_ids(ids, lengths, "response", advance)
 
     def score(
         self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
@@ -288,18 +298,17 @@ class CrossRanker(_DialogueModel):
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:
             return scores
-        before = self.dialogue.contexts(contexts)
-        behind = self._responses(lists.texts)
+        context_ids, context_lengths = self.dialogue.contexts(contexts)
+        response_ids, response_lengths = self._responses(lists.texts)
         context_rows = np.repeat(np.arange(len(contexts), dtype=np.int32), lists.shape[1])
         response_rows = lists.rows.reshape(-1)
         flat = scores.reshape(-1)
         start = len(self.dialogue.start)
         with torch.inference_mode():
-            for chosen in by_length(
-                before[1][context_rows] + behind[1][response_rows], CHUNK_TOKENS
-            ):
-                context = take(*before, context_rows[chosen])
-                response = take(*behind, response_rows[chosen])
+            total = context_lengths[context_rows] + response_lengths[response_rows]
+            for chosen in by_length(total, CHUNK_TOKENS):
+                context = take(context_ids, context_lengths, context_rows[chosen])
+                response = take(response_ids, response_lengths, response_rows[chosen])
                 ids, lengths, types = join(context, response, start)
                 batch = pack(ids, lengths, self.tokenizer.padding_id, self._segment_cost, types)
                 self.real_tokens += batch.real_tokens

@@ -49,7 +49,8 @@ def estimates(
         raise InputError("no examples to take a mean of")
     means = values.mean(axis=0)
     if units.max() == 0:
-        return [Estimate(float(mean), *bounds) for mean in means]
+        low, high = bounds
+        return [Estimate(float(mean), low, high) for mean in means]
     # Units are reduced to sums and counts once, so a resample costs their number, not n.
     sums = np.stack([np.bincount(units, weights=column) for column in values.T], axis=1)
     sizes = np.bincount(units).astype(np.float64)

@@ -68,7 +68,8 @@ def new_grid(panels: int, width: float, height: float, **options: Any) -> tuple[
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes: list[Axes] = list(figure.subplots(*grid_shape(panels), squeeze=False, **options).flat)
+    rows, columns = grid_shape(panels)
+    axes: list[Axes] = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
     for axis in axes[panels:]:
         axis.set_visible(False)
     return figure, axes[:panels]

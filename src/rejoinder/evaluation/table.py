@@ -77,7 +77,9 @@ class Table:
         What is left on the general data follows.
         """
         rows = [
-            Row(*place, result) for place in self._places() if (result := self.cell(*place).result)
+            Row(system, column, result)
+            for system, column in self._places()
+            if (result := self.cell(system, column).result)
         ]
         for system, column in self._places():
             left = self.cell(system, column).left
@@ -93,7 +95,11 @@ class Table:
         """Return JSON values: an object for each cell, those that could not be measured too."""
         return {
             "name": self.name,
-            "cells": [self._plain(*place) for place in self._places() if place in self.cells],
+            "cells": [
+                self._plain(system, column)
+                for system, column in self._places()
+                if (system, column) in self.cells
+            ],
         }
 
     def markdown(self) -> str:
@@ -231,8 +237,12 @@ def draw_bars(table: Table) -> Figure:
     """
     height, width = plots.grid_shape(len(table.columns))
     names = max(map(len, table.systems)) * 0.075
-    size = (names + PANEL * width + 0.3, (BAR * len(table.systems) + 0.8) * height + 0.7)
-    figure, axes = plots.new_grid(len(table.columns), *size, sharey=True)
+    figure, axes = plots.new_grid(
+        len(table.columns),
+        width=names + PANEL * width + 0.3,
+        height=(BAR * len(table.systems) + 0.8) * height + 0.7,
+        sharey=True,
+    )
     groups = dict.fromkeys(table.systems.values())  # the last ones share if there are too many
     colours = {
         group: plots.COLOURS[min(place, len(plots.COLOURS) - 1)]

@@ -140,10 +140,9 @@ def ranking_task(
 def _one_of_n(examples: Sequence[Example], n: int, seed: int, copies: Copies) -> RankingTask:
     check_count("candidates", n, 2)
     if len(examples) < n:
-        advice = f"ask for {len(examples)} candidates or fewer, or " if len(examples) > 1 else ""
         raise InputError(
             f"{len(examples)} examples cannot fill a group of {n} candidates;"
-            f" {advice}give more data"
+            " give more data, or ask for fewer candidates"
         )
     order = np.random.default_rng(seed).permutation(len(examples))[: len(examples) // n * n]
     shuffled = [examples[place] for place in order]
@@ -176,7 +175,8 @@ def _pooled(
         )
     candidates = list(texts.values())
     dropped = len(found) - len(kept)
-    ranked, labels = zip(*kept, strict=True)
+    ranked = [example for example, _ in kept]
+    labels = [place for _, place in kept]
     return _task(ranked, [candidates] * len(kept), labels, shared=True, dropped=dropped)
 
 

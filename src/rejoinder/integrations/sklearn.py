@@ -212,13 +212,8 @@ def _items(given: Any, encoder: SentenceEncoder | None = None) -> list[Any]:
         elif isinstance(item, list | tuple) and encoder is not None and encoder.vectors == "h":
             (items[number],) = read_contexts([item])
         else:
-            conversations = (
-                ' (conversations with vectors="h" of a Rejoinder model)'
-                if isinstance(item, list)
-                else ""
-            )
             raise InputError(
-                f"item {number} is no text but {type(item).__name__};"
-                f" give a list of texts{conversations}"
+                f"item {number} is no text but {type(item).__name__}; give a list of texts,"
+                ' or of conversations with vectors="h" of a Rejoinder model'
             )
     return items

@@ -274,10 +274,8 @@ def _jsonl_rows(path: Path) -> Iterator[Row]:
         where = f"{path}:{number}"
         record = _json(line, where)
         fields = record if isinstance(record, dict) else {}
-        text, label = (
-            next((fields[n] for n in names if n in fields), None)
-            for names in (TEXT_FIELDS, LABEL_FIELDS)
-        )
+        text = next((fields[name] for name in TEXT_FIELDS if name in fields), None)
+        label = next((fields[name] for name in LABEL_FIELDS if name in fields), None)
         labels: list[Any] = label if isinstance(label, list) else [label]
         if not isinstance(text, str) or not all(isinstance(name, str) for name in labels):
             raise InputError(

@@ -164,13 +164,17 @@ def evaluate(
     precision, recall, f1, texts = metrics.precision_recall_fscore_support(
         true, predicted, zero_division=0.0
     )
-    columns = (column.tolist() for column in (texts, precision, recall, f1))
     return Evaluation(
         accuracy=estimates(right, np.arange(len(right)))[0],
         macro_f1=float(f1[texts > 0].mean()) if texts.any() else 0.0,
         micro_f1=float(metrics.f1_score(true, predicted, average="micro", zero_division=0.0)),
         texts=len(right),
-        intents=tuple(IntentScore(*row) for row in zip(labels, *columns, strict=True)),
+        intents=tuple(
+            IntentScore(label, int(count), float(right_share), float(found_share), float(score))
+            for label, count, right_share, found_share, score in zip(
+                labels, texts, precision, recall, f1, strict=True
+            )
+        ),
         out_of_scope=refused,
         pairs=pairs,
         matrix=matrix,

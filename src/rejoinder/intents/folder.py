@@ -200,9 +200,10 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
             f"{folder} is no classifier (a model?);"
             " `rejoinder intents train MODEL DATA -o DIR` makes one"
         )
+    if form == 1:
+        raise InputError(f"{path} has format 1; this version reads {FORMAT}: train it again")
     if form != FORMAT:
-        remedy = "train it again" if form == 1 else "update rejoinder"
-        raise InputError(f"{path} has format {form}; this version reads format {FORMAT}: {remedy}")
+        raise InputError(f"{path} has format {form}; this version reads {FORMAT}: update rejoinder")
     if is_altered(config):
         raise InputError(
             f"{path} was altered after it was saved; copy the classifier's folder again"

@@ -358,7 +358,8 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
         elif len(known) == 2:
             # scikit-learn's has one row w for two classes; with rows -w/2, w/2 the penalty is half
             w, b = regression(data.classes, 2 * settings.strength)
-            weight[known], bias[known] = np.vstack([-w, w]) / 2, np.hstack([-b, b]) / 2
+            weight[known] = np.vstack([-w, w]) / 2
+            bias[known] = np.hstack([-b, b]) / 2
         else:
             bias[known] = 0.0
     weight *= factor

@@ -240,7 +240,7 @@ def draw_confusions(matrix: IntArray, labels: Sequence[str], path: Path) -> None
     side = 2.5 + 0.32 * len(chosen)
     figure, (axes,) = plots.new_grid(1, side + 1.5, side)
     axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
-    for i, j in zip(*np.nonzero(part), strict=True):
+    for i, j in np.argwhere(part):
         colour = "white" if shares[i, j] > 0.5 else "black"
         axes.text(j, i, str(part[i, j]), ha="center", va="center", fontsize=6, color=colour)
     names = [labels[i] for i in chosen]

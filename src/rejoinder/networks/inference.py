@@ -142,9 +142,9 @@ class _Int8Linear(nn.Module):
         if self.single is not None and len(x) < FEW_ROWS:
             y = torch.ops.quantized.linear_dynamic.default(x, self.single, False)
             return y if self.post == "none" else ACTIVATIONS[self.post](y)
-        low, high = (float(v) for v in torch.aminmax(x))
-        low = min(low, 0.0)
-        high = max(high, 0.0)
+        bounds = torch.aminmax(x)
+        low = min(float(bounds.min), 0.0)
+        high = max(float(bounds.max), 0.0)
         scale = max((high - low) / 254, 1e-12)
         zero_point = round(-low / scale)
         # One pass for scaling, one for the cast; the half makes the cast's truncation a rounding.

@@ -209,7 +209,8 @@ def chunks(
         yield np.arange(len(lengths), dtype=np.int32), pack(ids, lengths, padding_id, segment_cost)
         return
     for chosen in by_length(lengths, tokens):
-        yield chosen, pack(*take(ids, lengths, chosen), padding_id, segment_cost)
+        some_ids, some_lengths = take(ids, lengths, chosen)
+        yield chosen, pack(some_ids, some_lengths, padding_id, segment_cost)
 
 
 def rectangle(ids: Tensor, mask: Tensor) -> TokenBatch:

@@ -215,7 +215,7 @@ class PolyConvert(Convert):
     def context_vectors(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """Token vectors (T, e) -> the vectors of each context (n, m, d)."""
         attended = self.codes(x, batch)
-        vectors = self.context_head(attended.flatten(0, 1)).view(*attended.shape[:2], -1)
+        vectors = self.context_head(attended.flatten(0, 1)).unflatten(0, attended.shape[:2])
         return vectors * self.magnitude.float()
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:

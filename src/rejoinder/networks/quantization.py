@@ -311,17 +311,16 @@ def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
             # As `inference` rounds them where a processor has exact 8-bit products, which are then
             # the same ones.
             scale = values.abs().amax(dim=1).clamp(min=SMALLEST_STEP) / LARGEST
-            tensors[name], tensors[name + SCALE] = (
-                (values / scale[:, None]).round().to(torch.int8),
-                scale,
-            )
+            tensors[name] = (values / scale[:, None]).round().to(torch.int8)
+            tensors[name + SCALE] = scale
             continue
         if name not in tables:
             tensors[name] = values.to(HALVES[scheme.half]).contiguous()
             continue
         bounds = torch.tensor(scheme.ranges[name]) if name in scheme.ranges else bounds_of(values)
         tensors[name] = to_codes(values, bounds).to(torch.uint8).contiguous()
-        tensors[name + SCALE], tensors[name + OFFSET] = step_of(bounds), bounds[0].clone()
+        tensors[name + SCALE] = step_of(bounds)
+        tensors[name + OFFSET] = bounds[0].clone()
     return tensors
 
 
@@ -336,11 +335,13 @@ def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
             if name + OFFSET not in stored:
                 parameter.copy_(_values(stored, name))
                 continue
-            scale, offset = (float(stored[name + end]) for end in (SCALE, OFFSET))
+            scale = float(stored[name + SCALE])
+            offset = float(stored[name + OFFSET])
             # By pieces: a second whole table costs memory, and frees a block that glibc never keeps
             # for reuse.
-            pieces = (torch.split(table, PIECE_ROWS) for table in (stored[name], parameter))
-            for codes, rows in zip(*pieces, strict=True):
+            stored_pieces = torch.split(stored[name], PIECE_ROWS)
+            pieces = torch.split(parameter, PIECE_ROWS)
+            for codes, rows in zip(stored_pieces, pieces, strict=True):
                 # the very operations of `QuantizedTable`
                 rows.copy_(codes.float().mul_(scale).add_(offset))
 
@@ -355,7 +356,8 @@ def fill_meta_module(module: nn.Module, weights: Path, scheme: Scheme, dtype: to
     others: dict[int, nn.Parameter] = {}
     for name, parameter in module.named_parameters():
         if name + OFFSET in stored:
-            scale, offset = (float(stored[name + end]) for end in (SCALE, OFFSET))
+            scale = float(stored[name + SCALE])
+            offset = float(stored[name + OFFSET])
             codes = stored[name].clone()  # the file may be written over
             tables[id(parameter)] = QuantizedTable(codes, scale, offset, dtype)
         else:

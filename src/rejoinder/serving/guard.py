@@ -73,18 +73,7 @@ class Keys:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Keys:
         """Read the keys; one that is easy to guess is an InputError."""
-        found = []
-        for name in (READ_KEY, WRITE_KEY):
-            key = environment.get(name)
-            if key is not None and (
-                len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable()
-            ):
-                raise InputError(
-                    f"{name} needs {SHORTEST_KEY} printable ASCII characters or more;"
-                    " make one with: openssl rand -hex 32"
-                )
-            found.append(None if key is None else key.encode())
-        return cls(*found)
+        return cls(read=_key(environment, READ_KEY), write=_key(environment, WRITE_KEY))
 
     def __bool__(self) -> bool:
         return bool(self.read or self.write)
@@ -96,14 +85,25 @@ class Keys:
         scheme, _, credentials = authorization.partition(b" ")
         given = credentials.strip(b" ") if scheme.lower() == b"bearer" else b""
         # Both comparisons are always made, in a time that does not depend on where the keys differ.
-        writes, reads = (
-            hmac.compare_digest(given, key or os.urandom(32)) for key in (self.write, self.read)
-        )
+        writes = hmac.compare_digest(given, self.write or os.urandom(32))
+        reads = hmac.compare_digest(given, self.read or os.urandom(32))
         if writes or (reads and not write):
             return None
         if reads:
             return 403, f"this key may only read; use the one of {WRITE_KEY}"
         return 401, "send a valid key in the header: Authorization: Bearer KEY"
+
+
+def _key(environment: Mapping[str, str], name: str) -> bytes | None:
+    key = environment.get(name)
+    if key is None:
+        return None
+    if len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable():
+        raise InputError(
+            f"{name} needs {SHORTEST_KEY} printable ASCII characters or more;"
+            " make one with: openssl rand -hex 32"
+        )
+    return key.encode()
 
 
 NO_KEYS = Keys()
@@ -268,7 +268,8 @@ class Guard:
                 exchange.is_answered = True
 
         if refusal := self._refusal(scope, headers):
-            await respond(answer, *refusal)
+            status, text = refusal
+            await respond(answer, status, text)
         else:
             await self._run(scope, receive, answer, exchange)
         self._note(scope, exchange)
@@ -328,14 +329,13 @@ class Guard:
             async with asyncio.timeout(self.seconds):
                 await self.app(scope, client.receive, send)
         except TimeoutError:
-            late = (
-                (503, "no answer in time; try again")
-                if client.sent
-                else (408, "the body did not come in time")
-            )
-            await self._late(send, exchange, *late)
+            if client.sent:
+                await self._late(send, exchange, 503, "no answer in time; try again")
+            else:
+                await self._late(send, exchange, 408, "the body did not come in time")
         except _TooLargeError:
-            await self._late(send, exchange, *self._too_large(scope))
+            status, text = self._too_large(scope)
+            await self._late(send, exchange, status, text)
         except _CrowdedError:
             await self._late(
                 send, exchange, 503, "the server receives as much at once as it allows; try again"

@@ -57,7 +57,7 @@ def invalid_answer(errors: Sequence[Any], value: Any) -> Any:
             value = value[part]
         if known or (part == place[-1] and isinstance(value, dict)):
             parts.append(str(part)[:100])
-    parameter = ".".join(parts)[:200] or str(*place[-1:]) or "the body"
+    parameter = ".".join(parts)[:200] or (str(place[-1]) if place else "the body")
     return error_answer(422, f"{parameter}: {found['msg']}", parameter)
 
 

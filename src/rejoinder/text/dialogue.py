@@ -146,9 +146,9 @@ class Dialogue:
 
     def responses(self, responses: Sequence[str]) -> tuple[Ids, Ids]:
         """Return the ids of responses, one after the other, and the number of each one's."""
-        return self._marked(
-            _split(*self.tokenizer.encode_ragged(responses, self.response_length - self.marks))
-        )
+        room = self.response_length - self.marks
+        ids, lengths = self.tokenizer.encode_ragged(responses, room)
+        return self._marked(_split(ids, lengths))
 
     def _marked(self, texts: Sequence[Ids]) -> tuple[Ids, Ids]:
         start = np.array(self.start, np.int32)

@@ -90,7 +90,8 @@ class NGrams(Vocabulary):
         keys = self._checked_keys()
         self._table = _PairTable(keys, self._first_bigram)
         self._known = IdCache(self._piece_bytes, KNOWN_PIECES)
-        self._start, self._end = (np.int32(self._numbers[mark]).tobytes() for mark in (START, END))
+        self._start = np.int32(self._numbers[START]).tobytes()
+        self._end = np.int32(self._numbers[END]).tobytes()
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
         """Return all ids (T,), and the number of ids of each text (n,), both int32.
@@ -122,7 +123,9 @@ class NGrams(Vocabulary):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NGrams:
         """See `Vocabulary.from_json`."""
-        buckets, unigrams, bigrams = (data.get(key) for key in ("buckets", "unigrams", "bigrams"))
+        buckets = data.get("buckets")
+        unigrams = data.get("unigrams")
+        bigrams = data.get("bigrams")
         if type(buckets) is not int:
             raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
         if not isinstance(unigrams, list) or not all(type(word) is str for word in unigrams):
@@ -221,10 +224,8 @@ class _PairTable:
         while len(waiting):
             free = np.flatnonzero(self._keys[place] < 0)
             taken = free[np.unique(place[free], return_index=True)[1]]  # one key for each place
-            self._keys[place[taken]], self._numbers[place[taken]] = (
-                keys[waiting[taken]],
-                first + waiting[taken],
-            )
+            self._keys[place[taken]] = keys[waiting[taken]]
+            self._numbers[place[taken]] = first + waiting[taken]
             left = np.ones(len(waiting), bool)
             left[taken] = False
             waiting = waiting[left]

@@ -62,8 +62,10 @@ def _tokens_pattern(end: int) -> re.Pattern[str]:
     return re.compile(rf"{word}+|{separator}{{2,}}|(?! ){separator}|\A | \Z")
 
 
-SEPARATOR, WORD = (_class(f"{_PUNCTUATION} {_SPACES}", no=no) for no in (False, True))
-"""Regular expressions for one separator character, and for one word character."""
+SEPARATOR = _class(f"{_PUNCTUATION} {_SPACES}")
+"""Regular expression for one separator character."""
+WORD = _class(f"{_PUNCTUATION} {_SPACES}", no=True)
+"""Regular expression for one word character."""
 
 
 def visible_classes(end: int) -> tuple[str, str]:

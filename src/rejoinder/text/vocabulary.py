@@ -271,7 +271,10 @@ def _search(builder: _Builder, target: int) -> int:
         high *= 4
     while high - low > 1 and distance(min(sizes, key=distance)) > target * _TOLERANCE:
         middle = min(max(math.isqrt(low * high), low + 1), high - 1)
-        low, high = (middle, high) if size(middle) > target else (low, middle)
+        if size(middle) > target:
+            low = middle
+        else:
+            high = middle
     best = min(sizes, key=distance)
     if distance(best) > target * _TOLERANCE:
         warnings.warn(

@@ -80,8 +80,9 @@ class Ablations:
         names = [BASE, *(row.name for row in self.row)]
         twice = [name for number, name in enumerate(names) if name in names[:number]]
         if twice:
-            kept = " (the recipe itself)" if twice[0] == BASE else ""
-            raise ValueError(f"two rows have the name '{twice[0]}'{kept}; give each its own")
+            if twice[0] == BASE:
+                raise ValueError(f"'{BASE}' is the recipe itself; give the row another name")
+            raise ValueError(f"two rows have the name '{twice[0]}'; give each its own")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +133,13 @@ class Plan:
         known = [row.name for row in self.rows]
         for name in names:
             if name not in known:
-                nearest = [
-                    f" did you mean '{row}'?" for row in difflib.get_close_matches(name, known, 1)
-                ]
-                raise InputError(
-                    f"{self.origin} has no row '{name}';{''.join(nearest)} its rows:"
-                    f" {', '.join(known)}"
-                )
+                rows = ", ".join(known)
+                if nearest := difflib.get_close_matches(name, known, 1):
+                    raise InputError(
+                        f"{self.origin} has no row '{name}'; did you mean '{nearest[0]}'?"
+                        f" its rows: {rows}"
+                    )
+                raise InputError(f"{self.origin} has no row '{name}'; its rows: {rows}")
         return {BASE, *names} if names else set(known)
 
 

@@ -188,7 +188,9 @@ class SimilarityDistiller(Distiller):
         self, batch: StepBatch, encodings: Encodings, scale: Scale, teacher_output: Any
     ) -> DistillLoss:
         device = encodings["response"].device
-        own, every = (torch.from_numpy(numbers).to(device) for numbers in self._read(batch))
+        own_rows, every_row = self._read(batch)
+        own = torch.from_numpy(own_rows).to(device)
+        every = torch.from_numpy(every_row).to(device)
         count = max(1, len(every))
         y = encodings["response"].float()[every]
         teacher_y = teacher_output["response"].to(device)

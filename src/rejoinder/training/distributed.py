@@ -170,7 +170,8 @@ class Processes:
             return done
         self._broadcast(failure)
         if failure[0] is not None:
-            raise RankZeroFailedError(*failure[0])
+            text, code = failure[0]
+            raise RankZeroFailedError(text, code)
         return work()
 
     def _broadcast(self, values: list[Any]) -> None:

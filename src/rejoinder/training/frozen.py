@@ -104,7 +104,9 @@ def read_texts_once(
     texts = Joined(columns)
     every = np.concatenate([rows + start for rows, start in zip(numbers, starts, strict=True)])
     pieces = np.split(every, range(HASHED_AT_ONCE, len(every), HASHED_AT_ONCE))
-    found = np.concatenate([token_hashes(*texts.gather(rows)) for rows in pieces])
+    found = np.concatenate(
+        [token_hashes(ids, lengths) for ids, lengths in map(texts.gather, pieces)]
+    )
     hashes, firsts = np.unique(found, return_index=True)
 
     module.eval()

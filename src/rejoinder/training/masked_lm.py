@@ -147,9 +147,8 @@ def pretraining_step(
     ids, lengths, types = join(store.input.gather(rows), store.response.gather(responses), start=1)
     if follows is None:
         ids, targets = masking(ids, generator)
-    first, end = (
-        len(rows) * rank // portion.processes for rank in (portion.rank, portion.rank + 1)
-    )
+    first = len(rows) * portion.rank // portion.processes
+    end = len(rows) * (portion.rank + 1) // portion.processes
     weight = (
         0.0 if end == first else 1 / (len(rows) if targets is None else int((targets >= 0).sum()))
     )

@@ -203,7 +203,8 @@ def run_cost(run: Path) -> RunCost | None:
             stages[line["stage"]] = steps + done, seconds + pairs / speed
     if not stages:
         return None
-    steps, seconds = (sum(column) for column in zip(*stages.values(), strict=True))
+    steps = sum(done for done, _ in stages.values())
+    seconds = sum(taken for _, taken in stages.values())
     speeds = {stage: Speed(steps, steps / seconds) for stage, (steps, seconds) in stages.items()}
     whole = max(line["seconds"] for line in lines if "seconds" in line)
     return RunCost(str(run), Speed(steps, steps / seconds), speeds, whole)

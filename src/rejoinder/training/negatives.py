@@ -289,7 +289,9 @@ class Miner:
         above = 0
         for start in range(0, len(rows), size):
             block = rows[start : start + size]
-            x, y = (h.float() for h in self.encode(make_batch(self.store, block, self.padding_id)))
+            x, y = self.encode(make_batch(self.store, block, self.padding_id))
+            x = x.float()
+            y = y.float()
             right = known.places(self._input_hashes(block))
             limit = highest((x * y).sum(dim=1), self.config)
             places, easier = hardest(x @ vectors.T, limit, right, self.config.per_pair)
@@ -302,7 +304,8 @@ class Miner:
         vectors = []
         for start in range(0, len(rows), PAIRS_AT_ONCE):
             block = rows[start : start + PAIRS_AT_ONCE]
-            batch = pack(*self.store.response.gather(block), self.padding_id)
+            ids, lengths = self.store.response.gather(block)
+            batch = pack(ids, lengths, self.padding_id)
             vectors.append(self.encode_responses(batch).float())
             advance(len(block))
         return torch.cat(vectors)
@@ -317,10 +320,11 @@ class Miner:
 
 
 def _hashes(texts: Column | Joined, rows: Rows) -> Rows:
-    parts = range(0, len(rows), HASHED_AT_ONCE)
-    return np.concatenate(
-        [token_hashes(*texts.gather(rows[i : i + HASHED_AT_ONCE])) for i in parts]
-    )
+    hashes: list[Rows] = []
+    for start in range(0, len(rows), HASHED_AT_ONCE):
+        ids, lengths = texts.gather(rows[start : start + HASHED_AT_ONCE])
+        hashes.append(token_hashes(ids, lengths))
+    return np.concatenate(hashes)
 
 
 class KnownAnswers:
@@ -339,9 +343,8 @@ class KnownAnswers:
 
     def places(self, inputs: Rows) -> Rows:
         """Return pairs (i, place in the pool) of all known answers to n inputs, (2, m)."""
-        first, last = (
-            np.searchsorted(self._inputs, inputs, side=side) for side in ("left", "right")
-        )
+        first = np.searchsorted(self._inputs, inputs, side="left")
+        last = np.searchsorted(self._inputs, inputs, side="right")
         counts = last - first
         return np.stack(
             [np.repeat(np.arange(len(inputs)), counts), self._places[ragged(first, counts)]]

@@ -102,9 +102,18 @@ def with_vectors(
     start = recipe.init.fingerprint or (recipe.model, recipe.seed)
     learns = recipe.init.anchor > 0
     valid = {} if recipe.init.anchor else prepared.valid
-    reading = prepared.tokenizer.fingerprint, recipe.text.max_length, module.history
-    read = prepared.digest, recipe.validation.examples, learns, machine.precision
-    path = place.folder / f"vectors-{content_key('trunk', start, *reading, *read)}.f16"
+    key = content_key(
+        "trunk",
+        start,
+        prepared.tokenizer.fingerprint,
+        recipe.text.max_length,
+        module.history,
+        prepared.digest,
+        recipe.validation.examples,
+        learns,
+        machine.precision,
+    )
+    path = place.folder / f"vectors-{key}.f16"
     with place.writing():
         examples = [(prepared.train, np.arange(len(prepared.train)))]
         examples += [(store, drawn(store, recipe.validation)) for store in valid.values()]
@@ -144,7 +153,8 @@ class _Preparation:
         aside = [data_digest(data, ["valid"]) for data in self.valid[1:]]
         tokenizer = self.vocabulary(joined_digest(digests))
         stores = [
-            self.store(*each, "train", tokenizer) for each in zip(self.sets, digests, strict=True)
+            self.store(data, digest, "train", tokenizer)
+            for data, digest in zip(self.sets, digests, strict=True)
         ]
         for data, store in zip(self.sets, stores, strict=True):
             if len(store) == 0:
@@ -227,10 +237,8 @@ class _Preparation:
         most = tokenizer.encode_ragged(["a " * 2 * length], length)[1][0]
         sides = [store.response] if whole else [store.input, store.response]
         read = [np.diff(side.offsets[: COUNTED + 1]) for side in sides if isinstance(side, Column)]
-        long, total = (
-            sum(map(int, counts))
-            for counts in ([(each >= most).sum() for each in read], map(len, read))
-        )
+        long = sum(int((lengths >= most).sum()) for lengths in read)
+        total = sum(len(lengths) for lengths in read)
         if long:
             share = f"{long:,} of {total:,} {'replies' if whole else 'messages and replies'}"
             cut = (

@@ -556,8 +556,9 @@ class Recipe(Described):
             raise ValueError(NO_START)
         if self.distillation is not None and self.data.mix:
             raise ValueError("distillation learns from data.train alone; leave data.mix out")
-        intervals = ("every_steps", "every_seconds", "every_epochs")
-        repeated = self.validation.examples and non_default_fields(self.validation, *intervals)
+        repeated = self.validation.examples and non_default_fields(
+            self.validation, "every_steps", "every_seconds", "every_epochs"
+        )
         if any(isinstance(stage.schedule, Plateau) for stage in self.stage) and not repeated:
             raise ValueError(
                 "schedule plateau needs validations; give validation.every_epochs (paper: 0.5)"

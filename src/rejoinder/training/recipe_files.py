@@ -117,12 +117,11 @@ def _write_out_kinds(document: dict[str, Any]) -> None:
 def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Check [model] against the configuration of its kind, and write out all its defaults."""
     kind = section.get("kind")
+    allowed = ", ".join(map(repr, FAMILIES))
+    if kind is None:
+        raise InputError(f"{origin}: model.kind is missing; allowed: {allowed}")
     if kind not in FAMILIES:
-        raise InputError(
-            f"{origin}:"
-            f" model.kind {'is missing' if kind is None else f'= {kind!r} is not allowed'};"
-            f" allowed: {', '.join(map(repr, FAMILIES))}"
-        )
+        raise InputError(f"{origin}: model.kind = {kind!r} is not allowed; allowed: {allowed}")
     config = validate(family(kind).config, section, origin, "model")
     return {"kind": kind, **dataclasses.asdict(config)}
 
@@ -144,12 +143,12 @@ def save_recipe(recipe: Recipe, path: str | Path) -> None:
 
 def first_difference(old: Recipe, new: Recipe) -> str | None:
     """Name the first key, none of `FREE`, in which two recipes differ, with both values."""
-    olds, news = (dict(_leaves(recipe_document(recipe))) for recipe in (old, new))
-    for key in dict.fromkeys([*news, *olds]):
-        if not FREE.fullmatch(key) and olds.get(key) != news.get(key):
-            was, now = (
-                toml_value(values[key]) if key in values else "not given" for values in (olds, news)
-            )
+    before = dict(_leaves(recipe_document(old)))
+    after = dict(_leaves(recipe_document(new)))
+    for key in dict.fromkeys([*after, *before]):
+        if not FREE.fullmatch(key) and before.get(key) != after.get(key):
+            was = toml_value(before[key]) if key in before else "not given"
+            now = toml_value(after[key]) if key in after else "not given"
             return f"{key} was {was} and is now {now}"
     return None
 

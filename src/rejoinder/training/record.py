@@ -129,14 +129,13 @@ class Recorder:
         checked = self.parts.module.parameters() if weights else ()
         if self.meter.is_finite() and all(bool(weight.isfinite().all()) for weight in checked):
             return
-        kept = "no checkpoint had been written yet"
-        if self.state.saved_step is not None:
-            kept = f"the checkpoint of step {self.state.saved_step:,} is kept"
+        saved = "none" if self.state.saved_step is None else f"{self.state.saved_step:,}"
         error = RejoinderError if self.processes.first else RankZeroFailedError
         raise error(
             f"stage '{stage.name}': loss or weights are no longer finite numbers"
             f" at step {self.state.step:,} (learning rate {rate:.3g});"
-            f" lower its learning_rate or set clip_norm, in a new folder; {kept}"
+            f" lower its learning_rate or set clip_norm, in a new folder;"
+            f" step of the last checkpoint: {saved}"
         )
 
     def show(self, stage: Stage, share: float) -> None:

@@ -188,7 +188,8 @@ class RunState:
         self.validated_step = self.step
         self.validated_at = self.seconds
         chosen_by = ("mrr", "recall@1") if figures["examples"] < FEW else ("recall@1", "mrr")
-        score, tie = (figures[name] for name in chosen_by)
+        score = figures[chosen_by[0]]
+        tie = figures[chosen_by[1]]
         if self.stage_best is None or score > self.stage_best:
             self.stage_best = score
             self.without_gain = 0

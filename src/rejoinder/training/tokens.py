@@ -296,7 +296,8 @@ class Encode:
                     sides[2:2] = self._histories(found)
                 yield sides
             else:
-                contexts, responses = (batch.column(name).to_pylist() for name in _COLUMNS)
+                contexts = batch.column("context").to_pylist()
+                responses = batch.column("response").to_pylist()
                 yield [
                     self.dialogue.contexts(contexts),
                     *map(self.dialogue.responses, [responses, *wrong]),
@@ -326,7 +327,8 @@ def _newest_and_response(batch: pa.RecordBatch) -> list[list[str]]:
 
 
 def _wrong_candidates(batch: pa.RecordBatch) -> list[str]:
-    lists, labels = (batch.column(name).to_pylist() for name in _LISTS)
+    lists = batch.column("candidates").to_pylist()
+    labels = batch.column("label").to_pylist()
     if any(not texts or label is None for texts, label in zip(lists, labels, strict=True)):
         raise InputError(
             "given_negatives: an example has no candidates; prepare data that gives them"

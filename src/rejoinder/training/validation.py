@@ -72,7 +72,8 @@ class Validator:
         parts = self._processes.parallel_map(
             lambda rows: self._ranks(rows, encode, scale), self._parts
         )
-        found, losses = (np.concatenate(each)[: self.examples] for each in zip(*parts, strict=True))
+        found = np.concatenate([ranked for ranked, _ in parts])[: self.examples]
+        losses = np.concatenate([lost for _, lost in parts])[: self.examples]
         return {
             "recall@1": float((found == 1).mean()),
             "mrr": float((1 / found).mean()),
@@ -101,8 +102,9 @@ class Validator:
     def _encoded(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
         """Return the scores of each response of a group for each context of it, (rows, n)."""
         encoded = encode(make_batch(self._store, rows, self._padding_id, packing=self._packing))
-        x, y = (h.float().cpu().reshape(-1, self.candidates, *h.shape[1:]) for h in encoded)
-        return torch.cat([scores_of(*group) for group in zip(x, y, strict=True)]).numpy()
+        x, y = (torch.unflatten(h.float().cpu(), 0, (-1, self.candidates)) for h in encoded)
+        scores = [scores_of(contexts, responses) for contexts, responses in zip(x, y, strict=True)]
+        return torch.cat(scores).numpy()
 
     def _joined(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
         """Return the same for a model that reads each context with each response."""
