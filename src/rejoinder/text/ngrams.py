@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.errors import InputError
-from rejoinder.text.splitting import visible_classes
-from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts
+from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts, visible_classes
 
 START = "<S>"
 END = "</S>"
@@ -38,7 +37,7 @@ def _pattern(end: int) -> re.Pattern[str]:
     return re.compile(f"{word}+(?:{apostrophe}{word}+)*|{mark}+")
 
 
-# As in `splitting`: the class for plain ASCII is matched several times as fast.
+# As in `tokenizer`: the class for plain ASCII is matched several times as fast.
 _ASCII = _pattern(0x80)
 _ALL = _pattern(0x110000)
 

@@ -15,8 +15,19 @@ from typing import Any
 import numpy as np
 
 from rejoinder.errors import InputError
-from rejoinder.text.splitting import SEPARATOR, WORD, lower, token_starts, tokens
-from rejoinder.text.tokenizer import Cut, IdCache, Ids, Vocabulary, check_cut, check_texts
+from rejoinder.text.tokenizer import (
+    SEPARATOR,
+    WORD,
+    Cut,
+    IdCache,
+    Ids,
+    Vocabulary,
+    check_cut,
+    check_texts,
+    lower,
+    token_starts,
+    tokens,
+)
 
 MARK = "\ufe4f"  # Stands before every token. A subword that begins with it begins a token.
 UNKNOWN = "\ufffd"  # what `Subwords.decode` writes for a character that is in no subword
