@@ -15,7 +15,7 @@ from rejoinder.encoders.sentence_module import export_sentence_transformers
 from rejoinder.errors import InputError
 from rejoinder.networks.layers import MessageGates
 from rejoinder.networks.packing import pack
-from rejoinder.networks.reductions import attended_scores, first, own_scores, segment_means
+from rejoinder.networks.layers import attended_scores, first, own_scores, segment_means
 from rejoinder.text.pretrained import MarkedPretrained
 from rejoinder.text.subwords import Subwords
 from tests.encoders.conftest import ROWS, lively
@@ -78,7 +78,7 @@ def test_the_last_block_computes_no_token_but_the_first_where_no_other_counts(se
 @pytest.mark.parametrize("own", [False, True])
 @torch.no_grad()
 def test_scores_are_those_of_the_attended_vector(own, at_once, monkeypatch):
-    monkeypatch.setattr("rejoinder.networks.reductions.AT_ONCE", at_once)
+    monkeypatch.setattr("rejoinder.networks.layers.AT_ONCE", at_once)
     generator = torch.Generator().manual_seed(1)
     contexts = torch.randn(4, 6, 8, generator=generator)
     counts = torch.tensor([6, 3, 1, 5])

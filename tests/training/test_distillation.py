@@ -13,7 +13,7 @@ from rejoinder.arrays import unit_rows
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
-from rejoinder.networks.reductions import scores_of
+from rejoinder.networks.layers import scores_of
 from rejoinder.training import distillation, initialisation
 from rejoinder.training.batches import Portion, make_step
 from rejoinder.training.display import Display

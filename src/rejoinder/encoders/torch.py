@@ -15,6 +15,7 @@ from rejoinder.encoders.conversation import CHUNK_TOKENS, Side, TextEncoder, Tru
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder, candidate_lists
 from rejoinder.errors import InputError
 from rejoinder.networks.inference import SingleTexts
+from rejoinder.networks.layers import own_scores
 from rejoinder.networks.packing import (
     SEGMENT_COST,
     TRANSFORMER_SEGMENT_COST,
@@ -23,7 +24,6 @@ from rejoinder.networks.packing import (
     chunks,
     pack,
 )
-from rejoinder.networks.reductions import own_scores
 from rejoinder.networks.transformer import TransformerShape
 from rejoinder.progress import Advance
 from rejoinder.text.dialogue import Dialogue, HistoryText, join

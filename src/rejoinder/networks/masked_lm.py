@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.networks import reductions
+from rejoinder.networks import layers
 from rejoinder.networks.layers import Encodings
 from rejoinder.networks.packing import BesideTokens
 from rejoinder.networks.poly import DialogueShape
@@ -84,7 +84,7 @@ class MaskedLm(TransformerModel):
             losses = F.cross_entropy(scores, batch.targets, reduction="none")
             hits = scores.detach().argmax(dim=1) == batch.targets
         else:
-            scores = self.follows(reductions.first(x, batch.tokens))[:, 0].float()
+            scores = self.follows(layers.first(x, batch.tokens))[:, 0].float()
             losses = F.binary_cross_entropy_with_logits(scores, batch.follows, reduction="none")
             hits = (scores.detach() > 0) == (batch.follows > 0)
         return {"losses": losses, "hits": hits.float()}

@@ -17,7 +17,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.networks import reductions
+from rejoinder.networks import layers
 from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2, SharedTrunk
 from rejoinder.networks.layers import DropoutShare, Encodings, MessageGates, check
 from rejoinder.networks.packing import SidesBatch, TokenBatch
@@ -109,8 +109,8 @@ class BiEncoder(TransformerModel):
             return transformer.first(batch)
         x = transformer(batch)
         if config.reduction == "mean":
-            return reductions.mean(x, batch, with_first=config.mean_with_first)
-        return reductions.mean_of_first_m(x, batch, config.reduced_tokens)
+            return layers.mean(x, batch, with_first=config.mean_with_first)
+        return layers.mean_of_first_m(x, batch, config.reduced_tokens)
 
     def reduce_context(self, batch: TokenBatch) -> Tensor:
         """Return what a context becomes: (n, d), or (n, m, d) of a poly-encoder."""
@@ -159,7 +159,7 @@ class PolyEncoder(BiEncoder):
         super().__init__(config, rows)
         learnt = config.codes == "learnt"
         self.codes = (
-            reductions.Codes(config.m, config.hidden_size, config.code_range) if learnt else None
+            layers.Codes(config.m, config.hidden_size, config.code_range) if learnt else None
         )
 
     def reduce_context(self, batch: TokenBatch) -> Tensor:
@@ -168,9 +168,9 @@ class PolyEncoder(BiEncoder):
         if self.codes is not None:
             return self.codes(x, batch)
         take = {
-            "first": reductions.first_m,
-            "last": reductions.last_m,
-            "last-and-first": reductions.last_m_and_first,
+            "first": layers.first_m,
+            "last": layers.last_m,
+            "last-and-first": layers.last_m_and_first,
         }
         return take[self.config.codes](x, batch, self.config.m)
 
@@ -208,7 +208,7 @@ class PolyConvert(Convert):
 
     def __init__(self, config: PolyConvertConfig, rows: int) -> None:
         super().__init__(config, rows)
-        self.codes = reductions.Codes(config.m, config.embedding_size, config.code_range)
+        self.codes = layers.Codes(config.m, config.embedding_size, config.code_range)
         self.context_head = FeedForward2(config, None, in_size=config.embedding_size)
         self.magnitude = nn.Parameter(torch.tensor(math.sqrt(config.output_size)))
 
@@ -281,8 +281,8 @@ class CrossEncoder(TransformerModel):
         if self.match is None:
             return self.head(self.transformer.first(batch))[:, 0].float()
         x = self.transformer(batch)
-        scores = self.head(reductions.first(x, batch))[:, 0].float()
-        before, behind = reductions.segment_means(x, batch)
+        scores = self.head(layers.first(x, batch))[:, 0].float()
+        before, behind = layers.segment_means(x, batch)
         return scores + self.match.float() * F.cosine_similarity(before.float(), behind.float())
 
     def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
@@ -361,7 +361,7 @@ class MultiContextBiEncoder(TransformerModel, SharedTrunk):
 
         It is what transfers.
         """
-        return reductions.mean(self.transformer(batch), batch)
+        return layers.mean(self.transformer(batch), batch)
 
     def head(self, side: str) -> Callable[[Tensor], Tensor]:
         """Return the head of a side, or of an "opening": r -> h, float32, rows of unit length."""

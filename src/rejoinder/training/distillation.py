@@ -29,8 +29,7 @@ from rejoinder.encoders.persistence import TRAINING_PREFIX
 from rejoinder.encoders.torch import CrossRanker, PolyDialogueEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.networks.layers import Encodings
-from rejoinder.networks.reductions import own_scores
+from rejoinder.networks.layers import Encodings, own_scores
 from rejoinder.training.batches import StepBatch
 from rejoinder.training.display import Display
 from rejoinder.training.losses import Loss

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.encoders.persistence import TRAINING_PREFIX
-from rejoinder.networks.layers import Encodings
-from rejoinder.networks.reductions import attended_scores
+from rejoinder.networks.layers import Encodings, attended_scores
 from rejoinder.training.recipe import Scale
 
 MASKED = float("-inf")
@@ -81,7 +80,7 @@ class InBatchLoss(nn.Module):
 
         They are these contexts' sums, divided by K. `x` (k, d) are all K contexts of the batch, or
         those of one process, from number `first` on; or (k, m, d), of m vectors each, and S_ij is c
-        times `models.reductions`'s score. Row first + i of the responses `y` (K + M, d) belongs to
+        times `layers`'s score. Row first + i of the responses `y` (K + M, d) belongs to
         context i. `equal` int64 (2, m) lists contexts i and responses j != first + i that equal
         their own; `pairs` is K (None: M = 0); of contexts that are not `present` only the responses
         count, as negatives.

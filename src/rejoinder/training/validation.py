@@ -12,7 +12,7 @@ from torch import Tensor
 from rejoinder.encoders.families import Packing
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import ranks
-from rejoinder.networks.reductions import scores_of
+from rejoinder.networks.layers import scores_of
 from rejoinder.training.batches import PairBatch, make_batch
 from rejoinder.training.distributed import Processes
 from rejoinder.training.recipe import Validation
