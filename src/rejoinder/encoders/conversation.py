@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context, ContextPart, Conversation, read_contexts, read_texts
-from rejoinder.encoders.cache import VectorCache
-from rejoinder.encoders.protocol import ContextVectors, DualEncoder
+from rejoinder.encoders.protocol import ContextVectors, DualEncoder, VectorCache
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.text.dialogue import HistoryText

@@ -1,12 +1,13 @@
 """The protocols of everything that ranks, from BM25 to cross-encoders.
 
-Also lists of candidates and scores of vectors. An encoder of your own inherits `DualEncoder` and
-gives `name`, `fingerprint`, `encode_contexts` and `encode_responses`; the rest has defaults.
+Also lists of candidates, scores of vectors, and a cache by which an encoder encodes no text twice.
+An encoder of your own inherits `DualEncoder` and gives `name`, `fingerprint`, `encode_contexts` and
+`encode_responses`; the rest has defaults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -285,3 +286,29 @@ def not_fitted(name: str) -> RejoinderError:
     return RejoinderError(
         f"{name} has not learned anything yet; call fit(examples) with training examples first"
     )
+
+
+class VectorCache:
+    """Vectors of texts, those of each side apart. It takes 4·d bytes a text."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[tuple[str, str], FloatArray] = {}
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        side: str,
+        compute: Callable[[list[str]], FloatArray],
+        advance: Advance | None = None,
+    ) -> FloatArray:
+        """Return the vectors of texts, (n, d).
+
+        `compute` encodes those that are not in the cache.
+        """
+        new = [text for text in dict.fromkeys(texts) if (side, text) not in self._vectors]
+        vectors = compute(new)
+        for text, vector in zip(new, vectors, strict=True):
+            self._vectors[side, text] = vector
+        if advance is not None:
+            advance(len(texts) - len(new))
+        return np.stack([self._vectors[side, text] for text in texts]) if texts else vectors
