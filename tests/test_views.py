@@ -5,7 +5,7 @@ import pytest
 
 from rejoinder.corpora.example import Example
 from rejoinder.encoders.keywords import BM25
-from rejoinder.evaluation.bootstrap import Estimate
+from rejoinder.evaluation.ranking import Estimate
 from rejoinder.evaluation.ranking import Comparison, evaluate
 from rejoinder.intents.evaluation import Evaluation
 from rejoinder.retrieval.index import Index

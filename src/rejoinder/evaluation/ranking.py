@@ -1,8 +1,12 @@
-"""Recall at k and mean reciprocal rank of any ranker, with intervals.
+"""Recall at k and mean reciprocal rank of any ranker, with intervals, and how two systems differ.
 
-Also how two systems differ. Doubts count against a ranker: a candidate stands before the right one
-if it ties with it, if its score is no number, or (in the papers' protocol) if it has the very same
-text.
+Doubts count against a ranker: a candidate stands before the right one if it ties with it, if its
+score is no number, or (in the papers' protocol) if it has the very same text.
+
+Intervals are percentiles of a bootstrap (Efron and Tibshirani 1993, "An Introduction to the
+Bootstrap", chapter 13) over units drawn whole (chapter 8). In a paired comparison both systems see
+the same resamples (Koehn 2004, "Statistical Significance Tests for Machine Translation
+Evaluation").
 """
 
 from __future__ import annotations
@@ -23,10 +27,69 @@ from rejoinder.conversations import Context, check_count, read_texts
 from rejoinder.corpora.example import Example, text_key
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, estimates
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
 from rejoinder.progress import Advance, silent
 from rejoinder.views import Described
+
+CONFIDENCE = 0.95
+RESAMPLES = 1000
+_DRAWS_AT_ONCE = 2**20  # bounds the memory to some 20 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and the ends of its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} ({self.low:.1%} to {self.high:.1%})"
+
+
+def estimates(
+    values: npt.NDArray[np.float64],
+    units: npt.NDArray[np.int64],
+    bounds: tuple[float, float] = (0.0, 1.0),
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[Estimate]:
+    """Return the mean of each column of `values` (n, s), with its percentile interval.
+
+    A resample draws as many of the `units` (n,), numbered from 0 without gaps, as there are, with
+    replacement, and takes the mean over their observations. Equal seeds and units give equal draws.
+    A single unit says nothing about the error: the interval is then `bounds`, the least and the
+    greatest mean possible.
+    """
+    if len(values) == 0:
+        raise InputError("no examples to take a mean of")
+    means = values.mean(axis=0)
+    if units.max() == 0:
+        low, high = bounds
+        return [Estimate(float(mean), low, high) for mean in means]
+    # Units are reduced to sums and counts once, so a resample costs their number, not n.
+    sums = np.stack([np.bincount(units, weights=column) for column in values.T], axis=1)
+    sizes = np.bincount(units).astype(np.float64)
+    rng = np.random.default_rng(seed)
+    draws = np.empty((resamples, values.shape[1]))
+    count = len(sizes)
+    step = max(1, _DRAWS_AT_ONCE // count)
+    for start in range(0, resamples, step):
+        rows = min(step, resamples - start)
+        drawn = rng.integers(count, size=(rows, count)) + count * np.arange(rows)[:, None]
+        times = (
+            np.bincount(drawn.ravel(), minlength=rows * count)
+            .reshape(rows, count)
+            .astype(np.float64)
+        )
+        draws[start : start + rows] = times @ sums / (times @ sizes)[:, None]
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(draws, (tail, 1 - tail), axis=0)
+    return [
+        Estimate(float(m), float(a), float(b)) for m, a, b in zip(means, low, high, strict=True)
+    ]
+
 
 RECALL_AT = (1, 2, 3, 5, 10, 50)  # the k of recall@k that the papers' tables use
 RETRIEVED_AT = (1, 3, 10, 30, 100)  # those of a search among all replies of an index

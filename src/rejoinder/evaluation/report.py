@@ -11,8 +11,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rejoinder.evaluation.bootstrap import CONFIDENCE, Estimate
-from rejoinder.evaluation.ranking import RankingResult, compare
+from rejoinder.evaluation.ranking import CONFIDENCE, Estimate, RankingResult, compare
 
 
 @dataclass(frozen=True)

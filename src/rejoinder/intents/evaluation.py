@@ -11,7 +11,7 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError
-from rejoinder.evaluation.bootstrap import RESAMPLES, Estimate, estimates
+from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
 from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntArray, IntentData, draw
 from rejoinder.intents.heads import Encoded, Settings, fit, held_out, sklearn

@@ -15,8 +15,7 @@ from pydantic import Field, PositiveFloat
 
 from rejoinder.encoders import persistence
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.evaluation.bootstrap import Estimate
-from rejoinder.evaluation.ranking import RankingResult, compare, evaluate_task
+from rejoinder.evaluation.ranking import Estimate, RankingResult, compare, evaluate_task
 from rejoinder.evaluation.report import describe, markdown_table, percent
 from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.files import atomic_file
