@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rejoinder.corpora.example import Example
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.evaluation.contexts import (
+from rejoinder.evaluation.report import (
     FULL,
     ContextReading,
     context_table,

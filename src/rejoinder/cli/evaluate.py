@@ -119,18 +119,18 @@ def evaluate(
     How often is the right one of your own replies first, among three, among ten?
     rejoinder evaluate bm25 runs/support/model --replies replies.jsonl --data chats.jsonl
     """
-    from rejoinder.evaluation import contexts, ranking, report
+    from rejoinder.evaluation import ranking, report
     from rejoinder.evaluation.table import table_of_rows
 
     arguments = arguments or []
     above = above or []
-    reading = contexts.FULL if context == TABLE else contexts.parse_reading(context)
+    reading = report.FULL if context == TABLE else report.parse_reading(context)
     models, places = _models_and_data(arguments, data or [])
     _check_table(models, above, context == TABLE, folder)
     pool = None if replies is None else _read_replies(replies, given)
     opener = Rankers()
     bare = {name: opener.ranker(name) for name in models}
-    rankers = {name: contexts.restrict(ranker, reading, name) for name, ranker in bare.items()}
+    rankers = {name: report.restrict(ranker, reading, name) for name, ranker in bare.items()}
     loading = (
         read_task(Path(place), split, candidates, limit, seed, copies, pool) for place in places
     )
@@ -201,7 +201,7 @@ def evaluate_index(
     """
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation import ranking, report
-    from rejoinder.evaluation.contexts import parse_reading
+    from rejoinder.evaluation.report import parse_reading
     from rejoinder.evaluation.tasks import ranked_part, sample
 
     if missing := [path for path in data if not path.exists()]:
@@ -237,7 +237,7 @@ def evaluate_index(
 def _search(
     index: Searcher, k: int, history: int | None, hybrid: float, contexts: Sequence[Context]
 ) -> list[list[tuple[str, float]]]:
-    found = index.search(contexts, k, history=history, hybrid=hybrid)
+    found = index.search(report, k, history=history, hybrid=hybrid)
     return [[(reply.text, reply.score) for reply in replies] for replies in found]
 
 
@@ -261,7 +261,7 @@ def _compare_readings(
     seed: int,
     as_json: bool,
 ) -> None:
-    from rejoinder.evaluation.contexts import context_table, table_readings, with_parts
+    from rejoinder.evaluation.report import context_table, table_readings, with_parts
 
     for model, ranker in rankers.items():
         with_parts(ranker, model)  # a wrong model is refused before the data is read
@@ -546,9 +546,9 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> 
         for start in range(0, len(texts), _ENCODED_AT_ONCE):
             piece = texts[start : start + _ENCODED_AT_ONCE]
             # of one that is fitted, responses: MAP changes these alone
-            contexts = [[text] for text in piece]
+            report = [[text] for text in piece]
             vectors = (
-                ranker.encode_contexts(contexts)
+                ranker.encode_contexts(report)
                 if learned is None
                 else ranker.encode_responses(piece)
             )

@@ -16,7 +16,7 @@ from rejoinder.progress import note, track
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example, Split
     from rejoinder.encoders.protocol import Ranker
-    from rejoinder.evaluation.contexts import ContextReading
+    from rejoinder.evaluation.report import ContextReading
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
 
