@@ -19,7 +19,7 @@ from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, signed
 from rejoinder.intents.prediction import decide
-from rejoinder.intents.refusal import Rejection
+from rejoinder.intents.prediction import Rejection
 from rejoinder.networks.layers import segment_parts
 from rejoinder.retrieval.index import Index
 from rejoinder.runtime import OnnxEncoder, OnnxIntents

@@ -27,8 +27,13 @@ from rejoinder.intents.heads import (
     fit,
     held_out,
 )
-from rejoinder.intents.prediction import Prediction, check_texts, decide
-from rejoinder.intents.refusal import Rejection, choose_rejection
+from rejoinder.intents.prediction import (
+    Prediction,
+    Rejection,
+    check_texts,
+    choose_rejection,
+    decide,
+)
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.views import Described
 

@@ -15,8 +15,15 @@ from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
 from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntArray, IntentData, draw
 from rejoinder.intents.heads import Encoded, Settings, fit, held_out, sklearn
-from rejoinder.intents.prediction import MIN_PROBABILITY, probabilities
-from rejoinder.intents.refusal import SCORES, BoolArray, HeldOut, Rejection, ScoreName
+from rejoinder.intents.prediction import (
+    MIN_PROBABILITY,
+    SCORES,
+    BoolArray,
+    HeldOut,
+    Rejection,
+    ScoreName,
+    probabilities,
+)
 from rejoinder.progress import Advance, silent
 from rejoinder.views import Described
 

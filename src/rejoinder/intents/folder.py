@@ -27,7 +27,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.heads import SETTINGS, Centroids, head_from
-from rejoinder.intents.refusal import Rejection
+from rejoinder.intents.prediction import Rejection
 from rejoinder.networks.quantization import check_header
 from rejoinder.retrieval.manifest import ModelRecord, model_record
 from rejoinder.settings import validate

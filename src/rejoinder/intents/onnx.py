@@ -10,8 +10,7 @@ from rejoinder.conversations import read_texts
 from rejoinder.encoders.onnx import INTENTS, OnnxEncoder, open_program
 from rejoinder.encoders.open import text_vectors
 from rejoinder.errors import InputError
-from rejoinder.intents.prediction import Prediction, check_texts, decide
-from rejoinder.intents.refusal import Rejection
+from rejoinder.intents.prediction import Prediction, Rejection, check_texts, decide
 from rejoinder.views import Described
 
 
