@@ -237,7 +237,7 @@ def evaluate_index(
 def _search(
     index: Searcher, k: int, history: int | None, hybrid: float, contexts: Sequence[Context]
 ) -> list[list[tuple[str, float]]]:
-    found = index.search(report, k, history=history, hybrid=hybrid)
+    found = index.search(contexts, k, history=history, hybrid=hybrid)
     return [[(reply.text, reply.score) for reply in replies] for replies in found]
 
 
@@ -546,9 +546,9 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> 
         for start in range(0, len(texts), _ENCODED_AT_ONCE):
             piece = texts[start : start + _ENCODED_AT_ONCE]
             # of one that is fitted, responses: MAP changes these alone
-            report = [[text] for text in piece]
+            contexts = [[text] for text in piece]
             vectors = (
-                ranker.encode_contexts(report)
+                ranker.encode_contexts(contexts)
                 if learned is None
                 else ranker.encode_responses(piece)
             )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """Result of a ranker on a data set, with contexts read as `contexts.parse_reading` says."""
+    """Result of a ranker on a data set, with contexts read as `parse_reading` says."""
 
     model: str
     data: str

@@ -1,6 +1,6 @@
 """An intent classifier: texts in, intents out.
 
-It refuses texts that have none of them (see `refusal`).
+It refuses texts that have none of them (see `prediction`).
 """
 
 from __future__ import annotations
