@@ -27,7 +27,7 @@ from limit import best_rate, gemm_shapes, multiplications
 from rejoinder.corpora.build import build_data
 from rejoinder.encoders.families import build_module
 from rejoinder.training.batches import EpochOrder, make_batch
-from rejoinder.training.compute import set_up
+from rejoinder.training.distributed import set_up
 from rejoinder.training.loop import train
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Checkpoint, Recipe, Stage, Validation

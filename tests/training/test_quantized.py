@@ -16,7 +16,7 @@ from rejoinder.networks.convert import Convert
 from rejoinder.networks.packing import pack
 from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.text.subwords import Subwords
-from rejoinder.training.compute import Machine, choose_half, loss_scaler
+from rejoinder.training.distributed import Machine, choose_half, loss_scaler
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import Quantization

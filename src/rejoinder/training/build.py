@@ -20,10 +20,9 @@ from rejoinder.training.batches import (
     Portion,
     StepBatch,
 )
-from rejoinder.training.compute import Machine, choose_half, set_up
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import Distiller, open_distiller
-from rejoinder.training.distributed import Processes
+from rejoinder.training.distributed import Machine, Processes, choose_half, set_up
 from rejoinder.training.frozen import is_anchored, is_frozen
 from rejoinder.training.initialisation import copy_initial_weights
 from rejoinder.training.losses import LearnedScale, attach_scale

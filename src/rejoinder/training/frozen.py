@@ -25,9 +25,9 @@ import torch
 from rejoinder.errors import InputError
 from rejoinder.networks.inference import pack_linears
 from rejoinder.networks.packing import TRANSFORMER_SEGMENT_COST, VectorBatch, pack
-from rejoinder.training.compute import Machine
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import vectors_once
+from rejoinder.training.distributed import Machine
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.tokens import Ids, Joined, Rows, TokenStore, token_hashes
 

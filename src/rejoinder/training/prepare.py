@@ -31,9 +31,9 @@ from rejoinder.text.pretrained import build_bpe
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.compute import Machine
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import TextVectors, text_vectors
+from rejoinder.training.distributed import Machine
 from rejoinder.training.frozen import read_texts_once
 from rejoinder.training.initialisation import initial_tokenizer
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
