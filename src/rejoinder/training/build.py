@@ -23,8 +23,7 @@ from rejoinder.training.batches import (
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import Distiller, open_distiller
 from rejoinder.training.distributed import Machine, Processes, choose_half, set_up
-from rejoinder.training.frozen import is_anchored, is_frozen
-from rejoinder.training.initialisation import copy_initial_weights
+from rejoinder.training.initialisation import copy_initial_weights, is_anchored, is_frozen
 from rejoinder.training.losses import LearnedScale, attach_scale
 from rejoinder.training.masked_lm import (
     LengthBucketedOrder,

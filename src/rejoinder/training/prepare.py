@@ -34,8 +34,7 @@ from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import TextVectors, text_vectors
 from rejoinder.training.distributed import Machine
-from rejoinder.training.frozen import read_texts_once
-from rejoinder.training.initialisation import initial_tokenizer
+from rejoinder.training.initialisation import initial_tokenizer, read_texts_once
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
 from rejoinder.training.tokens import (
     Column,
