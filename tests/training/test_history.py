@@ -16,7 +16,7 @@ from rejoinder.text.dialogue import HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.loop import train
 from rejoinder.training.losses import ContextMask, InBatchLoss, SummedLoss
-from rejoinder.training.metrics import read_metrics
+from rejoinder.training.record import read_metrics
 from rejoinder.training.negatives import Miner
 from rejoinder.training.recipe import HardNegatives
 from rejoinder.training.recipe_files import parse_recipe

@@ -24,7 +24,7 @@ from rejoinder.training.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
 from rejoinder.training.masked_lm import LengthBucketedOrder, Masking, pretraining_step
-from rejoinder.training.metrics import read_metrics
+from rejoinder.training.record import read_metrics
 from rejoinder.training.negatives import RandomNegatives
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe

@@ -23,9 +23,9 @@ from rejoinder.settings import read_toml, section, validate
 from rejoinder.training.display import Display
 from rejoinder.training.distributed import Processes, is_first, joined, launch_place
 from rejoinder.training.loop import train
-from rejoinder.training.metrics import run_cost
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import check_stages, first_difference, load_recipe
+from rejoinder.training.record import run_cost
 from rejoinder.training.run import RunFolder
 
 BASE = "base"  # the row that changes nothing; all others are compared with it
