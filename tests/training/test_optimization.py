@@ -293,7 +293,7 @@ def test_what_needs_a_cuda_device_is_refused_without(monkeypatch):
     ],
 )
 def test_precision(monkeypatch, device, native, wanted, chosen):
-    monkeypatch.setattr(compute, "has_fast_bfloat16", lambda: native)
+    monkeypatch.setattr(distributed, "has_fast_bfloat16", lambda: native)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: native)
     assert choose_precision(wanted, device) == chosen
 

@@ -40,12 +40,15 @@ HISTORY_STREAM = 1 << 22  # tells these draws from others of the same seed
 
 
 PackedTexts: TypeAlias = TokenBatch | SidesBatch | MaskedBatch | VectorBatch | AnchoredBatch
-"""The texts of some pairs, as one of five types.  - `TokenBatch`: inputs, texts of histories,
-responses and additional negatives, one after the other; or contexts joined with candidates. -
-`SidesBatch`: contexts and responses apart, for networks of their own. - `MaskedBatch`: joined pairs
-of which something is to be guessed (`masked_lm`). - `VectorBatch`: texts that a trunk which learns
-nothing has read before (`frozen`). - `AnchoredBatch`: inputs and responses, and the vectors of all
-texts before the trunk learned (`frozen`). """
+"""The texts of some pairs, as one of five types.
+
+- `TokenBatch`: inputs, texts of histories, responses and additional negatives, one after the other;
+  or contexts joined with candidates.
+- `SidesBatch`: contexts and responses apart, for networks of their own.
+- `MaskedBatch`: joined pairs of which something is to be guessed (`masked_lm`).
+- `VectorBatch`: texts that a trunk which learns nothing has read before (`initialisation`).
+- `AnchoredBatch`: inputs and responses, and the vectors of all texts before the trunk learned.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +139,11 @@ class StepBatch:
     pairs: int  # K
     first: int  # number of its first pair
     equal: Tensor
-    """Where response j equals that of this process's context i (counted from its first): int64 (2,
-    m).  The K responses of the pairs come first, then the additional negatives; where contexts are
-    joined with candidates, j counts a context's own candidates, the right one first."""
+    """Where response j equals that of this process's context i (counted from its first): int64 (2, m).
+
+    The K responses of the pairs come first, then the additional negatives; where contexts are joined
+    with candidates, j counts a context's own candidates, the right one first.
+    """
     present: Mapping[str, ContextMask]
     """Of encodings that not every context has, which contexts have them."""
     rows: Rows  # the K examples

@@ -195,7 +195,7 @@ class TokenStore:
     texts: RawExamples | None = None  # the examples before tokenising
     given: Given | None = None
     vectors: Callable[[Ids, Ids], VectorBatch] | None = None
-    """Of texts, where the trunk learns nothing (`frozen`)."""
+    """Of texts, where the trunk learns nothing (`initialisation`)."""
     start: Callable[[Ids, Ids], VectorBatch] | None = None
     """Those before it learns, where it is anchored there."""
 
