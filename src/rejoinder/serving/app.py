@@ -26,8 +26,8 @@ from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.serving import schema
 from rejoinder.serving.answers import Answers, Question, Sources, UnavailableError
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, Receive, Scope, Send, logger
-from rejoinder.serving.metrics import Metrics
 from rejoinder.serving.responses import (
+    Metrics,
     error_answer,
     invalid_answer,
     json_answer,
