@@ -16,10 +16,9 @@ from rejoinder.cli.calibrate import calibrate
 from rejoinder.cli.data import corpora, data
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, plot, table
-from rejoinder.cli.export import export, models
+from rejoinder.cli.export import export, join, models
 from rejoinder.cli.index import index
 from rejoinder.cli.intents import intents
-from rejoinder.cli.join import join
 from rejoinder.cli.retrieval import chat, reply
 from rejoinder.cli.serve import serve
 from rejoinder.cli.shell import Command, guarded
