@@ -35,7 +35,7 @@ from peers import minilm_forms
 from rejoinder.encoders import bundled
 from rejoinder.encoders.families import text_encoder
 from rejoinder.encoders.torch import Encoder
-from rejoinder.memory import keep_memory
+from rejoinder.environment import keep_memory
 from rejoinder.networks.convert import Convert, ConvertConfig
 from rejoinder.networks.inference import Precision, pack_linears
 from rejoinder.processor import has_fast_bfloat16

@@ -27,7 +27,7 @@ import rejoinder
 from common import write_result
 from encoding import chat
 from rejoinder.encoders.open import open_encoder
-from rejoinder.memory import keep_few_programs, keep_memory
+from rejoinder.environment import keep_few_programs, keep_memory
 
 BATCH = 1024
 

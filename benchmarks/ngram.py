@@ -31,7 +31,7 @@ from encoding import Encode, chat, race
 from peers import minilm_forms
 from rejoinder.corpora.build import build_data
 from rejoinder.encoders.torch import Encoder
-from rejoinder.memory import keep_memory
+from rejoinder.environment import keep_memory
 from rejoinder.networks.inference import Precision, pack_linears
 from rejoinder.networks.ngram import NGramConfig, NGramDual
 from rejoinder.networks.quantization import on_meta_device

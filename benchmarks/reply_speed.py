@@ -34,7 +34,7 @@ from rejoinder.conversations import Context
 from rejoinder.encoders.families import build_module
 from rejoinder.encoders.protocol import ContextVectors, Ranker
 from rejoinder.encoders.torch import Encoder
-from rejoinder.memory import keep_memory
+from rejoinder.environment import keep_memory
 from rejoinder.networks.inference import choose_precision, pack_linears
 from rejoinder.retrieval.scan import Rows, search
 from rejoinder.retrieval.writing import longest_of

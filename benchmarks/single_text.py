@@ -20,7 +20,7 @@ from encoding import SIZES, chat, race
 from peers import minilm_forms
 from rejoinder.encoders.families import build_module
 from rejoinder.encoders.torch import Encoder
-from rejoinder.memory import keep_memory
+from rejoinder.environment import keep_memory
 from rejoinder.networks.inference import pack_linears
 from rejoinder.networks.packing import pack
 from rejoinder.text.subwords import Subwords

@@ -11,7 +11,7 @@ from rejoinder import processor
 
 PROGRAM = """
 import ctypes, resource, sys
-from rejoinder.memory import keep_memory
+from rejoinder.environment import keep_memory
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 libc.free.argtypes = [ctypes.c_void_p]
@@ -49,7 +49,7 @@ LAYERS = """
 import re, sys
 from pathlib import Path
 import torch
-from rejoinder.memory import keep_few_programs
+from rejoinder.environment import keep_few_programs
 from rejoinder.processor import pack_weight, packed_linear
 if sys.argv[1] == "few":
     keep_few_programs()
@@ -84,7 +84,7 @@ INDEXES = """
 import random, re, sys, tempfile
 from pathlib import Path
 import torch
-from rejoinder.memory import keep_few_programs
+from rejoinder.environment import keep_few_programs
 if sys.argv[1] == "few":
     keep_few_programs()
 from rejoinder import Index, load

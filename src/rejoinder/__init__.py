@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from rejoinder.privacy import switch_telemetry_off
+from rejoinder.environment import switch_telemetry_off
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example

@@ -33,7 +33,7 @@ def _open_closed() -> None:
 def _run() -> None:
     # Imported here so that even Ctrl-C during the imports ends in one line.
     from rejoinder.cli.app import app
-    from rejoinder.memory import keep_few_programs
+    from rejoinder.environment import keep_few_programs
 
     keep_few_programs()
     for stream in (sys.stdout, sys.stderr):

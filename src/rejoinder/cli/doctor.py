@@ -12,7 +12,7 @@ from typing import Any
 import rejoinder
 from rejoinder.cli.options import Json
 from rejoinder.cli.shell import emit
-from rejoinder.privacy import TELEMETRY_OFF
+from rejoinder.environment import TELEMETRY_OFF
 
 
 def doctor(as_json: Json = False) -> None:

@@ -157,7 +157,7 @@ def _config(application: Any, workers: int = 1) -> uvicorn.Config:
 
 def _worker(settings: Mapping[str, Any], worker: Worker | None = None) -> FastAPI:
     """Make the application of a worker process, which ends with the process that started it."""
-    from rejoinder.memory import keep_memory
+    from rejoinder.environment import keep_memory
     from rejoinder.serving.app import Settings, make_app
 
     if (parent := multiprocessing.parent_process()) is not None:

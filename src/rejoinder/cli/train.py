@@ -67,7 +67,7 @@ def train(
     To go on from a model with data of your own: rejoinder train fine-tune-direct-small --init
     runs/small/model --data data/support -o runs/support
     """
-    from rejoinder.memory import keep_memory
+    from rejoinder.environment import keep_memory
     from rejoinder.settings import find_recipe
     from rejoinder.training import distributed, loop, recipe_files
 
@@ -179,7 +179,7 @@ def ablate(
     heads-8 --row no-skip
     """
     from rejoinder.cli.evaluate import read_task
-    from rejoinder.memory import keep_memory
+    from rejoinder.environment import keep_memory
     from rejoinder.settings import find_recipe
     from rejoinder.training import ablations, distributed
 

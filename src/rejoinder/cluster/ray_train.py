@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.cluster.ray_engine import last_line
+from rejoinder.environment import keep_memory
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
-from rejoinder.memory import keep_memory
 from rejoinder.training.display import TerminalDisplay
 from rejoinder.training.distributed import RankZeroFailedError, is_first
 from rejoinder.training.loop import train

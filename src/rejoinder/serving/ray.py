@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from rejoinder.environment import keep_few_programs
 from rejoinder.errors import MissingExtraError
-from rejoinder.memory import keep_few_programs
 from rejoinder.serving.answers import Sources
 from rejoinder.serving.app import Settings, make_app
 from rejoinder.serving.guard import Keys

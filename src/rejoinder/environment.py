@@ -1,10 +1,27 @@
-"""What a process of ours keeps in memory: the memory of freed tensors, few of oneDNN's programs."""
+"""Settings of the process: telemetry of libraries, and what it keeps in memory."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import platform
+
+TELEMETRY_OFF = {
+    "HAYSTACK_TELEMETRY_ENABLED": "False",  # pipelines that run, to PostHog
+    "HF_HUB_DISABLE_TELEMETRY": "1",  # huggingface_hub and what builds on it
+    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime from 1.29 on
+    "RAY_USAGE_STATS_ENABLED": "0",  # clusters that are started here
+}
+
+
+def switch_telemetry_off() -> None:
+    """Set the variables that turn telemetry off, for this process and those that it starts.
+
+    The libraries read them when they are imported. A value that is set already stays.
+    """
+    for name, value in TELEMETRY_OFF.items():
+        os.environ.setdefault(name, value)
+
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_MAX = -4
