@@ -9,6 +9,7 @@ from torch import nn
 
 from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
+from rejoinder.training import distributed
 from rejoinder.training.distributed import choose_device, choose_precision, without_denormals
 from rejoinder.training.losses import annealed_scale
 from rejoinder.training.optimization import (

@@ -332,7 +332,7 @@ class MultiContextBiEncoder(TransformerModel, SharedTrunk):
     earlier ones and responses makes h of it. h_x, what counts of the earlier messages
     (`MessageGates`), and what a feed-forward network makes of both are added up. These networks
     start at zero, so that an untrained model ranks as its transformer does by the cosine. Where the
-    transformer learns nothing, training reads each text once (`training.frozen`).
+    transformer learns nothing, training reads each text once (`training.initialisation`).
 
     To a conversation's first message, of which heads that learned from conversations know less than
     the transformer does, `opening_weight` adds r's direction; training does not use it.
