@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import itertools
 import json
 import math
 import os
@@ -20,7 +21,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from typer.core import TyperCommand, TyperGroup
 
-from rejoinder.cli.retired import refuse_retired
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.progress import escaped, note, printable
 
@@ -63,9 +63,43 @@ class Group(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+RETIRED = {
+    "index": {
+        "--append": "rejoinder index add",
+        "--delete": "rejoinder index delete",
+        "--delete-id": "rejoinder index delete --id",
+        "--compact": "rejoinder index compact",
+        "--reencode": "rejoinder index reencode",
+        "--approximate": "rejoinder index tune",
+        "--exact": "rejoinder index tune --method exact",
+        "--map": "rejoinder index map",
+        "--output": "rejoinder index build",
+        "-o": "rejoinder index build",
+    },
+    "evaluate": {"--index": "rejoinder index evaluate", "--context-table": "--context table"},
+    "data": {
+        "--about": "rejoinder corpora",
+        "--redact": "--set redact=true",
+        "--respond": "--set respond=VALUE",
+    },
+    "reply": {"--no-repeat": "--omit both", "--copies": "--omit nothing"},
+    "chat": {"--repeat": "--omit copies", "--copies": "--omit repeats"},
+    "intents train": {"--several": "--multi-label"},
+}
+"""Retired options of verbs, and what replaces each."""
+
+
 def _refuse_retired(ctx: Any, args: list[str]) -> None:
-    if not ctx.resilient_parsing:  # in which a shell completes words
-        refuse_retired(ctx.command_path.partition(" ")[2], args)
+    if ctx.resilient_parsing:  # in which a shell completes words
+        return
+    verb = ctx.command_path.partition(" ")[2]
+    retired = RETIRED.get(verb, {})
+    used = [word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", args)]
+    for option, today in retired.items():
+        if option in used:
+            raise InputError(
+                f"`{verb} {option}` was the spelling of an earlier release; now it is: {today}"
+            )
 
 
 P = ParamSpec("P")

@@ -141,8 +141,8 @@ class StepBatch:
     equal: Tensor
     """Where response j equals that of this process's context i (counted from its first).
 
-    It is int64 (2, m). The K responses of the pairs come first, then the additional negatives; where
-    contexts are joined with candidates, j counts a context's own candidates, the right one first.
+    It is int64 (2, m). The K responses of the pairs come first, then the additional negatives;
+    where contexts are joined with candidates, j counts a context's own, the right one first.
     """
     present: Mapping[str, ContextMask]
     """Of encodings that not every context has, which contexts have them."""
