@@ -12,13 +12,13 @@ import typer
 from typer.core import TyperGroup
 
 import rejoinder
-from rejoinder.cli.calibrate import calibrate
 from rejoinder.cli.data import corpora, data
 from rejoinder.cli.doctor import doctor
-from rejoinder.cli.evaluate import evaluate, plot, table
+from rejoinder.cli.evaluate import evaluate, table
 from rejoinder.cli.export import export, join, models
 from rejoinder.cli.index import index
 from rejoinder.cli.intents import intents
+from rejoinder.cli.pictures import calibrate, plot
 from rejoinder.cli.retrieval import chat, reply
 from rejoinder.cli.serve import serve
 from rejoinder.cli.shell import Command, guarded

@@ -1,18 +1,13 @@
-"""`rejoinder evaluate`, `index evaluate` and `table`: recall of rankers and searches.
-
-`plot` draws the embedding space.
-"""
+"""`rejoinder evaluate`, `index evaluate` and `table`: recall of rankers and searches."""
 
 from __future__ import annotations
 
-import random
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
@@ -30,9 +25,7 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
-    from rejoinder.arrays import FloatArray
     from rejoinder.conversations import Context
-    from rejoinder.corpora.example import Example
     from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.table import Table
     from rejoinder.evaluation.table_run import TablePlan
@@ -40,7 +33,6 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.search import Searcher
 
 TABLE = "table"  # of --context: all readings are compared
-_ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
 _ALL = (
     "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
 )
@@ -416,146 +408,3 @@ def load_table(path: Path, overrides: Sequence[str] = ()) -> TablePlan:
     for setting in overrides:
         override(document, setting)
     return validate(TablePlan, document, str(path))
-
-
-def plot(
-    models: Annotated[
-        list[str],
-        typer.Argument(metavar="MODEL...", help="As for evaluate, if it encodes; or TITLE=MODEL."),
-    ],
-    data: Annotated[
-        Path, typer.Option(metavar="FILE", help="CSV with the columns text and category, or JSONL.")
-    ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="PICTURE", help="A .png, .svg or .pdf to write."),
-    ],
-    method: Annotated[
-        Literal["tsne", "pca"], typer.Option(help="How vectors become points.")
-    ] = "tsne",
-    perplexity: Annotated[
-        float, typer.Option(min=1, metavar="N", help="Of t-SNE: about N neighbours count.")
-    ] = 30.0,
-    categories: Annotated[
-        int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")
-    ] = 10,
-    names: Annotated[
-        list[str] | None,
-        typer.Option("--category", metavar="NAME", help="These categories instead; repeatable."),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")
-    ] = 2000,
-    neighbours: Annotated[
-        int, typer.Option(min=1, metavar="K", help="Of the purity below each panel.")
-    ] = 10,
-    fit_on: FitOn = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the draw and of t-SNE.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Draw encoded texts, coloured by category, a panel for each model.
-
-    Below it the purity of its neighbourhoods. Purity: the share of a text's 10 nearest neighbours,
-    by the cosine of the encodings, that are of its category.
-
-    Example: rejoinder plot DIRECT=runs/general/model MiniLM=sim:minilm --data banking77/test.csv -o
-    banking.png
-    """
-    from rejoinder.evaluation import plots
-    from rejoinder.files import atomic_file
-    from rejoinder.intents.data import read_intents
-
-    kind = plots.picture_kind(output)
-    plots.require("matplotlib.figure")
-    plots.require("sklearn", "a projection of encodings")
-    read = read_intents(data)
-    rows = [(text, category) for text, (category,) in zip(read.texts, read.labels, strict=True)]
-    counts = Counter(category for _, category in rows)
-    order = list(
-        dict.fromkeys(names or [category for category, _ in counts.most_common(categories)])
-    )
-    if unknown := [category for category in order if category not in counts]:
-        raise InputError(f"there is no category '{unknown[0]}'; there are {', '.join(counts)}")
-    rows = [row for row in rows if row[1] in order]
-    drawn = sorted(random.Random(seed).sample(range(len(rows)), min(limit, len(rows))))
-    texts = [rows[place][0] for place in drawn]
-    kinds = [rows[place][1] for place in drawn]
-    panels: list[plots.Panel] = []
-    found: list[dict[str, Any]] = []
-    for model in models:
-        title, spec = split_title(model)
-        vectors = _encode(spec, texts, fit_on, seed)
-        purity = plots.neighbour_purity(vectors, kinds, neighbours)
-        points = plots.project(vectors, method, perplexity=perplexity, seed=seed)
-        panels.append(
-            plots.Panel(title, points, f"{neighbours}-neighbour purity {100 * purity:.1f} %")
-        )
-        found.append({"title": title, "model": spec, "purity": purity})
-    figure = plots.draw_panels(panels, kinds, order)
-    with atomic_file(output) as part:
-        plots.save_figure(figure, part, kind)
-    result = {
-        "picture": output,
-        "texts": len(texts),
-        "categories": order,
-        "method": method,
-        "seed": seed,
-        "neighbours": neighbours,
-        "models": found,
-    }
-    lines = [f"{len(texts):,} texts of {len(order)} categories"]
-    lines += [
-        f"{each['title']}: {neighbours}-neighbour purity {100 * each['purity']:.1f} %"
-        for each in found
-    ]
-    emit(result, as_json, lambda _: "\n".join([*lines, f"picture: {output}"]))
-
-
-def split_title(model: str) -> tuple[str, str]:
-    """Return title and model of "TITLE=MODEL"; anything else is its own title."""
-    title, equals, spec = model.partition("=")
-    if not equals or Path(model).exists():
-        return model, model
-    if not title.strip() or not spec.strip():
-        raise InputError(f"{model!r}: write TITLE=MODEL, or MODEL alone")
-    return title.strip(), spec.strip()
-
-
-def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> FloatArray:
-    """Encode texts, each as a conversation of one message: (n, d)."""
-    import numpy as np
-
-    from rejoinder.encoders.protocol import ContextVectors, DualEncoder
-    from rejoinder.evaluation.tasks import training_examples
-
-    def training() -> Sequence[Example]:
-        if fit_on is None:
-            raise InputError(
-                f"{spec} learns from examples before it encodes; name some with --fit-on DATA"
-            )
-        return training_examples(fit_on, fit_on, "test", seed=seed)
-
-    ranker, learned = Rankers().open(spec, training)
-    if not isinstance(ranker, DualEncoder):
-        raise InputError(
-            f"{spec} gives scores and no vectors, so there is nothing to draw;"
-            " name a model that encodes"
-        )
-    pieces = []
-    with track(f"Encoding with {spec}", total=len(texts), unit="texts") as advance:
-        for start in range(0, len(texts), _ENCODED_AT_ONCE):
-            piece = texts[start : start + _ENCODED_AT_ONCE]
-            # of one that is fitted, responses: MAP changes these alone
-            contexts = [[text] for text in piece]
-            vectors = (
-                ranker.encode_contexts(contexts)
-                if learned is None
-                else ranker.encode_responses(piece)
-            )
-            if isinstance(vectors, ContextVectors):
-                raise InputError(
-                    f"{spec} gives a conversation several vectors; name a model that gives one"
-                )
-            pieces.append(vectors)
-            advance(len(piece))
-    return np.concatenate(pieces)
