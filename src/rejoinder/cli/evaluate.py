@@ -27,12 +27,21 @@ from rejoinder.progress import note, track
 if TYPE_CHECKING:
     from rejoinder.conversations import Context
     from rejoinder.encoders.protocol import Ranker
+    from rejoinder.evaluation.ranking import RankingResult
     from rejoinder.evaluation.table import Table
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.evaluation.tasks import Copies, RankingTask
     from rejoinder.retrieval.search import Searcher
 
 TABLE = "table"  # of --context: all readings are compared
+_MODELS = (
+    "Model folders, convert-small; bm25, bm25-data19, tfidf;"
+    " sentence encoders: minilm, use, st:NAME (of sentence-transformers);"
+    " sim:, sim-history: or map:ENCODER (one of these, or a model folder;"
+    " FOLDER#r); hybrid:MODEL (and BM25). One model may be followed by one data set."
+)
+_DATA = "Data folders, or Parquet, JSONL or CSV files of examples."
+_FOLDER = "Also write table.md, .json, .png and .svg there."
 _ALL = (
     "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
 )
@@ -60,24 +69,8 @@ ContextOption: TypeAlias = Annotated[str, typer.Option(metavar="READING", help=_
 
 def evaluate(
     given: typer.Context,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="MODEL",
-            help=(
-                "Model folders, convert-small; bm25, bm25-data19, tfidf;"
-                " sentence encoders: minilm, use, st:NAME (of sentence-transformers);"
-                " sim:, sim-history: or map:ENCODER (one of these, or a model folder;"
-                " FOLDER#r); hybrid:MODEL (and BM25). One model may be followed by one data set."
-            ),
-        ),
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples."
-        ),
-    ] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="MODEL", help=_MODELS)] = None,
+    data: Annotated[list[str] | None, typer.Option(metavar="DATA", help=_DATA)] = None,
     candidates: Candidates = 100,
     replies: Annotated[Path | None, typer.Option(metavar="FILE", help=_REPLIES)] = None,
     copies: Annotated[Literal["right", "wrong"], typer.Option(help=_COPIES)] = "right",
@@ -90,10 +83,7 @@ def evaluate(
     ] = None,
     seed: Seed = 0,
     folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="Also write table.md, .json, .png and .svg there."
-        ),
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help=_FOLDER)
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -111,7 +101,7 @@ def evaluate(
     How often is the right one of your own replies first, among three, among ten?
     rejoinder evaluate bm25 runs/support/model --replies replies.jsonl --data chats.jsonl
     """
-    from rejoinder.evaluation import ranking, report
+    from rejoinder.evaluation import report
     from rejoinder.evaluation.table import table_of_rows
 
     arguments = arguments or []
@@ -137,17 +127,22 @@ def evaluate(
         for model, ranker in rankers.items():
             if found := fit_ranker(model, bare[model], partial(list, examples)):
                 learned.append({"model": model, "data": name, **found})
-            block = opener.block_size(model)
-            with track(f"Ranking with {model}", total=len(task)) as advance:
-                result = ranking.evaluate_task(
-                    ranker, task, seed=seed, block_size=block, progress=advance
-                )
+            result = _ranked(model, ranker, task, opener.block_size(model), seed)
             rows.append(report.Row(model, name, result, str(reading)))
     opener.report_truncated()
     if folder is not None:
         _save(table_of_rows(rows, "Recall at 1"), folder)
     found = {"results": report.to_json(rows, above), "learned": learned}
     emit(found, as_json, lambda _: report.plain(rows, _width(), above).rstrip("\n"))
+
+
+def _ranked(
+    model: str, ranker: Ranker, task: RankingTask, block_size: int | None, seed: int
+) -> RankingResult:
+    from rejoinder.evaluation.ranking import evaluate_task
+
+    with track(f"Ranking with {model}", total=len(task)) as advance:
+        return evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=advance)
 
 
 def _check_table(

@@ -65,8 +65,8 @@ def export(
         "--quantized": quantized,
         "--onnx": onnx,
         "--sentence-transformers": sentence_transformers,
+        "--transformers": transformers,
     }
-    forms["--transformers"] = transformers
     chosen = [form for form, wanted in forms.items() if wanted]
     if len(chosen) != 1:
         raise InputError(
@@ -79,11 +79,8 @@ def export(
     result, lines = _write(
         chosen[0], model, output, side or "context", 8 if eight_bits else 16, overwrite
     )
-    emit(
-        {"model": model, "form": chosen[0].removeprefix("--"), **result},
-        as_json,
-        lambda _: "\n".join(lines),
-    )
+    result = {"model": model, "form": chosen[0].removeprefix("--"), **result}
+    emit(result, as_json, lambda _: "\n".join(lines))
 
 
 def _write(

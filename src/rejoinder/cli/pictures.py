@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -21,45 +21,59 @@ from rejoinder.progress import track
 if TYPE_CHECKING:
     from rejoinder.arrays import FloatArray
     from rejoinder.corpora.example import Example
+    from rejoinder.evaluation.calibration import Probabilities, Right
 
 _ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
 THRESHOLDS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 PRECISION = 0.9
 
 
+Panels: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(metavar="MODEL...", help="As for evaluate, if it encodes; or TITLE=MODEL."),
+]
+Texts: TypeAlias = Annotated[
+    Path, typer.Option(metavar="FILE", help="CSV with the columns text and category, or JSONL.")
+]
+Picture: TypeAlias = Annotated[
+    Path, typer.Option("--output", "-o", metavar="PICTURE", help="A .png, .svg or .pdf to write.")
+]
+Method: TypeAlias = Annotated[
+    Literal["tsne", "pca"], typer.Option(help="How vectors become points.")
+]
+Perplexity: TypeAlias = Annotated[
+    float, typer.Option(min=1, metavar="N", help="Of t-SNE: about N neighbours count.")
+]
+Categories: TypeAlias = Annotated[
+    int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")
+]
+Names: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--category", metavar="NAME", help="These categories instead; repeatable."),
+]
+AtMost: TypeAlias = Annotated[
+    int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")
+]
+Neighbours: TypeAlias = Annotated[
+    int, typer.Option(min=1, metavar="K", help="Of the purity below each panel.")
+]
+DrawSeed: TypeAlias = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Of the draw and of t-SNE.")
+]
+
+
 def plot(
-    models: Annotated[
-        list[str],
-        typer.Argument(metavar="MODEL...", help="As for evaluate, if it encodes; or TITLE=MODEL."),
-    ],
-    data: Annotated[
-        Path, typer.Option(metavar="FILE", help="CSV with the columns text and category, or JSONL.")
-    ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="PICTURE", help="A .png, .svg or .pdf to write."),
-    ],
-    method: Annotated[
-        Literal["tsne", "pca"], typer.Option(help="How vectors become points.")
-    ] = "tsne",
-    perplexity: Annotated[
-        float, typer.Option(min=1, metavar="N", help="Of t-SNE: about N neighbours count.")
-    ] = 30.0,
-    categories: Annotated[
-        int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")
-    ] = 10,
-    names: Annotated[
-        list[str] | None,
-        typer.Option("--category", metavar="NAME", help="These categories instead; repeatable."),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")
-    ] = 2000,
-    neighbours: Annotated[
-        int, typer.Option(min=1, metavar="K", help="Of the purity below each panel.")
-    ] = 10,
+    models: Panels,
+    data: Texts,
+    output: Picture,
+    method: Method = "tsne",
+    perplexity: Perplexity = 30.0,
+    categories: Categories = 10,
+    names: Names = None,
+    limit: AtMost = 2000,
+    neighbours: Neighbours = 10,
     fit_on: FitOn = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the draw and of t-SNE.")] = 0,
+    seed: DrawSeed = 0,
     as_json: Json = False,
 ) -> None:
     """Draw encoded texts, coloured by category, a panel for each model.
@@ -86,32 +100,21 @@ def plot(
     kinds = [rows[place][1] for place in drawn]
     panels: list[plots.Panel] = []
     found: list[dict[str, Any]] = []
+    lines = [f"{len(texts):,} texts of {len(order)} categories"]
     for model in models:
         title, spec = split_title(model)
         vectors = _encode(spec, texts, fit_on, seed)
         purity = plots.neighbour_purity(vectors, kinds, neighbours)
+        caption = f"{neighbours}-neighbour purity {100 * purity:.1f} %"
         points = plots.project(vectors, method, perplexity=perplexity, seed=seed)
-        panels.append(
-            plots.Panel(title, points, f"{neighbours}-neighbour purity {100 * purity:.1f} %")
-        )
+        panels.append(plots.Panel(title, points, caption))
         found.append({"title": title, "model": spec, "purity": purity})
+        lines.append(f"{title}: {caption}")
     figure = plots.draw_panels(panels, kinds, order)
     with atomic_file(output) as part:
         plots.save_figure(figure, part, kind)
-    result = {
-        "picture": output,
-        "texts": len(texts),
-        "categories": order,
-        "method": method,
-        "seed": seed,
-        "neighbours": neighbours,
-        "models": found,
-    }
-    lines = [f"{len(texts):,} texts of {len(order)} categories"]
-    lines += [
-        f"{each['title']}: {neighbours}-neighbour purity {100 * each['purity']:.1f} %"
-        for each in found
-    ]
+    result = {"picture": output, "texts": len(texts), "categories": order, "method": method}
+    result |= {"seed": seed, "neighbours": neighbours, "models": found}
     emit(result, as_json, lambda _: "\n".join([*lines, f"picture: {output}"]))
 
 
@@ -227,24 +230,32 @@ def calibrate(
         with atomic_file(picture) as file:
             drawn = calibration.draw(fit.probabilities, fit.right, f"{index} on {data}")
             plots.save_figure(drawn, file, kind)
-    precise = calibration.for_precision(fit.probabilities, fit.right, PRECISION)
-    thresholds = [
-        calibration.at_threshold(fit.probabilities, fit.right, threshold)
-        for threshold in THRESHOLDS
-    ]
     result = {
         "index": str(index),
         "data": str(data),
         "examples": len(examples),
         "right": int(fit.right.sum()),
         "without_right_reply": fit.absent,
-        "calibration_error": calibration.calibration_error(fit.probabilities, fit.right),
-        "bins": [part._asdict() for part in calibration.bins(fit.probabilities, fit.right)],
-        "thresholds": [point._asdict() for point in thresholds],
-        "precision": {"wanted": PRECISION, **(precise._asdict() if precise else {})},
+        **_figures(fit.probabilities, fit.right),
         "picture": None if picture is None else str(picture),
     }
     emit(result, as_json, _text)
+
+
+def _figures(probabilities: Probabilities, right: Right) -> dict[str, Any]:
+    """Return how well the probabilities of the best replies fit how often they are right."""
+    from rejoinder.evaluation import calibration
+
+    precise = calibration.for_precision(probabilities, right, PRECISION)
+    thresholds = [
+        calibration.at_threshold(probabilities, right, threshold) for threshold in THRESHOLDS
+    ]
+    return {
+        "calibration_error": calibration.calibration_error(probabilities, right),
+        "bins": [part._asdict() for part in calibration.bins(probabilities, right)],
+        "thresholds": [point._asdict() for point in thresholds],
+        "precision": {"wanted": PRECISION, **(precise._asdict() if precise else {})},
+    }
 
 
 def _text(result: Mapping[str, Any]) -> str:

@@ -10,12 +10,12 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -31,21 +31,24 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from rejoinder.encoders.protocol import Ranker
+    from rejoinder.serving.guard import Keys
     from rejoinder.serving.worker import Worker
 
 GRACE = 30  # seconds for accepted requests to be answered after the signal to end
 START = 120  # seconds for a worker to open its model
 
 
+Host: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS", help="Where to listen; elsewhere than on this machine needs an API key."
+    ),
+]
+
+
 def serve(
     index: IndexFolder,
-    host: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Where to listen; elsewhere than on this machine needs an API key.",
-        ),
-    ] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="N", help="0: any that is free.")
     ] = 8000,
@@ -85,16 +88,8 @@ def serve(
     if find_spec("uvicorn") is None:
         raise MissingExtraError("rejoinder serve", "serve")
     from rejoinder.serving.answers import Sources
-    from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
-    from rejoinder.serving.worker import ComputingProcess
 
-    keys = Keys.from_environment()
-    local = _is_loopback(host)
-    if not keys and not local:
-        raise InputError(
-            f"{host} can be reached from other machines;"
-            f" set {WRITE_KEY} or {READ_KEY}, or leave --host out"
-        )
+    keys = _keys(host)
     sources = Sources(
         index=index,
         model=model,
@@ -107,7 +102,7 @@ def serve(
     settings: dict[str, Any] = {
         "sources": sources,
         "keys": keys,
-        "local": local and not keys,
+        "local": not keys,
         "queue": queue,
         "log_texts": log_texts,
         "minimum_confidence": min_confidence,
@@ -115,21 +110,52 @@ def serve(
     }
     listening = _listen(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    announce = partial(emit, {"url": address}, as_json, _text)
     if workers > 1:
-        from uvicorn.supervisors import Multiprocess
+        _run_workers(settings, workers, listening, announce)
+    else:
+        _run_one(settings, listening, announce)
 
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
-            emit({"url": address}, as_json, _text)
-            Multiprocess(_config(partial(_worker, settings), workers), [listening]).run()
-        return
-    with ThreadPoolExecutor(1) as meanwhile, ComputingProcess(sources) as computing:
+
+def _keys(host: str) -> Keys:
+    """Return the API keys, without which only this machine may reach the server."""
+    from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
+
+    keys = Keys.from_environment()
+    if not keys and not _is_loopback(host):
+        raise InputError(
+            f"{host} can be reached from other machines;"
+            f" set {WRITE_KEY} or {READ_KEY}, or leave --host out"
+        )
+    return keys
+
+
+def _run_workers(
+    settings: Mapping[str, Any],
+    workers: int,
+    listening: socket.socket,
+    announce: Callable[[], None],
+) -> None:
+    from uvicorn.supervisors import Multiprocess
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
+        announce()
+        Multiprocess(_config(partial(_worker, settings), workers), [listening]).run()
+
+
+def _run_one(
+    settings: Mapping[str, Any], listening: socket.socket, announce: Callable[[], None]
+) -> None:
+    from rejoinder.serving.worker import ComputingProcess
+
+    with ThreadPoolExecutor(1) as meanwhile, ComputingProcess(settings["sources"]) as computing:
         opening = meanwhile.submit(computing.open)  # while this process imports FastAPI
         import uvicorn
 
         config = _config(_worker(settings, computing))
         opening.result()
-        emit({"url": address}, as_json, _text)
+        announce()
         uvicorn.Server(config).run([listening])
 
 

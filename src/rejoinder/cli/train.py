@@ -44,6 +44,18 @@ General: TypeAlias = Annotated[
 Init: TypeAlias = Annotated[
     str | None, typer.Option(metavar="MODEL", help="Model to start from: init.model.")
 ]
+Rows: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--row", metavar="ROW", help="Train this row and the base; repeatable. All if not given."
+    ),
+]
+Seeds: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        min=1, metavar="N", help="Trainings of each row, with the recipe's seed and those after it."
+    ),
+]
 
 
 def train(
@@ -143,14 +155,7 @@ def ablate(
     folder: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for runs and table.")
     ],
-    rows: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--row",
-            metavar="ROW",
-            help="Train this row and the base; repeatable. All if not given.",
-        ),
-    ] = None,
+    rows: Rows = None,
     settings: Settings = None,
     candidates: Annotated[
         int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")
@@ -160,14 +165,7 @@ def ablate(
         Split, typer.Option(help="What is ranked; valid if you choose by the table.")
     ] = "test",
     seed: Seed = 0,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Trainings of each row, with the recipe's seed and those after it.",
-        ),
-    ] = 1,
+    seeds: Seeds = 1,
     as_json: Json = False,
 ) -> None:
     """Train each row of FILE with the same budget and compare them on the same examples.

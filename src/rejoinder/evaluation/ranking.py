@@ -340,12 +340,9 @@ def evaluate_search(
         best = search(task.contexts[start : start + SEARCHED_AT_ONCE])
         seconds += time.perf_counter() - start_time
         for place, few in enumerate(best, start):
-            equal = [text_key(text) == right[place] for text, _ in few]
-            if any(equal):
-                own = few[equal.index(True)][1]
-                found[place] = 1 + sum(
-                    score >= own and not same for (_, score), same in zip(few, equal, strict=True)
-                )
+            rank = _rank_of(right[place], few)
+            if rank is not None:
+                found[place] = rank
         progress(len(best))
     ambiguous = sum(times[key] > 1 for key in right)
     ks = [k for k in RETRIEVED_AT if k < count]
@@ -354,6 +351,15 @@ def evaluate_search(
     return replace(
         result, candidates=count, fewest_candidates=count, copies="right", fingerprint=fingerprint
     )
+
+
+def _rank_of(key: str, best: Sequence[tuple[str, float]]) -> int | None:
+    """Return the rank of the reply with this key among the best ones, None if it is not there."""
+    equal = [text_key(text) == key for text, _ in best]
+    if not any(equal):
+        return None
+    own = best[equal.index(True)][1]
+    return 1 + sum(score >= own and not same for (_, score), same in zip(best, equal, strict=True))
 
 
 def _result(

@@ -108,15 +108,21 @@ def fine_tune(
             losses.append(value.item())
             advance(1)
         module.eval()
-    done = f"{len(data):,} texts of {len(data.names)} intents, {settings.steps} steps"
-    drawn = f"{settings.vectors} of texts with the same intent were drawn together"
-    card = f"{persistence.read_card(folder)}\n\n## Fine-tuned on intents\n\n{done}; {drawn}.\n"
+    card = persistence.read_card(folder) + _card(data, settings)
     persistence.save(
         output, module, tokenizer, max_length=config["max_length"], card=card, overwrite=overwrite
     )
     tenth = max(1, len(losses) // 10)
     return FineTuned(
         str(output), len(losses), float(np.mean(losses[:tenth])), float(np.mean(losses[-tenth:]))
+    )
+
+
+def _card(data: IntentData, settings: FineTuning) -> str:
+    return (
+        "\n\n## Fine-tuned on intents\n\n"
+        f"{len(data):,} texts of {len(data.names)} intents, {settings.steps} steps;"
+        f" {settings.vectors} of texts with the same intent were drawn together.\n"
     )
 
 

@@ -9,28 +9,25 @@ import dataclasses
 import errno
 import functools
 import os
-import re
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-import msgspec
 import numpy as np
-from pydantic import ValidationError
 
 from rejoinder import __version__
 from rejoinder.corpora.example import Candidate
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.serving import schema
 from rejoinder.serving.answers import Answers, Question, Sources, UnavailableError
-from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, Receive, Scope, Send, logger
+from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, logger
 from rejoinder.serving.responses import (
     Metrics,
     error_answer,
-    invalid_answer,
     json_answer,
+    json_route,
     on_http_error,
     on_validation_error,
     plain_response,
@@ -47,13 +44,11 @@ from rejoinder.serving.worker import (
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-    from fastapi.routing import APIRoute
 
 PAGE = Path(__file__).with_name("page")
 PIECE = 64  # texts of a large request that are computed at once, so that others get their turn
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ERRORS = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503)
-_JSON = re.compile(rb"application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
 _FAILURES = (OverloadedError, UnavailableError, BusyError, InputError, OSError)
 
 
@@ -123,6 +118,30 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
         ("GET", "/v1/map", api.map, schema.MapResponse),
         ("POST", "/admin/reload", api.reload, schema.Status),
     ]
+    limits = _add_routes(app, api, routes, keyed)
+    for file in PAGE.iterdir():
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        app.add_api_route(path, _page(file), include_in_schema=False)
+    app.add_middleware(
+        Guard,
+        keys=settings.keys,
+        local=settings.local,
+        seconds=settings.seconds,
+        crowded=api.crowded,
+        limits=limits,
+        observe=api.metrics.observe_request,
+        log_texts=settings.log_texts,
+    )
+    return app
+
+
+def _add_routes(
+    app: FastAPI,
+    api: Api,
+    routes: Sequence[tuple[str, str, Callable[..., Any], Any]],
+    options: Mapping[str, Any],
+) -> dict[str, int]:
+    """Add method, path, endpoint and response of each route; return the most bytes of bodies."""
     limits: dict[str, int] = {}
     for method, path, endpoint, response in routes:
         responses: dict[int | str, dict[str, Any]] = {
@@ -142,75 +161,10 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
             status_code=201 if endpoint == api.add else 200,
             responses=responses,
             operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
-            route_class_override=None if form is None else _json_route(form),
-            **keyed,
+            route_class_override=None if form is None else json_route(form),
+            **options,
         )
-    for file in PAGE.iterdir():
-        path = "/" if file.name == "index.html" else f"/{file.name}"
-        app.add_api_route(path, _page(file), include_in_schema=False)
-    app.add_middleware(
-        Guard,
-        keys=settings.keys,
-        local=settings.local,
-        seconds=settings.seconds,
-        crowded=api.crowded,
-        limits=limits,
-        observe=api.metrics.observe_request,
-        log_texts=settings.log_texts,
-    )
-    return app
-
-
-def _json_route(form: type[schema.Request]) -> type[APIRoute]:
-    """Return the class of routes with a body, which are checked here.
-
-    FastAPI describes and finds them. The framework would parse a body before anything counts its
-    values, and check answers that need no check.
-    """
-    from fastapi.routing import APIRoute
-    from starlette.requests import Request
-
-    class JsonRoute(APIRoute):
-        """A route whose endpoint takes a checked body."""
-
-        async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-            """Answer a request without the stacks of contexts that dependencies need.
-
-            Routes here have none.
-            """
-            if scope["method"] not in (self.methods or ()):
-                await super().handle(scope, receive, send)
-                return
-            response = await _answer_json(form, self.endpoint, Request(scope, receive))
-            await response(scope, receive, send)
-
-    return JsonRoute
-
-
-async def _answer_json(
-    form: type[schema.Request], endpoint: Callable[[Any], Any], request: Any
-) -> Any:
-    if not _JSON.fullmatch(dict(request.scope["headers"]).get(b"content-type", b"")):
-        return error_answer(415, "send JSON, with the header Content-Type: application/json")
-    body = await request.body()
-    marks = sum(body.count(mark) for mark in schema.MARKS)
-    if marks > schema.MOST_MARKS:
-        return error_answer(
-            413,
-            (
-                f"the body has {marks:,} brackets, braces and colons;"
-                f" a body has {schema.MOST_MARKS:,} at most; send less at once"
-            ),
-        )
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return error_answer(422, f"the body is no JSON: {error}")
-    try:
-        checked = form.model_validate(value)
-    except ValidationError as error:
-        return invalid_answer(error.errors(include_url=False, include_input=False), value)
-    return await endpoint(checked)
+    return limits
 
 
 class Api:

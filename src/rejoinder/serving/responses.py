@@ -1,4 +1,4 @@
-"""Answers of the application: JSON, errors in one form, and metrics for Prometheus.
+"""Bodies and answers of the application: JSON, errors in one form, metrics for Prometheus.
 
 The metrics of several workers are added up if PROMETHEUS_MULTIPROC_DIR names a folder for them.
 """
@@ -6,12 +6,18 @@ The metrics of several workers are added up if PROMETHEUS_MULTIPROC_DIR names a 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from pydantic import ValidationError
 
-from rejoinder.serving.guard import problem
+from rejoinder.serving import schema
+from rejoinder.serving.guard import Receive, Scope, Send, problem
+
+if TYPE_CHECKING:
+    from fastapi.routing import APIRoute
 
 
 def plain_response() -> Any:
@@ -147,3 +153,58 @@ class Metrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
+
+
+_JSON = re.compile(rb"application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
+
+
+def json_route(form: type[schema.Request]) -> type[APIRoute]:
+    """Return the class of routes with a body, which are checked here.
+
+    FastAPI describes and finds them. The framework would parse a body before anything counts its
+    values, and check answers that need no check.
+    """
+    from fastapi.routing import APIRoute
+    from starlette.requests import Request
+
+    class JsonRoute(APIRoute):
+        """A route whose endpoint takes a checked body."""
+
+        async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+            """Answer a request without the stacks of contexts that dependencies need.
+
+            Routes here have none.
+            """
+            if scope["method"] not in (self.methods or ()):
+                await super().handle(scope, receive, send)
+                return
+            response = await _answer_json(form, self.endpoint, Request(scope, receive))
+            await response(scope, receive, send)
+
+    return JsonRoute
+
+
+async def _answer_json(
+    form: type[schema.Request], endpoint: Callable[[Any], Any], request: Any
+) -> Any:
+    if not _JSON.fullmatch(dict(request.scope["headers"]).get(b"content-type", b"")):
+        return error_answer(415, "send JSON, with the header Content-Type: application/json")
+    body = await request.body()
+    marks = sum(body.count(mark) for mark in schema.MARKS)
+    if marks > schema.MOST_MARKS:
+        return error_answer(
+            413,
+            (
+                f"the body has {marks:,} brackets, braces and colons;"
+                f" a body has {schema.MOST_MARKS:,} at most; send less at once"
+            ),
+        )
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return error_answer(422, f"the body is no JSON: {error}")
+    try:
+        checked = form.model_validate(value)
+    except ValidationError as error:
+        return invalid_answer(error.errors(include_url=False, include_input=False), value)
+    return await endpoint(checked)

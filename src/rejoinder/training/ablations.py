@@ -404,38 +404,17 @@ def markdown(table: Mapping[str, Any]) -> str:
     ]
     lines = [head]
     for row in rows:
-        figures = ["failed", "", ""]
-        beside = ["", ""]
-        costs = ["", "", ""]
-        examples = ""
-        if result := row.get("result"):
-            minus = row["minus_base"] and Estimate(**row["minus_base"]["recall"]["1"])
-            shares = (
-                percent(Estimate(**each), "{} [{}, {}]")
-                for each in (result["recall"]["1"], result["mrr"])
-            )
-            figures = [next(shares), percent(minus, "{:+} [{:+}, {:+}]"), next(shares)]
-            speed = row["steps_per_second"]
-            costs = [
-                f"{row['parameters'] / 1e6:.2f}M",
-                f"{row['steps']:,}",
-                f"{speed:.2f}" if speed else "",
-            ]
-            examples = f"{row['examples']:,}"
-        if row["published"] is not None:
-            beside = [f"{row['published']:.1f}"]
-            beside.append(
-                "" if first is None or row is rows[0] else f"{row['published'] - first:+.1f}"
-            )
-        spread = _over_seeds_texts(row.get("over_seeds"), seeds) if over else []
-        cost = row["published_cost"]
-        costs += (
-            ([f"{cost['steps_per_second']:.1f}", f"{cost['usd']:.0f}"] if cost else ["", ""])
-            if costed
-            else []
-        )
+        base = None if row is rows[0] else first
         lines.append(
-            [row["title"], *figures, *spread, *(beside if published else []), *costs, examples]
+            [
+                row["title"],
+                *_shares(row),
+                *(_over_seeds_texts(row.get("over_seeds"), seeds) if over else []),
+                *(_published_texts(row["published"], base) if published else []),
+                *_costs(row),
+                *(_published_costs(row["published_cost"]) if costed else []),
+                f"{row['examples']:,}" if row.get("result") else "",
+            ]
         )
     parts = [f"# {table['name']}", table["data"], table["ranked"]]
     if over:
@@ -443,6 +422,41 @@ def markdown(table: Mapping[str, Any]) -> str:
             "Over seeds: mean ± sample standard deviation. All else is of the recipe's own seed."
         )
     return "\n\n".join([*parts, markdown_table(lines)])
+
+
+def _shares(row: Mapping[str, Any]) -> list[str]:
+    """Return R@1 of a row, how much that is above the base's, and MRR, or that it failed."""
+    result = row.get("result")
+    if not result:
+        return ["failed", "", ""]
+    minus = row["minus_base"] and Estimate(**row["minus_base"]["recall"]["1"])
+    return [
+        percent(Estimate(**result["recall"]["1"]), "{} [{}, {}]"),
+        percent(minus, "{:+} [{:+}, {:+}]"),
+        percent(Estimate(**result["mrr"]), "{} [{}, {}]"),
+    ]
+
+
+def _costs(row: Mapping[str, Any]) -> list[str]:
+    """Return parameters, steps and steps per second of a row."""
+    if not row.get("result"):
+        return ["", "", ""]
+    speed = row["steps_per_second"]
+    return [
+        f"{row['parameters'] / 1e6:.2f}M",
+        f"{row['steps']:,}",
+        f"{speed:.2f}" if speed else "",
+    ]
+
+
+def _published_texts(value: float | None, base: float | None) -> list[str]:
+    if value is None:
+        return ["", ""]
+    return [f"{value:.1f}", "" if base is None else f"{value - base:+.1f}"]
+
+
+def _published_costs(cost: Mapping[str, float] | None) -> list[str]:
+    return [f"{cost['steps_per_second']:.1f}", f"{cost['usd']:.0f}"] if cost else ["", ""]
 
 
 def _over_seeds_texts(over: Mapping[str, Any] | None, seeds: int) -> list[str]:
