@@ -42,7 +42,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel, TrainerCallback
 from common import write_result
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.examples import read_examples
-from rejoinder.encoders.persistence import describe
+from rejoinder.encoders.export import describe
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.loop import train
 from rejoinder.training.recipe import Recipe

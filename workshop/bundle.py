@@ -20,7 +20,7 @@ from typing import Literal
 
 import rejoinder
 from rejoinder.cli.shell import guarded
-from rejoinder.encoders import bundled, joined, persistence
+from rejoinder.encoders import bundled, export, joined, persistence
 from rejoinder.encoders.export import export_onnx, export_quantized
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder
@@ -64,13 +64,13 @@ def bundle(
     source = persistence.find(model)
     with atomic_folder(folder, persistence.FOLDER, overwrite=True) as part:
         _write(source, part, linear_bits)
-        size = persistence.folder_bytes(part)
+        size = export.folder_bytes(part)
         if limit is not None and size > limit:
             raise InputError(
                 f"{model} has {size / 1e6:.1f} MB in few bits;"
                 f" at most {limit / 1e6:.0f} MB are bundled"
             )
-    fingerprint = str(persistence.describe(folder)["fingerprint"])
+    fingerprint = str(export.describe(folder)["fingerprint"])
     with atomic_file(code) as part:
         part.write_text(entry.sub(rf"\g<1>{fingerprint}\g<2>", text), encoding="utf-8")
     return fingerprint
@@ -145,7 +145,7 @@ def main() -> None:
     folder, code, limit = places(options.name)
     linear_bits: Literal[8, 16] = 8 if options.eight_bits else 16
     fingerprint = bundle(options.model, options.name, folder, code, limit, linear_bits=linear_bits)
-    print(f"{folder}: {persistence.folder_bytes(folder) / 1e6:.1f} MB, fingerprint {fingerprint}")
+    print(f"{folder}: {export.folder_bytes(folder) / 1e6:.1f} MB, fingerprint {fingerprint}")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from string import Template
 from typing import Any
 
 from rejoinder.cli.shell import guarded
-from rejoinder.encoders import persistence
+from rejoinder.encoders import export, persistence
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.training.run import RunFolder, RunSummary, load_summary
@@ -74,7 +74,7 @@ def card(
         InputError: a folder or file is not what it should be.
     """
     _, config = persistence.read_config(model)
-    described = persistence.describe(model)
+    described = export.describe(model)
     summaries = [_summary(RunFolder(run)) for run in making.runs]
     sources = (source for _, counts in making.corpora for source in counts["sources"].values())
     licences = dict.fromkeys(source["licence"] for source in sources)

@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.encoders import bundled, persistence
+from rejoinder.encoders import export, bundled, persistence
 from rejoinder.encoders.bundled import Weights
 from rejoinder.encoders.export import export_quantized
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.onnx import OnnxEncoder
 from rejoinder.encoders.open import open_encoder
-from rejoinder.encoders.persistence import describe, find
+from rejoinder.encoders.export import describe
+from rejoinder.encoders.persistence import find
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
@@ -178,7 +179,7 @@ def test_what_is_bundled_opens_and_is_small(name):
     folder = bundled.FOLDER / name
     assert find(name) == folder
     assert persistence.is_quantized(persistence.read_config(folder)[1])
-    assert persistence.folder_bytes(folder) <= script.LIMIT
+    assert export.folder_bytes(folder) <= script.LIMIT
     scores = rejoinder.load(name).score(
         [["Do you have any pets?"]], [["Yes, two cats.", "The train leaves at nine."]]
     )
@@ -198,7 +199,7 @@ def test_a_package_of_the_project_brings_its_model(name):
     spec.loader.exec_module(loaded)
     brought = getattr(loaded, attribute)
     assert (brought.folder, brought.fingerprint) == (folder, describe(folder)["fingerprint"])
-    assert persistence.folder_bytes(folder) < 100_000_000
+    assert export.folder_bytes(folder) < 100_000_000
     replies = ["Yes, two cats.", "The train leaves at nine."]
     [scores] = rejoinder.load(folder).score([["Do you have any pets?"]], [replies])
     assert scores[0] > scores[1]

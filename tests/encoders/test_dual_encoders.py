@@ -7,7 +7,8 @@ import torch
 import rejoinder
 from rejoinder.encoders.export import export_onnx, export_quantized
 from rejoinder.encoders.families import build_module
-from rejoinder.encoders.persistence import save, sizes
+from rejoinder.encoders.export import sizes
+from rejoinder.encoders.persistence import save
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import Convert

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.encoders import bundled, persistence
+from rejoinder.encoders import export, bundled, persistence
 from rejoinder.encoders.export import export_onnx, export_quantized
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
@@ -100,18 +100,18 @@ def test_the_folder_is_listed_whole_and_damage_is_found(parts, tmp_path):
     (tmp_path / "models" / "theirs").mkdir()
     for name, content in (("config.json", '{"model_type": "bert"}'), ("model.safetensors", "")):
         (tmp_path / "models" / "theirs" / name).write_text(content)
-    assert persistence.model_folders(tmp_path / "models") == [folder], (
+    assert export.model_folders(tmp_path / "models") == [folder], (
         "not its parts, nor another library's"
     )
-    found = persistence.describe(folder)
-    whole = [persistence.describe(tmp_path / part) for part in "ab"]
+    found = export.describe(folder)
+    whole = [export.describe(tmp_path / part) for part in "ab"]
     assert (found["kind"], found["parameters"]) == (
         "joined",
         sum(each["parameters"] for each in whole),
     )
     assert found["bytes"] > sum(each["bytes"] for each in whole)
-    assert persistence.sizes(folder).network_parameters == sum(
-        persistence.sizes(tmp_path / part).network_parameters for part in "ab"
+    assert export.sizes(folder).network_parameters == sum(
+        export.sizes(tmp_path / part).network_parameters for part in "ab"
     )
     with pytest.raises(InputError, match="--overwrite"):
         persistence.save_joined(folder, JoinedEncoder(*parts))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.encoders import persistence
+from rejoinder.encoders import export, persistence
 from rejoinder.encoders.export import export_onnx, export_quantized
 from rejoinder.encoders.open import open_texts
 from rejoinder.encoders.sentence import concatenate
@@ -108,9 +108,7 @@ def test_the_runtime_gives_what_pytorch_gives(folders, name):
 
 def test_tables_stay_in_8_bits_and_files_tell_nothing_of_where_they_were_made(folders):
     place = folders["bundled"]
-    assert persistence.folder_bytes(place / "onnx") < 1.01 * persistence.folder_bytes(
-        place / "model"
-    )
+    assert export.folder_bytes(place / "onnx") < 1.01 * export.folder_bytes(place / "model")
     assert not any(b".py" in path.read_bytes() for path in (place / "onnx").glob("*.onnx"))
 
 

@@ -22,7 +22,8 @@ from rejoinder.training.batches import (
 from rejoinder.training.negatives import with_negatives
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import History
-from rejoinder.training.tokens import Column, Histories, TokenStore, join_stores, token_hashes
+from rejoinder.arrays import Column
+from rejoinder.training.tokens import Histories, TokenStore, join_stores, token_hashes
 from tests.training.tiny import recipe, stage, write_data
 
 

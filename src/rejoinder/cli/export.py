@@ -68,10 +68,10 @@ def export(
         "--transformers": transformers,
     }
     chosen = [form for form, wanted in forms.items() if wanted]
-    if len(chosen) != 1:
-        raise InputError(
-            f"give one form to write the model in, not {len(chosen)}: {', '.join(forms)}"
-        )
+    if not chosen:
+        raise InputError(f"give one form to write the model in: {', '.join(forms)}")
+    if len(chosen) > 1:
+        raise InputError(f"{' and '.join(chosen)} were given; give one form to write the model in")
     if side is not None and not sentence_transformers:
         raise InputError(f"--side is for --sentence-transformers alone; {chosen[0]} has both sides")
     if eight_bits and not quantized:
@@ -150,7 +150,7 @@ def models(
 
     Example: rejoinder models runs --sizes --price-per-hour 4.65 --steps 966000
     """
-    from rejoinder.encoders.persistence import describe, sizes
+    from rejoinder.encoders.export import describe, sizes
     from rejoinder.training.record import run_cost
 
     with_sizes = with_sizes or price is not None or steps is not None
@@ -175,7 +175,8 @@ def models(
 def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
     """Return folders to list, with the name and the data's licence of a bundled model."""
     from rejoinder.encoders import bundled
-    from rejoinder.encoders.persistence import find, model_folders
+    from rejoinder.encoders.export import model_folders
+    from rejoinder.encoders.persistence import find
 
     # in a clone without weights it is not, an error only where the name is given
     def is_there(name: str) -> bool:

@@ -3,7 +3,7 @@
 An ONNX folder (see `onnx`) holds the network in parts, the vocabulary, onnx.json (what a program
 needs to know to feed them) and a README. Text to ids is not part of the network: `rejoinder.text`
 does it, without PyTorch. That of a quantised model is a model folder still: its programs read
-model.safetensors.
+model.safetensors. Also what a folder holds, in numbers.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
+import math
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -23,7 +24,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from rejoinder.encoders import persistence
+from rejoinder.encoders import joined, persistence
 from rejoinder.encoders.checkpoints import CHECKPOINT, save_checkpoint
 from rejoinder.encoders.onnx import (
     CARD,
@@ -36,7 +37,8 @@ from rejoinder.encoders.onnx import (
     VOCABULARY,
 )
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, signed
+from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest, is_ours, signed
+from rejoinder.networks import quantization
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.packing import rectangle
 from rejoinder.networks.quantization import Scheme, half_for
@@ -61,7 +63,7 @@ def export_quantized(
     row with a scale of its own (not the paper's).
 
     Returns:
-        What was written, as `persistence.describe` tells it, with `trained` (for few bits), `half`
+        What was written, as `describe` tells it, with `trained` (for few bits), `half`
         and `full_bytes`.
     """
     folder = _source(model, output, persistence.FOLDER, overwrite)
@@ -100,9 +102,9 @@ def export_quantized(
     more = {
         "trained": scheme.trained,
         "half": scheme.half,
-        "full_bytes": persistence.folder_bytes(folder),
+        "full_bytes": folder_bytes(folder),
     }
-    return persistence.describe(Path(output)) | more
+    return describe(Path(output)) | more
 
 
 def export_transformer(
@@ -124,7 +126,7 @@ def export_transformer(
     return {
         "path": str(output),
         "parameters": parameters,
-        "bytes": persistence.folder_bytes(Path(output)),
+        "bytes": folder_bytes(Path(output)),
     }
 
 
@@ -147,7 +149,7 @@ def export_onnx(
     with onnx_folder(model, output, overwrite=overwrite) as (_, manifest):
         pass
     files = [name for name in manifest["files"] if name.endswith(".onnx")]
-    written = {"path": str(output), "files": files, "bytes": persistence.folder_bytes(Path(output))}
+    written = {"path": str(output), "files": files, "bytes": folder_bytes(Path(output))}
     return written | {"fingerprint": manifest["model"]}
 
 
@@ -345,4 +347,74 @@ def _onnx_card(module: Convert) -> str:
         " and the conversation's. onnx.json has the longest length,"
         " what a longer message loses (`cut`), and the id of the padding;"
         " vocabulary.json is for `rejoinder.text.subwords.Subwords`.\n"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Sizes of a model: the columns of the paper's table of models (CONVERT, Table 2)."""
+
+    embedding_parameters: int
+    network_parameters: int
+    fp32_bytes: int
+    quantized_bytes: int
+
+
+def model_folders(place: Path) -> list[Path]:
+    """Return every model folder at or below `place`, in order of their names.
+
+    Parts of joined ones are none.
+    """
+    found = {
+        path.parent
+        for path in place.rglob(persistence.CONFIG)
+        if is_ours(path.parent, persistence.FOLDER)
+    }
+    return sorted(found - {folder / part for folder in found for part in joined.PARTS})
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Describe a model folder: path, kind, quantised or not, parameters, bytes, fingerprint.
+
+    Reads no weights.
+    """
+    config = persistence.read_config(folder)[1]
+    kind = config["model"].get("kind", "unknown")
+    parts = [folder / part for part in joined.PARTS] if kind == joined.KIND else [folder]
+    shapes = [quantization.parameter_shapes(part / persistence.WEIGHTS) for part in parts]
+    return {
+        "path": str(folder),
+        "kind": kind,
+        "quantized": all(
+            persistence.is_quantized(persistence.read_config(part)[1]) for part in parts
+        ),
+        "parameters": sum(math.prod(shape) for each in shapes for shape in each.values()),
+        "bytes": folder_bytes(folder),
+        "fingerprint": persistence.fingerprint(config),
+    }
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the bytes of all files of a model folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def sizes(folder: Path) -> Sizes:
+    """Return the sizes of a model folder, full or quantised. Reads no weights."""
+    if persistence.read_config(folder)[1]["model"].get("kind") == joined.KIND:
+        parts = [astuple(sizes(folder / part)) for part in joined.PARTS]
+        return Sizes(*(sum(numbers) for numbers in zip(*parts, strict=True)))
+    # Which parameters are tables does not depend on their rows.
+    tables = quantization.table_names(
+        persistence.meta_module(folder, persistence.read_config(folder)[1], rows=2)
+    )
+    numbers = {
+        name: math.prod(shape)
+        for name, shape in quantization.parameter_shapes(folder / persistence.WEIGHTS).items()
+    }
+    embedding = sum(numbers[name] for name in tables)
+    network = sum(numbers.values()) - embedding
+    scales_and_offsets = 8 * len(tables)
+    return Sizes(
+        embedding, network, 4 * (embedding + network), embedding + 2 * network + scales_and_offsets
     )

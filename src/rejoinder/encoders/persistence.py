@@ -12,7 +12,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,14 +31,13 @@ from rejoinder.files import (
     atomic_folder,
     file_digest,
     is_altered,
-    is_ours,
     is_plain,
     parse_json,
     signed,
 )
 from rejoinder.networks import quantization
 from rejoinder.networks.inference import choose_precision, pack_linears
-from rejoinder.networks.quantization import Ranges, Scheme, Sizes
+from rejoinder.networks.quantization import Ranges, Scheme
 from rejoinder.settings import validate
 from rejoinder.text.tokenizer import Tokenizer
 
@@ -248,7 +247,7 @@ def load_module(
     config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
     scheme = read_scheme(config) if is_quantized(config) else None
-    module = _meta_module(folder, config, tokenizer.rows)
+    module = meta_module(folder, config, tokenizer.rows)
     quantization.check_fit(module, folder / WEIGHTS, scheme)
     if scheme is None or encode_in is None:
         module = build_module(config["model"], tokenizer.rows)
@@ -260,7 +259,7 @@ def load_module(
     return module, tokenizer, config
 
 
-def _meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
+def meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
     """Return the network of a configuration without numbers.
 
     One that no file of weights could fill is an InputError. Layers take time and memory even so,
@@ -452,34 +451,6 @@ def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
     return folder, _read_config(folder)
 
 
-def model_folders(place: Path) -> list[Path]:
-    """Return every model folder at or below `place`, in order of their names.
-
-    Parts of joined ones are none.
-    """
-    found = {path.parent for path in place.rglob(CONFIG) if is_ours(path.parent, FOLDER)}
-    return sorted(found - {folder / part for folder in found for part in joined.PARTS})
-
-
-def describe(folder: Path) -> dict[str, Any]:
-    """Describe a model folder: path, kind, quantised or not, parameters, bytes, fingerprint.
-
-    Reads no weights.
-    """
-    config = _read_config(folder)
-    kind = config["model"].get("kind", "unknown")
-    parts = [folder / part for part in joined.PARTS] if kind == joined.KIND else [folder]
-    shapes = [quantization.parameter_shapes(part / WEIGHTS) for part in parts]
-    return {
-        "path": str(folder),
-        "kind": kind,
-        "quantized": all(is_quantized(_read_config(part)) for part in parts),
-        "parameters": sum(math.prod(shape) for each in shapes for shape in each.values()),
-        "bytes": folder_bytes(folder),
-        "fingerprint": fingerprint(config),
-    }
-
-
 def read_card(folder: Path) -> str:
     """Return the Markdown of a model's card, without white space at its end.
 
@@ -487,27 +458,3 @@ def read_card(folder: Path) -> str:
     """
     path = folder / CARD
     return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""
-
-
-def folder_bytes(folder: Path) -> int:
-    """Return the bytes of all files of a model folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def sizes(folder: Path) -> Sizes:
-    """Return the sizes of a model folder, full or quantised. Reads no weights."""
-    if _read_config(folder)["model"].get("kind") == joined.KIND:
-        parts = [astuple(sizes(folder / part)) for part in joined.PARTS]
-        return Sizes(*(sum(numbers) for numbers in zip(*parts, strict=True)))
-    # Which parameters are tables does not depend on their rows.
-    tables = quantization.table_names(_meta_module(folder, _read_config(folder), rows=2))
-    numbers = {
-        name: math.prod(shape)
-        for name, shape in quantization.parameter_shapes(folder / WEIGHTS).items()
-    }
-    embedding = sum(numbers[name] for name in tables)
-    network = sum(numbers.values()) - embedding
-    scales_and_offsets = 8 * len(tables)
-    return Sizes(
-        embedding, network, 4 * (embedding + network), embedding + 2 * network + scales_and_offsets
-    )

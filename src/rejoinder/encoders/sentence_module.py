@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.conversations import read_contexts
-from rejoinder.encoders import persistence
+from rejoinder.encoders import export, persistence
 from rejoinder.encoders.families import family_of
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
-from rejoinder.networks.convert import SharedTrunk
 from rejoinder.networks.packing import rectangle
+from rejoinder.networks.trunk import SharedTrunk
 from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages
 
 # what a text is encoded as where nothing says it
@@ -202,7 +202,7 @@ def export_sentence_transformers(
         _write_json(part / OPTIONS, {**options, "prompts": {"query": "", "document": ""}})
         card = persistence.read_card(folder) + _card(side, module.history is not None)
         (part / persistence.CARD).write_text(card, encoding="utf-8")
-    return persistence.describe(Path(output)) | {"side": side}
+    return export.describe(Path(output)) | {"side": side}
 
 
 def _write_json(path: Path, content: object) -> None:

@@ -18,10 +18,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rejoinder import __version__
-from rejoinder.encoders.export import onnx_folder, write_program
+from rejoinder.encoders.export import folder_bytes, onnx_folder, write_program
 from rejoinder.encoders.onnx import INTENTS
 from rejoinder.encoders.open import Vectors, open_texts
-from rejoinder.encoders.persistence import folder_bytes
 from rejoinder.encoders.sentence import SentenceEncoder, concatenate
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed

@@ -16,9 +16,9 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.networks.convert import SharedTrunk
 from rejoinder.networks.layers import Dropout, DropoutShare, Reduction, segment_parts, switch_blocks
 from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.trunk import SharedTrunk
 from rejoinder.settings import Count, Natural
 
 ACTIVATIONS = {"swish": nn.SiLU, "tanh": nn.Tanh}

@@ -454,13 +454,3 @@ def parameter_shapes(weights: Path) -> dict[str, list[int]]:
     with _opened(weights) as file:
         names = [name for name in file.keys() if not name.endswith((SCALE, OFFSET))]  # noqa: SIM118
         return {name: file.get_slice(name).get_shape() for name in names}
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Sizes of a model: the columns of the paper's table of models (CONVERT, Table 2)."""
-
-    embedding_parameters: int
-    network_parameters: int
-    fp32_bytes: int
-    quantized_bytes: int

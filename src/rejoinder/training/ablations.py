@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, PositiveFloat
 
-from rejoinder.encoders import persistence
+from rejoinder.encoders import export, persistence
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.ranking import Estimate, RankingResult, compare, evaluate_task
 from rejoinder.evaluation.report import describe, markdown_table, percent
@@ -369,7 +369,7 @@ def _line(
             "failure": None,
             "result": result.to_json(),
             "minus_base": base and compare(result, base, seed=seed).to_json(),
-            "parameters": int(persistence.describe(Path(summary.model))["parameters"]),
+            "parameters": int(export.describe(Path(summary.model))["parameters"]),
             "steps_per_second": cost and cost.whole.steps_per_second,
         }
         kept = ("steps", "examples", "seconds", "best_step", "validation", "model")
@@ -386,23 +386,14 @@ def markdown(table: Mapping[str, Any]) -> str:
     published = any(row["published"] is not None for row in rows)
     seeds = table.get("seeds", 1)
     over = [f"R@1, {seeds} seeds", f"MRR, {seeds} seeds"] if seeds > 1 else []
-    head = [
-        "row",
-        "R@1",
-        "minus base",
-        "MRR",
-        *over,
-        *(["published R@1", "minus base"] if published else []),
-    ]
+    head = ["row", "R@1", "minus base", "MRR", *over]
+    if published:
+        head += ["published R@1", "minus base"]
+    head += ["parameters", "steps", "steps/s"]
     costed = any(row["published_cost"] for row in rows)
-    head += [
-        "parameters",
-        "steps",
-        "steps/s",
-        *(["published steps/s", "published USD"] if costed else []),
-        "examples",
-    ]
-    lines = [head]
+    if costed:
+        head += ["published steps/s", "published USD"]
+    lines = [[*head, "examples"]]
     for row in rows:
         base = None if row is rows[0] else first
         lines.append(
@@ -442,11 +433,8 @@ def _costs(row: Mapping[str, Any]) -> list[str]:
     if not row.get("result"):
         return ["", "", ""]
     speed = row["steps_per_second"]
-    return [
-        f"{row['parameters'] / 1e6:.2f}M",
-        f"{row['steps']:,}",
-        f"{speed:.2f}" if speed else "",
-    ]
+    parameters = f"{row['parameters'] / 1e6:.2f}M"
+    return [parameters, f"{row['steps']:,}", f"{speed:.2f}" if speed else ""]
 
 
 def _published_texts(value: float | None, base: float | None) -> list[str]:

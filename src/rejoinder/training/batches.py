@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rejoinder.arrays import Ids
 from rejoinder.encoders.families import Packing
 from rejoinder.errors import InputError
 from rejoinder.networks.masked_lm import MaskedBatch
@@ -28,7 +29,7 @@ from rejoinder.networks.packing import (
 from rejoinder.text.dialogue import join as join_texts
 from rejoinder.training.losses import ALL_PRESENT, ContextMask
 from rejoinder.training.recipe import History
-from rejoinder.training.tokens import Ids, Rows, TokenStore
+from rejoinder.training.tokens import Rows, TokenStore
 
 NO_HISTORIES = torch.empty((2, 0), dtype=torch.int64)
 NONE: Rows = np.empty(0, np.int64)

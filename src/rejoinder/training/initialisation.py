@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from rejoinder.arrays import Ids, Joined
 from rejoinder.encoders import checkpoints, joined, persistence
 from rejoinder.encoders.families import FAMILIES, family
 from rejoinder.encoders.open import is_library
@@ -36,7 +37,7 @@ from rejoinder.training.display import Display
 from rejoinder.training.distillation import vectors_once
 from rejoinder.training.distributed import Machine
 from rejoinder.training.recipe import NO_START, Init, Recipe
-from rejoinder.training.tokens import Ids, Joined, Rows, TokenStore, token_hashes
+from rejoinder.training.tokens import Rows, TokenStore, token_hashes
 
 OF_HISTORY = (
     "numbered_history",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from rejoinder.arrays import Ids
 from rejoinder.errors import InputError
 from rejoinder.networks.masked_lm import MaskedBatch
 from rejoinder.networks.packing import pack
@@ -22,7 +23,7 @@ from rejoinder.text.pretrained import Pretrained
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.batches import WHOLE, PairBatch, Portion, StepBatch
 from rejoinder.training.losses import ALL_PRESENT
-from rejoinder.training.tokens import Ids, Rows, TokenStore
+from rejoinder.training.tokens import Rows, TokenStore
 
 GUESSED = 0.15  # share of the tokens; of these, shares that are masked and replaced
 MASKED = 0.8

@@ -22,6 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
+from rejoinder.arrays import Column, Joined, ranges
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.packing import TokenBatch, pack
@@ -29,7 +30,7 @@ from rejoinder.progress import Advance
 from rejoinder.training.batches import ExtraNegatives, MixedOrder, make_batch
 from rejoinder.training.display import Display
 from rejoinder.training.recipe import HardNegatives, Stage
-from rejoinder.training.tokens import Column, Joined, Rows, TokenStore, ragged, token_hashes
+from rejoinder.training.tokens import Rows, TokenStore, token_hashes
 from rejoinder.training.validation import PAIRS_AT_ONCE, Encode
 
 RANDOM_STREAM = 1 << 21  # tell these draws from the orders of examples of the same seed
@@ -347,7 +348,7 @@ class KnownAnswers:
         last = np.searchsorted(self._inputs, inputs, side="right")
         counts = last - first
         return np.stack(
-            [np.repeat(np.arange(len(inputs)), counts), self._places[ragged(first, counts)]]
+            [np.repeat(np.arange(len(inputs)), counts), self._places[ranges(first, counts)]]
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rejoinder.arrays import FloatArray
+from rejoinder.arrays import Column, FloatArray
 from rejoinder.corpora.summary import SUMMARY, kept_messages, limits_of_history
 from rejoinder.encoders.families import family, family_of, parse_config
 from rejoinder.encoders.open import open_texts
@@ -37,7 +37,6 @@ from rejoinder.training.distributed import Machine
 from rejoinder.training.initialisation import initial_tokenizer, read_texts_once
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
 from rejoinder.training.tokens import (
-    Column,
     Encode,
     Rows,
     Split,

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rejoinder.arrays import Column, Ids, Joined, ranges
 from rejoinder.corpora.examples import Piece, pieces_of, read_columns, read_piece
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
@@ -30,7 +31,6 @@ from rejoinder.text.dialogue import Dialogue, HistoryText
 from rejoinder.text.ngrams import mix
 from rejoinder.text.tokenizer import Tokenizer, encode_messages
 
-Ids: TypeAlias = npt.NDArray[np.int32]
 Rows: TypeAlias = npt.NDArray[np.int64]
 Split: TypeAlias = Literal["train", "valid"]
 # of each side of some examples: all ids, and each text's length
@@ -45,71 +45,6 @@ SLOTS = "slots"
 CANDIDATES = "candidates"  # where wanted
 _COLUMNS = ("context", "response")
 _LISTS = ("candidates", "label")
-
-
-def ragged(starts: Rows | int, lengths: npt.NDArray[Any]) -> Rows:
-    """Return the places start, start + 1, ... of n ranges of these lengths, in order."""
-    ends = np.cumsum(lengths, dtype=np.int64)
-    places: Rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
-        starts - ends + lengths, lengths
-    )
-    return places
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """Texts as token ids: text i has ids[offsets[i] : offsets[i + 1]]."""
-
-    ids: Ids
-    offsets: Rows
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def gather(self, rows: Rows) -> tuple[Ids, Ids]:
-        """Return the ids of the given texts, one after the other, and the length of each."""
-        starts = self.offsets[rows]
-        lengths = self.offsets[rows + 1] - starts
-        return self.ids[ragged(starts, lengths)], lengths.astype(np.int32)
-
-
-class Joined:
-    """Several columns, or several arrays with a number of each example, numbered through.
-
-    Nothing is copied.
-    """
-
-    def __init__(self, parts: Sequence[Any]) -> None:
-        self._parts = parts
-        self._starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def gather(self, rows: Rows) -> tuple[Ids, Ids]:
-        """As `Column.gather`."""
-        lengths = np.zeros(len(rows), np.int32)
-        found = []
-        for mine, part, own in self._owned(rows):
-            ids, lengths[mine] = part.gather(own)
-            found.append((mine, ids))
-        ids = np.empty(int(lengths.sum()), np.int32)
-        for mine, part in found:
-            ids[np.repeat(mine, lengths)] = part
-        return ids, lengths
-
-    def __getitem__(self, rows: Rows) -> Rows:
-        values = np.empty(rows.shape, np.int64)
-        for mine, part, own in self._owned(rows):
-            values[mine] = part[own]
-        return values
-
-    def _owned(self, rows: Rows) -> Iterator[tuple[npt.NDArray[np.bool_], Any, Rows]]:
-        """Yield each part that has some of the rows, which they are, and their numbers in it."""
-        owners = np.searchsorted(self._starts, rows, side="right") - 1
-        for owner in np.unique(owners):
-            mine = owners == owner
-            yield mine, self._parts[owner], rows[mine] - self._starts[owner]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +62,7 @@ class Histories:
         """Return ids and lengths of the examples' texts, and owner and slot of each, (2, m)."""
         slots, counts = self.slots.gather(rows)
         owners = np.repeat(np.arange(len(rows)), counts)
-        return *self.texts.gather(ragged(self.firsts[rows], counts)), np.stack(
+        return *self.texts.gather(ranges(self.firsts[rows], counts)), np.stack(
             [owners, slots.astype(np.int64)]
         )
 
@@ -137,7 +72,7 @@ class Histories:
 
     def numbers(self, rows: Rows) -> Rows:
         """Return which of the texts the given examples have."""
-        return ragged(self.firsts[rows], self.counts(rows))
+        return ranges(self.firsts[rows], self.counts(rows))
 
     def hashes(self, rows: Rows) -> Rows:
         """Return hashes that are equal for histories of equal texts."""
@@ -512,7 +447,7 @@ def token_hashes(ids: Ids, lengths: Ids) -> Rows:
 
     It is the sum of a pseudo-random number for each (place, token).
     """
-    places = ragged(0, lengths)
+    places = ranges(0, lengths)
     mixed = mix(ids.astype(np.uint64) << np.uint64(32) | places.astype(np.uint64))
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
     ends = np.cumsum(lengths, dtype=np.int64)
