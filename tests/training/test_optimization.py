@@ -21,7 +21,8 @@ from rejoinder.training.optimization import (
     set_learning_rate,
     stage_budget,
 )
-from rejoinder.training.recipe import Adadelta, Constant, Cosine, InverseSqrt, Scale, Stage, Step
+from rejoinder.training.recipe import Scale
+from rejoinder.training.stages import Adadelta, Constant, Cosine, InverseSqrt, Stage, Step
 from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
 ROWS = 30

@@ -15,7 +15,7 @@ from rejoinder.errors import InputError
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.optimization import learning_rate, stage_budget
-from rejoinder.training.recipe import Cosine
+from rejoinder.training.stages import Cosine
 from rejoinder.training.recipe_files import (
     first_difference,
     load_recipe,

@@ -29,9 +29,10 @@ from rejoinder.training.display import Display, interrupts
 from rejoinder.training.distributed import Processes, joined, without_denormals
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss, annealed_scale
 from rejoinder.training.negatives import Miner, Table, Tables
-from rejoinder.training.recipe import Recipe, Stage
+from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import check_stages
 from rejoinder.training.record import Recorder
+from rejoinder.training.stages import Stage
 
 Clock = Callable[[], float]
 

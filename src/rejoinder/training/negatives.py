@@ -29,7 +29,7 @@ from rejoinder.networks.packing import TokenBatch, pack
 from rejoinder.progress import Advance
 from rejoinder.training.batches import ExtraNegatives, MixedOrder, make_batch
 from rejoinder.training.display import Display
-from rejoinder.training.recipe import HardNegatives, Stage
+from rejoinder.training.stages import HardNegatives, Stage
 from rejoinder.training.tokens import Rows, TokenStore, token_hashes
 from rejoinder.training.validation import PAIRS_AT_ONCE, Encode
 

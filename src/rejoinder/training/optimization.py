@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from rejoinder.encoders.persistence import TRAINING_PREFIX
 from rejoinder.errors import InputError
-from rejoinder.training.recipe import Cosine, InverseSqrt, Plateau, Schedule, Stage, Step
+from rejoinder.training.stages import Cosine, InverseSqrt, Plateau, Schedule, Stage, Step
 
 WARM_UP_SHARE = 0.1
 RULES: dict[str, Any] = {

@@ -25,8 +25,9 @@ from rejoinder.training.build import Parts
 from rejoinder.training.display import Display, Progress
 from rejoinder.training.distributed import Processes, RankZeroFailedError
 from rejoinder.training.losses import Loss
-from rejoinder.training.recipe import Plateau, Recipe, Stage
+from rejoinder.training.recipe import Recipe
 from rejoinder.training.run import RunFolder, RunState
+from rejoinder.training.stages import Plateau, Stage
 from rejoinder.training.validation import Encode
 
 
