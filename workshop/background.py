@@ -1,8 +1,8 @@
 """Everyday messages that belong to no reply, for `rejoinder.retrieval.scoring` and intents.
 
-`REJOINDER_DATA=DATA python -m workshop.background` draws messages of many kinds from the open conversations, adds
-sentences in other languages (`workshop/languages.txt`) and gibberish, and writes
-src/rejoinder/retrieval/background.txt. All draws are from a fixed seed.
+`REJOINDER_DATA=DATA python -m workshop.background` draws messages of many kinds from the open
+conversations, adds sentences in other languages (`workshop/languages.txt`) and gibberish, and
+writes src/rejoinder/retrieval/background.txt. All draws are from a fixed seed.
 """
 
 from __future__ import annotations
@@ -42,19 +42,38 @@ MESSAGES = 200  # that are taken of each source, one of a dialogue
 TURNS = 6  # of a dialogue, its first, of which the message is one
 WORDS = range(3, 21)
 GIBBERISH = 150
-SYLLABLES = ("ba", "ko", "li", "me", "tor", "zu", "pli", "gra", "nim", "sto", "vek", "ha", "dro", "fi")
+SYLLABLES = (
+    "ba",
+    "ko",
+    "li",
+    "me",
+    "tor",
+    "zu",
+    "pli",
+    "gra",
+    "nim",
+    "sto",
+    "vek",
+    "ha",
+    "dro",
+    "fi",
+)
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "src/rejoinder/retrieval/background.txt"
 
 
 def main() -> None:
     """Write the messages."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("-o", "--output", type=Path, default=TARGET)
     options = parser.parse_args()
     folder = os.environ.get("REJOINDER_DATA", "")
     if not folder:
-        raise InputError("REJOINDER_DATA is not set; it names the folder that has open/SOURCE.jsonl.zst")
+        raise InputError(
+            "REJOINDER_DATA is not set; it names the folder that has open/SOURCE.jsonl.zst"
+        )
     with atomic_file(options.output) as part:
         part.write_text("\n".join(lines(Path(folder) / "open")) + "\n", encoding="utf-8")
 
@@ -76,7 +95,9 @@ def _messages(path: Path, generator: random.Random) -> Iterator[str]:
     dialogues = []
     with path.open("rb") as file:
         reader = zstandard.ZstdDecompressor(max_window_size=1 << 31).stream_reader(file)
-        for line, _ in zip(io.TextIOWrapper(reader, encoding="utf-8"), range(DIALOGUES), strict=False):
+        for line, _ in zip(
+            io.TextIOWrapper(reader, encoding="utf-8"), range(DIALOGUES), strict=False
+        ):
             dialogues.append(json.loads(line)["turns"])
     generator.shuffle(dialogues)
     seen: set[str] = set()
@@ -104,7 +125,9 @@ def _gibberish(generator: random.Random) -> str:
             "".join(generator.choices(SYLLABLES, k=generator.randint(1, 4)))
             for _ in range(generator.randint(1, 5))
         )
-    return "x" + "".join(generator.choices(string.digits + string.punctuation, k=generator.randint(3, 12)))
+    return "x" + "".join(
+        generator.choices(string.digits + string.punctuation, k=generator.randint(3, 12))
+    )
 
 
 if __name__ == "__main__":
