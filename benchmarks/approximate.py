@@ -1,13 +1,15 @@
 """Approximate search beside our own exact search and beside FAISS used directly, on real encodings.
 
-Distinct responses of conversations (of each thread's part train) are encoded with a model and indexed; the contexts are
-those of other conversations (part test). Half of them choose the effort of the approximate search, the other half is
-searched here, one at a time, the programs taking turns after every 25; before, each searches for them once untimed.
-Each finds the 30 best:
+Distinct responses of conversations (of each thread's part train) are encoded with a model and
+indexed; the contexts are those of other conversations (part test). Half of them choose the effort
+of the approximate search, the other half is searched here, one at a time, the programs taking turns
+after every 25; before, each searches for them once untimed. Each finds the 30 best:
 
 - exact: the float32 vectors of the index, all of them;
-- approximate: the index's file of FAISS nominates, the float32 vectors score; and with the texts of the replies;
-- FAISS: `IndexHNSWFlat` with the same links, efConstruction and efSearch, built of the same vectors in the same order.
+- approximate: the index's file of FAISS nominates, the float32 vectors score; and with the texts of
+  the replies;
+- FAISS: `IndexHNSWFlat` with the same links, efConstruction and efSearch, built of the same vectors
+  in the same order.
 
 Recall is that of the exact search's 30 best scores.
 
@@ -52,20 +54,28 @@ Search = Callable[[FloatArray], Scores]
 
 def main() -> None:
     """Measure, print, write `results/approximate.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="*", metavar="DATA", help="examples; none: the chit-chat data set's messages")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "data", nargs="*", metavar="DATA", help="examples; none: the chit-chat data set's messages"
+    )
     parser.add_argument("--model", default="convert-small")
     parser.add_argument("--replies", type=int, default=50_000, help="at most; drawn at random")
     parser.add_argument("--contexts", type=int, default=1000)
     parser.add_argument("--recall", type=float, default=0.95)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="what is built is kept there, and raced again by the next call")
+    parser.add_argument(
+        "--folder", type=Path, help="what is built is kept there, and raced again by the next call"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     library().omp_set_num_threads(options.threads)
     replies, contexts = read(options.data, options.replies, options.contexts)
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(options.folder or Path(folder), options.model, replies, contexts, options.recall)
+        result = measure(
+            options.folder or Path(folder), options.model, replies, contexts, options.recall
+        )
     show(result)
     asked = {name: value for name, value in vars(options).items() if name != "folder"}
     write_result("approximate", {**asked, "faiss": version("faiss-cpu"), **result})
@@ -78,7 +88,9 @@ def read(data: Sequence[str], replies: int, contexts: int) -> tuple[list[str], l
 
         messages = [text for text in chitchat_dataset.MessageDataset() if text.strip()]
         random.Random(0).shuffle(messages)
-        return list(dict.fromkeys(messages[contexts:]))[:replies], [[text] for text in messages[:contexts]]
+        return list(dict.fromkeys(messages[contexts:]))[:replies], [
+            [text] for text in messages[:contexts]
+        ]
     responses: dict[str, None] = {}
     others: dict[str, list[str]] = {}
     for name in data:
@@ -103,7 +115,9 @@ def measure(
     place, graph, building = folder / "index", folder / "faiss.index", dict[str, float]()
     if not place.exists():
         with track("Encoding", len(replies), "replies") as advance:
-            building["index"], _ = timed(lambda: Index.build(encoder, replies, place, progress=advance))
+            building["index"], _ = timed(
+                lambda: Index.build(encoder, replies, place, progress=advance)
+            )
     index = Index.open(place, encoder)
     rows = index._rows
     if index.manifest.approximate is None:
@@ -133,7 +147,9 @@ def measure(
         ),
     }
     unscored = partial(direct.search, k=MEASURED_AT, params=parameters)
-    queries = [vectors for context in contexts[1::2] for vectors in index.encode_contexts([context])]
+    queries = [
+        vectors for context in contexts[1::2] for vectors in index.encode_contexts([context])
+    ]
     return {
         "replies_there": len(replies),
         "size": int(rows[0].vectors.shape[1]),
@@ -155,7 +171,9 @@ def add(direct: Any, vectors: FloatArray, advance: Callable[[int], object]) -> N
         advance(len(part))
 
 
-def race(programs: dict[str, Search], timed_as: dict[str, Any], queries: Sequence[FloatArray]) -> list[dict[str, Any]]:
+def race(
+    programs: dict[str, Search], timed_as: dict[str, Any], queries: Sequence[FloatArray]
+) -> list[dict[str, Any]]:
     """Median milliseconds of each program, and its recall of the first one's best scores.
 
     What is in `timed_as` is timed in place of the program of that name.
@@ -166,13 +184,24 @@ def race(programs: dict[str, Search], timed_as: dict[str, Any], queries: Sequenc
         turn = queries[start : start + TURN]
         least = [programs["exact"](query)[-1] - 1e-6 for query in turn]
         for name, program in programs.items():
-            shares[name] += [float((program(query) >= last).mean()) for query, last in zip(turn, least, strict=True)]
-            taken[name] += [1000 * timed(partial(timed_as.get(name, program), query))[0] for query in turn]
+            shares[name] += [
+                float((program(query) >= last).mean())
+                for query, last in zip(turn, least, strict=True)
+            ]
+            taken[name] += [
+                1000 * timed(partial(timed_as.get(name, program), query))[0] for query in turn
+            ]
     found = []
     for name in programs:
         low, median, high = statistics.quantiles(taken[name], n=20)[::9]
-        found.append({"search": name, "ms": median, "ms_of_5_and_95_percent": [low, high],
-                      "recall": statistics.mean(shares[name])})  # fmt: skip
+        found.append(
+            {
+                "search": name,
+                "ms": median,
+                "ms_of_5_and_95_percent": [low, high],
+                "recall": statistics.mean(shares[name]),
+            }
+        )
     return found
 
 
@@ -190,7 +219,9 @@ def show(result: dict[str, Any]) -> None:
     for name, row in rows.items():
         low, high = row["ms_of_5_and_95_percent"]
         times = [f"{rows[other]['ms'] / row['ms']:.2f}" for other in ("exact", "FAISS")]
-        table.add_row(name, f"{row['recall']:.4f}", f"{row['ms']:.3f}", f"{low:.3f} to {high:.3f}", *times)
+        table.add_row(
+            name, f"{row['recall']:.4f}", f"{row['ms']:.3f}", f"{low:.3f} to {high:.3f}", *times
+        )
     Console().print(table)
     print({name: value for name, value in result.items() if name != "rows"})
 

@@ -1,13 +1,16 @@
-"""Fine-tuning speed of the bi-encoder on MiniLM, beside sentence-transformers' trainer with the same weights.
+"""Fine-tuning speed of the bi-encoder on MiniLM, beside sentence-transformers' trainer.
+
+Both start from the same weights.
 
     python benchmarks/bi_trainer.py
     python benchmarks/bi_trainer.py --steps 2 --rounds 1 --batch 16    # a smoke test
 
-Both learn from the same pairs (newest message and response of the chit-chat conversations, at most 72 tokens each),
-with batches of one size, AdamW, one learning rate, MiniLM's dropout, in one precision, on the CPU. Ours trains two
-transformers, one for each side, as the paper's bi-encoder does; the peer one for both, as is usual there: ours updates
-twice as many weights. Turns alternate; the first step of a turn is not counted. Tokenising is part of the peer's step;
-ours is done once, before (the result file has the peer's share of it).
+Both learn from the same pairs (newest message and response of the chit-chat conversations, at most
+72 tokens each), with batches of one size, AdamW, one learning rate, MiniLM's dropout, in one
+precision, on the CPU. Ours trains two transformers, one for each side, as the paper's bi-encoder
+does; the peer one for both, as is usual there: ours updates twice as many weights. Turns alternate;
+the first step of a turn is not counted. Tokenising is part of the peer's step; ours is done once,
+before (the result file has the peer's share of it).
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from sentence_transformers import SentenceTransformer
 from common import write_result
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.examples import read_examples, write_examples
-from rejoinder.encoders.persistence import describe
+from rejoinder.encoders.export import describe
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import load_recipe
@@ -38,12 +41,16 @@ SCALE = 20.0
 
 def main() -> None:
     """Measure, print a table, write `results/bi_trainer.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch", type=int, default=128, help="pairs of a batch")
     parser.add_argument("--steps", type=int, default=6, help="counted steps of each turn")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each")
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16" if has_fast_bfloat16() else "fp32")
+    parser.add_argument(
+        "--precision", choices=["fp32", "bf16"], default="bf16" if has_fast_bfloat16() else "fp32"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     ours: list[float] = []
@@ -51,7 +58,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         newest_messages(folder)
-        recipe = our_recipe(folder, options.threads, options.batch, options.steps, options.precision)
+        recipe = our_recipe(
+            folder, options.threads, options.batch, options.steps, options.precision
+        )
         peer = MiniLMPeer(folder, options.batch, options.precision)
         for turn in range(options.rounds):
             ours.append(measure_ours(recipe, folder / f"run-{turn}"))
@@ -67,7 +76,10 @@ def main() -> None:
 def newest_messages(folder: Path) -> None:
     """The pairs that both learn from: contexts of one message."""
     build_data("chitchat", [], folder / "whole")
-    examples = (replace(each, context=each.context[-1:]) for each in read_examples(folder / "whole", "train"))
+    examples = (
+        replace(each, context=each.context[-1:])
+        for each in read_examples(folder / "whole", "train")
+    )
     (folder / "data").mkdir()
     write_examples(examples, folder / "data" / "train-00000.parquet")
 

@@ -1,4 +1,4 @@
-"""What every benchmark needs: a dated result file that says which machine, versions and command it comes from."""
+"""Dated result files of benchmarks, which name machine, versions and command."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def write_result(name: str, result: dict[str, Any]) -> Path:
     }
     path = RESULTS / f"{name}.json"
     with atomic_file(path) as part:
-        part.write_text(json.dumps(circumstances | result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.write_text(
+            json.dumps(circumstances | result, indent=2, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+        )
     return path
 
 
@@ -55,11 +58,16 @@ def use_threads(count: int) -> None:
 def read_texts(
     replies: str | None, contexts: str | None, count: int, queries: int
 ) -> tuple[list[str], list[list[str]]]:
-    """Return distinct replies and, of other conversations, contexts: of the two files, or messages of chit-chat."""
+    """Return distinct replies and, of other conversations, contexts.
+
+    They come from the two files, or are messages of chit-chat.
+    """
     if replies is None or contexts is None:
         import chitchat_dataset
 
-        messages = list(dict.fromkeys(text for text in chitchat_dataset.MessageDataset() if text.strip()))
+        messages = list(
+            dict.fromkeys(text for text in chitchat_dataset.MessageDataset() if text.strip())
+        )
         random.Random(0).shuffle(messages)
         return messages[queries:][:count], [[text] for text in messages[:queries]]
     found: list[list[Any]] = []

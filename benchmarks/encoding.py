@@ -2,12 +2,13 @@
 
 ConveRT: the paper's size, the small recipe's, and the models that are installed by name.
 
-All programs encode the same chat messages, none longer than ConveRT's 60 subwords, in the same run, taking turns,
-tokenisation included. Each gets all of them at once, sorts them by length and computes them in parts: MiniLM 128
-messages at a time, ConveRT 4,096 tokens. The limit of a model is the time that the floating-point operations of its
-matrix products on the real tokens take at the best matrix-multiply rate of this machine, measured before and after in
-the same run, in the same precision, over the shapes that the model uses. Weights of both sizes are random: speed does
-not depend on them.
+All programs encode the same chat messages, none longer than ConveRT's 60 subwords, in the same run,
+taking turns, tokenisation included. Each gets all of them at once, sorts them by length and
+computes them in parts: MiniLM 128 messages at a time, ConveRT 4,096 tokens. The limit of a model is
+the time that the floating-point operations of its matrix products on the real tokens take at the
+best matrix-multiply rate of this machine, measured before and after in the same run, in the same
+precision, over the shapes that the model uses. Weights of both sizes are random: speed does not
+depend on them.
 
     python benchmarks/encoding.py
 """
@@ -34,7 +35,7 @@ from peers import minilm_forms
 from rejoinder.encoders import bundled
 from rejoinder.encoders.families import text_encoder
 from rejoinder.encoders.torch import Encoder
-from rejoinder.memory import keep_memory
+from rejoinder.environment import keep_memory
 from rejoinder.networks.convert import Convert, ConvertConfig
 from rejoinder.networks.inference import Precision, pack_linears
 from rejoinder.processor import has_fast_bfloat16
@@ -61,7 +62,9 @@ class Measured:
 
 def main() -> None:
     """Measure, print a table, write `results/encoding.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sentences", type=int, default=640)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--repetitions", type=int, default=5)
@@ -87,11 +90,17 @@ def main() -> None:
         )
     show(rows)
     figures = {name: asdict(row) for name, row in rows.items()}
-    write_result("encoding", {"threads": options.threads, "batch": options.batch, "rows": figures, **bars(rows)})
+    write_result(
+        "encoding",
+        {"threads": options.threads, "batch": options.batch, "rows": figures, **bars(rows)},
+    )
 
 
 def chat() -> tuple[list[str], Subwords]:
-    """Chit-chat messages of at most 60 subwords in a fixed random order, and 16,000 subwords built from them."""
+    """Return chit-chat messages of at most 60 subwords, and 16,000 subwords built from them.
+
+    The messages are in a fixed random order.
+    """
     import chitchat_dataset
 
     messages = [text for text in chitchat_dataset.MessageDataset() if text.strip()]
@@ -103,7 +112,7 @@ def chat() -> tuple[list[str], Subwords]:
 
 @dataclass
 class Cost:
-    """What a program has to compute, and the best rate at which the machine was seen to compute such products."""
+    """The products of a program, and the best rate at which the machine computed such products."""
 
     operations: int
     shapes: set[Shape]
@@ -111,7 +120,10 @@ class Cost:
     rate: float = 0.0
 
     def seconds(self) -> float:
-        """Time of the operations at the best rate. Measured before and after the race: the machine's speed varies."""
+        """Time of the operations at the best rate.
+
+        Measured before and after the race: the machine's speed varies.
+        """
         self.rate = max(self.rate, best_rate(self.shapes, self.precision))
         return self.operations / self.rate
 
@@ -119,8 +131,13 @@ class Cost:
 Encode = Callable[[Sequence[str]], object]
 
 
-def our_programs(subwords: Subwords, sentences: Sequence[str]) -> tuple[dict[str, Encode], dict[str, Cost]]:
-    """Both sizes in every precision that the processor computes itself, and the limit of each in seconds."""
+def our_programs(
+    subwords: Subwords, sentences: Sequence[str]
+) -> tuple[dict[str, Encode], dict[str, Cost]]:
+    """Measure both sizes in every precision that the processor computes itself.
+
+    Each has its limit in seconds beside it.
+    """
     lengths = subwords.encode_ragged(sentences, 60)[1]
     tokens = int(lengths.sum())
     programs: dict[str, Encode] = {}
@@ -131,7 +148,9 @@ def our_programs(subwords: Subwords, sentences: Sequence[str]) -> tuple[dict[str
             module = Convert(config, max(subwords.rows, 32_477 if size == "paper" else 0))
             per_token, per_text = multiplications(module)
             operations = 2 * (tokens * per_token + len(sentences) * per_text)
-            cost = Cost(operations, gemm_shapes(module, tokens * 128 // len(sentences), 128), precision)
+            cost = Cost(
+                operations, gemm_shapes(module, tokens * 128 // len(sentences), 128), precision
+            )
             cost.seconds()
             pack_linears(module, precision)
             encoder = Encoder(module, subwords, max_length=60, fingerprint="")
@@ -148,11 +167,17 @@ def precisions() -> tuple[Precision, ...]:
 
 def model_programs() -> dict[str, Encode]:
     """The models that are installed, in every precision."""
-    models = {f"{name} {each}": rejoinder.load(name, precision=each) for name in MODELS for each in precisions()}
+    models = {
+        f"{name} {each}": rejoinder.load(name, precision=each)
+        for name in MODELS
+        for each in precisions()
+    }
     return {name: text_encoder(model).encode_responses for name, model in models.items()}
 
 
-def race(programs: dict[str, Encode], batches: list[list[str]], repetitions: int) -> dict[str, float]:
+def race(
+    programs: dict[str, Encode], batches: list[list[str]], repetitions: int
+) -> dict[str, float]:
     """Median seconds for all batches, the programs taking turns."""
     taken: dict[str, list[float]] = {name: [] for name in programs}
     for encode in programs.values():
@@ -171,11 +196,14 @@ def bars(rows: dict[str, Measured]) -> dict[str, Any]:
     minilm = {name: row for name, row in rows.items() if name.startswith("MiniLM")}
     fastest = max(minilm.values(), key=lambda row: row.sentences_per_second)
     ours = {
-        size: max((r for n, r in rows.items() if f" {size} " in n), key=lambda r: r.sentences_per_second)
+        size: max(
+            (r for n, r in rows.items() if f" {size} " in n), key=lambda r: r.sentences_per_second
+        )
         for size in SIZES
     }
     quickest = {
-        size: min((r for n, r in rows.items() if f" {size} " in n), key=lambda r: r.one_sentence_ms) for size in SIZES
+        size: min((r for n, r in rows.items() if f" {size} " in n), key=lambda r: r.one_sentence_ms)
+        for size in SIZES
     }
     installed = {
         f"{model} / fastest MiniLM, batches": max(
@@ -187,13 +215,17 @@ def bars(rows: dict[str, Measured]) -> dict[str, Any]:
     int8 = rows["MiniLM onnxruntime int8"]
     return {
         "ratios": {
-            "paper / fastest MiniLM, batches": ours["paper"].sentences_per_second / fastest.sentences_per_second,
+            "paper / fastest MiniLM, batches": ours["paper"].sentences_per_second
+            / fastest.sentences_per_second,
             "paper / MiniLM sentence-transformers bf16, batches": ours["paper"].sentences_per_second
             / rows["MiniLM sentence-transformers bf16"].sentences_per_second,
-            "small / fastest MiniLM, batches": ours["small"].sentences_per_second / fastest.sentences_per_second,
+            "small / fastest MiniLM, batches": ours["small"].sentences_per_second
+            / fastest.sentences_per_second,
             **installed,
-            "paper / MiniLM int8, time of one sentence": quickest["paper"].one_sentence_ms / int8.one_sentence_ms,
-            "small / MiniLM int8, time of one sentence": quickest["small"].one_sentence_ms / int8.one_sentence_ms,
+            "paper / MiniLM int8, time of one sentence": quickest["paper"].one_sentence_ms
+            / int8.one_sentence_ms,
+            "small / MiniLM int8, time of one sentence": quickest["small"].one_sentence_ms
+            / int8.one_sentence_ms,
         }
     }
 

@@ -1,6 +1,7 @@
 """What the files of each extra take beside the base installation, with all libraries that it needs.
 
-Counted in this environment, which has the extras installed; of one that is not all there, what is missing is named.
+Counted in this environment, which has the extras installed; of one that is not all there, what is
+missing is named.
 
     python benchmarks/extras.py
 """
@@ -43,8 +44,12 @@ def measure() -> dict[str, Any]:
             if absent := sorted(name for name, found in more if found is None):
                 missing[extra] = absent
             advance(1)
-    return {"base": megabytes(base.values()), "PyTorch": megabytes([base[PYTORCH]]), "extras": extras,
-            "not installed here": missing}  # fmt: skip
+    return {
+        "base": megabytes(base.values()),
+        "PyTorch": megabytes([base[PYTORCH]]),
+        "extras": extras,
+        "not installed here": missing,
+    }
 
 
 def needed(start: Distribution, extra: str) -> Mapping[str, Distribution | None]:
@@ -78,7 +83,12 @@ def installed(name: str) -> Distribution | None:
 
 def megabytes(distributions: Iterable[Distribution | None]) -> float:
     """Return what the files of distributions take."""
-    files = [Path(str(found.locate_file(file))) for found in distributions if found for file in found.files or ()]
+    files = [
+        Path(str(found.locate_file(file)))
+        for found in distributions
+        if found
+        for file in found.files or ()
+    ]
     return sum(path.stat().st_size for path in files if path.is_file()) / 1e6
 
 

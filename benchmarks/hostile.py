@@ -1,7 +1,8 @@
-"""Honest clients beside a hostile one: their answers, their latencies, and the memory of the server.
+"""Honest clients beside a hostile one: their answers and latencies, and the server's memory.
 
-A server answers two honest clients, which ask one question after the other, while two hostile ones do the same thing
-over and over. The answers that the honest clients get must be those that they get without company.
+A server answers two honest clients, which ask one question after the other, while two hostile ones
+do the same thing over and over. The answers that the honest clients get must be those that they get
+without company.
 
     python benchmarks/hostile.py
 """
@@ -40,9 +41,13 @@ Attack = Callable[[int, int], None]
 
 def main() -> None:
     """Measure, print, write `results/hostile.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
-    parser.add_argument("--bytes", type=int, default=40_000_000, help="that a hostile client sends at once, at most")
+    parser.add_argument(
+        "--bytes", type=int, default=40_000_000, help="that a hostile client sends at once, at most"
+    )
     parser.add_argument("--only", choices=ATTACKS, help="one kind of hostile client")
     options = parser.parse_args()
     rows: dict[str, dict[str, Any]] = {}
@@ -57,7 +62,10 @@ def main() -> None:
                 before = peak(server.process.pid, reset=True)
                 with neighbours(port) as honest:
                     repeated(ATTACKS.get(name), port, options.bytes, options.seconds)
-                rows[name] = {**honest.facts(), "grown_mb": round(peak(server.process.pid) - before, 1)}
+                rows[name] = {
+                    **honest.facts(),
+                    "grown_mb": round(peak(server.process.pid) - before, 1),
+                }
                 print(name, rows[name], flush=True)
     write_result("hostile", {"seconds": options.seconds, "rows": rows})
 
@@ -67,13 +75,18 @@ class Honest:
     """Answers that honest clients got."""
 
     latencies: list[float] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)  # other answers than without company, and failures
+    wrong: list[str] = field(default_factory=list)
+    """Other answers than without company, and failures."""
 
     def facts(self) -> dict[str, Any]:
         """Return the figures."""
         p50, p99 = np.percentile(self.latencies, [50, 99]) * 1000
-        return {"answers": len(self.latencies), "wrong": len(self.wrong), "p50_ms": round(float(p50), 1),
-                "p99_ms": round(float(p99), 1)}  # fmt: skip
+        return {
+            "answers": len(self.latencies),
+            "wrong": len(self.wrong),
+            "p50_ms": round(float(p50), 1),
+            "p99_ms": round(float(p99), 1),
+        }
 
 
 @contextlib.contextmanager
@@ -125,7 +138,10 @@ def repeated(attack: Attack | None, port: int, size: int, seconds: float) -> Non
 
 
 def peak(server: int, *, reset: bool = False) -> float:
-    """Return the most resident megabytes that a server and its processes had since the last reset, or have now."""
+    """Return the most resident megabytes of a server and its processes since the last reset.
+
+    Or what they have now.
+    """
     started = Path(f"/proc/{server}/task/{server}/children").read_text(encoding="utf-8").split()
     total = 0
     for each in (server, *started):
@@ -138,16 +154,22 @@ def peak(server: int, *, reset: bool = False) -> float:
 
 def ask(port: int, messages: list[str]) -> str:
     """Ask for the best reply: status and text."""
-    status, body = request(port, "POST", "/v1/replies", json.dumps({"messages": messages, "k": 1}).encode())
+    status, body = request(
+        port, "POST", "/v1/replies", json.dumps({"messages": messages, "k": 1}).encode()
+    )
     found = json.loads(body)
     return f"{status} {found['replies'][0]['text'] if status == 200 else found}"
 
 
-def request(port: int, method: str, path: str, body: bytes, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
+def request(
+    port: int, method: str, path: str, body: bytes, headers: dict[str, str] | None = None
+) -> tuple[int, bytes]:
     """Make a request on a connection of its own."""
     connection = http.client.HTTPConnection("localhost", port, timeout=60)
     with contextlib.closing(connection):
-        connection.request(method, path, body, {"content-type": "application/json", **(headers or {})})
+        connection.request(
+            method, path, body, {"content-type": "application/json", **(headers or {})}
+        )
         answer = connection.getresponse()
         return answer.status, answer.read()
 
@@ -163,12 +185,17 @@ def flood(port: int, parts: Iterable[bytes], most: int, seconds: float = 20.0) -
     """
     end, sent, rest, answer = time.monotonic() + seconds, 0, b"", b""
     parts = iter(parts)
-    with socket.create_connection(("127.0.0.1", port)) as connection, contextlib.suppress(ConnectionError):
+    with (
+        socket.create_connection(("127.0.0.1", port)) as connection,
+        contextlib.suppress(ConnectionError),
+    ):
         connection.setblocking(False)
         while time.monotonic() < end:
             if not rest and sent < most:
                 rest = next(parts, b"")
-            readable, writable, _ = select.select([connection], [connection] if rest else [], [], 1.0)
+            readable, writable, _ = select.select(
+                [connection], [connection] if rest else [], [], 1.0
+            )
             if not readable and not writable:
                 break
             if readable:
@@ -182,7 +209,8 @@ def flood(port: int, parts: Iterable[bytes], most: int, seconds: float = 20.0) -
     return answer
 
 
-# --- Hostile clients -------------------------------------------------------------------------------------------------
+# --- Hostile clients
+# ------------------------------------------------------------------------------
 
 
 def endlessly(head: str, part: str, about: int = 1 << 16) -> Attack:
@@ -223,7 +251,13 @@ def half_sent(path: str, length: int) -> Attack:
 
 def reload_from_a_page(port: int, _size: int) -> None:
     """Post what a page of another site may post without asking first."""
-    request(port, "POST", "/admin/reload", b"", {"content-type": "text/plain", "origin": "https://evil.example"})
+    request(
+        port,
+        "POST",
+        "/admin/reload",
+        b"",
+        {"content-type": "text/plain", "origin": "https://evil.example"},
+    )
 
 
 def deep(_size: int) -> bytes:
@@ -237,14 +271,19 @@ def many(before: str, part: str, after: str) -> Callable[[int], bytes]:
     @functools.cache
     def make(size: int) -> bytes:
         count = (size - 200) // (len(part) + (6 if "{}" in part else 1))
-        return f"{before}{','.join(part.replace('{}', str(i)) for i in range(count))}{after}".encode()
+        return (
+            f"{before}{','.join(part.replace('{}', str(i)) for i in range(count))}{after}".encode()
+        )
 
     return make
 
 
 BULK = 4 << 20
 HEAD = "GET /health HTTP/1.1\r\nhost: localhost\r\n"
-CHUNKED = f"POST /v1/replies HTTP/1.1\r\nhost: localhost\r\n{JSON}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n"
+CHUNKED = (
+    "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\n"
+    f"{JSON}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n"
+)
 ATTACKS: dict[str, Attack] = {
     "pipelined requests": endlessly("", f"{HEAD}\r\n"),
     "headers without end": endlessly(HEAD, "a: b\r\n"),
@@ -254,10 +293,16 @@ ATTACKS: dict[str, Attack] = {
     "half-sent in bulk": half_sent("/v1/embeddings", 2_000_000),
     "deep nesting": posting("/v1/replies", deep, BULK),
     "unknown keys": posting("/v1/replies", many('{"messages":["a"],', '"{}":0', "}"), BULK),
-    "unknown keys in bulk": posting("/v1/embeddings", many('{"input":"a",', '"{}":0', "}"), 2_000_000),
+    "unknown keys in bulk": posting(
+        "/v1/embeddings", many('{"input":"a",', '"{}":0', "}"), 2_000_000
+    ),
     "numbers in bulk": posting("/v1/embeddings", many('{"input":[', "1", "]}"), 2_000_000),
-    "lists in bulk": posting("/v1/candidates", many('{"candidates":[{"text":[', "[]", "]}]}"), 2_000_000),
-    "objects in bulk": posting("/v1/rerank", many('{"query":"a","documents":[', '{"a":1}', "]}"), 400_000),
+    "lists in bulk": posting(
+        "/v1/candidates", many('{"candidates":[{"text":[', "[]", "]}]}"), 2_000_000
+    ),
+    "objects in bulk": posting(
+        "/v1/rerank", many('{"query":"a","documents":[', '{"a":1}', "]}"), 400_000
+    ),
     "reloads from a page": reload_from_a_page,
 }
 

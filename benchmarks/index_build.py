@@ -1,7 +1,8 @@
 """How fast an index is built beside its encoder alone, and in how much memory.
 
-Each of three rounds encodes all replies in batches as `Index.build` does, and builds an index of them, in a process of
-its own each; the ratio of the rates and the processes' greatest resident memory are reported.
+Each of three rounds encodes all replies in batches as `Index.build` does, and builds an index of
+them, in a process of its own each; the ratio of the rates and the processes' greatest resident
+memory are reported.
 
     python benchmarks/index_build.py
     python benchmarks/index_build.py --replies replies.txt --count 200000
@@ -26,16 +27,20 @@ import rejoinder
 from common import write_result
 from encoding import chat
 from rejoinder.encoders.open import open_encoder
-from rejoinder.memory import keep_few_programs, keep_memory
+from rejoinder.environment import keep_few_programs, keep_memory
 
 BATCH = 1024
 
 
 def main() -> None:
     """Measure, print, write `results/index_build.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", default="convert-small")
-    parser.add_argument("--replies", metavar="FILE", help="one a line; if not given messages of chit-chat, repeated")
+    parser.add_argument(
+        "--replies", metavar="FILE", help="one a line; if not given messages of chit-chat, repeated"
+    )
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
@@ -49,12 +54,27 @@ def main() -> None:
         command = [sys.executable, __file__, *sys.argv[1:], "--only", what]
         runs.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
         print(what, {name: round(value, 1) for name, value in runs[-1].items()})
-    rates = {what: statistics.median(run["replies_per_second"] for run in runs) for what, runs in found.items()}
+    rates = {
+        what: statistics.median(run["replies_per_second"] for run in runs)
+        for what, runs in found.items()
+    }
     memory = {what: max(run["peak_mb"] for run in runs) for what, runs in found.items()}
-    ratios = [b["replies_per_second"] / a["replies_per_second"] for a, b in zip(*found.values(), strict=True)]
-    result = {"count": options.count, "threads": options.threads, "replies_per_second": rates, "peak_mb": memory,
-              "ratio": statistics.median(ratios), "ratios": ratios}  # fmt: skip
-    print(f"build at {result['ratio']:.2f} of the encoder's rate; {write_result('index_build', result)}")
+    ratios = [
+        b["replies_per_second"] / a["replies_per_second"]
+        for a, b in zip(*found.values(), strict=True)
+    ]
+    result = {
+        "count": options.count,
+        "threads": options.threads,
+        "replies_per_second": rates,
+        "peak_mb": memory,
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+    }
+    print(
+        f"build at {result['ratio']:.2f} of the encoder's rate;"
+        f" {write_result('index_build', result)}"
+    )
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -62,7 +82,11 @@ def measure(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     keep_few_programs()  # as the command does
     keep_memory()
-    lines = Path(options.replies).read_text(encoding="utf-8").splitlines() if options.replies else chat()[0]
+    lines = (
+        Path(options.replies).read_text(encoding="utf-8").splitlines()
+        if options.replies
+        else chat()[0]
+    )
     texts = list(itertools.islice(itertools.cycle(lines), options.count))
     model = open_encoder(options.model)
     model.encode_responses(texts[:BATCH])

@@ -1,15 +1,21 @@
-"""Intent classifiers on frozen encodings: BANKING77, CLINC150 and HWU64, beside their peers, with costs.
+"""Intent classifiers on frozen encodings, beside their peers, with costs.
+
+The data are BANKING77, CLINC150 and HWU64.
 
     REJOINDER_DATA=DIR python benchmarks/intents.py runs/small/model -o intents
 
-writes intents/intents.md and intents/intents.json. The data is DIR/eval, in the published formats. Sections:
+writes intents/intents.md and intents/intents.json. The data is DIR/eval, in the published formats.
+Sections:
 
-- table: accuracy with 5 and 10 texts of each intent (several draws, and the fixed files) and with all;
+- table: accuracy with 5 and 10 texts of each intent (several draws, and the fixed files) and with
+  all;
 - classifiers: logistic regression, the paper's net and the original setting on the same vectors;
 - out-of-scope: CLINC150, the score and its threshold chosen on validation texts;
 - fine-tune: the encoder fine-tuned on 10 texts of each intent, beside the frozen one;
-- speed: training on all and on 10 texts of each intent of BANKING77, encoding included, and one prediction;
-- cost: the first of these beside fine-tuning the whole of MiniLM, from start to end, with the accuracy of both.
+- speed: training on all and on 10 texts of each intent of BANKING77, encoding included, and one
+  prediction;
+- cost: the first of these beside fine-tuning the whole of MiniLM, from start to end, with the
+  accuracy of both.
 """
 
 from __future__ import annotations
@@ -38,7 +44,14 @@ from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.evaluation.report import percent
 from rejoinder.files import atomic_file
 from rejoinder.intents.classifier import encode_data, train_classifier, train_head
-from rejoinder.intents.data import IntentData, TrainingTexts, draw, read_intents, read_scoped, read_training
+from rejoinder.intents.data import (
+    IntentData,
+    TrainingTexts,
+    draw,
+    read_intents,
+    read_scoped,
+    read_training,
+)
 from rejoinder.intents.evaluation import FewShot, crossed_interval, evaluate, few_shot, to_json
 from rejoinder.intents.fine_tuning import FineTuning, fine_tune
 from rejoinder.intents.heads import Encoded, Logistic, change_settings, parse_settings
@@ -52,7 +65,11 @@ PUBLISHED = {
     "ConveRT": {"BANKING77": (75.3, 83.3), "CLINC150": (89.2, 92.6), "HWU64": (77.0, 82.7)},
     "USE": {"BANKING77": (76.3, 84.2), "CLINC150": (87.8, 90.9), "HWU64": (77.8, 83.8)},
     "USE+ConveRT": {"BANKING77": (77.8, 85.2), "CLINC150": (90.5, 93.3), "HWU64": (80.0, 85.8)},
-    "RoBERTa fine-tuned": {"BANKING77": (74.0, 84.3), "CLINC150": (88.0, 91.6), "HWU64": (75.6, 82.9)},
+    "RoBERTa fine-tuned": {
+        "BANKING77": (74.0, 84.3),
+        "CLINC150": (88.0, 91.6),
+        "HWU64": (75.6, 82.9),
+    },
 }
 """Published accuracy at 5 and 10 texts of each intent, in %."""
 SINGLES = 200
@@ -77,12 +94,18 @@ class Run:
         return read_intents(self.data / "few_shot" / name / part.removesuffix("-fixed"))
 
     def encoded(self, encoder: str, name: str, part: str) -> tuple[Encoded, float]:
-        """The same as vectors, and the seconds that took; once. Joined encoders put together what their parts gave."""
+        """The same as vectors, and the seconds that took; once.
+
+        Joined encoders put together what their parts gave.
+        """
         key = (encoder, name, part)
         if key not in self.cache and encoder in self.joined:
             pieces = [self.encoded(single, name, part) for single in self.joined[encoder]]
             vectors = unit_rows(np.hstack([piece.vectors for piece, _ in pieces]))
-            self.cache[key] = replace(pieces[0][0], vectors=vectors), sum(seconds for _, seconds in pieces)
+            self.cache[key] = (
+                replace(pieces[0][0], vectors=vectors),
+                sum(seconds for _, seconds in pieces),
+            )
         if key not in self.cache:
             data = self.texts(name, part)
             names = self.texts(name, "train_5" if part not in ("train", "test") else "train").names
@@ -94,26 +117,41 @@ class Run:
 
 def main() -> None:
     """Run the sections and write both files after each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", nargs="*", help="model folders; the first one is what the other sections are about")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "model", nargs="*", help="model folders; the first one is what the other sections are about"
+    )
     parser.add_argument("-o", "--output", type=Path, default=Path("intents"))
     parser.add_argument("--sections", default=",".join(SECTIONS), help="comma-separated")
-    parser.add_argument("--peers", default="tfidf,minilm,use,minilm+MODEL,use+MODEL", help="comma-separated")
+    parser.add_argument(
+        "--peers", default="tfidf,minilm,use,minilm+MODEL,use+MODEL", help="comma-separated"
+    )
     parser.add_argument("--sets", default=",".join(SETS), help="comma-separated")
     parser.add_argument("--vectors", choices=get_args(Vectors), default="r", help="of our models")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=4, help="of MiniLM's fine-tuning")
-    parser.add_argument("--cost-texts", type=int, help="train on so many texts of each intent only: a small trial")
+    parser.add_argument(
+        "--cost-texts", type=int, help="train on so many texts of each intent only: a small trial"
+    )
     parser.add_argument("--fine-tune-set", action="append", default=[], metavar="NAME=VALUE")
     options = parser.parse_args()
     if "REJOINDER_DATA" not in os.environ:
-        sys.exit("skipped: set REJOINDER_DATA to the folder with the intent sets (see the docstring)")
+        sys.exit(
+            "skipped: set REJOINDER_DATA to the folder with the intent sets (see the docstring)"
+        )
     torch.set_num_threads(options.threads)
     run = _open(options)
-    run.figures = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "cpu": cpu_model(),
-                   "threads": options.threads, "seeds": options.seeds, "models": options.model,
-                   "vectors": options.vectors}
+    run.figures = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cpu": cpu_model(),
+        "threads": options.threads,
+        "seeds": options.seeds,
+        "models": options.model,
+        "vectors": options.vectors,
+    }
     chosen: Sequence[str] = [name for name in SECTIONS if name in options.sections.split(",")]
     parts = {
         "table": lambda: _table(run, options.peers.split(","), options.sets.split(",")),
@@ -123,7 +161,9 @@ def main() -> None:
         "speed": lambda: _speed(run),
         "cost": lambda: _cost(run, options.epochs, options.cost_texts),
     }
-    texts = [f"# Intents\n\n{run.figures['cpu']}, {options.threads} threads, {run.figures['date']}\n"]
+    texts = [
+        f"# Intents\n\n{run.figures['cpu']}, {options.threads} threads, {run.figures['date']}\n"
+    ]
     for name in chosen:
         text = parts[name]()
         print(text, flush=True)
@@ -133,8 +173,13 @@ def main() -> None:
 
 def _open(options: argparse.Namespace) -> Run:
     """Open every encoder that a section needs."""
-    wanted = {name for peer in options.peers.split(",") for name in peer.split("+")} - {"tfidf", "MODEL"}
-    encoders: dict[str, SentenceEncoder] = {place: open_texts(place, options.vectors) for place in options.model}
+    wanted = {name for peer in options.peers.split(",") for name in peer.split("+")} - {
+        "tfidf",
+        "MODEL",
+    }
+    encoders: dict[str, SentenceEncoder] = {
+        place: open_texts(place, options.vectors) for place in options.model
+    }
     encoders |= {name: open_texts(name) for name in sorted(wanted)}
     joined: dict[str, tuple[str, ...]] = {}
     for peer in options.peers.split(","):
@@ -154,12 +199,40 @@ def _table(run: Run, peers: Sequence[str], sets: Sequence[str]) -> str:
         for encoder in [*(["tfidf"] if "tfidf" in peers else []), *run.encoders, *run.joined]:
             row = _row(run, encoder, name)
             rows.append({"set": name, "encoder": encoder, **row})
-            print(json.dumps({"set": name, "encoder": encoder, **row["cells"]}), file=sys.stderr, flush=True)
-            lines.append((encoder, *row["cells"].values(), f"{row['encoding_seconds']:.1f}", *row["seconds"]))
+            print(
+                json.dumps({"set": name, "encoder": encoder, **row["cells"]}),
+                file=sys.stderr,
+                flush=True,
+            )
+            lines.append(
+                (encoder, *row["cells"].values(), f"{row['encoding_seconds']:.1f}", *row["seconds"])
+            )
         for paper, values in PUBLISHED.items():
-            lines.append((f"published: {paper}", "", "", "", *(f"{v:.1f}" for v in values[name]), "", "", "", ""))
-        head = ("encoder", f"5 ({run.seeds} draws)", "10", "all", "5 (fixed file)", "10 (fixed file)",
-                "encoding all, s", "training 5, s", "10, s", "all, s")
+            lines.append(
+                (
+                    f"published: {paper}",
+                    "",
+                    "",
+                    "",
+                    *(f"{v:.1f}" for v in values[name]),
+                    "",
+                    "",
+                    "",
+                    "",
+                )
+            )
+        head = (
+            "encoder",
+            f"5 ({run.seeds} draws)",
+            "10",
+            "all",
+            "5 (fixed file)",
+            "10 (fixed file)",
+            "encoding all, s",
+            "training 5, s",
+            "10, s",
+            "all, s",
+        )
         text += f"### {name}\n\n{table(head, lines)}\n"
     return text
 
@@ -174,7 +247,13 @@ def _row(run: Run, encoder: str, name: str) -> dict[str, Any]:
         fixed[shots] = _fixed(run, encoder, name, shots)
     if encoder != "tfidf":
         encoding = run.encoded(encoder, name, "train")[1]
-    each = {"5": found[5], "10": found[10], "all": found[None], "5 fixed": fixed[5], "10 fixed": fixed[10]}
+    each = {
+        "5": found[5],
+        "10": found[10],
+        "all": found[None],
+        "5 fixed": fixed[5],
+        "10 fixed": fixed[10],
+    }
     return {
         "cells": {key: percent(row.accuracy) for key, row in each.items()},
         "figures": {key: to_json(row) for key, row in each.items()},
@@ -185,14 +264,18 @@ def _row(run: Run, encoder: str, name: str) -> dict[str, Any]:
 
 def _few(run: Run, encoder: str, name: str, shots: int | None) -> FewShot:
     if encoder == "tfidf":
-        return tfidf_few_shot(run.texts(name, "train"), run.texts(name, "test"), shots, range(run.seeds))
+        return tfidf_few_shot(
+            run.texts(name, "train"), run.texts(name, "test"), shots, range(run.seeds)
+        )
     train, test = (run.encoded(encoder, name, part)[0] for part in ("train", "test"))
     return few_shot(Logistic(), train, test, shots=shots, seeds=range(run.seeds))
 
 
 def _fixed(run: Run, encoder: str, name: str, shots: int) -> FewShot:
     if encoder == "tfidf":
-        return tfidf_few_shot(run.texts(name, f"train_{shots}"), run.texts(name, "test-fixed"), None, range(1))
+        return tfidf_few_shot(
+            run.texts(name, f"train_{shots}"), run.texts(name, "test-fixed"), None, range(1)
+        )
     train, test = (run.encoded(encoder, name, part)[0] for part in (f"train_{shots}", "test-fixed"))
     return few_shot(Logistic(), train, test, shots=None, seeds=range(1))
 
@@ -203,7 +286,9 @@ def _classifiers(run: Run) -> str:
     for name in SETS:
         train, test = (run.encoded(run.model, name, part)[0] for part in ("train", "test"))
         for preset in ("logistic", "paper", "original"):
-            found = few_shot(parse_settings(preset), train, test, shots=10, seeds=range(min(run.seeds, 3)))
+            found = few_shot(
+                parse_settings(preset), train, test, shots=10, seeds=range(min(run.seeds, 3))
+            )
             rows.append({"set": name, "preset": preset, **to_json(found)})
             lines.append((name, preset, percent(found.accuracy), f"{found.seconds:.2f}"))
     run.figures["classifiers"] = rows
@@ -217,14 +302,31 @@ def _out_of_scope(run: Run) -> str:
     texts = read_training(place)
     inside, oos_texts = read_scoped(place, "test")
     lines, rows = [], []
-    for name in (run.model, *(peer for peer in ("minilm", "use") if peer in run.encoders and peer != run.model)):
-        found = evaluate(train_classifier(run.encoders[name], texts, track=track), inside, oos_texts).out_of_scope
+    for name in (
+        run.model,
+        *(peer for peer in ("minilm", "use") if peer in run.encoders and peer != run.model),
+    ):
+        found = evaluate(
+            train_classifier(run.encoders[name], texts, track=track), inside, oos_texts
+        ).out_of_scope
         assert found is not None
         rows.append({"encoder": name, **to_json(found)})
-        shares = (found.in_scope_accuracy_unrefused, found.in_scope_accuracy, found.recall, found.auroc)
+        shares = (
+            found.in_scope_accuracy_unrefused,
+            found.in_scope_accuracy,
+            found.recall,
+            found.auroc,
+        )
         lines.append((name, found.score, *(f"{100 * share:.1f}" for share in shares)))
     run.figures["out_of_scope"] = rows
-    head = ("encoder", "score", "accuracy, nothing refused", "in-scope accuracy", "out-of-scope recall", "AUROC")
+    head = (
+        "encoder",
+        "score",
+        "accuracy, nothing refused",
+        "in-scope accuracy",
+        "out-of-scope recall",
+        "AUROC",
+    )
     return f"## Out of scope: CLINC150, %\n\n{table(head, lines)}"
 
 
@@ -244,13 +346,18 @@ def _fine_tune(run: Run, changes: Sequence[str]) -> str:
             for name, place in (("frozen", run.model), ("fine-tuned", f"{folder}/tuned")):
                 made = train_classifier(open_texts(place), TrainingTexts(part))
                 tested = encode_data(made.encoder, test, made.labels)
-                right[name].append(made.head.logits(tested.vectors).argmax(axis=1) == tested.classes)
+                right[name].append(
+                    made.head.logits(tested.vectors).argmax(axis=1) == tested.classes
+                )
     found = {name: crossed_interval(np.array(rows)) for name, rows in right.items()}
-    run.figures["fine_tuning"] = {name: asdict(each) for name, each in found.items()} | {"seconds": seconds}
+    run.figures["fine_tuning"] = {name: asdict(each) for name, each in found.items()} | {
+        "seconds": seconds
+    }
     lines = [(name, percent(each)) for name, each in found.items()]
     return (
         f"## Fine-tuning the encoder: BANKING77, 10 texts of each intent, {len(seconds)} draws\n\n"
-        f"{table(('encoder', 'accuracy, %'), lines)}\nFine-tuning took {statistics.mean(seconds):.0f} s a draw.\n"
+        f"{table(('encoder', 'accuracy, %'), lines)}\n"
+        f"Fine-tuning took {statistics.mean(seconds):.0f} s a draw.\n"
     )
 
 
@@ -262,7 +369,9 @@ def _speed(run: Run) -> str:
     few = train.rows(draw(classes, 10, 0))
     whole = [_both(lambda: train_classifier(encoder, TrainingTexts(train))) for _ in range(3)]
     ten = [_both(lambda: train_classifier(encoder, TrainingTexts(few))) for _ in range(3)]
-    made = train_head(encoder, train.names, run.encoded(run.model, "BANKING77", "train")[0], Logistic())
+    made = train_head(
+        encoder, train.names, run.encoded(run.model, "BANKING77", "train")[0], Logistic()
+    )
     made.predict(["warm up"])
     singles = [_both(lambda text=text: made.predict([text])) for text in train.texts[:SINGLES]]  # type: ignore[misc]
     measured = {
@@ -270,8 +379,12 @@ def _speed(run: Run) -> str:
         "training on 10 of each intent, s": np.median(ten, axis=0),
         "one prediction, ms": 1000 * np.median(singles, axis=0),
     }
-    run.figures["speed"] = {name: {"wall": float(w), "processor": float(p)} for name, (w, p) in measured.items()}
-    lines = [(name, f"{wall:.2f}", f"{processor:.2f}") for name, (wall, processor) in measured.items()]
+    run.figures["speed"] = {
+        name: {"wall": float(w), "processor": float(p)} for name, (w, p) in measured.items()
+    }
+    lines = [
+        (name, f"{wall:.2f}", f"{processor:.2f}") for name, (wall, processor) in measured.items()
+    ]
     return (
         f"## Speed: BANKING77, {run.model}, encoding included, medians\n\n"
         f"{table(('what', 'wall clock', 'processor time, all threads'), lines)}"
@@ -279,7 +392,10 @@ def _speed(run: Run) -> str:
 
 
 def _cost(run: Run, epochs: int, shots: int | None) -> str:
-    """Ours, then MiniLM's fine-tuning to its end, then ours again: seconds of training, accuracy on the test texts."""
+    """Measure ours, then MiniLM's fine-tuning to its end, then ours again.
+
+    Figures are seconds of training and accuracy on the test texts.
+    """
     train, test = run.texts("BANKING77", "train"), run.texts("BANKING77", "test")
     if shots is not None:
         train = train.rows(draw(run.encoded(run.model, "BANKING77", "train")[0].classes, shots, 0))
@@ -290,8 +406,13 @@ def _cost(run: Run, epochs: int, shots: int | None) -> str:
     made, mean = train_classifier(run.encoders[run.model], texts), statistics.mean(ours)
     tested = encode_data(made.encoder, test, made.labels)
     right = float((made.head.logits(tested.vectors).argmax(axis=1) == tested.classes).mean())
-    run.figures["cost"] = {"texts": len(train), "ours_seconds": ours, "ours_accuracy": right,
-                           "minilm": [{"seconds": s, "accuracy": a} for s, a in theirs], "ratio": theirs[-1][0] / mean}
+    run.figures["cost"] = {
+        "texts": len(train),
+        "ours_seconds": ours,
+        "ours_accuracy": right,
+        "minilm": [{"seconds": s, "accuracy": a} for s, a in theirs],
+        "ratio": theirs[-1][0] / mean,
+    }
     lines = [(f"{run.model}, frozen", f"{mean:.2f}", f"{100 * right:.1f}", "1")]
     for number, (seconds, accuracy) in enumerate(theirs, 1):
         name = f"MiniLM fine-tuned as a whole, after epoch {number} of {epochs}"
@@ -307,7 +428,10 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _both(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds by the wall clock and of processor time, which other programs on the machine change less."""
+    """Return seconds by the wall clock and of processor time.
+
+    Other programs on the machine change the latter less.
+    """
     start, used = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - start, time.process_time() - used

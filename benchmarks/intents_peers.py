@@ -26,8 +26,13 @@ NEAR = 20
 """Batches that are sorted together by the length of their texts."""
 
 
-def tfidf_few_shot(train: IntentData, test: IntentData, shots: int | None, seeds: Sequence[int]) -> FewShot:
-    """TF-IDF of words and pairs of words, then scikit-learn's logistic regression, in the protocol of `few_shot`."""
+def tfidf_few_shot(
+    train: IntentData, test: IntentData, shots: int | None, seeds: Sequence[int]
+) -> FewShot:
+    """Classify with TF-IDF and scikit-learn's logistic regression as `few_shot` does.
+
+    TF-IDF is of words and pairs of words.
+    """
     names = {name: place for place, name in enumerate(train.names)}
     classes = np.array([names[labels[0]] for labels in train.labels])
     wanted = np.array([names[labels[0]] for labels in test.labels])
@@ -36,25 +41,29 @@ def tfidf_few_shot(train: IntentData, test: IntentData, shots: int | None, seeds
         rows = draw(classes, shots, seed)
         start = time.perf_counter()
         model = make_pipeline(
-            TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2)), LogisticRegression(C=30.0, max_iter=100)
+            TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2)),
+            LogisticRegression(C=30.0, max_iter=100),
         )
         model.fit([train.texts[i] for i in rows], classes[rows])
         seconds, texts = seconds + time.perf_counter() - start, len(rows)
         right.append(model.predict(test.texts) == wanted)
     found = np.array(right)
     each = tuple(float(row.mean()) for row in found)
-    return FewShot(shots, crossed_interval(found), len(found), texts, seconds / len(found), each, found)
+    return FewShot(
+        shots, crossed_interval(found), len(found), texts, seconds / len(found), each, found
+    )
 
 
 def fine_tune_whole(train: IntentData, test: IntentData, epochs: int) -> list[tuple[float, float]]:
     """Fine-tune all of MiniLM with a linear layer on the mean of its tokens.
 
-    AdamW, batch 32, the rates rising over the first tenth of the steps and then falling linearly to 0; bfloat16 where
-    the processor has instructions for it, as that is faster. Texts of like length share a batch (of every 20 batches,
-    drawn anew in each epoch), so that little is padded.
+    AdamW, batch 32, the rates rising over the first tenth of the steps and then falling linearly to
+    0; bfloat16 where the processor has instructions for it, as that is faster. Texts of like length
+    share a batch (of every 20 batches, drawn anew in each epoch), so that little is padded.
 
     Returns:
-        After each epoch the seconds of training so far and the accuracy on the test texts, which is not in them.
+        After each epoch the seconds of training so far and the accuracy on the test texts, which is
+        not in them.
     """
     from transformers import AutoModel, AutoTokenizer
 
@@ -65,11 +74,17 @@ def fine_tune_whole(train: IntentData, test: IntentData, epochs: int) -> list[tu
     classes = torch.tensor([names[labels[0]] for labels in train.labels])
     wanted = torch.tensor([names[labels[0]] for labels in test.labels])
     head = nn.Linear(trunk.config.hidden_size, len(names))
-    groups = [{"params": trunk.parameters(), "lr": RATE}, {"params": head.parameters(), "lr": HEAD_RATE}]
+    groups = [
+        {"params": trunk.parameters(), "lr": RATE},
+        {"params": head.parameters(), "lr": HEAD_RATE},
+    ]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
     total = epochs * -(-len(train) // BATCH)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / (WARM_UP * total), (total - step) / (total - WARM_UP * total))
+        optimizer,
+        lambda step: min(
+            (step + 1) / (WARM_UP * total), (total - step) / (total - WARM_UP * total)
+        ),
     )
 
     def logits(texts: Sequence[str]) -> torch.Tensor:
@@ -83,7 +98,10 @@ def fine_tune_whole(train: IntentData, test: IntentData, epochs: int) -> list[tu
         trunk.eval()
         order = sorted(range(len(test)), key=lambda i: len(test.texts[i]))
         with torch.inference_mode():
-            found = [logits([test.texts[i] for i in rows]).argmax(dim=1) == wanted[rows] for rows in _cut(order, 128)]
+            found = [
+                logits([test.texts[i] for i in rows]).argmax(dim=1) == wanted[rows]
+                for rows in _cut(order, 128)
+            ]
         return float(torch.cat(found).float().mean())
 
     seconds = 0.0
@@ -92,7 +110,9 @@ def fine_tune_whole(train: IntentData, test: IntentData, epochs: int) -> list[tu
         trunk.train()
         start = time.perf_counter()
         for rows in _batches(train.texts):
-            loss = nn.functional.cross_entropy(logits([train.texts[i] for i in rows]), classes[rows])
+            loss = nn.functional.cross_entropy(
+                logits([train.texts[i] for i in rows]), classes[rows]
+            )
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

@@ -1,4 +1,4 @@
-"""The machine's own limit: the best rate at which it multiplies matrices of the shapes that a model uses."""
+"""The machine's own limit: its best rate for matrices of the shapes that a model uses."""
 
 from __future__ import annotations
 
@@ -26,23 +26,37 @@ def gemm_shapes(module: Convert, tokens: int, texts: int) -> set[Shape]:
 
 
 def multiplications(module: Convert) -> tuple[int, int]:
-    """Multiply-adds of the products over weights: of one token in the trunk, and of one text after it."""
+    """Return multiply-adds of the products over weights.
+
+    They are those of one token in the trunk, and of one text after it.
+    """
     layers: list[nn.Linear] = [module.reduction.query_key]
     blocks: Any = module.blocks[: module.active_blocks]
     for block in blocks:
-        layers += [block.attention.qkv, block.attention.output, block.feed_forward.expand, block.feed_forward.contract]
+        layers += [
+            block.attention.qkv,
+            block.attention.output,
+            block.feed_forward.expand,
+            block.feed_forward.contract,
+        ]
     heads = module.context_head.linears()
-    return sum(layer.weight.numel() for layer in layers), sum(layer.weight.numel() for layer in heads)
+    return sum(layer.weight.numel() for layer in layers), sum(
+        layer.weight.numel() for layer in heads
+    )
 
 
 def best_rate(shapes: Iterable[Shape], precision: str, repetitions: int = 20) -> float:
     """Floating-point (or 8-bit) operations per second of the fastest of the shapes."""
-    return max(2 * m * k * n / _seconds(_product(m, k, n, precision), repetitions) for m, k, n in shapes)
+    return max(
+        2 * m * k * n / _seconds(_product(m, k, n, precision), repetitions) for m, k, n in shapes
+    )
 
 
 def _product(m: int, k: int, n: int, precision: str) -> Callable[[], object]:
     if precision == "int8":
-        weight = torch.ops.onednn.qlinear_prepack(torch.randint(-127, 127, (n, k), dtype=torch.int8), None)
+        weight = torch.ops.onednn.qlinear_prepack(
+            torch.randint(-127, 127, (n, k), dtype=torch.int8), None
+        )
         x = torch.randint(0, 255, (m, k), dtype=torch.uint8)
         scales, zeros = torch.ones(n), torch.zeros(n, dtype=torch.int64)
         return lambda: torch.ops.onednn.qlinear_pointwise.default(
@@ -60,7 +74,7 @@ def _product(m: int, k: int, n: int, precision: str) -> Callable[[], object]:
 
 
 def _seconds(work: Callable[[], object], repetitions: int) -> float:
-    """Seconds of the quickest repetition: the limit is what the machine can do, not what it does on average."""
+    """Return seconds of the quickest repetition: a limit is what the machine can do at best."""
     work()
     quickest = float("inf")
     for _ in range(repetitions):

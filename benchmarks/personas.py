@@ -1,7 +1,8 @@
-"""ConvAI2's validation set with and without personas: `python benchmarks/personas.py valid_self_original_no_cands.txt`.
+"""ConvAI2's validation set with and without personas.
 
-The bundled model reads persona and history as they are. MiniLM reads one text: the newest message, or the persona and
-the newest message, joined. 1-of-100, 5,000 examples, the same ones for all.
+Run `python benchmarks/personas.py valid_self_original_no_cands.txt`. The bundled model reads
+persona and history as they are. MiniLM reads one text: the newest message, or the persona and the
+newest message, joined. 1-of-100, 5,000 examples, the same ones for all.
 """
 
 from __future__ import annotations
@@ -35,18 +36,25 @@ def without(context: Context) -> Context:
 
 def one_text(context: Context) -> Context:
     """The persona's statements and the newest message, as one message."""
-    said = [message.replace(PERSONA, " ").strip() for message in context[:-1] if message.startswith(PERSONA)]
+    said = [
+        message.replace(PERSONA, " ").strip()
+        for message in context[:-1]
+        if message.startswith(PERSONA)
+    ]
     return (" ".join([*said, context[-1]]),)
 
 
 def main() -> None:
     """Run from the shell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path)
     parser.add_argument("--limit", type=int, default=5000)
     given = parser.parse_args()
     read = list(read_convai2(given.file, Reading(), Convai2Settings(personas="self")))
-    replies = [example for example in read if without(example.context)]  # all have something to reply to
+    # all have something to reply to
+    replies = [example for example in read if without(example.context)]
     examples = sample(iter(replies), given.limit, seed=0)
     ours, sentences = rejoinder.load("convert-small"), rejoinder.load("minilm")
     rows: list[tuple[str, Ranker, Callable[[Context], Context]]] = [
@@ -61,8 +69,12 @@ def main() -> None:
     print(write_result("personas", {"examples": len(examples), "recall at 1, low, high": figures}))
 
 
-def _measure(ranker: Ranker, examples: list[Example], shown: Callable[[Context], Context]) -> list[float]:
-    read = [dataclasses.replace(example, context=tuple(shown(example.context))) for example in examples]
+def _measure(
+    ranker: Ranker, examples: list[Example], shown: Callable[[Context], Context]
+) -> list[float]:
+    read = [
+        dataclasses.replace(example, context=tuple(shown(example.context))) for example in examples
+    ]
     found = evaluate(ranker, read).recall[1]
     values = [round(100 * value, 1) for value in (found.value, found.low, found.high)]
     print(f"{values[0]:5.1f} [{values[1]:.1f}, {values[2]:.1f}]", end="  ", flush=True)

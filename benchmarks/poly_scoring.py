@@ -1,17 +1,19 @@
-"""Scoring cached candidates with a poly-encoder: from dot products alone, beside building the attended vectors.
+"""Scoring cached candidates with a poly-encoder, with and without the attended vectors.
 
-For one context of m vectors and n candidates of 768 numbers, the programs take turns in one run:
+Without, scores come from dot products alone. For one context of m vectors and n candidates of 768
+numbers, the programs take turns in one run:
 
-- the usual implementation: softmax(Y·C^T)·C, then its products with Y, in blocks that stay in the cache, with the
-  faster one of PyTorch's and oneDNN's matrix products;
+- the usual implementation: softmax(Y·C^T)·C, then its products with Y, in blocks that stay in the
+  cache, with the faster one of PyTorch's and oneDNN's matrix products;
 - all scores out of Y·C^T alone, in float32 (`all_scores`);
 - the best ten (`search`);
-- a bi-encoder's best ten (`search` with one vector, and the plain product in float32), from the same rows.
+- a bi-encoder's best ten (`search` with one vector, and the plain product in float32), from the
+  same rows.
 
-The candidates lie around a thousand topics, a context around one of them; unrelated products are a few units wide, and
-the best ones ten times that, as after a training. `--scattered` takes normal random numbers instead. The best ten are
-held against the usual implementation's for many contexts, and so are all scores. The extra memory is the rise of the
-process' resident memory in a search.
+The candidates lie around a thousand topics, a context around one of them; unrelated products are a
+few units wide, and the best ones ten times that, as after a training. `--scattered` takes normal
+random numbers instead. The best ten are held against the usual implementation's for many contexts,
+and so are all scores. The extra memory is the rise of the process' resident memory in a search.
 
     python benchmarks/poly_scoring.py
 """
@@ -35,7 +37,7 @@ from torch import Tensor
 from common import use_threads, write_result
 from limit import best_rate
 from rejoinder.arrays import FloatArray
-from rejoinder.memory import keep_memory
+from rejoinder.environment import keep_memory
 from rejoinder.retrieval.scan import Rows, all_scores, search
 from rejoinder.retrieval.writing import longest_of
 
@@ -50,9 +52,13 @@ Program = Callable[[], object]
 
 def main() -> None:
     """Measure, print, write `results/poly_scoring.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--candidates", type=int, nargs="+", default=[1000, 100_000])
-    parser.add_argument("--vectors", type=int, nargs="+", default=[16, 64, 360], help="of a context")
+    parser.add_argument(
+        "--vectors", type=int, nargs="+", default=[16, 64, 360], help="of a context"
+    )
     parser.add_argument("--size", type=int, default=768)
     parser.add_argument("--contexts", type=int, default=100, help="whose best ten are compared")
     parser.add_argument("--repetitions", type=int, default=9)
@@ -67,7 +73,9 @@ def main() -> None:
         for m in options.vectors:
             results.append(measure(data, m, options))
             show(results[-1])
-    settings = {key: value for key, value in vars(options).items() if key not in ("candidates", "vectors")}
+    settings = {
+        key: value for key, value in vars(options).items() if key not in ("candidates", "vectors")
+    }
     write_result("poly_scoring", {**settings, "rows": results})
 
 
@@ -135,7 +143,9 @@ def measure(data: Data, m: int, options: argparse.Namespace) -> dict[str, Any]:
         "attended, oneDNN": Attended(data.rows, context[0], packed=True),
         "scores, float32": partial(all_scores, data.rows, vectors),
         "best ten, float32": partial(search, data.segments, vectors, BEST),
-        "bi-encoder product, float32": partial(torch.mv, torch.from_numpy(data.rows), torch.from_numpy(single[0][0])),
+        "bi-encoder product, float32": partial(
+            torch.mv, torch.from_numpy(data.rows), torch.from_numpy(single[0][0])
+        ),
         "bi-encoder best ten, float32": partial(search, data.segments, single, BEST),
     }
     memory = extra_memory(programs["best ten, float32"])
@@ -147,7 +157,9 @@ def measure(data: Data, m: int, options: argparse.Namespace) -> dict[str, Any]:
         "candidates": data.count,
         "vectors": m,
         "milliseconds": {name: 1000 * seconds for name, seconds in median.items()},
-        "fastest_and_slowest": {name: [1000 * min(all_), 1000 * max(all_)] for name, all_ in taken.items()},
+        "fastest_and_slowest": {
+            name: [1000 * min(all_), 1000 * max(all_)] for name, all_ in taken.items()
+        },
         "share_of_limit": 2 * data.count * data.size * m / rate / median["scores, float32"],
         "ratios": ratios(median),
         "extra_megabytes": memory,
@@ -181,7 +193,8 @@ def ratios(seconds: dict[str, float]) -> dict[str, float]:
 def agreement(data: Data, m: int, contexts: int) -> dict[str, float]:
     """Largest relative difference of scores, and the share of contexts with the same best ten.
 
-    Scores below 1, a sixtieth of the largest, are compared as if they were 1: they are differences of larger numbers.
+    Scores below 1, a sixtieth of the largest, are compared as if they were 1: they are differences
+    of larger numbers.
     """
     encoded = data.contexts(contexts, m)
     best = min(BEST, data.count)
@@ -196,7 +209,10 @@ def agreement(data: Data, m: int, contexts: int) -> dict[str, float]:
 
 
 def extra_memory(program: Program) -> float | None:
-    """Megabytes by which the process' resident memory rises at most in a call; None where that cannot be asked."""
+    """Return by how many megabytes the process' resident memory rises at most in a call.
+
+    None where that cannot be measured.
+    """
     clear, status = Path("/proc/self/clear_refs"), Path("/proc/self/status")
     if not clear.exists():
         return None
@@ -213,7 +229,11 @@ def _kilobytes(status: Path, name: str) -> int:
 
 def show(row: dict[str, Any]) -> None:
     """Print a row as a table."""
-    table = Table("program", "ms", title=f"{row['candidates']:,} candidates, {row['vectors']} vectors a context")
+    table = Table(
+        "program",
+        "ms",
+        title=f"{row['candidates']:,} candidates, {row['vectors']} vectors a context",
+    )
     for name, milliseconds in row["milliseconds"].items():
         table.add_row(name, f"{milliseconds:.2f}")
     console = Console()

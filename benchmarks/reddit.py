@@ -1,12 +1,14 @@
-"""Reddit's comments to examples: one process, two, and the same rules in Apache Beam; memory as the input grows.
+"""Reddit's comments to examples: one process, two, and the same rules in Apache Beam.
 
-A dump of invented comments (`reddit_dump.py`) is read by `rejoinder data reddit`, whole command and start of Python
-included, once with one process and once with two, alternating. Memory is that of all processes together, sampled.
-Beam (`reddit_beam.py`, its local runner) reads a part of the same dump that it finishes in reasonable time, without its
-start; so does Rejoinder, and both outputs are compared as sets. The machine's limit is what decompressing, parsing and
-judging each comment take alone. What all of Reddit takes is worked out from these rates (`reddit_scale.py`).
+Also memory as the input grows. A dump of invented comments (`reddit_dump.py`) is read by `rejoinder
+data reddit`, whole command and start of Python included, once with one process and once with two,
+alternating. Memory is that of all processes together, sampled. Beam (`reddit_beam.py`, its local
+runner) reads a part of the same dump that it finishes in reasonable time, without its start; so
+does Rejoinder, and both outputs are compared as sets. The machine's limit is what decompressing,
+parsing and judging each comment take alone. What all of Reddit takes is worked out from these rates
+(`reddit_scale.py`).
 
-    python benchmarks/reddit.py --beam-python ~/beam/bin/python      # that environment: pip install apache-beam msgspec
+    python benchmarks/reddit.py --beam-python ~/beam/bin/python  # with apache-beam, msgspec
     python benchmarks/reddit.py --comments 100000                    # a small trial
 """
 
@@ -39,7 +41,11 @@ from rejoinder.corpora.examples import read_examples
 HERE = Path(__file__).parent
 MONTHS = 5
 COMMAND = [sys.executable, "-c", "from rejoinder.cli import main; main()", "data", "reddit"]
-BEAM = {"plain": [], "with the parser msgspec": ["--parser", "msgspec"], "with DATA19's shuffle": ["--shuffle"]}
+BEAM = {
+    "plain": [],
+    "with the parser msgspec": ["--parser", "msgspec"],
+    "with DATA19's shuffle": ["--shuffle"],
+}
 Pair = tuple[tuple[str, ...], str]
 
 
@@ -63,13 +69,25 @@ class Run:
 
 def main() -> None:
     """Measure, print tables, write `results/reddit.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--comments", type=int, default=5_000_000, help=f"of the whole dump, in {MONTHS} files")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--comments", type=int, default=5_000_000, help=f"of the whole dump, in {MONTHS} files"
+    )
     parser.add_argument("--part", type=int, help="comments for Beam; a tenth if not given")
-    parser.add_argument("--beam-python", help="an interpreter that has apache-beam; without it Beam is not measured")
+    parser.add_argument(
+        "--beam-python", help="an interpreter that has apache-beam; without it Beam is not measured"
+    )
     parser.add_argument("--repetitions", type=int, default=1)
-    parser.add_argument("--dump", type=Path, help="a folder for the dump itself, kept there and used again")
-    parser.add_argument("--folder", type=Path, help="where dumps and outputs go, about 1 GB; a temporary one otherwise")
+    parser.add_argument(
+        "--dump", type=Path, help="a folder for the dump itself, kept there and used again"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where dumps and outputs go, about 1 GB; a temporary one otherwise",
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         result = measure(Path(folder), options)
@@ -81,22 +99,31 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """All figures."""
     comments, part = options.comments, options.part or options.comments // 10
     months = dump(options.dump or folder, "dump", comments, MONTHS)
-    (portion,) = dump(options.dump or folder, "part", part, 1)  # the same seed: the first lines of the same dump
+    # the same seed: the first lines of the same dump
+    (portion,) = dump(options.dump or folder, "part", part, 1)
     steps = limits(months[0])
     runs: dict[int, list[Run]] = {1: [], 2: []}
     for _ in range(options.repetitions):
         for processes, done in runs.items():
             done.append(rejoinder(months, folder / "job" / "out", comments, processes)[0])
-    first = {n: rejoinder(months[:1], folder / "job" / "out", comments // MONTHS, n)[0] for n in runs}
+    first = {
+        n: rejoinder(months[:1], folder / "job" / "out", comments // MONTHS, n)[0] for n in runs
+    }
     ours = {n: rejoinder([portion], folder / "job" / "out", part, n, compared=True) for n in runs}
     beam, equal = {}, {}
     if options.beam_python:
         for name, arguments in BEAM.items():
-            tries = [run_beam(options.beam_python, portion, folder / "beam", part, arguments)
-                     for _ in range(options.repetitions)]  # fmt: skip
-            beam[name] = sorted((run for run, _ in tries), key=lambda run: run.seconds)[len(tries) // 2]
+            tries = [
+                run_beam(options.beam_python, portion, folder / "beam", part, arguments)
+                for _ in range(options.repetitions)
+            ]
+            beam[name] = sorted((run for run, _ in tries), key=lambda run: run.seconds)[
+                len(tries) // 2
+            ]
             equal[name] = all(pairs == own for _, pairs in tries for _, own in ours.values())
-    middle = {n: sorted(done, key=lambda run: run.seconds)[len(done) // 2] for n, done in runs.items()}
+    middle = {
+        n: sorted(done, key=lambda run: run.seconds)[len(done) // 2] for n, done in runs.items()
+    }
     result = {
         "comments": comments,
         "bytes": sum(path.stat().st_size for path in months),
@@ -108,23 +135,33 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         "examples_of_part": len(ours[1][1]),
         "beam_part": {name: described(run) for name, run in beam.items()},
         "beam_gives_the_same_examples": equal,
-        "two_processes_to_one": statistics.median(a.seconds / b.seconds for a, b in zip(runs[1], runs[2], strict=True)),
+        "two_processes_to_one": statistics.median(
+            a.seconds / b.seconds for a, b in zip(runs[1], runs[2], strict=True)
+        ),
         "times_as_fast_as_beam": {
             name: {n: middle[n].rate / run.rate for n in runs} for name, run in beam.items()
         },
         "times_less_processor_time_than_beam": {
             name: run.cpu_seconds / ours[1][0].cpu_seconds for name, run in beam.items()
         },
-        "memory_five_times_as_many_comments": {n: middle[n].peak_bytes / first[n].peak_bytes for n in runs},
-    }  # fmt: skip
+        ("memory_five_times_as_many_comments"): {
+            n: middle[n].peak_bytes / first[n].peak_bytes for n in runs
+        },
+    }
     alone = middle[1]
-    return result | {"all_of_reddit": all_of_reddit(alone.comments, alone.cpu_seconds, alone.disk_bytes, steps)}
+    return result | {
+        "all_of_reddit": all_of_reddit(alone.comments, alone.cpu_seconds, alone.disk_bytes, steps)
+    }
 
 
 def dump(folder: Path, name: str, comments: int, files: int) -> list[Path]:
     """The files of a dump, written unless they are there."""
     place = folder / f"{name}-{comments}"
-    return sorted(place.glob("RC_*.zst")) if (place / "complete").exists() else _written(place, comments, files)
+    return (
+        sorted(place.glob("RC_*.zst"))
+        if (place / "complete").exists()
+        else _written(place, comments, files)
+    )
 
 
 def _written(place: Path, comments: int, files: int) -> list[Path]:
@@ -141,16 +178,24 @@ def rejoinder(
     names = map(str, inputs)
     command = [*COMMAND, *names, "-o", str(output), "--processes", str(processes), "--json"]
     run, _ = watched(command, comments, output.parent)
-    pairs = {(example.context, example.response) for example in read_examples(output)} if compared else set()
+    pairs = (
+        {(example.context, example.response) for example in read_examples(output)}
+        if compared
+        else set()
+    )
     shutil.rmtree(output.parent)
     return run, pairs
 
 
-def run_beam(python: str, path: Path, output: Path, comments: int, more: Sequence[str]) -> tuple[Run, set[Pair]]:
+def run_beam(
+    python: str, path: Path, output: Path, comments: int, more: Sequence[str]
+) -> tuple[Run, set[Pair]]:
     """Run the Beam pipeline; the run with its own seconds, and its pairs."""
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir()
-    run, text = watched([python, str(HERE / "reddit_beam.py"), str(output), str(path), *more], comments, output)
+    run, text = watched(
+        [python, str(HERE / "reddit_beam.py"), str(output), str(path), *more], comments, output
+    )
     run.seconds = json.loads(text.splitlines()[-1])["seconds"]
     pairs: set[Pair] = set()
     for file in output.glob("*.jsonl"):
@@ -160,12 +205,17 @@ def run_beam(python: str, path: Path, output: Path, comments: int, more: Sequenc
 
 
 def watched(command: Sequence[str], comments: int, folder: Path) -> tuple[Run, str]:
-    """Run a command that works in a folder and watch time, memory and disk; the run, and its standard output."""
+    """Run a command that works in a folder and watch time, memory and disk.
+
+    Return the run, and its standard output.
+    """
     begin = time.perf_counter()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
         # Compiled modules are kept, as those of an installed package are.
         environment = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        )
         peaks, over = [0, 0], threading.Event()
         watcher = threading.Thread(target=watch, args=(process.pid, folder, peaks, over))
         watcher.start()
@@ -183,9 +233,10 @@ def watched(command: Sequence[str], comments: int, folder: Path) -> tuple[Run, s
 
 
 def watch(root: int, folder: Path, peaks: list[int], over: threading.Event) -> None:
-    """Note the greatest memory of a process and all below it, 5 times a second, and of a folder each second.
+    """Track the greatest memory of a process and all below it, and of a folder.
 
-    More often would take time from what is watched.
+    Memory is read 5 times a second, the folder each second. More often would take time from what is
+    watched.
     """
     looks = 0
     while not over.wait(0.2):
@@ -220,27 +271,42 @@ def family(root: int) -> Iterator[int]:
 def resident(process: int) -> int:
     """Bytes of memory that a process has; none if it has just ended."""
     try:
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf(
+            "SC_PAGE_SIZE"
+        )
     except (OSError, IndexError):
         return 0
 
 
 def described(run: Run) -> dict[str, float]:
     """A run as the result file holds it."""
-    each = {"comments_per_second": run.rate, "cpu_microseconds_per_comment": 1e6 * run.cpu_seconds / run.comments}
+    each = {
+        "comments_per_second": run.rate,
+        "cpu_microseconds_per_comment": 1e6 * run.cpu_seconds / run.comments,
+    }
     return asdict(run) | each
 
 
 def show(result: dict[str, Any]) -> None:
     """Print the figures as tables."""
     table = Table("program", "comments", "comments/s", "CPU \u00b5s each", "memory, MB")
-    rows = [(f"Rejoinder, processes: {n}", run) for n, done in result["rejoinder"].items() for run in done]
-    rows += [(f"the same, first month: {n}", run) for n, run in result["rejoinder_first_month"].items()]
+    rows = [
+        (f"Rejoinder, processes: {n}", run)
+        for n, done in result["rejoinder"].items()
+        for run in done
+    ]
+    rows += [
+        (f"the same, first month: {n}", run) for n, run in result["rejoinder_first_month"].items()
+    ]
     rows += [(f"the same, Beam's part: {n}", run) for n, run in result["rejoinder_part"].items()]
     rows += [(f"Beam, {name}", run) for name, run in result["beam_part"].items()]
     for name, run in rows:
-        cells = (f"{run['comments']:,}", f"{run['comments_per_second']:,.0f}",
-                 f"{run['cpu_microseconds_per_comment']:.1f}", f"{run['peak_bytes'] / 1e6:,.0f}")  # fmt: skip
+        cells = (
+            f"{run['comments']:,}",
+            f"{run['comments_per_second']:,.0f}",
+            (f"{run['cpu_microseconds_per_comment']:.1f}"),
+            f"{run['peak_bytes'] / 1e6:,.0f}",
+        )
         table.add_row(name, *cells)
     console = Console()
     console.print(table)
@@ -248,16 +314,30 @@ def show(result: dict[str, Any]) -> None:
         console.print(f"{name.replace('_', ' ')}, one process: {value:,.0f}")
     console.print(f"two processes to one: {result['two_processes_to_one']:.2f}")
     for name, ratios in result["times_as_fast_as_beam"].items():
-        same = "the same examples" if result["beam_gives_the_same_examples"][name] else "OTHER EXAMPLES"
-        console.print(f"times as fast as Beam {name}: " + ", ".join(f"{r:.1f}" for r in ratios.values()) + f" ({same})")
+        same = (
+            "the same examples"
+            if result["beam_gives_the_same_examples"][name]
+            else "OTHER EXAMPLES"
+        )
+        console.print(
+            f"times as fast as Beam {name}: "
+            + ", ".join(f"{r:.1f}" for r in ratios.values())
+            + f" ({same})"
+        )
     for name, value in result["all_of_reddit"].items():
         told = value if isinstance(value, dict) else {"": value}
-        amounts = ", ".join(f"{cores or ''} {amount:,.1f}".strip() for cores, amount in told.items())
+        amounts = ", ".join(
+            f"{cores or ''} {amount:,.1f}".strip() for cores, amount in told.items()
+        )
         console.print(f"all of Reddit, {name.replace('_', ' ')}: {amounts}")
     for name, ratio in result["times_less_processor_time_than_beam"].items():
-        console.print(f"times less processor time than Beam {name}, its part, starts included: {ratio:.1f}")
+        console.print(
+            f"times less processor time than Beam {name}, its part, starts included: {ratio:.1f}"
+        )
     for n, ratio in result["memory_five_times_as_many_comments"].items():
-        console.print(f"memory for {MONTHS} times as many comments, processes: {n}: {ratio:.2f} times")
+        console.print(
+            f"memory for {MONTHS} times as many comments, processes: {n}: {ratio:.2f} times"
+        )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""The Reddit pipeline in Apache Beam, to compare with: the same rules, laid out as DATA19's published pipeline is.
+"""The Reddit pipeline in Apache Beam, for comparison.
 
-Read lines, parse, key by thread, group, walk the paths down each thread, split by the hash of the thread, write JSON.
-It runs on Beam's local runner (`DirectRunner`: Prism where Beam can download that, otherwise, as on machines that are
-offline, the one inside Python), in an interpreter of its own (Beam 2.77 pins older versions of protobuf, pyarrow and
-pillow than Rejoinder's constraints), and imports nothing of Rejoinder. `benchmarks/reddit.py` starts it:
+The rules are the same, laid out as in DATA19's published pipeline. Read lines, parse, key by
+thread, group, walk the paths down each thread, split by the hash of the thread, write JSON. It runs
+on Beam's local runner (`DirectRunner`: Prism where Beam can download that, otherwise, as on
+machines that are offline, the one inside Python), in an interpreter of its own (Beam 2.77 pins
+older versions of protobuf, pyarrow and pillow than Rejoinder's constraints), and imports nothing of
+Rejoinder. `benchmarks/reddit.py` starts it:
 
-    BEAM_PYTHON benchmarks/reddit_beam.py OUTPUT RC_2018-01.zst... [--parser msgspec] [--shuffle] [--workers 2]
+    BEAM_PYTHON benchmarks/reddit_beam.py OUTPUT RC_2018-01.zst... [--parser msgspec] [--shuffle]
+    [--workers 2]
 
 prints one JSON object with seconds and version.
 """
@@ -37,7 +40,7 @@ class Comment(NamedTuple):
 
 
 def parser(name: str) -> Callable[[str], dict[str, Any]]:
-    """How a line becomes a dictionary: `json` of Python, as in DATA19's pipeline, or the faster `msgspec`."""
+    """Parse a line with Python's `json`, as DATA19's pipeline does, or the faster `msgspec`."""
     if name == "json":
         return json.loads
     import msgspec
@@ -65,7 +68,11 @@ def cut_text(text: str) -> str:
 
 def counts(comment: Comment) -> bool:
     """Whether it can be a response, or the message answered."""
-    return not comment.cut and len(comment.body) >= MINIMUM and comment.body not in ("[deleted]", "[removed]")
+    return (
+        not comment.cut
+        and len(comment.body) >= MINIMUM
+        and comment.body not in ("[deleted]", "[removed]")
+    )
 
 
 def paths(comments: dict[str, Comment]) -> Iterator[list[Comment]]:
@@ -94,7 +101,12 @@ def thread_examples(group: tuple[str, Iterable[Comment]]) -> Iterator[dict[str, 
         response, answered = path[-1], path[-2]
         if counts(response) and counts(answered):
             context = [comment.body for comment in path[:-1] if comment.body.strip()]
-            yield {"id": response.id, "thread": response.thread, "context": context, "response": response.body}
+            yield {
+                "id": response.id,
+                "thread": response.thread,
+                "context": context,
+                "response": response.body,
+            }
 
 
 def split_number(example: dict[str, Any], _: int = 3) -> int:
@@ -104,7 +116,10 @@ def split_number(example: dict[str, Any], _: int = 3) -> int:
 
 
 def run(output: Path, inputs: list[str], parse: str, shuffle: bool, workers: int) -> float:
-    """Run the pipeline; the seconds it takes, without the start of Python and the import of Beam."""
+    """Run the pipeline.
+
+    Return the seconds it takes, without the start of Python and the import of Beam.
+    """
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -128,13 +143,17 @@ def run(output: Path, inputs: list[str], parse: str, shuffle: bool, workers: int
         parts = examples | "split" >> beam.Partition(split_number, len(SPLITS))
         for name, part in zip(SPLITS, parts, strict=True):
             written = part | f"text {name}" >> beam.Map(json.dumps)
-            _ = written | f"write {name}" >> beam.io.WriteToText(str(output / name), file_name_suffix=".jsonl")
+            _ = written | f"write {name}" >> beam.io.WriteToText(
+                str(output / name), file_name_suffix=".jsonl"
+            )
     return time.perf_counter() - begin
 
 
 def main() -> None:
     """Run, and print what came out."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("output", type=Path)
     arguments.add_argument("inputs", nargs="+")
     arguments.add_argument("--parser", choices=["json", "msgspec"], default="json")

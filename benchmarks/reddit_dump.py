@@ -1,9 +1,11 @@
-"""Dumps like Reddit's monthly ones, for benchmarks: invented words in threads of realistic shape, the same for a seed.
+"""Dumps like Reddit's monthly ones, for benchmarks, the same for a seed.
 
-A comment is a line of JSON of about 1 KB with the fields of a dump of 2018, in the order in which comments were
-written: hundreds of threads go on at the same time. Sizes of threads are heavy-tailed (most end after a few comments,
-the largest have tens of thousands), a few threads are one deep chain, some bodies are deleted or removed, some parents
-are missing, a few lines stand there twice. About a fifth of the comments give an example, as in DATA19.
+Words are invented, in threads of realistic shape. A comment is a line of JSON of about 1 KB with
+the fields of a dump of 2018, in the order in which comments were written: hundreds of threads go on
+at the same time. Sizes of threads are heavy-tailed (most end after a few comments, the largest have
+tens of thousands), a few threads are one deep chain, some bodies are deleted or removed, some
+parents are missing, a few lines stand there twice. About a fifth of the comments give an example,
+as in DATA19.
 
     python benchmarks/reddit_dump.py --comments 100000 -o dump
 """
@@ -32,15 +34,31 @@ DELETED, REMOVED, MISSING, TWICE, CHAINS = 0.055, 0.02, 0.015, 0.0005, 0.0002
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _TRIPLES = [a + b + c for a in _DIGITS for b in _DIGITS for c in _DIGITS]
-_SPECIALS = ("https://www.example.org/a/b?c=1&amp;d=2", "[this one](https://example.org/page)", "&gt;", "**really**",
-             "\u2019tis", "caf\u00e9", "\U0001f602", "/r/pics", "100,000", "\u2014", '"quoted"', "e.g.")  # fmt: skip
+_SPECIALS = (
+    ("https://www.example.org/a/b?c=1&amp;d=2"),
+    "[this one](https://example.org/page)",
+    "&gt;",
+    "**really**",
+    ("\u2019tis"),
+    "caf\u00e9",
+    "\U0001f602",
+    "/r/pics",
+    "100,000",
+    "\u2014",
+    '"quoted"',
+    "e.g.",
+)
 
 
 def main() -> None:
     """Write the dump files that the options ask for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--comments", type=int, default=100_000)
-    parser.add_argument("--files", type=int, default=1, help="months over which the comments are spread")
+    parser.add_argument(
+        "--files", type=int, default=1, help="months over which the comments are spread"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder for RC_*.zst")
     options = parser.parse_args()
@@ -55,7 +73,9 @@ def write_dump(folder: Path, comments: int, files: int = 1, seed: int = 0) -> li
     for month in range(files):
         paths.append(folder / f"RC_{2018 + month // 12}-{month % 12 + 1:02}.zst")
         with zstandard.open(paths[-1], "wb") as file:
-            for line in itertools.islice(lines, comments * (month + 1) // files - comments * month // files):
+            for line in itertools.islice(
+                lines, comments * (month + 1) // files - comments * month // files
+            ):
                 file.write(line)
     return paths
 
@@ -113,8 +133,10 @@ class _Writer:
     def __init__(self, luck: random.Random) -> None:
         self._luck = luck
         self._river = _river(luck)
-        self._authors = [_word(luck, 2 + int(3 * luck.random())).strip(".") + str(int(900 * luck.random()))
-                         for _ in range(20_000)]  # fmt: skip
+        self._authors = [
+            _word(luck, 2 + int(3 * luck.random())).strip(".") + str(int(900 * luck.random()))
+            for _ in range(20_000)
+        ]
         self._authors[:3] = ["AutoModerator", "RemindMeBot", "sneakpeekbot"]
 
     def _text(self, median: float, spread: float) -> str:
@@ -133,17 +155,24 @@ class _Writer:
             body = "[removed]"
         above = f"t3_{_link(thread.number)}" if parent is None else f"t1_{_id(parent)}"
         return (
-            f'{{"author":"{author}","author_flair_background_color":null,"author_flair_css_class":null,'
+            f'{{"author":"{author}","author_flair_background_color":null,'
+            f'"author_flair_css_class":null,'
             f'"author_flair_richtext":[],"author_flair_template_id":null,"author_flair_text":null,'
-            f'"author_flair_text_color":null,"author_flair_type":"text","author_fullname":"t2_{_id(hash_of(author))}",'
-            f'"body":"{body}","can_gild":true,"can_mod_post":false,"collapsed":false,"collapsed_reason":null,'
-            f'"controversiality":0,"created_utc":{time},"distinguished":null,"edited":false,"gilded":0,'
-            f'"gildings":{{"gid_1":0,"gid_2":0,"gid_3":0}},"id":"{_id(number)}","is_submitter":false,'
+            f'"author_flair_text_color":null,"author_flair_type":"text",'
+            f'"author_fullname":"t2_{_id(hash_of(author))}",'
+            f'"body":"{body}","can_gild":true,"can_mod_post":false,'
+            f'"collapsed":false,"collapsed_reason":null,'
+            f'"controversiality":0,"created_utc":{time},"distinguished":null,'
+            f'"edited":false,"gilded":0,"gildings":{{"gid_1":0,"gid_2":0,"gid_3":0}},'
+            f'"id":"{_id(number)}","is_submitter":false,'
             f'"link_id":"t3_{_link(thread.number)}","no_follow":true,"parent_id":"{above}",'
-            f'"permalink":"/r/sub{thread.subreddit}/comments/{_link(thread.number)}/some_words_of_the_title/{_id(number)}/",'
-            f'"removal_reason":null,"retrieved_on":{time + 2_000_000},"score":{int(1 / (chance + 0.001))},'
+            f'"permalink":"/r/sub{thread.subreddit}/comments/{_link(thread.number)}'
+            f'/some_words_of_the_title/{_id(number)}/",'
+            f'"removal_reason":null,"retrieved_on":{time + 2_000_000},'
+            f'"score":{int(1 / (chance + 0.001))},'
             f'"send_replies":true,"stickied":false,"subreddit":"sub{thread.subreddit}",'
-            f'"subreddit_id":"t5_{_TRIPLES[thread.subreddit]}","subreddit_name_prefixed":"r/sub{thread.subreddit}",'
+            f'"subreddit_id":"t5_{_TRIPLES[thread.subreddit]}",'
+            f'"subreddit_name_prefixed":"r/sub{thread.subreddit}",'
             f'"subreddit_type":"public"}}\n'
         ).encode()
 
@@ -162,7 +191,7 @@ def _link(number: int) -> str:
 
 
 def _river(luck: random.Random) -> list[str]:
-    """Words as they follow each other, each escaped for JSON as the dumps are (nothing but ASCII)."""
+    """Return words in sequence, each escaped for JSON as the dumps are (nothing but ASCII)."""
     vocabulary = [_word(luck, 1 + min(4, rank // 400)) for rank in range(8_000)]
     words = []
     for _ in range(WORDS_OF_RIVER):
@@ -179,8 +208,13 @@ def _river(luck: random.Random) -> list[str]:
 
 
 def _word(luck: random.Random, syllables: int) -> str:
-    return "".join("bcdfghklmnprstvw"[int(16 * luck.random())] + "aeiou"[int(5 * luck.random())]
-                   for _ in range(syllables)) + "nstrdly"[int(7 * luck.random())]  # fmt: skip
+    return (
+        "".join(
+            "bcdfghklmnprstvw"[int(16 * luck.random())] + "aeiou"[int(5 * luck.random())]
+            for _ in range(syllables)
+        )
+        + "nstrdly"[int(7 * luck.random())]
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""What all of Reddit takes, worked out from measured rates: for `benchmarks/reddit.py` and docs/scale.md.
+"""Estimate of time and memory for all of Reddit, from measured rates.
 
-Most of the work grows in proportion to the comments, so a run of some million says what it takes. Two things do not
-show in such a run and are measured apart: one process cuts the dumps into blocks whatever the number of workers, and a
-large job reads each of its many partitions out of all runs of records.
+It is for `benchmarks/reddit.py` and docs/scale.md. Most of the work grows in proportion to the
+comments, so a run of some million says what it takes. Two things do not show in such a run and are
+measured apart: one process cuts the dumps into blocks whatever the number of workers, and a large
+job reads each of its many partitions out of all runs of records.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ _STEPS = ("cut_into_blocks_per_second", "cut_parsed_and_judged_per_second")
 
 
 def limits(path: Path) -> dict[str, float]:
-    """Rates of single steps in this process, from one month of a dump: comments per second, and bytes of a comment.
+    """Return rates of single steps in this process, from one month of a dump.
 
-    They count processor time: one thread does them, and other programs do not matter then.
+    They are comments per second, and bytes of a comment. They count processor time: one thread does
+    them, and other programs do not matter then.
 
     Args:
         path: the month; it is read twice.
@@ -54,7 +56,9 @@ def limits(path: Path) -> dict[str, float]:
     }
 
 
-def all_of_reddit(comments: int, cpu_seconds: float, disk_bytes: int, steps: dict[str, float]) -> dict[str, Any]:
+def all_of_reddit(
+    comments: int, cpu_seconds: float, disk_bytes: int, steps: dict[str, float]
+) -> dict[str, Any]:
     """What `ALL_COMMENTS` take.
 
     Args:
@@ -78,8 +82,11 @@ def all_of_reddit(comments: int, cpu_seconds: float, disk_bytes: int, steps: dic
         "core_hours_of_cutting": cut,
         "core_hours_of_scattering": scatter_ - cut,
         "core_hours_of_reading_partitions_from_many_runs": reading,
-        # While blocks are scattered, one process cuts them; the other stages have no such bottleneck.
-        "hours_by_cores": {cores: max(cut, scatter_ / cores) + (total - scatter_) / cores for cores in CORES},
+        # While blocks are scattered, one process cuts them; the other stages have no such
+        # bottleneck.
+        "hours_by_cores": {
+            cores: max(cut, scatter_ / cores) + (total - scatter_) / cores for cores in CORES
+        },
         "decompressed_bytes": ALL_COMMENTS * steps["bytes_per_comment"],
         "shuffled_bytes": shuffled,
         "disk_bytes": times * disk_bytes,

@@ -1,11 +1,12 @@
-"""Time to pick a reply (POLY, table 5): every architecture, 1,000 and 100,000 candidates, encoding apart from scoring.
+"""Time to pick a reply (POLY, table 5): every architecture, 1,000 and 100,000 candidates.
 
-The candidates of a model that encodes them ahead of time are in an index; picking is encoding the
-conversation and searching the index, both measured alone. A cross-encoder has nothing ahead of time: it reads every
-candidate with the conversation. That is measured for a part of them (`--cross-candidates`) and multiplied, and the
-result says so. Vectors of the candidates are random, of the model's size: speed does not depend on them, and encoding
-a hundred thousand replies takes minutes. Models are folders, named on the command line; without any, a ConveRT with
-random weights of the paper's sizes stands for its architecture.
+Encoding and scoring are timed apart. The candidates of a model that encodes them ahead of time are
+in an index; picking is encoding the conversation and searching the index, both measured alone. A
+cross-encoder has nothing ahead of time: it reads every candidate with the conversation. That is
+measured for a part of them (`--cross-candidates`) and multiplied, and the result says so. Vectors
+of the candidates are random, of the model's size: speed does not depend on them, and encoding a
+hundred thousand replies takes minutes. Models are folders, named on the command line; without any,
+a ConveRT with random weights of the paper's sizes stands for its architecture.
 
     python benchmarks/reply_speed.py
     python benchmarks/reply_speed.py runs/bi/model runs/poly/model runs/cross/model
@@ -33,7 +34,7 @@ from rejoinder.conversations import Context
 from rejoinder.encoders.families import build_module
 from rejoinder.encoders.protocol import ContextVectors, Ranker
 from rejoinder.encoders.torch import Encoder
-from rejoinder.memory import keep_memory
+from rejoinder.environment import keep_memory
 from rejoinder.networks.inference import choose_precision, pack_linears
 from rejoinder.retrieval.scan import Rows, search
 from rejoinder.retrieval.writing import longest_of
@@ -47,10 +48,19 @@ BEST, TURNS = 1, 4
 
 def main() -> None:
     """Measure, print, write `results/reply_speed.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="model folders; none: ConveRT with random weights")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "models",
+        nargs="*",
+        metavar="MODEL",
+        help="model folders; none: ConveRT with random weights",
+    )
     parser.add_argument("--candidates", type=int, nargs="+", default=[1000, 100_000])
-    parser.add_argument("--cross-candidates", type=int, default=200, help="that a cross-encoder really reads")
+    parser.add_argument(
+        "--cross-candidates", type=int, default=200, help="that a cross-encoder really reads"
+    )
     parser.add_argument("--contexts", type=int, default=20)
     parser.add_argument("--repetitions", type=int, default=3, help="of each context")
     parser.add_argument("--threads", type=int, default=2)
@@ -63,15 +73,22 @@ def main() -> None:
     rankers = rankers or {"ConveRT paper": random_convert(subwords)}
     rows = []
     for count in options.candidates:
-        programs = {name: picker(ranker, count, messages, options) for name, ranker in rankers.items()}
+        programs = {
+            name: picker(ranker, count, messages, options) for name, ranker in rankers.items()
+        }
         rows.extend(race(programs, contexts, count, options.repetitions))
     show(rows)
-    settings = {key: value for key, value in vars(options).items() if key not in ("candidates", "models")}
+    settings = {
+        key: value for key, value in vars(options).items() if key not in ("candidates", "models")
+    }
     write_result("reply_speed", {**settings, "device": "cpu", "rows": rows})
 
 
 def random_convert(subwords: Subwords) -> Encoder:
-    """A ConveRT of the paper's sizes with random weights, in the precision that `rejoinder.load` would choose."""
+    """Return a ConveRT of the paper's sizes with random weights.
+
+    Its precision is the one that `rejoinder.load` would choose.
+    """
     config = load_recipe(ROOT / "recipes" / SIZES["paper"]).model
     module = build_module(config, max(subwords.rows, 32_477))
     pack_linears(module, choose_precision("auto"))
@@ -91,7 +108,9 @@ class Indexed:
     def __init__(self, encoder: Any, count: int) -> None:
         self.encoder = encoder
         example = encoder.encode_responses(["How are you?"])
-        vectors = np.random.default_rng(0).standard_normal((count, example.shape[1]), dtype=np.float32)
+        vectors = np.random.default_rng(0).standard_normal(
+            (count, example.shape[1]), dtype=np.float32
+        )
         vectors *= np.linalg.norm(example) / np.linalg.norm(vectors, axis=1, keepdims=True)
         self.segments = [Rows(0, vectors, None, longest_of(vectors))]
 
@@ -129,7 +148,9 @@ class Scored:
         self.ranker.score([context], [self.replies]).argmax()
 
 
-def picker(ranker: Any, count: int, messages: Sequence[str], options: argparse.Namespace) -> Indexed | Scored:
+def picker(
+    ranker: Any, count: int, messages: Sequence[str], options: argparse.Namespace
+) -> Indexed | Scored:
     """What picks with this model: through an index where it encodes responses."""
     if hasattr(ranker, "encode_responses"):
         return Indexed(ranker, count)
@@ -139,7 +160,7 @@ def picker(ranker: Any, count: int, messages: Sequence[str], options: argparse.N
 def race(
     programs: dict[str, Any], contexts: Sequence[Context], count: int, repetitions: int
 ) -> list[dict[str, Any]]:
-    """Median milliseconds of encoding and of scoring, the programs taking turns at every context."""
+    """Return median milliseconds of encoding and of scoring; programs take turns."""
     encoding: dict[str, list[float]] = {name: [] for name in programs}
     scoring: dict[str, list[float]] = {name: [] for name in programs}
     for turn in range(repetitions + 1):

@@ -1,11 +1,14 @@
-"""`rejoinder serve` under load: against the library, the same model without batching, and MiniLM with FAISS.
+"""`rejoinder serve` under load.
 
-Each server holds the same replies and gets the same conversations, one after the other, each in a process of its own on
-this machine, with the load generator beside it: the cores are shared. One of them answers the same to everything, which
-is what HTTP alone allows. Then ours alone: one request at a time, half the greatest load, three times the greatest load
-until so many requests have been made, and a start with a large index. The throughput of the library is that of one
-process which searches the same texts, with PyTorch, in batches of the mean size that the server reached; that of one
-request alone is with onnxruntime, as the server's is. With PyTorch the server has a copy of the model without programs.
+It is measured against the library, the same model without batching, and MiniLM with FAISS. Each
+server holds the same replies and gets the same conversations, one after the other, each in a
+process of its own on this machine, with the load generator beside it: the cores are shared. One of
+them answers the same to everything, which is what HTTP alone allows. Then ours alone: one request
+at a time, half the greatest load, three times the greatest load until so many requests have been
+made, and a start with a large index. The throughput of the library is that of one process which
+searches the same texts, with PyTorch, in batches of the mean size that the server reached; that of
+one request alone is with onnxruntime, as the server's is. With PyTorch the server has a copy of the
+model without programs.
 
     python benchmarks/serving.py
 """
@@ -40,7 +43,10 @@ from encoding import chat
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.persistence import find
 
-HEADER = "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n"
+HEADER = (
+    "POST /v1/replies HTTP/1.1\r\nhost: localhost\r\n"
+    "content-type: application/json\r\ncontent-length: {}\r\n\r\n"
+)
 TURNS = 3
 """Messages of a conversation."""
 K = 5
@@ -49,13 +55,21 @@ PEERS = {"plain": "without batching", "minilm": "MiniLM", "empty": "an empty end
 
 def main() -> None:
     """Measure, print, write `results/serving.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--candidates", type=int, default=10_000)
-    parser.add_argument("--many", type=int, default=100_000, help="candidates of the index whose start is timed")
+    parser.add_argument(
+        "--many", type=int, default=100_000, help="candidates of the index whose start is timed"
+    )
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
-    parser.add_argument("--requests", type=int, default=100_000, help="at three times the greatest load")
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch and FAISS in each process")
+    parser.add_argument(
+        "--requests", type=int, default=100_000, help="at three times the greatest load"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, help="of PyTorch and FAISS in each process"
+    )
     parser.add_argument("--be", choices=PEERS, help=argparse.SUPPRESS)  # a peer, in its own process
     parser.add_argument("--index", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -71,7 +85,9 @@ def main() -> None:
         index = str(Path(folder) / "index")
         build(distinct[: options.candidates], index)
         pytorch = str(Path(folder) / "convert-small")
-        shutil.copytree(find("convert-small"), pytorch, ignore=shutil.ignore_patterns("onnx.json", "*.onnx"))
+        shutil.copytree(
+            find("convert-small"), pytorch, ignore=shutil.ignore_patterns("onnx.json", "*.onnx")
+        )
         result = race(index, pytorch, contexts, options)
         show(result)
         result |= alone(index, contexts)
@@ -82,7 +98,10 @@ def main() -> None:
         result["start_seconds"] = start(ours(many), contexts)
         result["start_with_pytorch_seconds"] = start(ours(many, "--model", pytorch), contexts)
     show(result)
-    write_result("serving", {**{k: v for k, v in vars(options).items() if k not in ("be", "index")}, **result})
+    write_result(
+        "serving",
+        {**{k: v for k, v in vars(options).items() if k not in ("be", "index")}, **result},
+    )
 
 
 def show(result: dict[str, Any]) -> None:
@@ -100,7 +119,8 @@ def build(replies: Sequence[str], folder: str) -> None:
     rejoinder.Index.build(model, replies, folder)
 
 
-# --- Servers ---------------------------------------------------------------------------------------------------------
+# --- Servers
+# ------------------------------------------------------------------------------
 
 
 @dataclass
@@ -120,7 +140,9 @@ class Server:
         """Resident megabytes of the process and those that it started."""
         own = self.process.pid
         started = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="utf-8").split()
-        statuses = [Path(f"/proc/{each}/status").read_text(encoding="utf-8") for each in (own, *started)]
+        statuses = [
+            Path(f"/proc/{each}/status").read_text(encoding="utf-8") for each in (own, *started)
+        ]
         return sum(int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) for status in statuses) / 1024
 
 
@@ -137,7 +159,9 @@ def peer(name: str, index: str) -> list[str]:
 @contextlib.contextmanager
 def serving(command: Sequence[str]) -> Iterator[Server]:
     """Start a server, which prints a line of JSON with its `url` when it listens; end it."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -158,12 +182,14 @@ def serve_peer(name: str, folder: str) -> None:
     from fastapi import FastAPI
 
     import rejoinder
-    from rejoinder.memory import keep_memory
+    from rejoinder.environment import keep_memory
 
     keep_memory()
     app, index = FastAPI(), rejoinder.Index.open(folder)
     texts = [candidate.text for _, candidate in index]
-    find = _plain(index) if name == "plain" else _minilm(texts) if name == "minilm" else _empty(texts)
+    find = (
+        _plain(index) if name == "plain" else _minilm(texts) if name == "minilm" else _empty(texts)
+    )
     find(["Hello!"], K)
 
     @app.post("/v1/replies")
@@ -184,7 +210,9 @@ def _plain(index: Any) -> Callable[[list[str], int], list[dict[str, Any]]]:
 
 
 def _empty(texts: Sequence[str]) -> Callable[[list[str], int], list[dict[str, Any]]]:
-    return lambda _messages, k: [{"text": text, "score": 0.5, "position": i} for i, text in enumerate(texts[:k])]
+    return lambda _messages, k: [
+        {"text": text, "score": 0.5, "position": i} for i, text in enumerate(texts[:k])
+    ]
 
 
 def _minilm(texts: Sequence[str]) -> Callable[[list[str], int], list[dict[str, Any]]]:
@@ -206,12 +234,16 @@ def _minilm(texts: Sequence[str]) -> Callable[[list[str], int], list[dict[str, A
     return find
 
 
-# --- Load ------------------------------------------------------------------------------------------------------------
+# --- Load
+# ------------------------------------------------------------------------------
 
 
 @dataclass
 class Load:
-    """What came of a load: seconds of each answer by its status (0: the connection was closed), and seconds in all."""
+    """Outcome of a load: seconds of each answer by its status, and seconds in all.
+
+    Status 0: the connection was closed.
+    """
 
     seconds: float = 0.0
     answers: dict[int, list[float]] = field(default_factory=dict)
@@ -221,7 +253,12 @@ class Load:
         good = np.array(self.answers.get(200, [np.nan])) * 1000
         p50, p99 = np.percentile(good, [50, 99]).tolist()
         counts = Counter({status: len(times) for status, times in self.answers.items()})
-        return {"per_second": counts[200] / self.seconds, "p50_ms": p50, "p99_ms": p99, "statuses": dict(counts)}
+        return {
+            "per_second": counts[200] / self.seconds,
+            "p50_ms": p50,
+            "p99_ms": p99,
+            "statuses": dict(counts),
+        }
 
 
 class Connection:
@@ -242,7 +279,11 @@ class Connection:
 
 
 async def load(
-    port: int, contexts: Sequence[Sequence[str]], connections: int, seconds: float, rate: float | None = None
+    port: int,
+    contexts: Sequence[Sequence[str]],
+    connections: int,
+    seconds: float,
+    rate: float | None = None,
 ) -> Load:
     """Send requests for so long: each connection the next at once, or all together at a rate.
 
@@ -274,7 +315,9 @@ async def load(
     return result
 
 
-def race(index: str, pytorch: str, contexts: Sequence[Sequence[str]], options: argparse.Namespace) -> dict[str, Any]:
+def race(
+    index: str, pytorch: str, contexts: Sequence[Sequence[str]], options: argparse.Namespace
+) -> dict[str, Any]:
     """The greatest load of each server, two turns each, and the library's own speed."""
     result: dict[str, Any] = {}
     commands = {"rejoinder": ours(index), "rejoinder, 2 workers": ours(index, "--workers", "2")}
@@ -284,22 +327,31 @@ def race(index: str, pytorch: str, contexts: Sequence[Sequence[str]], options: a
         with serving(command) as server:
             asyncio.run(load(server.port, contexts, options.connections, 2))
             before = server.metrics() if name == "rejoinder" else {}
-            turns = [asyncio.run(load(server.port, contexts, options.connections, options.seconds)) for _ in range(2)]
-            result[name] = max((turn.facts() for turn in turns), key=lambda facts: facts["per_second"])
+            turns = [
+                asyncio.run(load(server.port, contexts, options.connections, options.seconds))
+                for _ in range(2)
+            ]
+            result[name] = max(
+                (turn.facts() for turn in turns), key=lambda facts: facts["per_second"]
+            )
             if name == "rejoinder":
                 grown = {key: value - before.get(key, 0) for key, value in server.metrics().items()}
                 size = grown["rejoinder_batch_jobs_sum"] / grown["rejoinder_batch_jobs_count"]
                 result["mean_batch"] = size
-    result["library"] = library(index, contexts, max(1, round(result["mean_batch"])), options.seconds)
+    result["library"] = library(
+        index, contexts, max(1, round(result["mean_batch"])), options.seconds
+    )
     result["share_of_library"] = result["rejoinder"]["per_second"] / result["library"]
-    result["times_without_batching"] = result["rejoinder"]["per_second"] / result["without batching"]["per_second"]
+    result["times_without_batching"] = (
+        result["rejoinder"]["per_second"] / result["without batching"]["per_second"]
+    )
     return result
 
 
 def library(folder: str, contexts: Sequence[Sequence[str]], size: int, seconds: float) -> float:
     """Conversations per second that the library answers in batches of a size, in this process."""
     import rejoinder
-    from rejoinder.memory import keep_memory
+    from rejoinder.environment import keep_memory
 
     keep_memory()
     index, done = rejoinder.Index.open(folder), 0

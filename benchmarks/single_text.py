@@ -1,6 +1,7 @@
-"""One text at a time, as a chat needs it: ConveRT in 8 bits beside MiniLM in 8 bits, taking turns in one run.
+"""One text at a time, as a chat needs it: ConveRT beside MiniLM, both in 8 bits.
 
-All texts have the same number of ConveRT's subwords. Tokenisation counts.
+They take turns in one run. All texts have the same number of ConveRT's subwords. Tokenisation
+counts.
 
     python benchmarks/single_text.py
 """
@@ -19,7 +20,7 @@ from encoding import SIZES, chat, race
 from peers import minilm_forms
 from rejoinder.encoders.families import build_module
 from rejoinder.encoders.torch import Encoder
-from rejoinder.memory import keep_memory
+from rejoinder.environment import keep_memory
 from rejoinder.networks.inference import pack_linears
 from rejoinder.networks.packing import pack
 from rejoinder.text.subwords import Subwords
@@ -36,7 +37,9 @@ def main() -> None:
     keep_memory()
     messages, subwords = chat()
     lengths = subwords.encode_ragged(messages)[1]
-    texts = [text for text, length in zip(messages, lengths, strict=True) if length == TOKENS][:TEXTS]
+    texts = [text for text, length in zip(messages, lengths, strict=True) if length == TOKENS][
+        :TEXTS
+    ]
     programs = ours(subwords)
     with tempfile.TemporaryDirectory() as folder:
         programs[MINILM] = minilm_forms(Path(folder), THREADS, 1)[MINILM]
@@ -51,7 +54,10 @@ def ours(subwords: Subwords) -> dict[str, Callable[[Sequence[str]], object]]:
     """Both sizes: the ordinary way, Python calling each operation, and as users get it."""
     programs: dict[str, Callable[[Sequence[str]], object]] = {}
     for size, recipe in SIZES.items():
-        module = build_module(load_recipe(RECIPES / recipe).model, max(subwords.rows, 32_477 if size == "paper" else 0))
+        module = build_module(
+            load_recipe(RECIPES / recipe).model,
+            max(subwords.rows, 32_477 if size == "paper" else 0),
+        )
         pack_linears(module, "int8")
         encoder = Encoder(module, subwords, max_length=60, fingerprint="")
         programs[f"ConveRT {size} int8, not recorded"] = partial(encode_unrecorded, encoder)
@@ -63,7 +69,9 @@ def ours(subwords: Subwords) -> dict[str, Callable[[Sequence[str]], object]]:
 def encode_unrecorded(encoder: Encoder, texts: Sequence[str]) -> object:
     """Encode one text by the module itself."""
     ids, lengths = encoder.tokenizer.encode_ragged(texts, encoder.max_length)
-    return encoder.module.encode(pack(ids, lengths, encoder.tokenizer.padding_id), "response").numpy()
+    return encoder.module.encode(
+        pack(ids, lengths, encoder.tokenizer.padding_id), "response"
+    ).numpy()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Rejoinder's subwords beside the WordPiece of the `tokenizers` library: encoding and building, one thread each.
+"""Rejoinder's subwords beside the WordPiece of the `tokenizers` library.
 
-Both programs get a vocabulary of the same size, built from the same chit-chat messages, and encode the same texts.
-Their passes alternate, so that a busy machine slows both. WordPiece is timed until its encodings are there, ours until
-the ids are one array; what it takes to bring WordPiece's ids into one array too is a row of its own.
+Encoding and building are timed with one thread each. Both programs get a vocabulary of the same
+size, built from the same chit-chat messages, and encode the same texts. Their passes alternate, so
+that a busy machine slows both. WordPiece is timed until its encodings are there, ours until the ids
+are one array; what it takes to bring WordPiece's ids into one array too is a row of its own.
 
     python benchmarks/tokenizer.py
 """
@@ -48,7 +49,9 @@ FULL, FAST, FLAT = (
 
 def main() -> None:
     """Build, encode, print a table, write `results/tokenizer.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--size", type=int, default=16_000, help="wanted number of subwords")
     parser.add_argument("--texts", type=int, default=10_000, help="number of messages to encode")
     parser.add_argument("--repetitions", type=int, default=7, help="passes of each program")
@@ -91,7 +94,8 @@ def build(messages: list[str], size: int) -> tuple[Subwords, Tokenizer, dict[str
     """Build both vocabularies, WordPiece's as large as ours came out, and time it."""
     start = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the size is only near: both get the one that came out
+        # the size is only near: both get the one that came out
+        warnings.simplefilter("ignore", UserWarning)
         ours = build_subwords(messages, target_size=size)
     searched = time.perf_counter()
     build_subwords(messages, minimum_count=10)
@@ -101,17 +105,24 @@ def build(messages: list[str], size: int) -> tuple[Subwords, Tokenizer, dict[str
     theirs.pre_tokenizer = BertPreTokenizer()
     trainer = WordPieceTrainer(vocab_size=ours.size, special_tokens=["[UNK]"], show_progress=False)
     theirs.train_from_iterator(messages, trainer)
-    return ours, theirs, {
-        "Rejoinder, minimum count searched": searched - start,
-        "Rejoinder, minimum count given": built - searched,
-        "WordPiece": time.perf_counter() - built,
-    }  # fmt: skip
+    return (
+        ours,
+        theirs,
+        {
+            "Rejoinder, minimum count searched": searched - start,
+            "Rejoinder, minimum count given": built - searched,
+            "WordPiece": time.perf_counter() - built,
+        },
+    )
 
 
 def encode(
     ours: Subwords, theirs: Tokenizer, texts: list[str], others: list[str], repetitions: int
 ) -> dict[str, dict[str, float]]:
-    """Time the passes in turns; of each program: median seconds, rates, and times as fast as the fastest WordPiece."""
+    """Time the passes in turns.
+
+    Of each program return median seconds, rates, and times as fast as the fastest WordPiece.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in (COLD, WARM, FULL, FAST, FLAT)}
     for _ in range(repetitions):
         fresh = Subwords(ours.subwords, ours.buckets)
@@ -121,14 +132,21 @@ def encode(
         seconds[WARM].append(timed(lambda: warm.encode_ragged(texts)))  # noqa: B023
         seconds[FULL].append(timed(lambda: theirs.encode_batch(texts)))
         seconds[FAST].append(timed(lambda: theirs.encode_batch_fast(texts)))
-        seconds[FLAT].append(timed(lambda: np.concatenate([e.ids for e in theirs.encode_batch_fast(texts)])))
+        seconds[FLAT].append(
+            timed(lambda: np.concatenate([e.ids for e in theirs.encode_batch_fast(texts)]))
+        )
     counts = {"Rejoinder": len(ours.encode_ragged(texts)[0])}
     counts["WordPiece"] = sum(len(encoding.ids) for encoding in theirs.encode_batch_fast(texts))
     return {name: figures(name, seconds, counts, len(texts)) for name in seconds}
 
 
-def figures(name: str, seconds: dict[str, list[float]], counts: dict[str, int], texts: int) -> dict[str, float]:
-    """The figures of one program; its speed is compared within each repetition, with whichever WordPiece was faster."""
+def figures(
+    name: str, seconds: dict[str, list[float]], counts: dict[str, int], texts: int
+) -> dict[str, float]:
+    """The figures of one program.
+
+    Its speed is compared within each repetition, with whichever WordPiece was faster.
+    """
     median = statistics.median(seconds[name])
     fastest = map(min, seconds[FULL], seconds[FAST])
     ratios = [theirs / ours for theirs, ours in zip(fastest, seconds[name], strict=True)]
@@ -144,7 +162,10 @@ def figures(name: str, seconds: dict[str, list[float]], counts: dict[str, int], 
 
 def one_by_one(ours: Subwords, theirs: Tokenizer, texts: Sequence[str]) -> dict[str, float]:
     """Median microseconds for one message alone."""
-    programs: dict[str, Callable[[str], Any]] = {"Rejoinder": ours.encode, "WordPiece": theirs.encode}
+    programs: dict[str, Callable[[str], Any]] = {
+        "Rejoinder": ours.encode,
+        "WordPiece": theirs.encode,
+    }
     seconds: dict[str, list[float]] = {name: [] for name in programs}
     for text in texts:
         for name, program in programs.items():
@@ -162,17 +183,26 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def show(
-    encoding: dict[str, dict[str, dict[str, float]]], building: dict[str, float], single: dict[str, float]
+    encoding: dict[str, dict[str, dict[str, float]]],
+    building: dict[str, float],
+    single: dict[str, float],
 ) -> None:
     """Print the figures as tables."""
     console = Console()
     for title, rows in encoding.items():
-        table = Table("program", "messages/s", "ids/s", "times as fast", "at worst", title=f"encoding {title}")
+        table = Table(
+            "program", "messages/s", "ids/s", "times as fast", "at worst", title=f"encoding {title}"
+        )
         for name, row in rows.items():
             rates = (f"{row['messages_per_second']:,.0f}", f"{row['ids_per_second']:,.0f}")
-            table.add_row(name, *rates, f"{row['times_as_fast']:.2f}", f"{row['times_as_fast_at_worst']:.2f}")
+            table.add_row(
+                name, *rates, f"{row['times_as_fast']:.2f}", f"{row['times_as_fast_at_worst']:.2f}"
+            )
         console.print(table)
-    for title, figures_, unit in (("building", building, "s"), ("one message alone", single, "\u00b5s")):
+    for title, figures_, unit in (
+        ("building", building, "s"),
+        ("one message alone", single, "\u00b5s"),
+    ):
         table = Table("program", unit, title=title)
         for name, value in figures_.items():
             table.add_row(name, f"{value:,.1f}")

@@ -1,13 +1,13 @@
-"""Training speed beside sentence-transformers' trainer: examples per second of both, and their ratio.
+"""Training speed beside sentence-transformers' trainer: examples per second and their ratio.
 
-Ours: ConveRT in the paper's size, the real training loop. The peer: `SentenceTransformerTrainer` with
-`MultipleNegativesRankingLoss` on a BERT of the same layers, width and feed-forward size (random weights, MiniLM's
-tokenizer, mean of the tokens).
-Both: chit-chat pairs cut at 60 tokens, the same batch, threads and precision (bf16 where the processor has
-instructions for it, else fp32), AdamW, no dropout, gradients clipped to the norm 1, no validation. They take
-turns; the first step of a turn is not counted. Each is used as it comes: ours tokenises a data set once, before
-training (not counted), the peer's collator does it in every step (counted; its share is reported, and the ratio
-without).
+Ours: ConveRT in the paper's size, the real training loop. The peer: `SentenceTransformerTrainer`
+with `MultipleNegativesRankingLoss` on a BERT of the same layers, width and feed-forward size
+(random weights, MiniLM's tokenizer, mean of the tokens). Both: chit-chat pairs cut at 60 tokens,
+the same batch, threads and precision (bf16 where the processor has instructions for it, else fp32),
+AdamW, no dropout, gradients clipped to the norm 1, no validation. They take turns; the first step
+of a turn is not counted. Each is used as it comes: ours tokenises a data set once, before training
+(not counted), the peer's collator does it in every step (counted; its share is reported, and the
+ratio without).
 
     python benchmarks/trainer.py --steps 2          # a small trial
     python benchmarks/trainer.py
@@ -30,7 +30,11 @@ import torch
 from datasets import Dataset
 from rich.console import Console
 from rich.table import Table
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from transformers import AutoTokenizer, BertConfig, BertModel, TrainerCallback
@@ -38,7 +42,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel, TrainerCallback
 from common import write_result
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.examples import read_examples
-from rejoinder.encoders.persistence import describe
+from rejoinder.encoders.export import describe
 from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.loop import train
 from rejoinder.training.recipe import Recipe
@@ -51,7 +55,9 @@ RATE = 1e-4
 
 def main() -> None:
     """Measure, print a table, write `results/trainer.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch", type=int, default=128, help="pairs of a batch")
     parser.add_argument("--steps", type=int, default=6, help="counted steps of each turn")
@@ -83,7 +89,8 @@ def our_recipe(folder: Path, threads: int, batch: int, steps: int, precision: st
     recipe = load_recipe(
         RECIPE,
         [
-            "vocabulary.minimum_count=2",  # chit-chat has fewer words than the peer's vocabulary: the nearest size
+            # chit-chat has fewer words than the peer's vocabulary: the nearest size
+            "vocabulary.minimum_count=2",
             "quantization.enabled=false",
             "scale.steps=1",
             "validation.examples=0",
@@ -111,7 +118,10 @@ def our_recipe(folder: Path, threads: int, batch: int, steps: int, precision: st
 def measure_ours(recipe: Recipe, run: Path) -> float:
     """Examples per second of one turn of ours, its first step left out."""
     train(recipe, run)
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     steps = [line for line in lines if "loss" in line]
     first, last = steps[0], steps[-1]
     return (last["examples"] - first["examples"]) / (last["seconds"] - first["seconds"])
@@ -132,11 +142,17 @@ class Peer:
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         examples = list(read_examples(folder / "data", "train"))
         self.pairs = Dataset.from_dict(
-            {"context": [e.context[-1] for e in examples], "response": [e.response for e in examples]}
+            {
+                "context": [e.context[-1] for e in examples],
+                "response": [e.response for e in examples],
+            }
         )
 
     def measure(self, steps: int) -> tuple[float, float]:
-        """Examples per second of one turn, its first step left out; and the share of the time spent tokenising."""
+        """Examples per second of one turn, its first step left out.
+
+        Also the share of the time spent tokenising.
+        """
         clock = _Clock()
         arguments = SentenceTransformerTrainingArguments(
             output_dir=str(self.folder / "trainer"),
@@ -227,7 +243,10 @@ def show(
         turns = ", ".join(f"{rate:.1f}" for rate in figures["turns"][who])
         table.add_row(name, f"{figures['examples_per_second'][who]:.1f}", turns)
     Console().print(table)
-    print(f"ratio: {figures['ratio']:.2f}; without the peer's tokenising: {figures['ratio_without_tokenising']:.2f}")
+    print(
+        f"ratio: {figures['ratio']:.2f};"
+        f" without the peer's tokenising: {figures['ratio_without_tokenising']:.2f}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Training speed of both ConveRT sizes: real tokens and examples per second, beside what the machine could do at most.
+"""Training speed of both ConveRT sizes: real tokens and examples per second.
 
-Each size trains a few steps on chit-chat pairs with the real training loop: tokens gathered, packed, encoded, loss,
-backward pass, clipping, optimiser, everything but validation. The limit is the time that the floating-point operations
-of the matrix products over weights, on the real tokens, forward and twice that backward, take at the best
-matrix-multiply rate of this machine, measured in the same run, in the same precision, over the shapes that the model
-uses. Products between tokens inside attention are not counted, so the share is a little understated.
+Beside them stands the machine's own limit. Each size trains a few steps on chit-chat pairs with the
+real training loop: tokens gathered, packed, encoded, loss, backward pass, clipping, optimiser,
+everything but validation. The limit is the time that the floating-point operations of the matrix
+products over weights, on the real tokens, forward and twice that backward, take at the best
+matrix-multiply rate of this machine, measured in the same run, in the same precision, over the
+shapes that the model uses. Products between tokens inside attention are not counted, so the share
+is a little understated.
 
     python benchmarks/training.py
 """
@@ -25,11 +27,12 @@ from limit import best_rate, gemm_shapes, multiplications
 from rejoinder.corpora.build import build_data
 from rejoinder.encoders.families import build_module
 from rejoinder.training.batches import EpochOrder, make_batch
-from rejoinder.training.compute import set_up
+from rejoinder.training.distributed import set_up
 from rejoinder.training.loop import train
 from rejoinder.training.prepare import prepare
-from rejoinder.training.recipe import Checkpoint, Recipe, Stage, Validation
+from rejoinder.training.recipe import Checkpoint, Recipe, Validation
 from rejoinder.training.recipe_files import load_recipe
+from rejoinder.training.stages import Stage
 
 ROOT = Path(__file__).parent.parent
 
@@ -48,7 +51,9 @@ class Measured:
 
 def main() -> None:
     """Measure, print a table, write `results/training.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=45.0, help="of training for each row")
     options = parser.parse_args()
@@ -58,11 +63,18 @@ def main() -> None:
         data = Path(folder) / "data"
         build_data("chitchat", [], data)
         for size, file in (("paper", "convert.toml"), ("small", "convert-quick.toml")):
-            recipe = load_recipe(ROOT / "recipes" / file, ["vocabulary.minimum_count=6", "quantization.enabled=false"])
+            recipe = load_recipe(
+                ROOT / "recipes" / file,
+                ["vocabulary.minimum_count=6", "quantization.enabled=false"],
+            )
             for stage in recipe.stage:
-                rows[f"{size}, stage '{stage.name}'"] = measure(recipe, stage, data, Path(folder), options.seconds)
+                rows[f"{size}, stage '{stage.name}'"] = measure(
+                    recipe, stage, data, Path(folder), options.seconds
+                )
     show(rows)
-    write_result("training", {"threads": options.threads, "rows": {k: asdict(v) for k, v in rows.items()}})
+    write_result(
+        "training", {"threads": options.threads, "rows": {k: asdict(v) for k, v in rows.items()}}
+    )
 
 
 def measure(recipe: Recipe, stage: Stage, data: Path, folder: Path, seconds: float) -> Measured:
@@ -101,7 +113,9 @@ def measure(recipe: Recipe, stage: Stage, data: Path, folder: Path, seconds: flo
 
 def show(rows: dict[str, Measured]) -> None:
     """Print the table."""
-    table = Table("training", "precision", "examples/s", "real tokens/s", "padding", "share of the limit")
+    table = Table(
+        "training", "precision", "examples/s", "real tokens/s", "padding", "share of the limit"
+    )
     for name, row in rows.items():
         table.add_row(
             name,

@@ -1,9 +1,9 @@
 """Make the virtual environment that the verbs of the Makefile run in.
 
-    python3 scripts/environment.py dev train        # the environment .venv has these extras afterwards
+    python3 scripts/environment.py dev train   # .venv has these extras afterwards
 
-A second call costs nothing: for every extra a stamp in .venv holds the hash of what was asked for, so a changed
-requirement or pin installs again and anything else does not.
+A second call costs nothing: for every extra a stamp in .venv holds the hash of what was asked for,
+so a changed requirement or pin installs again and anything else does not.
 """
 
 from __future__ import annotations
@@ -39,23 +39,34 @@ def fingerprint(root: Path, extra: str) -> str:
 
 
 def stale_extras(root: Path, venv: Path, extras: Sequence[str]) -> dict[str, str]:
-    """The extras that are not installed as now asked for, each with the fingerprint it should have."""
+    """Return the extras that are not installed as declared, each with its expected fingerprint."""
     wanted = {extra: fingerprint(root, extra) for extra in extras}
-    return {extra: print_ for extra, print_ in wanted.items() if _read(_stamp(venv, extra)) != print_}
+    return {
+        extra: print_ for extra, print_ in wanted.items() if _read(_stamp(venv, extra)) != print_
+    }
 
 
 def create(venv: Path) -> Path:
     """Make the environment if there is none; return its interpreter."""
     python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if python.is_symlink() and not python.exists():
-        sys.exit(f"The Python that {venv.name} was made with is gone; run: make clean, and then the same again")
+        sys.exit(
+            f"The Python that {venv.name} was made with is gone;"
+            " run: make clean, and then the same again"
+        )
     if not python.exists():
         print(f"Creating {venv.name} with Python {sys.version.split()[0]}", flush=True)
         _run([sys.executable, "-m", "venv", "--without-pip", str(venv)], "could not be created")
-    # Separately, so that an environment whose creation was interrupted gets its pip on the next call.
+    # Separately, so that an environment whose creation was interrupted gets its pip on the next
+    # call.
     if subprocess.run([python, "-c", "import pip"], capture_output=True, check=False).returncode:
-        _run([str(python), "-m", "ensurepip", "--upgrade", "--default-pip"],
-             "has no working pip; on Debian and Ubuntu: apt install python3-venv; then: make clean, and again")
+        _run(
+            [str(python), "-m", "ensurepip", "--upgrade", "--default-pip"],
+            (
+                "has no working pip; on Debian and Ubuntu: apt install python3-venv;"
+                " then: make clean, and again"
+            ),
+        )
     return python
 
 
@@ -69,12 +80,18 @@ def install(root: Path, venv: Path, extras: Sequence[str], torch: str) -> None:
     install_torch.install(python, torch)
     print(f"Installing Rejoinder with {', '.join(stale)}", flush=True)
     pins = ["-c", str(root / "constraints.txt")]
-    build = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-    # The build tools come first and are pinned too; an isolated build would fetch their newest versions each time.
+    build = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["build-system"][
+        "requires"
+    ]
+    # The build tools come first and are pinned too; an isolated build would fetch their newest
+    # versions each time.
     project = ["--no-build-isolation", "-e", f"{root}[{','.join(stale)}]"]
     for arguments in ([*build, "editables"], project):
         if quiet_pip.install(python, [*pins, *arguments]):
-            sys.exit("The installation failed (pip's reasons above); the next call takes it up where it stopped.")
+            sys.exit(
+                "The installation failed (pip's reasons above);"
+                " the next call takes it up where it stopped."
+            )
     for extra, print_ in stale.items():
         _stamp(venv, extra).parent.mkdir(exist_ok=True)
         _stamp(venv, extra).write_text(print_, encoding="utf-8")
@@ -98,9 +115,13 @@ def _run(command: list[str], failure: str) -> None:
 
 def main() -> None:
     """Parse the command line and install."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("extras", nargs="+", help="extras of pyproject.toml")
-    parser.add_argument("--torch", choices=["cpu", "default"], default="cpu", help="which build of torch")
+    parser.add_argument(
+        "--torch", choices=["cpu", "default"], default="cpu", help="which build of torch"
+    )
     options = parser.parse_args()
     install(ROOT, ROOT / ".venv", options.extras, options.torch)
 

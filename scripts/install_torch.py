@@ -1,7 +1,8 @@
 """Install the pinned torch, as a CPU build wherever one is offered.
 
-The default Linux build brings several gigabytes of CUDA packages. Nobody who only tries the demo should pay for them,
-so a build without them is looked for first, and the big one is installed only when it is asked for.
+The default Linux build brings several gigabytes of CUDA packages. Nobody who only tries the demo
+should pay for them, so a build without them is looked for first, and the big one is installed only
+when it is asked for.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def pinned_version(constraints: str) -> str:
     """The version in the line `torch==...` of a constraints file."""
     found = re.search(r"^torch==(\S+)$", constraints, flags=re.MULTILINE)
     if found is None:
-        sys.exit("constraints.txt has no line 'torch==VERSION'; restore it with: git checkout constraints.txt")
+        sys.exit(
+            "constraints.txt has no line 'torch==VERSION';"
+            " restore it with: git checkout constraints.txt"
+        )
     return found[1]
 
 
@@ -45,8 +49,8 @@ def attempts(version: str, build: str, system: str) -> list[Attempt]:
         system: as `platform.system()` says it.
 
     Returns:
-        On Linux never the plain version unless `build` is "default": since 2.11 the plain wheels carry CUDA on x86 and
-        on ARM. On macOS and Windows the plain wheel is a CPU build already.
+        On Linux never the plain version unless `build` is "default": since 2.11 the plain wheels
+        carry CUDA on x86 and on ARM. On macOS and Windows the plain wheel is a CPU build already.
     """
     plain = Attempt("pip's own indexes", (f"torch=={version}",))
     if build == "default" or system != "Linux":
@@ -63,8 +67,13 @@ def installed_version(python: Path) -> str | None:
     return done.stdout.strip().partition("+")[0] if done.returncode == 0 else None
 
 
-def install(python: Path, build: str, system: str | None = None, constraints: Path = CONSTRAINTS) -> None:
-    """Install the pinned torch for `python` unless it is there; exit with one clear line when it cannot be had."""
+def install(
+    python: Path, build: str, system: str | None = None, constraints: Path = CONSTRAINTS
+) -> None:
+    """Install the pinned torch for `python` unless it is there.
+
+    Exit with one clear line when it cannot be had.
+    """
     version = pinned_version(constraints.read_text(encoding="utf-8"))
     if installed_version(python) == version:
         return
@@ -72,16 +81,23 @@ def install(python: Path, build: str, system: str | None = None, constraints: Pa
     print(f"Installing torch {version}, {'CPU' if build == 'cpu' else 'default'} build", flush=True)
     failures = []
     for attempt in attempts(version, build, system):
-        # torch alone: its dependencies follow with the project's own, pinned and from pip's own indexes.
+        # torch alone: its dependencies follow with the project's own, pinned and from pip's own
+        # indexes.
         lines = quiet_pip.install(python, ["--no-deps", *attempt.arguments], show=False)
         if not lines:
             return
         failures.append(f"{attempt.place}: {quiet_pip.reason(lines)}")
     print(*(f"  {failure}" for failure in failures), sep="\n", file=sys.stderr)
     if build == "cpu" and system == "Linux":
-        sys.exit(f"No CPU build of torch {version} could be had (reasons above). The default build works too, but"
-                 " brings several GB of CUDA packages; to accept it, add TORCH=default to the same make command.")
-    sys.exit(f"torch {version} could not be installed (reasons above); it has wheels for 64-bit Python 3.11 and newer.")
+        sys.exit(
+            f"No CPU build of torch {version} could be had (reasons above)."
+            " The default build works too, but brings several GB of CUDA packages;"
+            " to accept it, add TORCH=default to the same make command."
+        )
+    sys.exit(
+        f"torch {version} could not be installed (reasons above);"
+        " it has wheels for 64-bit Python 3.11 and newer."
+    )
 
 
 def main() -> None:

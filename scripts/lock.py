@@ -10,14 +10,18 @@ from pathlib import Path
 
 HEADER = """\
 # The exact versions that CI runs, for the base installation and every extra.
-# Made by `make lock` from an environment with all of them; upgrade with .venv/bin/pip first, then run it again.
+# Made by `make lock` from an environment with all of them; upgrade with .venv/bin/pip first, then \
+run it again.
 # torch stands without its build (+cpu), so that every build of this version fits.
 """
 _NOT_OURS = {"pip", "rejoinder"}
 
 
 def pins() -> list[str]:
-    """One `name==version` for each installed distribution, sorted by name, without local versions."""
+    """Return one `name==version` for each installed distribution, without local versions.
+
+    They are sorted by name.
+    """
     found = {}
     for distribution in importlib.metadata.distributions():
         name = distribution.name

@@ -8,8 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-# Notes about pip's own configuration that say nothing about this installation. Everything else is shown.
-_NOISE = re.compile(r"WARNING: Location '.*' is ignored: it is neither a file nor a directory|\[notice\]")
+# Notes about pip's own configuration that say nothing about this installation. Everything else is
+# shown.
+_NOISE = re.compile(
+    r"WARNING: Location '.*' is ignored: it is neither a file nor a directory|\[notice\]"
+)
 
 
 def install(python: Path, arguments: Sequence[str], *, show: bool = True) -> list[str]:
@@ -23,8 +26,17 @@ def install(python: Path, arguments: Sequence[str], *, show: bool = True) -> lis
     Returns:
         The lines of pip's standard error if it failed, [] if it succeeded.
     """
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-    # --no-compile: Python compiles the few modules that are used when they are, not thousands beforehand.
+    command = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+    ]
+    # --no-compile: Python compiles the few modules that are used when they are, not thousands
+    # beforehand.
     command += ["--no-compile", "--root-user-action=ignore", *arguments]
     lines = []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace") as process:

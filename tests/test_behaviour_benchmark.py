@@ -7,7 +7,9 @@ from behaviour import best_of, chat_of, parroting, subject_changes
 from rejoinder.encoders.protocol import DualEncoder
 from tests.retrieval.conftest import HashEncoder
 
-DIALOGUES = [[f"{subject} {number}" for number in range(6)] for subject in ("cats", "trains", "tea", "rain")]
+DIALOGUES = [
+    [f"{subject} {number}" for number in range(6)] for subject in ("cats", "trains", "tea", "rain")
+]
 TEXTS = [message for dialogue in DIALOGUES for message in dialogue]
 WORDS = sorted({word for dialogue in DIALOGUES for message in dialogue for word in message.split()})
 
@@ -22,12 +24,18 @@ class Words(DualEncoder):
         self.whole = whole
 
     def encode_responses(self, texts):
-        return np.array([[text.split().count(word) for word in WORDS] for text in texts], dtype=np.float32)
+        return np.array(
+            [[text.split().count(word) for word in WORDS] for text in texts], dtype=np.float32
+        )
 
     def encode_contexts(self, contexts):
-        return np.stack([self.encode_responses([context[-1]])[0]
-                         + (2 * self.encode_responses(context[:-1]).sum(axis=0) if self.whole else 0)
-                         for context in contexts])
+        return np.stack(
+            [
+                self.encode_responses([context[-1]])[0]
+                + (2 * self.encode_responses(context[:-1]).sum(axis=0) if self.whole else 0)
+                for context in contexts
+            ]
+        )
 
 
 def test_a_model_that_looks_for_equal_words_parrots():
@@ -40,7 +48,9 @@ def test_as_in_chat_it_parrots_a_single_word_and_that_once():
     assert parroting(chat_of(HashEncoder(), TEXTS), DIALOGUES) == (0, 12), "of two words each"
     shorter = [[message.replace(" ", "") for message in dialogue] for dialogue in DIALOGUES]
     texts = [message for dialogue in shorter for message in dialogue]
-    assert parroting(chat_of(HashEncoder(), texts), shorter) == (4, 12), "the first of three answers in each dialogue"
+    assert parroting(chat_of(HashEncoder(), texts), shorter) == (4, 12), (
+        "the first of three answers in each dialogue"
+    )
 
 
 @pytest.mark.parametrize(("whole", "right"), [(True, 0), (False, 3)])

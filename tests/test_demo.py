@@ -18,7 +18,9 @@ done
 exit 0
 """
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the demo is a script for bash")
+pytestmark = pytest.mark.skipif(
+    shutil.which("bash") is None, reason="the demo is a script for bash"
+)
 
 
 @pytest.fixture
@@ -33,9 +35,18 @@ def demo(tmp_path):
 
 def run(place, refused=""):
     """Exit code, what was printed, and the commands that were given."""
-    environment = os.environ | {"PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}", "REFUSED": refused}
-    done = subprocess.run(["bash", "scripts/demo.sh"], cwd=place, env=environment, capture_output=True, text=True,
-                          check=False)  # fmt: skip
+    environment = os.environ | {
+        "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "REFUSED": refused,
+    }
+    done = subprocess.run(
+        ["bash", "scripts/demo.sh"],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     asked = [line.split() for line in (place / "asked").read_text().splitlines()]
     (place / "asked").unlink()
     return done.returncode, done.stdout + done.stderr, asked
@@ -61,12 +72,17 @@ def test_replies_come_before_any_training_and_all_models_are_compared(demo):
     for command in asked:
         recipes = [word for word in command if word.startswith("recipes/")]
         assert all((ROOT / recipe).is_file() for recipe in recipes)
-    trained = [[float(word.partition("=")[2]) for word in words if ".minutes=" in word] for words in asked[6:8]]
+    trained = [
+        [float(word.partition("=")[2]) for word in words if ".minutes=" in word]
+        for words in asked[6:8]
+    ]
     minutes = [sum(each) for each in trained]
     assert minutes[0] == pytest.approx(minutes[1]), "both trainings have the same time"
     code, printed, asked = run(demo)
     assert code == 0, printed
-    assert not {"data", "index"} & {command[0] for command in asked}, "what is there is not made again"
+    assert not {"data", "index"} & {command[0] for command in asked}, (
+        "what is there is not made again"
+    )
     config = demo / "src/rejoinder/weights/convert-small/config.json"
     config.parent.mkdir(parents=True)
     config.touch()  # another edition of the weights, perhaps with other settings alone
@@ -76,7 +92,10 @@ def test_replies_come_before_any_training_and_all_models_are_compared(demo):
     kept.touch()
     code, printed, asked = run(demo)
     assert code == 0, printed
-    assert [command[2] for command in asked if command[1] == "build"] == ["convert-small", "demo/tuned/model"]
+    assert [command[2] for command in asked if command[1] == "build"] == [
+        "convert-small",
+        "demo/tuned/model",
+    ]
     assert "--overwrite" in next(command for command in asked if command[0] == "index")
     assert not kept.exists(), "what was fine-tuned from the former edition"
     assert "another edition of the weights" in printed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.serving.metrics import Metrics
+from rejoinder.serving.responses import Metrics
 from tests.test_documented_commands import APP, Command, check
 
 ROOT = Path(__file__).parents[1]
@@ -32,7 +32,9 @@ def test_the_commands_are_ours():
     dockerfile = TEXTS["Dockerfile"]
     assert json.loads(re.search(r"^ENTRYPOINT (.*)$", dockerfile, re.MULTILINE)[1]) == ["rejoinder"]
     serving(json.loads(re.search(r"^CMD (.*)$", dockerfile, re.MULTILINE)[1]))
-    program, *words = shlex.split(re.search(r"^ExecStart=(.*)$", TEXTS["rejoinder.service"], re.MULTILINE)[1])
+    program, *words = shlex.split(
+        re.search(r"^ExecStart=(.*)$", TEXTS["rejoinder.service"], re.MULTILINE)[1]
+    )
     assert Path(program).name == "rejoinder"
     serving(words)
     _, deployment, _ = loaded("kubernetes.yaml")
@@ -41,7 +43,9 @@ def test_the_commands_are_ours():
 
 def test_variables_and_extras_are_known():
     told = APP.commands["serve"].help
-    assert {"REJOINDER_READ_KEY", "REJOINDER_WRITE_KEY"} == set(re.findall(r"REJOINDER_\w+_KEY", EVERYTHING))
+    assert {"REJOINDER_READ_KEY", "REJOINDER_WRITE_KEY"} == set(
+        re.findall(r"REJOINDER_\w+_KEY", EVERYTHING)
+    )
     assert all(name in told for name in re.findall(r"REJOINDER_\w+_KEY", EVERYTHING))
     for path in re.findall(r"^COPY (?!--from)(.*) \S+$", TEXTS["Dockerfile"], re.MULTILINE):
         for each in path.split():
@@ -57,7 +61,11 @@ def test_metrics_are_measured():
     text = metrics.text("index", "model", 1).decode()
     families = parser.text_string_to_metric_families(text)
     there = {sample.name: set(sample.labels) for family in families for sample in family.samples}
-    queries = [target["expr"] for panel in json.loads(TEXTS["grafana.json"])["panels"] for target in panel["targets"]]
+    queries = [
+        target["expr"]
+        for panel in json.loads(TEXTS["grafana.json"])["panels"]
+        for target in panel["targets"]
+    ]
     asked = re.findall(r"\b(rejoinder_[a-z_]+)(?:\{(.*?)\})?", "\n".join([*queries, EVERYTHING]))
     assert len(asked) > 15
     for name, labels in asked:
@@ -68,7 +76,10 @@ def test_metrics_are_measured():
 def test_probes_and_users_agree():
     pod = loaded("kubernetes.yaml")[1]["spec"]["template"]["spec"]
     container = pod["containers"][0]
-    paths = {container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "readiness", "liveness")}
+    paths = {
+        container[f"{kind}Probe"]["httpGet"]["path"]
+        for kind in ("startup", "readiness", "liveness")
+    }
     asked = paths | set(re.findall(r"http://127.0.0.1:8000(/\w+)", TEXTS["Dockerfile"]))
     assert asked == {"/health", "/ready"}
     user = re.search(r"^USER (\d+):", TEXTS["Dockerfile"], re.MULTILINE)[1]
@@ -77,12 +88,19 @@ def test_probes_and_users_agree():
     (compose,) = loaded("compose.yaml")
     service = compose["services"]["rejoinder"]
     assert service["environment"]["OMP_NUM_THREADS"] == str(service["cpus"])
-    assert all((DEPLOY / each["file"]).is_file() for each in compose["configs"].values() if "file" in each)
+    assert all(
+        (DEPLOY / each["file"]).is_file() for each in compose["configs"].values() if "file" in each
+    )
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
 def test_systemd_takes_the_unit(tmp_path):
     unit = tmp_path / "rejoinder.service"
-    unit.write_text(TEXTS["rejoinder.service"].replace("/opt/rejoinder/bin/rejoinder", "/bin/true"), encoding="utf-8")
-    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    unit.write_text(
+        TEXTS["rejoinder.service"].replace("/opt/rejoinder/bin/rejoinder", "/bin/true"),
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")

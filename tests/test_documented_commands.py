@@ -1,6 +1,7 @@
 """The commands in README, docs and recipes: the command line takes each, and those that build data or train run.
 
-They run as they are written, on small files of the real formats (`raw_files`); trainings for two steps, of tiny models.
+They run as they are written, on small files of the real formats (`raw_files`); trainings for two
+steps, of tiny models.
 """
 
 from __future__ import annotations
@@ -37,11 +38,18 @@ from tests.training.transformers import OF_RECIPES, write_bi_encoder, write_chec
 ROOT = Path(__file__).parents[1]
 DOCS = [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "results").glob("*.md"))]
 TEXTS = [ROOT / "README.md", *DOCS, *sorted((ROOT / "recipes").rglob("*.toml"))]
-FILES = [path for path in TEXTS if path.suffix == ".toml" and path.parent.name not in ("corpus", "tables")]
+FILES = [
+    path
+    for path in TEXTS
+    if path.suffix == ".toml" and path.parent.name not in ("corpus", "tables")
+]
 PLANS = [path for path in FILES if "row" in tomllib.loads(path.read_text(encoding="utf-8"))]
-OF_PAPERS = [path for path in PLANS if not path.stem.endswith(("-small", "-quick", "hard-negatives"))]
+OF_PAPERS = [
+    path for path in PLANS if not path.stem.endswith(("-small", "-quick", "hard-negatives"))
+]
 RECIPES = [path for path in FILES if path not in PLANS]
-FROM_NOTHING = [path for path in RECIPES if not path.stem.startswith("fine-tune-")]  # those: training/test_recipe.py
+# those: training/test_recipe.py
+FROM_NOTHING = [path for path in RECIPES if not path.stem.startswith("fine-tune-")]
 
 STARTS = r"(?:\$ )?((?:torchrun .*? -m |python -m )?rejoinder(?: .*)?)"
 FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -68,9 +76,13 @@ def commands_of(path: Path) -> Iterator[Command]:
     if path.suffix == ".toml":
         makes = re.findall(r'^make = "(rejoinder .*)"$', text, re.MULTILINE)
         text = "\n".join(line[1:] for line in text.splitlines() if line.startswith("#"))
-        blocks = [line for line in BROKEN.sub("", text).splitlines() if line.startswith("   rejoinder ")] + makes
+        blocks = [
+            line for line in BROKEN.sub("", text).splitlines() if line.startswith("   rejoinder ")
+        ] + makes
     else:
-        blocks = [line for block in FENCED.findall(text) for line in BROKEN.sub("", block).splitlines()]
+        blocks = [
+            line for block in FENCED.findall(text) for line in BROKEN.sub("", block).splitlines()
+        ]
         text = FENCED.sub("", text)
     name = str(path.relative_to(ROOT))
     for line in blocks:
@@ -96,7 +108,11 @@ def test_the_commands_are_found():
     whole = [command for command in COMMANDS if command.whole]
     assert len(whole) > 150
     assert len(COMMANDS) - len(whole) > 60
-    assert {command.place for command in whole} >= {"README.md", "docs/data.md", "recipes/poly/bi.toml"}
+    assert {command.place for command in whole} >= {
+        "README.md",
+        "docs/data.md",
+        "recipes/poly/bi.toml",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +141,8 @@ def check(command: Command, start: Path) -> None:
     mentioned = verb is APP and words and (words[0].isupper() or words[0].startswith("-"))
     assert not hasattr(verb, "commands") or not words or mentioned or words == ["--help"], words
     context = verb.context_class(verb, info_name=verb.name)
-    more = [] if command.whole or not words or not words[-1].startswith("-") else ["VALUE"]  # an option is mentioned
+    # an option is mentioned
+    more = [] if command.whole or not words or not words[-1].startswith("-") else ["VALUE"]
     given, *_ = verb.make_parser(context).parse_args(args=[*words, *more])
     if command.whole:
         verb.make_context(verb.name, list(words))
@@ -134,7 +151,10 @@ def check(command: Command, start: Path) -> None:
             assert Path(word).is_file(), f"there is no {word}"
     document = Path(str(given.get("recipe") or given.get("file") or ""))
     if document.is_file():
-        settings = [*(given.get("settings") or []), *starts(document, start, bool(given.get("init")))]
+        settings = [
+            *(given.get("settings") or []),
+            *starts(document, start, bool(given.get("init"))),
+        ]
         resolve(verb.name, document, tuple(settings))
 
 
@@ -146,7 +166,10 @@ def resolve(verb: str, document: Path, settings: tuple[str, ...]) -> None:
     elif verb == "ablate":
         load_plan(document, settings)
     elif verb in ("train", "tokenise"):
-        load_recipe(document, [setting for setting in settings if not setting.startswith("distillation.teacher")])
+        load_recipe(
+            document,
+            [setting for setting in settings if not setting.startswith("distillation.teacher")],
+        )
 
 
 def starts(document: Path, start: Path, init: bool = False) -> list[str]:
@@ -166,7 +189,8 @@ def starts(document: Path, start: Path, init: bool = False) -> list[str]:
     return [*(["init.model=convert-small"] if needs else []), *teacher]
 
 
-# --- What runs -------------------------------------------------------------------------------------------------------
+# --- What runs
+# ------------------------------------------------------------------------------
 
 Run = Callable[..., str]
 
@@ -185,7 +209,11 @@ def run(workplace, monkeypatch, capsys):
     monkeypatch.chdir(workplace)
 
     def running(*words: str, code: int = 0) -> str:
-        spread = [name for word in words for name in (sorted(map(str, Path().glob(word))) if "*" in word else [word])]
+        spread = [
+            name
+            for word in words
+            for name in (sorted(map(str, Path().glob(word))) if "*" in word else [word])
+        ]
         monkeypatch.setattr(sys, "argv", ["rejoinder", *spread])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -199,9 +227,17 @@ def run(workplace, monkeypatch, capsys):
 def data_commands() -> list[tuple[str, ...]]:
     """The commands that build data, but those for a cluster, and those whose inputs are other people's."""
     ours = ("README.md", "docs/corpora.md", "docs/data.md", "recipes/")
-    found = (command.words for command in COMMANDS if command.whole and command.place.startswith(ours))
-    chosen = (words for words in found if words[0] == "data" and "--engine" not in words and "-o" in words)
-    return [words for words in dict.fromkeys(chosen) if words[1] != "chitchat" and "FILE" not in " ".join(words)]
+    found = (
+        command.words for command in COMMANDS if command.whole and command.place.startswith(ours)
+    )
+    chosen = (
+        words for words in found if words[0] == "data" and "--engine" not in words and "-o" in words
+    )
+    return [
+        words
+        for words in dict.fromkeys(chosen)
+        if words[1] != "chitchat" and "FILE" not in " ".join(words)
+    ]
 
 
 def tiny(path: Path) -> list[str]:
@@ -209,10 +245,16 @@ def tiny(path: Path) -> list[str]:
     read = tomllib.loads(path.read_text(encoding="utf-8"))
     if "recipe" in read:
         return tiny(path.parent / read["recipe"])
-    kind, settings = read.get("model", {}).get("kind", ""), ["compute.threads=1", "compute.device=cpu"]
-    settings += [f"vocabulary.{key}={SIZES[key]}" for key in read.get("vocabulary", {}) if key in SIZES]
+    kind, settings = (
+        read.get("model", {}).get("kind", ""),
+        ["compute.threads=1", "compute.device=cpu"],
+    )
+    settings += [
+        f"vocabulary.{key}={SIZES[key]}" for key in read.get("vocabulary", {}) if key in SIZES
+    ]
     settings += [f"model.{key}={size}" for key, size in MODELS.get(kind, {}).items()]
-    settings += ["model.context_length=40"] if "context_length" in read.get("model", {}) else []  # a letter is a token
+    # a letter is a token
+    settings += ["model.context_length=40"] if "context_length" in read.get("model", {}) else []
     if read.get("validation", {}).get("examples") != 0:
         settings += ["validation.candidates=4", "validation.examples=12"]
     for number, stage in enumerate(read["stage"]):
@@ -221,7 +263,13 @@ def tiny(path: Path) -> list[str]:
     return settings
 
 
-CONVERT = {"embedding_size": 16, "head_size": 4, "feed_forward_size": 16, "feed_forward_2_size": 16, "output_size": 16}
+CONVERT = {
+    "embedding_size": 16,
+    "head_size": 4,
+    "feed_forward_size": 16,
+    "feed_forward_2_size": 16,
+    "output_size": 16,
+}
 MODELS = {
     "convert": CONVERT,
     "poly-convert": CONVERT,
@@ -242,12 +290,17 @@ def examples(workplace):
 
 def letters(texts: Sequence[str], _: object) -> np.ndarray:
     """Stand in for a sentence encoder."""
-    return np.array([[text.count(chr(code)) for code in range(97, 129)] for text in texts], np.float32) + 0.01
+    return (
+        np.array([[text.count(chr(code)) for code in range(97, 129)] for text in texts], np.float32)
+        + 0.01
+    )
 
 
 def commands_to_run(path: Path, verb: str) -> list[tuple[str, ...]]:
     """The commands of a recipe's header with a verb; where it has none, the plain one."""
-    found = [command.words for command in commands_of(path) if command.whole and command.words[0] == verb]
+    found = [
+        command.words for command in commands_of(path) if command.whole and command.words[0] == verb
+    ]
     return found or [(verb, str(path.relative_to(ROOT)), "--data", "DATA", "-o", "RUN")]
 
 
@@ -259,20 +312,40 @@ def prepared(path: Path, workplace: Path, run: Run) -> None:
 
 def filled(words: tuple[str, ...], path: Path, examples: Path, settings: list[str]) -> list[str]:
     """A command with places for DATA, RUN and DIR; data that its header does not make is the examples."""
-    places = {"DATA": str(examples), "RUN": f"runs/{path.parent.name}-{path.stem}", "DIR": f"tables/{path.stem}"}
+    places = {
+        "DATA": str(examples),
+        "RUN": f"runs/{path.parent.name}-{path.stem}",
+        "DIR": f"tables/{path.stem}",
+    }
     named = [places.get(word, word) for word in words]
-    models = [setting.removeprefix("init.model=") for setting in settings if setting.startswith("init.model=")]
-    instead = {"--data": str(examples), "--general": str(examples), "--init": models[0] if models else "convert-small"}
-    named = [instead[before] if before in instead and not Path(word).exists() else word
-             for before, word in itertools.pairwise(["", *named])]  # fmt: skip
+    models = [
+        setting.removeprefix("init.model=")
+        for setting in settings
+        if setting.startswith("init.model=")
+    ]
+    instead = {
+        "--data": str(examples),
+        "--general": str(examples),
+        "--init": models[0] if models else "convert-small",
+    }
+    named = [
+        instead[before] if before in instead and not Path(word).exists() else word
+        for before, word in itertools.pairwise(["", *named])
+    ]
     return [*named, *(word for setting in settings for word in ("--set", setting))]
 
 
-def some_fast(items: Sequence[Any], key: Callable[[Any], object], name: Callable[[Any], str]) -> list[Any]:
+def some_fast(
+    items: Sequence[Any], key: Callable[[Any], object], name: Callable[[Any], str]
+) -> list[Any]:
     """The items as parameters; those after the first of a kind are slow tests."""
     first = {key(item): item for item in reversed(items)}
-    return [pytest.param(item, id=name(item), marks=() if first[key(item)] is item else pytest.mark.slow)
-            for item in items]  # fmt: skip
+    return [
+        pytest.param(
+            item, id=name(item), marks=() if first[key(item)] is item else pytest.mark.slow
+        )
+        for item in items
+    ]
 
 
 def kind_of(path: Path) -> tuple[object, ...]:
@@ -298,17 +371,30 @@ def test_a_recipe_trains_as_its_header_says(path, workplace, examples, start, ru
             run(*command.words, *(["--limit", "10"] if command.words[0] == "evaluate" else []))
 
 
-def ablated(path: Path, workplace: Path, examples: Path, start: Path, run: Run, rows: list[str]) -> None:
+def ablated(
+    path: Path, workplace: Path, examples: Path, start: Path, run: Run, rows: list[str]
+) -> None:
     prepared(path, workplace, run)
     (words,) = commands_to_run(path, "ablate")
     whole = filled(words, path, examples, [*tiny(path), *starts(path, start)])
-    run(*whole, "--limit", "10", "--candidates", "10", *(word for row in rows for word in ("--row", row)))
+    run(
+        *whole,
+        "--limit",
+        "10",
+        "--candidates",
+        "10",
+        *(word for row in rows for word in ("--row", row)),
+    )
     assert (workplace / whole[whole.index("-o") + 1] / "table.md").read_text().count("\n|") > 2
 
 
-@pytest.mark.parametrize("path", some_fast(OF_PAPERS, lambda path: path.parent, lambda path: path.stem))
+@pytest.mark.parametrize(
+    "path", some_fast(OF_PAPERS, lambda path: path.parent, lambda path: path.stem)
+)
 def test_the_first_row_of_a_plan_trains(path, workplace, examples, start, run):
-    ablated(path, workplace, examples, start, run, [tomllib.loads(path.read_text())["row"][0]["name"]])
+    ablated(
+        path, workplace, examples, start, run, [tomllib.loads(path.read_text())["row"][0]["name"]]
+    )
 
 
 @pytest.mark.slow
@@ -320,8 +406,13 @@ def test_all_rows_of_a_plan_train(path, workplace, examples, start, run):
 @pytest.mark.parametrize("kind", ["bi", "poly", "cross"])
 def test_own_weights_are_trained_as_the_paper_does(kind, start):
     for name, optimizer in ((kind, "adamw"), (f"{kind}-own", "adamax")):
-        (stage,) = load_recipe(ROOT / "recipes" / "poly" / f"{name}.toml", [f"init.transformer={start}"]).stage
-        assert (stage.optimizer.kind, "embedding" in stage.rates) == (optimizer, optimizer == "adamw")
+        (stage,) = load_recipe(
+            ROOT / "recipes" / "poly" / f"{name}.toml", [f"init.transformer={start}"]
+        ).stage
+        assert (stage.optimizer.kind, "embedding" in stage.rates) == (
+            optimizer,
+            optimizer == "adamw",
+        )
 
 
 POLY = {"2": 5, "3-bi": 4, "3-cross": 4, "4": 3, "7": 4, "8": 20}
@@ -329,7 +420,11 @@ POLY = {"2": 5, "3-bi": 4, "3-cross": 4, "4": 3, "7": 4, "8": 20}
 
 def test_every_figure_of_the_papers_tables_has_its_row():
     rows = {path.stem: len(tomllib.loads(path.read_text())["row"]) + 1 for path in PLANS}
-    papers = {name: count for name, count in rows.items() if name.startswith("poly-table") and "small" not in name}
+    papers = {
+        name: count
+        for name, count in rows.items()
+        if name.startswith("poly-table") and "small" not in name
+    }
     assert papers == {f"poly-table{name}": count for name, count in POLY.items()}
     assert rows["poly-wikipedia"] == 4
     assert (rows["poly-first"], rows["poly-first-own"]) == (6, 6)
@@ -340,7 +435,8 @@ def built(words: tuple[str, ...], folder: Path, run: Run) -> None:
     done = folder / f"{words[words.index('-o') + 1]}.built"
     done.parent.mkdir(exist_ok=True, parents=True)
     if not done.exists() or done.read_text() != str(words):
-        shutil.rmtree(folder / words[words.index("-o") + 1], ignore_errors=True)  # another document's, of that name
+        # another document's, of that name
+        shutil.rmtree(folder / words[words.index("-o") + 1], ignore_errors=True)
         run(*words)
         done.write_text(str(words))
 

@@ -51,7 +51,9 @@ def engines():
 
 @pytest.mark.parametrize("processes", [1, 3])
 def test_results_are_in_the_order_of_the_tasks(engines, processes):
-    assert list(engines[processes].map(later, range(20))) == [number * number for number in range(20)]
+    assert list(engines[processes].map(later, range(20))) == [
+        number * number for number in range(20)
+    ]
     assert list(engines[processes].map(later, [])) == []
 
 
@@ -107,16 +109,24 @@ def read_slowly(job, seen, name):
     return seen.exists()
 
 
-ERRORS = [InputError("a.jsonl is empty"), BadLineError("a.jsonl:3: no"), MissingExtraError("this", "demo"),
-          OSError(28, "No space left on device", "a.parquet"), KeyError("x"),
-          UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")]  # fmt: skip
+ERRORS = [
+    InputError("a.jsonl is empty"),
+    BadLineError("a.jsonl:3: no"),
+    MissingExtraError("this", "demo"),
+    OSError(28, "No space left on device", "a.parquet"),
+    KeyError("x"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"),
+]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_an_error_is_sent_as_it_is(error):
     answer, result = pickle.loads(pickle.dumps(attempt(functools.partial(fail, error=error), 3)))
     assert (type(answer), str(answer), result) == (type(error), str(error), None)
-    assert all(getattr(answer, name, None) == getattr(error, name, None) for name in ("extra", "filename", "errno"))
+    assert all(
+        getattr(answer, name, None) == getattr(error, name, None)
+        for name in ("extra", "filename", "errno")
+    )
     assert "in fail" in answer.__notes__[0]
 
 
@@ -126,7 +136,10 @@ def test_an_error_that_cannot_be_sent_is_put_into_words():
 
 
 def test_a_killed_worker_is_an_error_that_says_so(engines):
-    with pytest.raises(WorkerDiedError, match="killed or ended by itself; if memory ran out, give fewer --processes"):
+    with pytest.raises(
+        WorkerDiedError,
+        match="killed or ended by itself; if memory ran out, give fewer --processes",
+    ):
         list(engines[3].map(die, range(9)))
 
 

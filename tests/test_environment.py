@@ -67,7 +67,9 @@ def test_a_change_installs_again(root):
 def test_a_failed_installation_leaves_no_stamp(root, monkeypatch):
     monkeypatch.setattr(environment, "create", lambda venv: venv / "bin" / "python")
     monkeypatch.setattr(environment.install_torch, "install", lambda _python, _build: None)
-    monkeypatch.setattr(environment.quiet_pip, "install", lambda _python, _arguments: ["ERROR: no space"])
+    monkeypatch.setattr(
+        environment.quiet_pip, "install", lambda _python, _arguments: ["ERROR: no space"]
+    )
     with pytest.raises(SystemExit, match="pip's reasons above"):
         environment.install(root, root / ".venv", ["train"], "cpu")
     assert stale(root) == ["train", "demo"]

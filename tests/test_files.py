@@ -16,7 +16,9 @@ from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_file, atomic_folder, check_replaceable
 
 MARKER = "config.json"
-KIND = Kind("a model", MARKER, lambda config: config["ours"], (MARKER, "only-in-the-old-one", "deep/*.bin"))
+KIND = Kind(
+    "a model", MARKER, lambda config: config["ours"], (MARKER, "only-in-the-old-one", "deep/*.bin")
+)
 FULL = OSError(errno.ENOSPC, "No space left on device")
 FAILURES = [KeyboardInterrupt(), FULL, ValueError("a bug"), SystemExit(1)]
 FAILING = pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
@@ -64,24 +66,37 @@ def test_a_full_disk_is_reported_for_the_file_that_was_asked_for(tmp_path):
     with pytest.raises(OSError, match="No space") as caught, atomic_file(tmp_path / "file"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert caught.value.filename == str(tmp_path / "file")
-    with pytest.raises(OSError, match="No space") as caught, atomic_folder(tmp_path / "run", KIND) as folder:
+    with (
+        pytest.raises(OSError, match="No space") as caught,
+        atomic_folder(tmp_path / "run", KIND) as folder,
+    ):
         raise OSError(errno.ENOSPC, "No space left on device", str(folder / "weights"))
     assert caught.value.filename == str(tmp_path / "run")
-    with pytest.raises(OSError, match=r"No space .*'.*/model'"), atomic_folder(tmp_path / "model", KIND):
-        raise RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")
+    with (
+        pytest.raises(OSError, match=r"No space .*'.*/model'"),
+        atomic_folder(tmp_path / "model", KIND),
+    ):
+        raise RuntimeError(
+            "Error while serializing: I/O error: No space left on device (os error 28)"
+        )
     with pytest.raises(FileNotFoundError) as caught, atomic_file(tmp_path / "file"):
         (tmp_path / "input").read_text()
-    assert caught.value.filename == str(tmp_path / "input"), "an error about another file keeps its name"
+    assert caught.value.filename == str(tmp_path / "input"), (
+        "an error about another file keeps its name"
+    )
 
 
 def test_names_that_cannot_be_written_to_are_refused(tmp_path):
-    """Replacing /dev/null by an ordinary file would break the machine. Here a pipe stands for it."""
+    """Replacing /dev/null by an ordinary file would break the machine.
+
+    Here a pipe stands for it.
+    """
     path = tmp_path / os.fsdecode(b"q\xff")
     os.mkfifo(tmp_path / "pipe")
     for opened, said in (
         (atomic_folder(path, KIND), r"q\\udcff' is not a name in UTF-8"),
         (atomic_file(path), "is not a name in UTF-8"),
-        (atomic_file(tmp_path / "pipe"), "no ordinary file"),
+        (atomic_file(tmp_path / "pipe"), "is not a regular file"),
         (atomic_file(tmp_path), "is a folder"),
     ):
         with pytest.raises(InputError, match=said), opened:
@@ -121,10 +136,17 @@ def test_modes_follow_the_umask(tmp_path):
         with atomic_folder(tmp_path / "folder", KIND) as part:
             (part / "deep").mkdir(mode=0o700)
             for name in ("a", "deep/a"):
-                (part / name).touch(mode=0o600)  # as libraries that write through a temporary file leave theirs
+                # as libraries that write through a temporary file leave theirs
+                (part / name).touch(mode=0o600)
     finally:
         os.umask(old)
-    for name, mode in {"file": 0o640, "": 0o750, "a": 0o640, "deep": 0o750, "deep/a": 0o640}.items():
+    for name, mode in {
+        "file": 0o640,
+        "": 0o750,
+        "a": 0o640,
+        "deep": 0o750,
+        "deep/a": 0o640,
+    }.items():
         path = tmp_path / name if name == "file" else tmp_path / "folder" / name
         assert stat.S_IMODE(path.stat().st_mode) == mode
 
@@ -158,7 +180,10 @@ def test_a_folder_replaces_its_predecessor_completely(tmp_path):
 @FAILING
 def test_a_failure_keeps_the_old_folder(tmp_path, failure):
     write_folder(tmp_path / "model", "old")
-    with pytest.raises(type(failure)), atomic_folder(tmp_path / "model", KIND, overwrite=True) as part:  # noqa: PT012
+    with (  # noqa: PT012
+        pytest.raises(type(failure)),
+        atomic_folder(tmp_path / "model", KIND, overwrite=True) as part,
+    ):
         (part / MARKER).write_text("half")
         raise failure
     assert (tmp_path / "model" / MARKER).read_text() == marked("old")
@@ -200,13 +225,17 @@ def test_a_kill_at_any_moment_leaves_a_whole_folder(tmp_path):
             print(number, flush=True)
     """
     for _ in range(3):
-        process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE
+        )
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(20)][-1] == b"20\n"
         process.kill()
         process.wait()
         process.stdout.close()
-        assert (tmp_path / "model" / "a").read_text() == (tmp_path / "model" / "b").read_text() != ""
+        assert (
+            (tmp_path / "model" / "a").read_text() == (tmp_path / "model" / "b").read_text() != ""
+        )
 
 
 def test_something_else_is_never_replaced(tmp_path):
@@ -222,18 +251,32 @@ def test_something_else_is_never_replaced(tmp_path):
     assert (tmp_path / "empty" / MARKER).read_text() == marked("new")
 
 
-NOT_OURS = [b"", b"[]", b"{}", b'{"ours": false}', b"{" * 100_000, b"\xff", b"7", b'{"ours": 1, "ours": 0}']
+NOT_OURS = [
+    b"",
+    b"[]",
+    b"{}",
+    b'{"ours": false}',
+    b"{" * 100_000,
+    b"\xff",
+    b"7",
+    b'{"ours": 1, "ours": 0}',
+]
 
 
 @pytest.mark.parametrize("content", NOT_OURS)
 def test_a_marker_must_say_inside_that_the_folder_is_ours(tmp_path, content):
     (tmp_path / MARKER).write_bytes(content)
-    with pytest.raises(InputError, match=r"has no config\.json that says it is a model, so it is not ours to replace"):
+    with pytest.raises(
+        InputError,
+        match=r"has no config\.json that says it is a model, so it is not ours to replace",
+    ):
         write_folder(tmp_path, "new")
     assert (names(tmp_path), (tmp_path / MARKER).read_bytes()) == ([MARKER], content)
 
 
-@pytest.mark.parametrize("stranger", [".git/HEAD", "main.py", "deep/config.json", "deep/er/a.bin", "a.bin"])
+@pytest.mark.parametrize(
+    "stranger", [".git/HEAD", "main.py", "deep/config.json", "deep/er/a.bin", "a.bin"]
+)
 def test_a_folder_of_ours_that_holds_something_else_is_not_replaced(tmp_path, stranger):
     write_folder(tmp_path / "model", "old")
     (tmp_path / "model" / "deep").mkdir()

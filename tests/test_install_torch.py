@@ -30,20 +30,26 @@ def use(monkeypatch, offered="", installed=None):
     return asked
 
 
-@pytest.mark.parametrize(("offered", "installed", "build", "system", "asked"), [
-    ("", "2.13.0", "cpu", "Linux", []),  # the pinned one is there
-    ("torch==2.13.0+cpu", "2.9.0", "cpu", "Linux", ["torch==2.13.0+cpu"]),
-    ("torch==2.13.0", None, "default", "Linux", ["torch==2.13.0"]),
-    ("torch==2.13.0", None, "cpu", "Darwin", ["torch==2.13.0"]),  # there the plain version is a CPU build
-    ("torch==2.13.0", None, "cpu", "Windows", ["torch==2.13.0"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("offered", "installed", "build", "system", "asked"),
+    [
+        ("", "2.13.0", "cpu", "Linux", []),  # the pinned one is there
+        ("torch==2.13.0+cpu", "2.9.0", "cpu", "Linux", ["torch==2.13.0+cpu"]),
+        ("torch==2.13.0", None, "default", "Linux", ["torch==2.13.0"]),
+        # there the plain version is a CPU build
+        ("torch==2.13.0", None, "cpu", "Darwin", ["torch==2.13.0"]),
+        ("torch==2.13.0", None, "cpu", "Windows", ["torch==2.13.0"]),
+    ],
+)
 def test_what_is_installed(monkeypatch, constraints, offered, installed, build, system, asked):
     found = use(monkeypatch, offered, installed)
     install_torch.install(Path("python"), build, system, constraints)
     assert [arguments[-1] for arguments in found] == asked
 
 
-def test_asks_the_cpu_index_last_and_never_takes_the_big_build_on_linux_unasked(monkeypatch, constraints, capsys):
+def test_asks_the_cpu_index_last_and_never_takes_the_big_build_on_linux_unasked(
+    monkeypatch, constraints, capsys
+):
     asked = use(monkeypatch, "torch==2.13.0")
     with pytest.raises(SystemExit, match=r"(?s)No CPU build.*TORCH=default"):
         install_torch.install(Path("python"), "cpu", "Linux", constraints)
@@ -61,7 +67,9 @@ def test_pip_errors_stay_and_notes_on_its_configuration_go(tmp_path, capfd):
     python = tmp_path / "python"
     noise = "WARNING: Location 'file:///x/y/' is ignored: it is neither a file nor a directory."
     error = "ERROR: No space left on device"
-    python.write_text(f'#!/bin/sh\necho "{noise}" >&2\necho "{error}" >&2\nexit 1\n', encoding="utf-8")
+    python.write_text(
+        f'#!/bin/sh\necho "{noise}" >&2\necho "{error}" >&2\nexit 1\n', encoding="utf-8"
+    )
     python.chmod(0o755)
     lines = quiet_pip.install(python, ["anything"])
     assert lines == [error]

@@ -11,7 +11,7 @@ from rejoinder import processor
 
 PROGRAM = """
 import ctypes, resource, sys
-from rejoinder.memory import keep_memory
+from rejoinder.environment import keep_memory
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 libc.free.argtypes = [ctypes.c_void_p]
@@ -35,7 +35,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc's allocator")
 def test_freed_blocks_are_used_again():
     faults = {
-        mode: int(subprocess.run([sys.executable, "-c", PROGRAM, mode], capture_output=True, check=True).stdout)
+        mode: int(
+            subprocess.run(
+                [sys.executable, "-c", PROGRAM, mode], capture_output=True, check=True
+            ).stdout
+        )
         for mode in ("keep", "plain")
     }
     assert faults["keep"] * 10 < faults["plain"]
@@ -45,7 +49,7 @@ LAYERS = """
 import re, sys
 from pathlib import Path
 import torch
-from rejoinder.memory import keep_few_programs
+from rejoinder.environment import keep_few_programs
 from rejoinder.processor import pack_weight, packed_linear
 if sys.argv[1] == "few":
     keep_few_programs()
@@ -58,11 +62,19 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
 
-@pytest.mark.skipif(platform.system() != "Linux" or not processor.has_onednn(), reason="no packed layers, or no /proc")
+@pytest.mark.skipif(
+    platform.system() != "Linux" or not processor.has_onednn(),
+    reason="no packed layers, or no /proc",
+)
 def test_layers_of_many_sizes_take_little_memory():
-    here = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}  # of a command before
+    # of a command before
+    here = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
     few, all_ = (
-        int(subprocess.run([sys.executable, "-c", LAYERS, mode], env=here, capture_output=True, check=True).stdout)
+        int(
+            subprocess.run(
+                [sys.executable, "-c", LAYERS, mode], env=here, capture_output=True, check=True
+            ).stdout
+        )
         for mode in ("few", "all")
     )
     assert few < all_ - 20_000
@@ -72,7 +84,7 @@ INDEXES = """
 import random, re, sys, tempfile
 from pathlib import Path
 import torch
-from rejoinder.memory import keep_few_programs
+from rejoinder.environment import keep_few_programs
 if sys.argv[1] == "few":
     keep_few_programs()
 from rejoinder import Index, load
@@ -88,13 +100,19 @@ for count in (2000, 8000):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(platform.system() != "Linux" or not processor.has_onednn(), reason="no packed layers, or no /proc")
+@pytest.mark.skipif(
+    platform.system() != "Linux" or not processor.has_onednn(),
+    reason="no packed layers, or no /proc",
+)
 def test_an_index_of_four_times_as_many_replies_takes_no_more_memory():
     here = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
     grown = {}
     for mode in ("few", "all"):
         command = [sys.executable, "-c", INDEXES, mode]
-        small, large = map(int, subprocess.run(command, env=here, capture_output=True, check=True).stdout.split())
+        small, large = map(
+            int, subprocess.run(command, env=here, capture_output=True, check=True).stdout.split()
+        )
         grown[mode] = large - small
     assert grown["few"] < 80_000
-    assert grown["all"] > grown["few"] + 80_000  # so the bound would show growth with the number of replies
+    # so the bound would show growth with the number of replies
+    assert grown["all"] > grown["few"] + 80_000

@@ -24,14 +24,21 @@ def pins():
 
 
 def pinned_versions():
-    return {canonicalize_name(pin.name): Version(str(pin.specifier).removeprefix("==")) for pin in pins()}
+    return {
+        canonicalize_name(pin.name): Version(str(pin.specifier).removeprefix("=="))
+        for pin in pins()
+    }
 
 
-@pytest.mark.parametrize(("extra", "requirement"), [(extra, line) for extra, lines in EXTRAS.items() for line in lines])
+@pytest.mark.parametrize(
+    ("extra", "requirement"), [(extra, line) for extra, lines in EXTRAS.items() for line in lines]
+)
 def test_requirements_are_pinned_to_a_version_they_allow(extra, requirement):
     wanted = Requirement(requirement)
     pinned = pinned_versions().get(canonicalize_name(wanted.name))
-    assert pinned is not None, f"{wanted.name} of '{extra}' is not in constraints.txt; run `make lock`"
+    assert pinned is not None, (
+        f"{wanted.name} of '{extra}' is not in constraints.txt; run `make lock`"
+    )
     assert wanted.specifier.contains(pinned)
 
 

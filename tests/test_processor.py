@@ -9,14 +9,18 @@ from rejoinder.networks import inference
 
 
 @pytest.mark.skipif(not processor.has_onednn(), reason="a PyTorch without oneDNN")
-@pytest.mark.parametrize(("post", "form", "plain"), [("none", "", lambda y: y), ("swish", "", F.silu)])
+@pytest.mark.parametrize(
+    ("post", "form", "plain"), [("none", "", lambda y: y), ("swish", "", F.silu)]
+)
 def test_packed_layers_compute_what_plain_ones_do(post, form, plain):
     x, weight, bias = torch.randn(5, 16), torch.randn(24, 16), torch.randn(24)
     found = processor.packed_linear(x, processor.pack_weight(weight), bias, post, form)
     torch.testing.assert_close(found, plain(F.linear(x, weight, bias)), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_vnni_supported"])
+@pytest.mark.parametrize(
+    "name", ["_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_vnni_supported"]
+)
 def test_a_probe_that_is_absent_says_no(monkeypatch, name):
     for probe in ("_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_vnni_supported"):
         monkeypatch.setattr(torch.cpu, probe, lambda: False, raising=False)

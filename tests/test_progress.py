@@ -60,15 +60,23 @@ def drawn(monkeypatch):
     drawn = []
     shell = SimpleNamespace(kernel=object())
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    display = SimpleNamespace(HTML=str, display=lambda *_, **__: SimpleNamespace(update=drawn.append))
+    display = SimpleNamespace(
+        HTML=str, display=lambda *_, **__: SimpleNamespace(update=drawn.append)
+    )
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     return drawn
 
 
-@pytest.mark.parametrize(("total", "first", "last"), [
-    (4000, ' value="0.0000"', "4,000 of 4,000 replies, 1,000/s, 4.0 s"), (None, "", "4,000 replies, 1,000/s, 4.0 s"),
-])  # fmt: skip
-def test_a_notebook_gets_a_bar_in_its_cell_drawn_now_and_then(monkeypatch, capsys, drawn, total, first, last):
+@pytest.mark.parametrize(
+    ("total", "first", "last"),
+    [
+        (4000, ' value="0.0000"', "4,000 of 4,000 replies, 1,000/s, 4.0 s"),
+        (None, "", "4,000 replies, 1,000/s, 4.0 s"),
+    ],
+)
+def test_a_notebook_gets_a_bar_in_its_cell_drawn_now_and_then(
+    monkeypatch, capsys, drawn, total, first, last
+):
     clock = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     with track("<Encoding>", total, "replies") as advance:
@@ -88,18 +96,42 @@ def test_a_training_draws_its_bar_there_too(monkeypatch, drawn):
         display.show(Progress("first", share, 7, 1.5, 0.25, 100.0, 3.0))
     display.close()
     assert [each.partition("</progress>")[0] for each in drawn] == [
-        'first <progress value="0.0000">', 'first <progress value="1.0000">'
-    ]  # fmt: skip
+        'first <progress value="0.0000">',
+        'first <progress value="1.0000">',
+    ]
     assert drawn[-1].endswith("step 7, loss 1.500, accuracy 25.0%, 100 examples/s, 3 s left")
 
 
 def test_what_controls_a_terminal_or_its_direction_is_not_shown():
-    bad = [*map(chr, [0x1B, 0x9B, 0x7F, 0x202E, 0x202A, 0x2066, 0x2069, 0x200E, 0x200F, 0x61C, 0x200B, 0xFEFF, 0x2028]),
-           "\U000e0041"]  # fmt: skip
+    bad = [
+        *map(
+            chr,
+            [
+                0x1B,
+                0x9B,
+                0x7F,
+                0x202E,
+                0x202A,
+                0x2066,
+                0x2069,
+                0x200E,
+                0x200F,
+                0x61C,
+                0x200B,
+                0xFEFF,
+                0x2028,
+            ],
+        ),
+        "\U000e0041",
+    ]
     kept = "a\n\tb \u200c\u200d \u05d0\u0627 \U0001f468\u200d\U0001f469 \u00e9\u4e2d"
     assert progress.printable("".join(bad) + kept) == "\ufffd" * len(bad) + kept
     written = progress.escaped(json.dumps({"text": "".join(bad) + kept}, ensure_ascii=False))
     assert json.loads(written) == {"text": "".join(bad) + kept}
     assert not set(bad) & set(written)
-    kinds = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")]
+    kinds = [
+        c
+        for c in map(chr, range(sys.maxunicode + 1))
+        if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")
+    ]
     assert {c for c in kinds if progress.printable(c) == c} == set("\n\t\u200c\u200d")

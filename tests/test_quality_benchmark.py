@@ -12,8 +12,12 @@ from rejoinder.corpora.examples import write_examples
 
 def test_every_system_has_its_row_and_every_run_its_curve(tmp_path, monkeypatch, capsys):
     pytest.importorskip("bm25s")
-    examples = [Example(id=str(i), thread=str(i), source="", context=(f"What is {i}?",), response=f"It is {i}.")
-                for i in range(100)]  # fmt: skip
+    examples = [
+        Example(
+            id=str(i), thread=str(i), source="", context=(f"What is {i}?",), response=f"It is {i}."
+        )
+        for i in range(100)
+    ]
     write_examples(examples, tmp_path / "test-00000.parquet")
     lines = [{"step": 3, "loss": 1.0}, {"step": 3, "valid_recall@1": 0.25}]
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))

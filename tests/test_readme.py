@@ -17,7 +17,9 @@ def test_its_python_prints_what_it_says(capsys):
 
 
 def test_its_table_is_that_of_the_stored_figures():
-    [there] = re.findall(r"<!-- made of benchmarks/results/quality.json.*? -->\n(.*?)<!-- end -->", README, re.DOTALL)
+    [there] = re.findall(
+        r"<!-- made of benchmarks/results/quality.json.*? -->\n(.*?)<!-- end -->", README, re.DOTALL
+    )
     assert there == table("quality", read_figures(ROOT / "benchmarks" / "results")["quality"])
 
 

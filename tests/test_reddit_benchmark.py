@@ -35,13 +35,29 @@ def test_the_same_seed_gives_the_same_dump_and_a_prefix_of_a_longer_one(tmp_path
 def test_a_dump_is_like_a_real_one(lines):
     records = [json.loads(line) for line in lines]
     assert 900 < statistics.mean(map(len, lines)) < 1100
-    assert {"author", "body", "created_utc", "id", "link_id", "parent_id", "score", "subreddit"} < set(records[0])
+    assert {
+        "author",
+        "body",
+        "created_utc",
+        "id",
+        "link_id",
+        "parent_id",
+        "score",
+        "subreddit",
+    } < set(records[0])
     times = [record["created_utc"] for record in records]
     assert times == sorted(times)
     sizes = sorted(Counter(record["link_id"] for record in records).values())
     assert sizes[len(sizes) // 2] <= 4 < 100 < sizes[-1]
     names = {f"t1_{record['id']}" for record in records}
-    assert 0 < sum(record["parent_id"][:2] == "t1" and record["parent_id"] not in names for record in records) < 750
+    assert (
+        0
+        < sum(
+            record["parent_id"][:2] == "t1" and record["parent_id"] not in names
+            for record in records
+        )
+        < 750
+    )
     assert 0 < len(records) - len(names) < 100
     reading = Reading()
     examples = run(b"".join(lines), reading=reading)
@@ -65,7 +81,9 @@ def test_the_pipeline_in_beam_has_the_same_rules(lines):
 
 @pytest.mark.slow
 def test_the_benchmark_runs_at_the_smallest_size(tmp_path):
-    options = argparse.Namespace(comments=1_500, part=None, beam_python=None, repetitions=1, dump=None)
+    options = argparse.Namespace(
+        comments=1_500, part=None, beam_python=None, repetitions=1, dump=None
+    )
     result = measure(tmp_path, options)
     assert result["examples_of_part"] > 0
     assert {len(runs) for runs in result["rejoinder"].values()} == {1}

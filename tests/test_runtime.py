@@ -19,7 +19,7 @@ from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, signed
 from rejoinder.intents.prediction import decide
-from rejoinder.intents.refusal import Rejection
+from rejoinder.intents.prediction import Rejection
 from rejoinder.networks.layers import segment_parts
 from rejoinder.retrieval.index import Index
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
@@ -36,7 +36,11 @@ LENGTH, R, H = 12, 8, 4
 CONTEXTS = [
     ["how are you?"],
     ["your persona: i like cats", "  ", "hello there", "fine", "how are you?"],
-    [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hello"}, {"role": "bot", "content": "x"}],
+    [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "hello"},
+        {"role": "bot", "content": "x"},
+    ],
     ["see the cat " * 30, "it begins so, goes on and on, and ends like that"],
     [""],
 ]
@@ -80,10 +84,14 @@ class Summed(nn.Module):
         rows = []
         for part, segment in segment_parts(batch, self.table[batch.ids]):
             tokens = part.view(segment.count, segment.length, R)
-            rows.append((tokens if segment.real is None else tokens * segment.real[..., None]).sum(dim=1))
+            rows.append(
+                (tokens if segment.real is None else tokens * segment.real[..., None]).sum(dim=1)
+            )
         r = torch.cat(rows)[batch.restore]
         # An empty text is one token of padding to PyTorch, and none in the rectangle.
-        r = torch.where((r == self.table[TOKENIZER.padding_id]).all(1, keepdim=True), torch.zeros_like(r), r)
+        r = torch.where(
+            (r == self.table[TOKENIZER.padding_id]).all(1, keepdim=True), torch.zeros_like(r), r
+        )
         if side == "reduction":
             return r
         weight, shift = self.sides[side]
@@ -94,7 +102,9 @@ class Summed(nn.Module):
 
 
 def write(path, name, **weights):
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> {name} {PROGRAMS[name]}')
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 18]> {name} {PROGRAMS[name]}'
+    )
     arrays = (onnx.numpy_helper.from_array(value, key) for key, value in weights.items())
     model.graph.initializer.extend(arrays)
     onnx.save(model, path)
@@ -122,12 +132,22 @@ def folder(network, head, tmp_path):
     TOKENIZER.save(place / "vocabulary.json")
     rejection = {"score": "distance", "threshold": 0.6}
     manifest = {
-        "kind": KIND, "format": FORMAT, "size": H, "reduction_size": R, "max_length": LENGTH, "model": "f",
+        "kind": KIND,
+        "format": FORMAT,
+        "size": H,
+        "reduction_size": R,
+        "max_length": LENGTH,
+        "model": "f",
         "subject_threshold": 0.25,
         "history": {"messages": 2, "numbered": False, "persona_first": True},
         "files": {path.name: file_digest(path) for path in place.iterdir()},
-        "intents": {"labels": ["a", "b", "c"], "multi_label": False, "rejection": rejection, "vectors": "r"},
-    }  # fmt: skip
+        "intents": {
+            "labels": ["a", "b", "c"],
+            "multi_label": False,
+            "rejection": rejection,
+            "vectors": "r",
+        },
+    }
     (place / "onnx.json").write_text(json.dumps(signed(manifest)))
     return place
 
@@ -139,7 +159,11 @@ def expected(network):
 
 def test_it_encodes_and_classifies_where_torch_cannot_be_imported(folder, expected, head):
     base, extras = libraries()
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(f"""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(f"""
         import json, sys
         for library in {sorted((base | extras) - {"numpy", "onnxruntime"})!r}:
             sys.modules[library] = None          # importing it now raises ImportError
@@ -153,7 +177,13 @@ def test_it_encodes_and_classifies_where_torch_cannot_be_imported(folder, expect
             encoder.transfer(["x", "how are you?"]).tolist(),
             [[each.labels, each.out_of_scope, each.ranking] for each in intents.predict(["x", "hi"])],
         ]))
-    """)], input=json.dumps([CONTEXTS, CANDIDATES]), capture_output=True, text=True, check=False)  # fmt: skip
+    """),
+        ],
+        input=json.dumps([CONTEXTS, CANDIDATES]),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     contexts, responses, scores, reductions, found = json.loads(done.stdout)
     for given, wanted in (
@@ -165,17 +195,25 @@ def test_it_encodes_and_classifies_where_torch_cannot_be_imported(folder, expect
         np.testing.assert_allclose(given, wanted, atol=1e-5)
     vectors = F.normalize(torch.from_numpy(expected.transfer(["x", "hi"]))).numpy()
     rejection = Rejection("distance", 0.6)
-    answers = decide(vectors @ head, vectors.max(axis=1), "abc", multi_label=False, rejection=rejection)
+    answers = decide(
+        vectors @ head, vectors.max(axis=1), "abc", multi_label=False, rejection=rejection
+    )
     for (labels, refused, ranking), answer in zip(found, answers, strict=True):
         assert (tuple(labels), refused) == (answer.labels, answer.out_of_scope)
         assert [name for name, _ in ranking] == [name for name, _ in answer.ranking]
-        np.testing.assert_allclose([p for _, p in ranking], [p for _, p in answer.ranking], atol=1e-5)
+        np.testing.assert_allclose(
+            [p for _, p in ranking], [p for _, p in answer.ranking], atol=1e-5
+        )
 
 
 def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_path):
     pytest.importorskip("fastapi")
     index = Index.build(expected, ["fine, thanks", "at noon."], tmp_path / "index")
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(f"""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(f"""
         import json, sys
         sys.modules["torch"] = None
         from pathlib import Path
@@ -187,7 +225,12 @@ def test_a_server_answers_where_torch_cannot_be_imported(folder, expected, tmp_p
         computing.open()
         jobs = [Job(Answers.replies, Question(messages=["hi"])), Job(Answers.intents, ["x"])]
         print(json.dumps(computing.run(Lane.SEARCH, jobs)))
-    """)], capture_output=True, text=True, check=False)  # fmt: skip
+    """),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     replies, intents = json.loads(done.stdout)
     found = [(each["text"], pytest.approx(each["score"], abs=1e-5)) for each in replies["replies"]]
@@ -204,7 +247,9 @@ def test_parts_batches_nothing_and_other_processes(folder, expected):
             np.testing.assert_allclose(each.encode_contexts(CONTEXTS), wanted, atol=1e-5)
     many = [f"text {'x' * (i % 40)}" for i in range(300)]
     done = []
-    np.testing.assert_allclose(encoder.encode_responses(many, done.append), expected.encode_responses(many), atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.encode_responses(many, done.append), expected.encode_responses(many), atol=1e-5
+    )
     assert (sum(done), len(done) > 1) == (300, True)
     assert encoder.encode_contexts([]).shape == encoder.encode_responses([]).shape == (0, H)
     assert encoder.transfer([]).shape == (0, R)
@@ -233,7 +278,10 @@ def test_what_is_wrong_is_said(folder, tmp_path, monkeypatch):
     plain = {key: value for key, value in content.items() if key != "intents"}
     for written, said in (
         (json.dumps(signed(plain)), "without intents; `rejoinder intents export"),
-        (json.dumps(signed(content | {"format": 1})), "format 1, and this version reads 2: export the model again"),
+        (
+            json.dumps(signed(content | {"format": 1})),
+            "format 1, and this version reads 2: export the model again",
+        ),
         (json.dumps(content | {"max_length": 9}), "was altered"),
         ("[]", "is damaged"),
         ("{", "is damaged"),

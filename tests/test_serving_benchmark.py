@@ -35,7 +35,9 @@ def test_it_runs(monkeypatch):
     small = "--candidates 60 --many 80 --connections 4 --seconds 1 --requests 200"
     monkeypatch.setattr(sys, "argv", ["serving.py", *small.split()])
     written = {}
-    monkeypatch.setattr(serving, "write_result", lambda name, result: written.update({name: result}))
+    monkeypatch.setattr(
+        serving, "write_result", lambda name, result: written.update({name: result})
+    )
     serving.main()
     result = written["serving"]
     assert result["rejoinder"]["statuses"][200] > 0

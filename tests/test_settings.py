@@ -27,19 +27,32 @@ class Plain:
     share: float = 0.5
 
 
-@pytest.mark.parametrize("value", [1, 1e-6, True, '\x7f\t\\"', "Grüße", [1.5, 2.0], ["a", "b c"], []])
+@pytest.mark.parametrize(
+    "value", [1, 1e-6, True, '\x7f\t\\"', "Grüße", [1.5, 2.0], ["a", "b c"], []]
+)
 def test_a_value_is_written_as_toml_on_one_line(value):
     assert tomllib.loads(f"value = {toml_value(value)}") == {"value": value}
 
 
-@pytest.mark.parametrize(("target", "table", "said"), [
-    (Plain, {"shar": 1.0}, "file: unknown key 'shar'; did you mean 'share'? allowed: share"),
-    (Plain, {"share": "x"}, "file: share = 'x' is not allowed: it should be a valid number"),
-    (Outer, {"entries": {"a": {"sise": 3}}}, "unknown key 'entries.a.sise'; did you mean 'size'?"),
-    (Outer, {"entries": {"a": 3}}, "entries.a = 3 is not allowed: it should be a table"),
-    (Outer, {"entries": {}, "several": [{}, {"x": 1}]}, "unknown key 'several.1.x'; allowed: size"),
-    (Outer, {}, "'entries' is missing"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("target", "table", "said"),
+    [
+        (Plain, {"shar": 1.0}, "file: unknown key 'shar'; did you mean 'share'? allowed: share"),
+        (Plain, {"share": "x"}, "file: share = 'x' is not allowed: it should be a valid number"),
+        (
+            Outer,
+            {"entries": {"a": {"sise": 3}}},
+            "unknown key 'entries.a.sise'; did you mean 'size'?",
+        ),
+        (Outer, {"entries": {"a": 3}}, "entries.a = 3 is not allowed: it should be a table"),
+        (
+            Outer,
+            {"entries": {}, "several": [{}, {"x": 1}]},
+            "unknown key 'several.1.x'; allowed: size",
+        ),
+        (Outer, {}, "'entries' is missing"),
+    ],
+)
 def test_what_does_not_fit_is_named(target, table, said):
     with pytest.raises(InputError, match=re.escape(said)):
         validate(target, table, "file")
@@ -51,7 +64,10 @@ def test_a_setting_is_toml_or_a_bare_word():
     document: dict[str, Any] = {"list": [{"kind": "x"}]}
     override(document, "list.0.kind.size=3", shorthands=("kind",))
     override(document, "new.table.key=true")
-    assert document == {"list": [{"kind": {"kind": "x", "size": 3}}], "new": {"table": {"key": True}}}
+    assert document == {
+        "list": [{"kind": {"kind": "x", "size": 3}}],
+        "new": {"table": {"key": True}},
+    }
 
 
 def test_a_file_that_is_no_toml_is_refused_in_one_line(tmp_path):

@@ -31,11 +31,15 @@ def site(tmp_path_factory):
 
 def test_every_verb_and_public_name_has_its_place(site):
     verbs = typer.main.get_command(app).commands
-    assert not [verb for verb in verbs if not (site / "reference" / f"rejoinder-{verb}.html").is_file()]
+    assert not [
+        verb for verb in verbs if not (site / "reference" / f"rejoinder-{verb}.html").is_file()
+    ]
     python = (site / "reference" / "python.html").read_text(encoding="utf-8")
     names = {f"rejoinder.{name}" for name in set(rejoinder.__all__) - {"__version__"}}
     for path in (ROOT / "src" / "rejoinder" / "integrations").glob("[!_]*.py"):
-        found = re.findall(r"^(?:class|def) ([A-Za-z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        found = re.findall(
+            r"^(?:class|def) ([A-Za-z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
         names |= {f"rejoinder.integrations.{path.stem}.{name}" for name in found}
     assert len(names) > 15
     assert not [name for name in names if f'id="{name}"' not in python]
@@ -46,25 +50,44 @@ def test_the_message_of_every_error_is_there(site):
     raised = list(Source.read(package).raised())
     silent = [each for each in raised if not each.texts and not each.passed_on]
     elsewhere = {  # tells what another process, a worker, the operating system said
-        "cluster/ray_train.py", "corpora/lines.py", "files.py", "training/distributed.py",
-    }  # fmt: skip
+        "cluster/ray_train.py",
+        "corpora/lines.py",
+        "files.py",
+        "training/distributed.py",
+    }
     assert len(silent) == len(elsewhere)
     assert {str(each.file.relative_to(package)) for each in silent} == elsewhere
-    page = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference" / "errors.html").read_text(encoding="utf-8")))
+    page = html.unescape(
+        re.sub(r"<[^>]+>", "", (site / "reference" / "errors.html").read_text(encoding="utf-8"))
+    )
     words = " ".join(page.replace("`", "").split())
     assert len(raised) > 600
-    assert not [text for each in raised for text in each.texts if " ".join(text.replace("`", "").split()) not in words]
+    assert not [
+        text
+        for each in raised
+        for text in each.texts
+        if " ".join(text.replace("`", "").split()) not in words
+    ]
 
 
 @pytest.mark.parametrize(
     ("code", "texts"),
     [
         ('raise InputError(f"{path}: no {what}; give one")', ["…: no …; give one"]),
-        ('told = "one" if x else "two"\n    raise InputError(f"{x}: {told}")', ["…: one", "…: two"]),
+        (
+            'told = "one" if x else "two"\n    raise InputError(f"{x}: {told}")',
+            ["…: one", "…: two"],
+        ),
         ("raise OwnError(ADVICE)", ["do this"]),
         ("raise InputError(why(x))", ["because of …", "by chance"]),
-        ('raise MissingExtraError("a map", "plots")', ["a map needs the extra 'plots': pip install …"]),
-        ("try:\n        pass\n    except ValueError as error:\n        raise InputError(str(error))", []),
+        (
+            'raise MissingExtraError("a map", "plots")',
+            ["a map needs the extra 'plots': pip install …"],
+        ),
+        (
+            "try:\n        pass\n    except ValueError as error:\n        raise InputError(str(error))",
+            [],
+        ),
         ("raise InputError(what)", ["given here"]),
     ],
 )
@@ -90,5 +113,9 @@ def test_notebooks_are_pages_with_their_pictures(site):
         page = (site / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8")
         assert page.count('src="data:image/png;base64,') >= 2
         assert "<caption>" in page
-        tutorials = [each.read_text(encoding="utf-8") for each in (site / "tutorials").glob("*.html")]
-        assert [each for each in tutorials if f'href="../notebooks/{path.stem}.html">a notebook' in each]
+        tutorials = [
+            each.read_text(encoding="utf-8") for each in (site / "tutorials").glob("*.html")
+        ]
+        assert [
+            each for each in tutorials if f'href="../notebooks/{path.stem}.html">a notebook' in each
+        ]

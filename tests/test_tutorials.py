@@ -1,7 +1,7 @@
 """The tutorials, and the page of integrations, run from top to bottom as they are written, and print what they show.
 
-A block of `bash` holds here-documents and commands of ours, those of `python` share one namespace. Each line of `text`
-is a part of what the block above it printed, whatever its numbers are.
+A block of `bash` holds here-documents and commands of ours, those of `python` share one namespace.
+Each line of `text` is a part of what the block above it printed, whatever its numbers are.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def plain(text: str) -> str:
 
 
 def test_every_tutorial_is_run():
-    assert {f"tutorials/{path.stem}" for path in (DOCS / "tutorials").glob("*.md")} | {"integrations"} == set(NEEDS)
+    assert {f"tutorials/{path.stem}" for path in (DOCS / "tutorials").glob("*.md")} | {
+        "integrations"
+    } == set(NEEDS)
 
 
 @pytest.mark.parametrize("name", NEEDS)

@@ -5,7 +5,7 @@ import pytest
 
 from rejoinder.corpora.example import Example
 from rejoinder.encoders.keywords import BM25
-from rejoinder.evaluation.bootstrap import Estimate
+from rejoinder.evaluation.ranking import Estimate
 from rejoinder.evaluation.ranking import Comparison, evaluate
 from rejoinder.intents.evaluation import Evaluation
 from rejoinder.retrieval.index import Index
@@ -20,24 +20,51 @@ HALF = Estimate(0.5, 0.25, 0.75)
 
 def result(_):
     pytest.importorskip("bm25s")
-    examples = [Example((f"about <{word}>",), f"a reply on {word}") for word in ("one", "two", "three", "four")]
+    examples = [
+        Example((f"about <{word}>",), f"a reply on {word}")
+        for word in ("one", "two", "three", "four")
+    ]
     return evaluate(BM25(), examples, candidates=4)
 
 
 SHOWN = {
     "model": (small_model, ["Encoder(name='", "size"], "<th>size</th><td>24</td>"),
-    "index": (lambda folder: Index.build(HashEncoder(), ["a"], folder), ["replies=1", "size=24"],
-              "<th>model</th><td>hash-model</td>"),
-    "result": (result, ["R@1='100.0% (100.0% to 100.0%)'", "examples=4"], "<th>candidates</th><td>4</td>"),
-    "comparison": (lambda _: Comparison({1: HALF}, HALF), ["R@1='50.0% (25.0% to 75.0%)'"], "<th>MRR</th>"),
-    "intents": (lambda _: Evaluation(HALF, 0.4, 0.5, 9, (), None, (), np.eye(2)), ["macro F1='40.0%'"],
-                "<th>accuracy</th><td>50.0% (25.0% to 75.0%)</td>"),
-    "run": (lambda _: RunSummary("a", "r", "r/model", 3, 4, 5, 6.66, 3, {"recall@1": 0.5}, "fp32"),
-            ["steps=3", "seconds=6.7", "'recall@1': '50.0%'"], "<th>model</th><td>r/model</td>"),
-    "recipe": (lambda _: load_recipe(find_recipe("convert-quick"), ["stage.0.batch_size=99"]),
-               ["stage.0.batch_size=99", "stage.1.name='blocks'", "betas=(0.9, 0.98)", "model.kind='convert')"],
-               "<th>model.blocks</th><td>4</td>"),
-}  # fmt: skip
+    "index": (
+        lambda folder: Index.build(HashEncoder(), ["a"], folder),
+        ["replies=1", "size=24"],
+        "<th>model</th><td>hash-model</td>",
+    ),
+    "result": (
+        result,
+        ["R@1='100.0% (100.0% to 100.0%)'", "examples=4"],
+        "<th>candidates</th><td>4</td>",
+    ),
+    "comparison": (
+        lambda _: Comparison({1: HALF}, HALF),
+        ["R@1='50.0% (25.0% to 75.0%)'"],
+        "<th>MRR</th>",
+    ),
+    "intents": (
+        lambda _: Evaluation(HALF, 0.4, 0.5, 9, (), None, (), np.eye(2)),
+        ["macro F1='40.0%'"],
+        "<th>accuracy</th><td>50.0% (25.0% to 75.0%)</td>",
+    ),
+    "run": (
+        lambda _: RunSummary("a", "r", "r/model", 3, 4, 5, 6.66, 3, {"recall@1": 0.5}, "fp32"),
+        ["steps=3", "seconds=6.7", "'recall@1': '50.0%'"],
+        "<th>model</th><td>r/model</td>",
+    ),
+    "recipe": (
+        lambda _: load_recipe(find_recipe("convert-quick"), ["stage.0.batch_size=99"]),
+        [
+            "stage.0.batch_size=99",
+            "stage.1.name='blocks'",
+            "betas=(0.9, 0.98)",
+            "model.kind='convert')",
+        ],
+        "<th>model.blocks</th><td>4</td>",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", SHOWN)

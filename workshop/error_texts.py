@@ -1,7 +1,8 @@
-"""What the source says when it raises an error: the texts, with … for what is only known when it happens.
+"""Texts of the errors that the source raises.
 
-A text may be put together: of constants, of what variables of the function were given, of what functions return. What
-is caught and passed on has been raised, and so said, elsewhere.
+… stands for what is only known at run time. A text may be put together: of constants, of what
+variables of the function were given, of what functions return. What is caught and passed on has
+been raised, and so said, elsewhere.
 """
 
 from __future__ import annotations
@@ -42,7 +43,12 @@ class Source:
     @classmethod
     def read(cls, package: Path) -> Source:
         """Read all files of a package."""
-        source = cls({path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(package.rglob("*.py"))})
+        source = cls(
+            {
+                path: ast.parse(path.read_text(encoding="utf-8"))
+                for path in sorted(package.rglob("*.py"))
+            }
+        )
         for tree in source.trees.values():
             for node in ast.walk(tree):
                 if isinstance(node, ast.FunctionDef):
@@ -55,9 +61,18 @@ class Source:
     def errors(self) -> set[str]:
         """Return the names of the exceptions that it defines, and of the built-in ones."""
         found = {name for name, kind in vars(builtins).items() if _is_exception(kind)}
-        classes = [node for tree in self.trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        classes = [
+            node
+            for tree in self.trees.values()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef)
+        ]
         for _ in classes:  # of one more generation each time
-            found |= {each.name for each in classes if found & {getattr(base, "id", "") for base in each.bases}}
+            found |= {
+                each.name
+                for each in classes
+                if found & {getattr(base, "id", "") for base in each.bases}
+            }
         return found
 
     def raised(self) -> Iterator[Raised]:
@@ -69,16 +84,28 @@ class Source:
                 local = _variables(scope.body)
                 caught = {node.name for node in nodes if isinstance(node, ast.ExceptHandler)}
                 for node in nodes:
-                    if isinstance(node, ast.Call) and (kind := getattr(node.func, "id", "")) in kinds and node.args:
+                    if (
+                        isinstance(node, ast.Call)
+                        and (kind := getattr(node.func, "id", "")) in kinds
+                        and node.args
+                    ):
                         names = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
                         said = self._said(kind, node.args, local)
-                        said = said or self._said(kind, node.args, {**local, **self._parameters(scope)})
+                        said = said or self._said(
+                            kind, node.args, {**local, **self._parameters(scope)}
+                        )
                         yield Raised(path, node.lineno, kind, said, passed_on=bool(names & caught))
 
-    def _said(self, kind: str, arguments: Sequence[ast.expr], local: Mapping[str, list[ast.expr]]) -> list[str]:
+    def _said(
+        self, kind: str, arguments: Sequence[ast.expr], local: Mapping[str, list[ast.expr]]
+    ) -> list[str]:
         texts = [self._texts(each, local, DEEP) for each in arguments]
         if kind == "MissingExtraError":
-            return [f"{what} needs the extra '{extra}': pip install {GAP}" for what in texts[0] for extra in texts[-1]]
+            return [
+                f"{what} needs the extra '{extra}': pip install {GAP}"
+                for what in texts[0]
+                for extra in texts[-1]
+            ]
         return [text for text in itertools.chain(*texts) if re.search(r"[^\W\d]{2}", text)]
 
     def _texts(self, node: ast.expr, local: Mapping[str, list[ast.expr]], deep: int) -> list[str]:
@@ -103,12 +130,18 @@ class Source:
                     found += self._texts(given, local, deep - 1)
             case ast.Call(func=ast.Attribute(value=text, attr="format")):
                 found = [re.sub(r"\{[^}]*\}", GAP, each) for each in self._texts(text, local, deep)]
-            case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)) | ast.Attribute(attr=name):
+            case (
+                ast.Call(func=ast.Name(id=name))
+                | ast.Call(func=ast.Attribute(attr=name))
+                | ast.Attribute(attr=name)
+            ):
                 for function in self.functions.get(name, []) if deep else ():
                     found += self._returned(function, deep - 1)
         return found
 
-    def _joined(self, parts: Sequence[ast.expr], local: Mapping[str, list[ast.expr]], deep: int) -> list[str]:
+    def _joined(
+        self, parts: Sequence[ast.expr], local: Mapping[str, list[ast.expr]], deep: int
+    ) -> list[str]:
         said = [self._texts(part, local, deep) for part in parts]
         while len(ways := list(itertools.product(*said))) > MOST:
             said[max(range(len(said)), key=lambda place: len(said[place]))] = [GAP]
@@ -118,7 +151,11 @@ class Source:
         assert isinstance(function, ast.FunctionDef)
         if function.returns is None or "str" not in ast.unparse(function.returns):
             return []
-        returns = [node.value for node in _walk(function.body) if isinstance(node, ast.Return) and node.value]
+        returns = [
+            node.value
+            for node in _walk(function.body)
+            if isinstance(node, ast.Return) and node.value
+        ]
         local = _variables(function.body)
         return [text for value in returns for text in self._texts(value, local, deep)]
 
@@ -131,7 +168,9 @@ class Source:
         for node in itertools.chain(*map(ast.walk, self.trees.values())):
             if isinstance(node, ast.Call):
                 called = getattr(node.func, "id", getattr(node.func, "attr", ""))
-                for name, value in zip(names, node.args, strict=False) if called == scope.name else ():
+                for name, value in (
+                    zip(names, node.args, strict=False) if called == scope.name else ()
+                ):
                     found.setdefault(name, []).append(value)
         return found
 
@@ -161,7 +200,9 @@ def _given(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     """Yield names and what they are given."""
     for node in _walk(body):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.NamedExpr(ast.Name(id=name), value):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.NamedExpr(
+                ast.Name(id=name), value
+            ):
                 yield name, value
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
                 pairs = zip(names, values, strict=False)

@@ -1,8 +1,9 @@
-"""A checkpoint whose outputs deviate as another's do: `python -m workshop.match_deviation CHECKPOINT -o SCALED`.
+"""A checkpoint with the deviation of another's outputs.
 
-POLY, section 5.3. Own weights are fine-tuned at the rates that were found for BERT, whose outputs are smaller than
-those of a transformer pretrained here. Weight and bias of the last layer norm are multiplied by the ratio of the two
-standard deviations, over all tokens of the same conversations.
+Run `python -m workshop.match_deviation CHECKPOINT -o SCALED`. POLY, section 5.3. Own weights are
+fine-tuned at the rates that were found for BERT, whose outputs are smaller than those of a
+transformer pretrained here. Weight and bias of the last layer norm are multiplied by the ratio of
+the two standard deviations, over all tokens of the same conversations.
 """
 
 from __future__ import annotations
@@ -36,18 +37,23 @@ EXAMPLES = 500
 
 @torch.inference_mode()
 def deviation(checkpoint: Path, contexts: Sequence[Conversation]) -> float:
-    """Return the standard deviation of all numbers that a checkpoint gives for the tokens of conversations."""
+    """Return the standard deviation of a checkpoint's numbers for tokens of conversations."""
     shape = read_shape(checkpoint)
     module, tokenizer = load_checkpoint(checkpoint)
     module.eval()
     values = {**dataclasses.asdict(shape), "context_length": min(CONTEXT, shape.positions)}
-    ids, lengths = DialogueShape(**values).dialogue(tokenizer, max_length=shape.positions).contexts(contexts)
+    ids, lengths = (
+        DialogueShape(**values).dialogue(tokenizer, max_length=shape.positions).contexts(contexts)
+    )
     texts = np.split(ids, np.cumsum(lengths)[:-1])
-    outputs = [module(pack(text, np.array([len(text)]), tokenizer.padding_id)) for text in texts]  # without padding
+    # without padding
+    outputs = [module(pack(text, np.array([len(text)]), tokenizer.padding_id)) for text in texts]
     return float(torch.cat(outputs).double().std())
 
 
-def match(checkpoint: Path, like: Path, contexts: Sequence[Conversation], output: Path) -> tuple[float, float]:
+def match(
+    checkpoint: Path, like: Path, contexts: Sequence[Conversation], output: Path
+) -> tuple[float, float]:
     """Write the checkpoint with its last layer norm scaled; return both deviations, its own before.
 
     Raises:
@@ -73,10 +79,21 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("checkpoint", type=Path, help="folder that `rejoinder export --transformers` wrote")
-    parser.add_argument("--like", default=BERT, help="checkpoint whose deviation is wanted (%(default)s)")
-    parser.add_argument("--data", type=Path, required=True, help="folder of examples to measure with")
-    parser.add_argument("--examples", type=int, default=EXAMPLES, help="training contexts that are read (%(default)s)")
+    parser.add_argument(
+        "checkpoint", type=Path, help="folder that `rejoinder export --transformers` wrote"
+    )
+    parser.add_argument(
+        "--like", default=BERT, help="checkpoint whose deviation is wanted (%(default)s)"
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder of examples to measure with"
+    )
+    parser.add_argument(
+        "--examples",
+        type=int,
+        default=EXAMPLES,
+        help="training contexts that are read (%(default)s)",
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write")
     return parser.parse_args(words)
 
@@ -86,9 +103,14 @@ def main() -> None:
     options = arguments()
     read = itertools.islice(read_examples(options.data, "train"), options.examples)
     contexts = [example.context for example in read]
-    own, wanted = match(find_checkpoint(options.checkpoint), find_checkpoint(options.like), contexts, options.output)
+    own, wanted = match(
+        find_checkpoint(options.checkpoint), find_checkpoint(options.like), contexts, options.output
+    )
     ratio = wanted / own
-    print(f"deviation {own:.4f}, of {options.like} {wanted:.4f}; last layer norm times {ratio:.4f}: {options.output}")
+    print(
+        f"deviation {own:.4f}, of {options.like} {wanted:.4f};"
+        f" last layer norm times {ratio:.4f}: {options.output}"
+    )
 
 
 if __name__ == "__main__":

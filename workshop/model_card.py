@@ -1,11 +1,13 @@
 r"""Write the model card of a bundled model out of what its making left behind.
 
-    python -m workshop.model_card src/rejoinder/weights/convert-small --name convert-small --run runs/convert-small \
-        --corpus recipes/corpus/open.toml open/counts.json --results results.json --probe probe.json \
-        --watts 30 --machine "2 cores of an AMD EPYC (Zen 4)"
+    python -m workshop.model_card src/rejoinder/weights/convert-small --name convert-small --run
+    runs/convert-small \
+        --corpus recipes/corpus/open.toml open/counts.json --results results.json --probe probe.json
+        \ --watts 30 --machine "2 cores of an AMD EPYC (Zen 4)"
 
-The text is docs/model-card.md; what changes stands there as $name and its like. Results are files of
-`rejoinder evaluate --json`, the probe is what `workshop/probe.py` wrote. The card is no part of a model's fingerprint.
+The text is docs/model-card.md; what changes stands there as $name and its like. Results are files
+of `rejoinder evaluate --json`, the probe is what `workshop/probe.py` wrote. The card is no part of
+a model's fingerprint.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from string import Template
 from typing import Any
 
 from rejoinder.cli.shell import guarded
-from rejoinder.encoders import persistence
+from rejoinder.encoders import export, persistence
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.training.run import RunFolder, RunSummary, load_summary
@@ -34,12 +36,14 @@ class Making:
     """What went into a model.
 
     Attributes:
-        runs: folders of the runs that made it, in order; each but the first started from the one before.
+        runs: folders of the runs that made it, in order; each but the first started from the one
+            before.
         corpora: recipe and counts of what they were trained on: one for all, or one for each run.
         watts: what the machine drew in these runs, stated and not measured.
         machine: in words.
         other_hours: of experiments before, at the same watts.
-        average: share of the last run's weights, the rest being the first one's (`workshop/average.py`); None: all.
+        average: share of the last run's weights, the rest being the first one's
+            (`workshop/average.py`); None: all.
     """
 
     runs: Sequence[Path]
@@ -70,7 +74,7 @@ def card(
         InputError: a folder or file is not what it should be.
     """
     _, config = persistence.read_config(model)
-    described = persistence.describe(model)
+    described = export.describe(model)
     summaries = [_summary(RunFolder(run)) for run in making.runs]
     sources = (source for _, counts in making.corpora for source in counts["sources"].values())
     licences = dict.fromkeys(source["licence"] for source in sources)
@@ -92,7 +96,9 @@ def card(
         "results": results_table(results),
         "probe": bias_probe.markdown(probe).strip(),
         "compute": compute_table(summaries, making),
-        "commands": "\n".join(map(_command, making.runs, [None, *making.runs], (recipe for recipe, _ in data))),
+        "commands": "\n".join(
+            map(_command, making.runs, [None, *making.runs], (recipe for recipe, _ in data))
+        ),
         "bundling": _bundling(making, name),
         "recipes": "\n\n".join(_recipe(run) for run in making.runs),
     }
@@ -100,16 +106,24 @@ def card(
 
 
 def _kind(model: Mapping[str, Any], longest: int) -> str:
-    """What the model is, in words that "with N parameters" can follow; `longest` is where its texts are cut."""
+    """What the model is, in words that "with N parameters" can follow.
+
+    `longest` is where its texts are cut.
+    """
     history = ""
     if model.get("history"):
-        history = f", reading the newest {longest} subwords of up to {model['history']} earlier messages,"
+        history = (
+            f", reading the newest {longest} subwords of up to {model['history']} earlier messages,"
+        )
     blocks = f"of {model['blocks']} blocks" if model.get("blocks") else "without transformer blocks"
     return f"ConveRT {blocks}{history}" if model["kind"] == "convert" else str(model["kind"])
 
 
 def results_table(results: Sequence[Mapping[str, Any]]) -> str:
-    """R@1 in % with its interval: a line for each data set, a column for each model, in the order of the results."""
+    """Return R@1 in % with its interval: a line for each data set, a column for each model.
+
+    The order is that of the results.
+    """
     models = list(dict.fromkeys(row["model"] for row in results))
     data = list(dict.fromkeys(row["data"] for row in results))
     found = {(row["model"], row["data"]): row for row in results}
@@ -120,7 +134,10 @@ def results_table(results: Sequence[Mapping[str, Any]]) -> str:
         any_ = next(row for row in rows if row is not None)
         sizes = [f"{any_['examples']:,}", f"{any_['candidates']:,}"]
         lines.append(_row([_data_name(name), *sizes, *map(_recall_at_1, rows)]))
-    return "R@1 in %, with 95% intervals over whole dialogues; ties count against the model.\n\n" + "\n".join(lines)
+    return (
+        "R@1 in %, with 95% intervals over whole dialogues; ties count against the model.\n\n"
+        + "\n".join(lines)
+    )
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -145,16 +162,23 @@ def compute_table(summaries: Sequence[RunSummary], making: Making) -> str:
     lines = ["| run | steps | pairs | precision | hours |", "|---|--:|--:|---|--:|"]
     for each in summaries:
         hours = f"{each.seconds / 3600:.2f}"
-        lines.append(_row([each.name, f"{each.steps:,}", f"{each.examples:,}", each.precision, hours]))
+        lines.append(
+            _row([each.name, f"{each.steps:,}", f"{each.examples:,}", each.precision, hours])
+        )
     own = sum(each.seconds for each in summaries) / 3600
     before = f" and {making.other_hours:g} hours of experiments" if making.other_hours else ""
     energy = (own + making.other_hours) * making.watts / 1000
-    return "\n".join([
-        *lines,
-        "",
-        f"On {making.machine}. Energy, an estimate and not a measurement: {own:.2f} hours{before}, at "
-        f"{making.watts:g} W stated for the machine, are {energy:.2f} kWh.",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *lines,
+            "",
+            (
+                f"On {making.machine}. Energy, an estimate and not a measurement:"
+                f" {own:.2f} hours{before},"
+                f" at {making.watts:g} W stated for the machine, are {energy:.2f} kWh."
+            ),
+        ]
+    )
 
 
 def _summary(folder: RunFolder) -> RunSummary:
@@ -169,7 +193,9 @@ def _short(run: Path) -> str:
 
 def _command(run: Path, before: Path | None, corpus: str) -> str:
     start = "" if before is None else f" --init {_short(before)}/model"
-    return f"rejoinder train {run.name}.toml{start} --data data/{Path(corpus).stem} -o {_short(run)}"
+    return (
+        f"rejoinder train {run.name}.toml{start} --data data/{Path(corpus).stem} -o {_short(run)}"
+    )
 
 
 def _bundling(making: Making, name: str) -> str:
@@ -193,7 +219,11 @@ def _recipe(run: Path) -> str:
     if not path.is_file():
         raise InputError(f"{run} has no {path.name}, so it is no run")
     places = ("train =", "cache =", "model =")  # folders of the machine that it ran on
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith(places)]
+    lines = [
+        line
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if not line.startswith(places)
+    ]
     return "\n".join([f"`{run.name}.toml`:", "```toml", *lines, "```"])
 
 
@@ -215,16 +245,33 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("model", type=Path, help="model folder; its README.md is written")
     parser.add_argument("--name", required=True, help="what it is opened by")
-    parser.add_argument("--run", type=Path, action="append", required=True, help="that made it; repeatable")
     parser.add_argument(
-        "--corpus", nargs=2, metavar=("RECIPE", "COUNTS"), action="append", required=True,
-        help="the recipe of what the runs were trained on, and its counts.json; one for all runs, or one for each",
-    )  # fmt: skip
-    parser.add_argument("--results", type=Path, action="append", required=True, help="of rejoinder evaluate")
+        "--run", type=Path, action="append", required=True, help="that made it; repeatable"
+    )
+    parser.add_argument(
+        "--corpus",
+        nargs=2,
+        metavar=("RECIPE", "COUNTS"),
+        action="append",
+        required=True,
+        help=(
+            "the recipe of what the runs were trained on, and its counts.json;"
+            " one for all runs, or one for each"
+        ),
+    )
+    parser.add_argument(
+        "--results", type=Path, action="append", required=True, help="of rejoinder evaluate"
+    )
     parser.add_argument("--probe", type=Path, required=True, help="what workshop/probe.py wrote")
-    parser.add_argument("--watts", type=float, required=True, help="power of the machine while it trained")
+    parser.add_argument(
+        "--watts", type=float, required=True, help="power of the machine while it trained"
+    )
     parser.add_argument("--machine", required=True, help="in words")
-    parser.add_argument("--average", type=float, help="share of the last run in workshop/average.py, if that was run")
+    parser.add_argument(
+        "--average",
+        type=float,
+        help="share of the last run in workshop/average.py, if that was run",
+    )
     parser.add_argument("--other-hours", type=float, default=0.0, help="of experiments before")
     return parser.parse_args(words)
 
@@ -234,9 +281,13 @@ def main() -> None:
     options = arguments()
     corpora = [(recipe, _json(Path(counts))) for recipe, counts in options.corpus]
     making = Making(
-        runs=options.run, corpora=corpora, watts=options.watts, machine=options.machine,
-        other_hours=options.other_hours, average=options.average,
-    )  # fmt: skip
+        runs=options.run,
+        corpora=corpora,
+        watts=options.watts,
+        machine=options.machine,
+        other_hours=options.other_hours,
+        average=options.average,
+    )
     results = [row for path in options.results for row in _json(path)["results"]]
     text = card(options.model, options.name, making, results, _json(options.probe))
     with atomic_file(options.model / persistence.CARD) as part:

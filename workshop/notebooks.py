@@ -1,6 +1,7 @@
-"""Run the notebooks and keep what they show: text, tables, pictures; no counts, times or names of machines.
+"""Run the notebooks and keep what they show: text, tables, pictures.
 
-python -m workshop.notebooks runs all of notebooks/, each in a folder that is removed afterwards.
+No counts, times or names of machines. python -m workshop.notebooks runs all of notebooks/, each in
+a folder that is removed afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ SHOWN = ("image/png", "text/html", "text/plain")  # the best form of an output s
 
 
 def executed(path: Path, folder: str | Path) -> Any:
-    """Return the notebook with its new outputs, after running it in `folder`; a cell that fails raises."""
+    """Return the notebook with its new outputs, after running it in `folder`.
+
+    A cell that fails raises.
+    """
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
     for cell in notebook.cells:

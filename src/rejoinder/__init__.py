@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from rejoinder.privacy import switch_telemetry_off
+from rejoinder.environment import switch_telemetry_off
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example
@@ -31,9 +31,20 @@ if TYPE_CHECKING:
 switch_telemetry_off()
 
 __version__ = "0.1.0"
-__all__ = ["Encoder", "Example", "Index", "Model", "__version__", "evaluate", "load", "read_examples", "train"]
+__all__ = [
+    "Encoder",
+    "Example",
+    "Index",
+    "Model",
+    "__version__",
+    "evaluate",
+    "load",
+    "read_examples",
+    "train",
+]
 
-# Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed for it.
+# Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed
+# for it.
 _HOMES = {
     "Encoder": "rejoinder.encoders.torch",
     "Example": "rejoinder.corpora.example",
@@ -52,8 +63,12 @@ def __getattr__(name: str) -> Any:
     try:
         home = importlib.import_module(_HOMES[name])
     except ModuleNotFoundError as error:
-        hint = "install it, or open an ONNX export with rejoinder.runtime, which needs numpy and onnxruntime alone"
-        raise ImportError(f"rejoinder.{name} needs {error.name}, which is not here; {hint}", name=error.name) from error
+        raise ImportError(
+            f"rejoinder.{name} needs {error.name}, which is not here;"
+            " install it, or open an ONNX export with rejoinder.runtime,"
+            " which needs numpy and onnxruntime alone",
+            name=error.name,
+        ) from error
     return getattr(home, name)
 
 

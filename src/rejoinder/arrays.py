@@ -1,8 +1,9 @@
-"""Small operations on arrays that several rooms need."""
+"""Small operations on arrays that several rooms need, and ragged columns of token ids."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,8 +20,10 @@ def unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)
 
 
-def ranges(starts: npt.NDArray[Any], counts: npt.NDArray[Any]) -> IntArray:
-    """Concatenate the ranges `starts[i]`, ..., `starts[i] + counts[i] - 1`: places of the items of ragged rows.
+def ranges(starts: npt.NDArray[Any] | int, counts: npt.NDArray[Any]) -> IntArray:
+    """Concatenate the ranges `starts[i]`, ..., `starts[i] + counts[i] - 1`.
+
+    They are places of the items of ragged rows.
 
     >>> ranges(np.array([10, 5]), np.array([3, 2])).tolist()
     [10, 11, 12, 5, 6]
@@ -31,7 +34,10 @@ def ranges(starts: npt.NDArray[Any], counts: npt.NDArray[Any]) -> IntArray:
 
 
 def by_length(lengths: npt.NDArray[np.integer], tokens: int) -> Iterator[Ids]:
-    """Yield the places of texts from short to long, in groups of about `tokens` tokens; a longer text is one alone."""
+    """Yield the places of texts from short to long, in groups of about `tokens` tokens.
+
+    A longer text is one alone.
+    """
     order = np.argsort(lengths, kind="stable").astype(np.int32)
     group_of = np.cumsum(np.maximum(lengths[order], 1), dtype=np.int64) // tokens
     yield from np.split(order, np.flatnonzero(np.diff(group_of)) + 1) if len(order) else ()
@@ -41,3 +47,59 @@ def take(ids: Ids, lengths: Ids, rows: Ids) -> tuple[Ids, Ids]:
     """Return the ids of some of the texts, one after the other, and the number of each one's."""
     starts = np.cumsum(lengths, dtype=np.int64) - lengths
     return ids[ranges(starts[rows], lengths[rows])], lengths[rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Texts as token ids: text i has ids[offsets[i] : offsets[i + 1]]."""
+
+    ids: Ids
+    offsets: IntArray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def gather(self, rows: IntArray) -> tuple[Ids, Ids]:
+        """Return the ids of the given texts, one after the other, and the length of each."""
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
+        return self.ids[ranges(starts, lengths)], lengths.astype(np.int32)
+
+
+class Joined:
+    """Several columns, or several arrays with a number of each example, numbered through.
+
+    Nothing is copied.
+    """
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts = parts
+        self._starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def gather(self, rows: IntArray) -> tuple[Ids, Ids]:
+        """As `Column.gather`."""
+        lengths = np.zeros(len(rows), np.int32)
+        found = []
+        for mine, part, own in self._owned(rows):
+            ids, lengths[mine] = part.gather(own)
+            found.append((mine, ids))
+        ids = np.empty(int(lengths.sum()), np.int32)
+        for mine, part in found:
+            ids[np.repeat(mine, lengths)] = part
+        return ids, lengths
+
+    def __getitem__(self, rows: IntArray) -> IntArray:
+        values = np.empty(rows.shape, np.int64)
+        for mine, part, own in self._owned(rows):
+            values[mine] = part[own]
+        return values
+
+    def _owned(self, rows: IntArray) -> Iterator[tuple[npt.NDArray[np.bool_], Any, IntArray]]:
+        """Yield each part that has some of the rows, which they are, and their numbers in it."""
+        owners = np.searchsorted(self._starts, rows, side="right") - 1
+        for owner in np.unique(owners):
+            mine = owners == owner
+            yield mine, self._parts[owner], rows[mine] - self._starts[owner]

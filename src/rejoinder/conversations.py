@@ -1,6 +1,7 @@
-"""Conversations as users have them: messages with or without roles, read into the texts that encoders take.
+"""Conversations as users have them, read into the texts that encoders take.
 
-What is wrong with a value that a user gave is an `InputError` here too, for rooms that must not need pydantic.
+Messages may have roles. What is wrong with a value that a user gave is an `InputError` here too,
+for rooms that must not need pydantic.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import Any, Literal, TypeAlias
 from rejoinder.errors import InputError
 
 Context: TypeAlias = Sequence[str]
-"""A conversation so far: its messages, oldest first. The newest one is the *input*, the others the *history*."""
+"""A conversation so far: its messages, oldest first. The newest one is the *input*, the others the
+*history*."""
 
 Conversation: TypeAlias = Sequence[str | Mapping[str, Any]]
-"""A context as users have it: messages may also be {"role": ..., "content": text}, as chat APIs write them."""
+"""A context as users have it: messages may also be {"role": ..., "content": text}, as chat APIs
+write them."""
 
 PERSONA = "your persona: "
-"""Before each statement of an old message that says who replies (as ParlAI's ConvAI2 has it; see `text.dialogue`)."""
+"""Before each statement of an old message that says who replies (as ParlAI's ConvAI2 has it; see
+`text.dialogue`)."""
 
 NO_TURNS = frozenset({"system", "developer", "tool", "function"})
 """Roles of what nobody said to anybody: instructions to a program, and what it looks up."""
@@ -34,14 +38,18 @@ def read_contexts(conversations: Sequence[Conversation]) -> list[Context]:
     """Return the texts of conversations, as `spoken` finds and `join_turns` joins them.
 
     Raises:
-        InputError: a conversation is a text, has no message, or one that is neither a text nor a role with a text.
+        InputError: a conversation is a text, has no message, or one that is neither a text nor a
+            role with a text.
     """
     check_list(conversations, CONVERSATIONS)
     return [[text for _, text in join_turns(spoken(messages))] for messages in conversations]
 
 
 def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
-    """Return role and text of each message; those of `NO_TURNS`, and calls of tools, are left out."""
+    """Return role and text of each message.
+
+    Those of `NO_TURNS`, and calls of tools, are left out.
+    """
     check_list(messages, "a conversation is a list of messages, oldest first")
     said: list[tuple[str | None, str]] = []
     for message in messages:
@@ -50,7 +58,10 @@ def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
             continue
         text = message.get("content") if isinstance(message, Mapping) else message
         if not isinstance(text, str) or not isinstance(role, str | None):
-            raise InputError(f'a message is a text, or {{"role": ..., "content": text}}; given: {_shown(message)}')
+            raise InputError(
+                'a message is a text, or {"role": ..., "content": text};'
+                f" given: {_shown(message)}"
+            )
         said.append((role, text))
     if not said:
         raise InputError("a context has no message; it needs at least one, oldest first")
@@ -64,7 +75,10 @@ def is_call(message: object) -> bool:
 
 
 def join_turns(messages: Iterable[tuple[str | None, str]]) -> list[tuple[str | None, str]]:
-    """Join what one role says in several messages, one after the other, by a space; those without a role stay apart."""
+    """Join what one role says in several messages, one after the other, by a space.
+
+    Those without a role stay apart.
+    """
     turns: list[tuple[str | None, list[str]]] = []
     for role, text in messages:
         if turns and role is not None and turns[-1][0] == role:
@@ -80,17 +94,24 @@ def is_persona(message: str) -> bool:
 
 
 def read_texts(texts: Sequence[str]) -> list[str]:
-    """Return texts as a list; a single text, which would be read letter by letter, or what is none is an InputError."""
-    need = "give a list of texts, such as ['Hello!', 'At noon.']"
-    check_list(texts, need)
+    """Return texts as a list.
+
+    A single text, which would be read letter by letter, or what is none is an InputError.
+    """
+    check_list(texts, "give a list of texts, such as ['Hello!', 'At noon.']")
     for text in texts:
         if not isinstance(text, str):
-            raise InputError(f"{need}; given: {_shown(text)}")
+            raise InputError(
+                f"give a list of texts, such as ['Hello!', 'At noon.']; given: {_shown(text)}"
+            )
     return list(texts)
 
 
 def check_list(values: object, need: str) -> None:
-    """Raise InputError, which says what is needed, for what is no list: a text, a mapping, a generator, None."""
+    """Raise InputError, which says what is needed, for what is no list.
+
+    A text, a mapping, a generator and None are none.
+    """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Collection):
         raise InputError(f"{need}; given: {_shown(values)}")
 
@@ -106,8 +127,13 @@ def check_count(name: str, value: object, least: int = 1) -> None:
         raise InputError(f"{name} is {_shown(value)}; give a whole number, {least} or more")
 
 
-def check_number(name: str, value: object, need: str, least: float = -math.inf, most: float = math.inf) -> None:
-    """Raise InputError, which says what is needed, for what is no finite number from `least` to `most`."""
+def check_number(
+    name: str, value: object, need: str, least: float = -math.inf, most: float = math.inf
+) -> None:
+    """Raise InputError unless the value is a finite number from `least` to `most`.
+
+    The error says what is needed.
+    """
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]
         raise InputError(f"{name} is {_shown(value)}; {need}")

@@ -20,8 +20,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
+from rejoinder.environment import keep_memory
 from rejoinder.errors import RejoinderError
-from rejoinder.memory import keep_memory
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -94,8 +94,8 @@ class LocalEngine:
         except BrokenExecutor:
             self.close()
             raise WorkerDiedError(
-                "a worker process was killed or ended by itself; "
-                "if memory ran out, give fewer --processes; finished work is kept"
+                "a worker process was killed or ended by itself;"
+                " if memory ran out, give fewer --processes; finished work is kept"
             ) from None
         except BaseException:
             self.close()

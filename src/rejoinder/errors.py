@@ -9,23 +9,39 @@ from typing import Any
 
 
 class RejoinderError(Exception):
-    """Base of every error that Rejoinder raises on purpose. Its message is one line a user can act on."""
+    """Base of every error that Rejoinder raises on purpose.
+
+    Its message is one line a user can act on.
+    """
 
 
 class InputError(RejoinderError):
-    """The user gave something that cannot be used: a file, a line, a recipe key, an option. Exit code 2."""
+    """The user gave something that cannot be used: a file, a line, a recipe key, an option.
+
+    Exit code 2.
+    """
 
 
 class BusyError(InputError):
-    """Another process changes, or has just changed, what was to be changed; the same may succeed a moment later."""
+    """Another process changes, or has just changed, what was to be changed.
+
+    The same may succeed a moment later.
+    """
 
 
 class MissingExtraError(InputError):
-    """A feature needs libraries that the base installation leaves out; they are named, wherever Rejoinder is from."""
+    """A feature needs libraries that the base installation leaves out.
+
+    They are named, wherever Rejoinder is from.
+    """
 
     def __init__(self, feature: str, extra: str) -> None:
         parts = (line.partition(";") for line in requires("rejoinder") or ())
-        libraries = [f"'{library.strip()}'" for library, _, marker in parts if re.search(rf"\b{extra}\b", marker)]
+        libraries = [
+            f"'{library.strip()}'"
+            for library, _, marker in parts
+            if re.search(rf"\b{extra}\b", marker)
+        ]
         super().__init__(f"{feature} needs the extra '{extra}': pip install {' '.join(libraries)}")
         self.feature = feature
         self.extra = extra

@@ -1,7 +1,8 @@
 """Files: written whole or not at all, and known by their content.
 
-A full disk, a crash or Ctrl-C leaves nothing half-written, nor damages what stood there. A killed process leaves at
-most a hidden `.NAME.*.part` beside the untouched NAME, which goes when NAME is written the next time.
+A full disk, a crash or Ctrl-C leaves nothing half-written, nor damages what stood there. A killed
+process leaves at most a hidden `.NAME.*.part` beside the untouched NAME, which goes when NAME is
+written the next time.
 """
 
 from __future__ import annotations
@@ -40,22 +41,26 @@ class Kind:
 
     name: str  # with its article: "a model folder"
     marker: str  # the JSON file that identifies it
-    ours: Callable[[Any], object]  # whether the marker's content does; a LookupError, TypeError, AttributeError is a no
+    ours: Callable[[Any], object]
+    """Whether the marker's content does; a LookupError, TypeError, AttributeError is a no."""
     files: tuple[str, ...]  # patterns of all its files, relative to it
 
 
 @contextlib.contextmanager
 def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it replaces `path`, on any error it is removed.
+    """Yield a temporary path beside `path`.
 
-    A symbolic link stays one: the file that it points to is replaced. A folder, a device or a name that is not UTF-8 is
-    an InputError. With `durable` the content is on the disk before it takes its place, and so survives a power cut.
+    On success it replaces `path`, on any error it is removed. A symbolic link stays one: the file
+    that it points to is replaced. A folder, a device or a name that is not UTF-8 is an InputError.
+    With `durable` the content is on the disk before it takes its place, and so survives a power
+    cut.
     """
     _check_name(path)
     target = _real(path)
+    if target.is_dir():
+        raise InputError(f"{path} is a folder; name a file to write to")
     if target.exists() and not target.is_file():
-        kind = "a folder" if target.is_dir() else "no ordinary file"
-        raise InputError(f"{path} is {kind}; name a file to write to")
+        raise InputError(f"{path} is not a regular file; name a file to write to")
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     os.close(handle)
@@ -72,14 +77,19 @@ def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
 def atomic_folder(
     path: str | Path, kind: Kind | None, *, overwrite: bool = False, durable: bool = True
 ) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; on success it takes the place of `path`, on any error it is removed.
+    """Yield a temporary folder beside `path`.
 
-    `check_replaceable` decides what may be replaced, and one process at a time writes; a `kind` of None skips both, for
-    a place within a folder that the caller has locked. Links and `durable` are as for `atomic_file`.
+    On success it takes the place of `path`, on any error it is removed. `check_replaceable` decides
+    what may be replaced, and one process at a time writes; a `kind` of None skips both, for a place
+    within a folder that the caller has locked. Links and `durable` are as for `atomic_file`.
     """
     target = _real(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.nullcontext() if kind is None else locked(beside(target), f"{path} is being written"):
+    with (
+        contextlib.nullcontext()
+        if kind is None
+        else locked(beside(target), f"{path} is being written")
+    ):
         if kind is not None:
             check_replaceable(path, kind, overwrite=overwrite)
             remove_leftovers(target.parent, target.name)
@@ -99,7 +109,9 @@ def _check_name(path: str | Path) -> None:
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        raise InputError(f"{str(path)!a} is not a name in UTF-8; name another file or folder to write to") from None
+        raise InputError(
+            f"{str(path)!a} is not a name in UTF-8; name another file or folder to write to"
+        ) from None
 
 
 def refuse_endless(path: str | Path) -> None:
@@ -108,12 +120,22 @@ def refuse_endless(path: str | Path) -> None:
     mode = path.stat().st_mode
     shell = stat.S_ISFIFO(mode) and path.parts[:2] in (("/", "dev"), ("/", "proc"))
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or shell):
-        kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise InputError(f"{path} is {kind}; name a file, or pass its content on: cat FILE | rejoinder ... /dev/stdin")
+        kind = "a device"
+        if stat.S_ISFIFO(mode):
+            kind = "a named pipe"
+        elif stat.S_ISSOCK(mode):
+            kind = "a socket"
+        raise InputError(
+            f"{path} is {kind}; name a file, or pass its content on:"
+            " cat FILE | rejoinder ... /dev/stdin"
+        )
 
 
 def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
-    """Refuse to replace anything but an earlier folder of this kind that holds only its files, with `overwrite`."""
+    """Refuse to replace a path, unless `overwrite` and it is an earlier folder of this kind.
+
+    It must hold only files of that kind.
+    """
     _check_name(path)
     target = _real(path)
     if not target.exists():
@@ -123,19 +145,27 @@ def check_replaceable(path: str | Path, kind: Kind, *, overwrite: bool) -> None:
     if any(target.iterdir()):
         if not is_ours(target, kind):
             raise InputError(
-                f"{path} exists and has no {kind.marker} that says it is {kind.name}, so it is not ours to replace; "
-                "name another folder"
+                f"{path} exists and has no {kind.marker} that says it is {kind.name},"
+                " so it is not ours to replace; name another folder"
             )
         if stranger := _stranger(target, kind.files):
             raise InputError(
-                f"{path} holds {stranger}, which is not ours to replace; move that away, or name another folder"
+                f"{path} holds {stranger}, which is not ours to replace;"
+                " move that away, or name another folder"
             )
         if not overwrite:
-            raise InputError(f"{path} is {kind.name} already; replace it with --overwrite, or name another folder")
-    # The whole folder is replaced. That would leave the shell in a deleted one, and a mounted one cannot be.
-    if Path.cwd().is_relative_to(target) or os.path.ismount(target):
-        where = "mounted" if os.path.ismount(target) else "the current folder, or around it"
-        raise InputError(f"{path} is {where} and so cannot be replaced; name a folder inside it")
+            raise InputError(
+                f"{path} is {kind.name} already;"
+                " replace it with --overwrite, or name another folder"
+            )
+    # The whole folder is replaced. That would leave the shell in a deleted one, and a mounted one
+    # cannot be.
+    if os.path.ismount(target):
+        raise InputError(f"{path} is mounted, so it cannot be replaced; name a folder inside it")
+    if Path.cwd().is_relative_to(target):
+        raise InputError(
+            f"{path} holds the current folder, so it cannot be replaced; name a folder inside it"
+        )
 
 
 def is_ours(folder: Path, kind: Kind) -> bool:
@@ -147,14 +177,19 @@ def is_ours(folder: Path, kind: Kind) -> bool:
 
 
 def check_shared(path: str | Path, what: str, names: Sequence[str]) -> None:
-    """Refuse to write single files into a folder unless it is new or holds only what matches `names`."""
+    """Refuse to write single files into a folder.
+
+    It must be new, or hold only what matches `names`.
+    """
     target = _real(path)
     if target.exists() and not target.is_dir():
         raise InputError(f"{path} is a file; name a folder to write to")
     known = (".*.part", ".*.lock", *names)  # what killed processes leave, too
     for each in target.iterdir() if target.is_dir() else ():
         if not any(map(each.match, known)):
-            raise InputError(f"{path} holds {each.name}, so it is not {what}; name another folder, or a new one")
+            raise InputError(
+                f"{path} holds {each.name}, so it is not {what}; name another folder, or a new one"
+            )
 
 
 def _stranger(folder: Path, files: Sequence[str]) -> PurePath | None:
@@ -164,7 +199,9 @@ def _stranger(folder: Path, files: Sequence[str]) -> PurePath | None:
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
         patterns = folders if path.is_dir() and not path.is_symlink() else known
-        if not any(len(each.parts) == len(name.parts) and name.match(str(each)) for each in patterns):
+        if not any(
+            len(each.parts) == len(name.parts) and name.match(str(each)) for each in patterns
+        ):
             return name
     return None
 
@@ -177,7 +214,10 @@ def beside(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
-    """Hold a lock, which goes with the process; if another one holds it, wait, or raise `busy` as a BusyError."""
+    """Hold a lock, which goes with the process.
+
+    If another one holds it, wait, or raise `busy` as a BusyError.
+    """
     from filelock import FileLock, Timeout
 
     held = FileLock(lock, timeout=-1 if wait else 0)
@@ -189,12 +229,17 @@ def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):  # Windows removes no open file
-            lock.unlink()  # while it is held: whoever waits for this file notices that it is gone, and makes a new one
+            # while it is held: whoever waits for this file notices that it is gone, and makes a new
+            # one
+            lock.unlink()
         held.release()
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Remove what killed processes left half-written (of `name` alone); put back a folder that was being replaced."""
+    """Remove what killed processes left half-written (of `name` alone).
+
+    Put back a folder that was being replaced.
+    """
     for kind in (".old", ".part"):
         for rest in folder.glob(f".*{kind}"):
             target = folder / rest.name[1:].rsplit(".", 2)[0]
@@ -223,7 +268,10 @@ def discard(folder: Path) -> None:
 
 @contextlib.contextmanager
 def full_disk_named(path: str | Path) -> Iterator[None]:
-    """Let an error of a full disk name `path`, also one that a library raises with the system's words alone."""
+    """Let an error of a full disk name `path`.
+
+    A library may raise it with the system's words alone.
+    """
     try:
         yield
     except Exception as error:
@@ -236,7 +284,7 @@ def full_disk_named(path: str | Path) -> Iterator[None]:
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a name that a stranger may have written is one of something in a folder, not elsewhere."""
+    """Return whether a name from an untrusted source stays inside a folder."""
     return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name) is not None
 
 
@@ -293,7 +341,7 @@ def _tidied(part: Path, path: str | Path) -> Iterator[None]:
 
 
 def _replace(part: Path, target: Path) -> None:
-    """Put a file in the place of another one, which Windows refuses at the instant when somebody reads it."""
+    """Replace a file, and try again where Windows refuses because somebody reads it."""
     for _ in range(_TRIES if _WINDOWS else 0):
         with contextlib.suppress(PermissionError):
             part.replace(target)
@@ -334,5 +382,6 @@ def _real(path: str | Path) -> Path:
 
 
 def _sync(path: Path) -> None:
-    with path.open("r+b" if _WINDOWS else "rb") as file:  # Windows flushes only what could be written
+    # Windows flushes only what could be written
+    with path.open("r+b" if _WINDOWS else "rb") as file:
         os.fsync(file.fileno())

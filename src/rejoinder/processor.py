@@ -1,6 +1,7 @@
 """What this machine's processor can do, and PyTorch's own operations for it.
 
-The one module that knows names private to PyTorch. Where one is absent, callers use public operations.
+The one module that knows names private to PyTorch. Where one is absent, callers use public
+operations.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ def has_fast_bfloat16() -> bool:
 
 
 def has_exact_int8() -> bool:
-    """Return whether 8-bit products are added in 32 bits (VNNI or AMX); else two at a time overflow 16 bits."""
+    """Return whether 8-bit products are added in 32 bits (VNNI or AMX).
+
+    Else two at a time overflow 16 bits.
+    """
     return _has_any("_is_vnni_supported", "_is_amx_tile_supported")
 
 
@@ -40,13 +44,18 @@ def pack_weight(weight: Tensor) -> Tensor:
     return cast("Tensor", torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous()))
 
 
-def packed_linear(x: Tensor, weight: Tensor, bias: Tensor | None, post: str = "none", form: str = "") -> Tensor:
+def packed_linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None, post: str = "none", form: str = ""
+) -> Tensor:
     """Compute a linear layer of a packed weight and, in the same pass, its activation."""
     return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, weight, bias, post, [], form))
 
 
 def multiply(x: Tensor, y: Tensor) -> Tensor:
-    """Return x·y^T of float32 matrices; where y has few rows oneDNN takes half as long as PyTorch's own product."""
+    """Return x·y^T of float32 matrices.
+
+    Where y has few rows oneDNN takes half as long as PyTorch's own product.
+    """
     return packed_linear(x, y, None) if has_onednn() else x @ y.T
 
 
@@ -56,9 +65,20 @@ def pack_int8_weight(weight: Tensor) -> Tensor:
 
 
 def packed_int8_linear(
-    x: Tensor, scale: float, zero: int, weight: Tensor, scales: Tensor, zeros: Tensor, bias: Any, post: str, form: str
+    x: Tensor,
+    scale: float,
+    zero: int,
+    weight: Tensor,
+    scales: Tensor,
+    zeros: Tensor,
+    bias: Any,
+    post: str,
+    form: str,
 ) -> Tensor:
-    """Compute a linear layer of 8-bit inputs and a packed 8-bit weight, in float32, and its activation."""
+    """Compute a linear layer of 8-bit inputs and weights, in float32, and its activation.
+
+    The weight is packed.
+    """
     found = torch.ops.onednn.qlinear_pointwise.default(
         x, scale, zero, weight, scales, zeros, bias, 1.0, 0, torch.float32, post, [], form
     )

@@ -1,6 +1,7 @@
-"""Progress of long work and notes, on standard error: a bar, or in a log file a line every ten seconds.
+"""Progress of long work and notes, on standard error.
 
-In a notebook the bar is an output of the cell.
+It is a bar, or in a log file a line every ten seconds. In a notebook the bar is an output of the
+cell.
 """
 
 from __future__ import annotations
@@ -28,24 +29,31 @@ CELL_INTERVAL = 0.2
 
 
 CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e"
+    "\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Characters of Unicode's kinds Cc, Cf, Zl and Zp, but for line break, tab, and the two joiners that scripts need."""
+"""Characters of Unicode's kinds Cc, Cf, Zl and Zp, but for line break, tab, and the two joiners
+that scripts need."""
 
 
 def silent(_done: int) -> None:
     """Report nothing."""
 
 
-def no_track(_description: str, _total: int | None = None, _unit: str = "") -> AbstractContextManager[Advance]:
+def no_track(
+    _description: str, _total: int | None = None, _unit: str = ""
+) -> AbstractContextManager[Advance]:
     """Show nothing."""
     return contextlib.nullcontext(silent)
 
 
 def printable(text: str) -> str:
-    """Replace characters that could write over the terminal or turn its text around; line breaks and tabs stay."""
+    """Replace characters that could write over the terminal or turn its text around.
+
+    Line breaks and tabs stay.
+    """
     return CONTROLS.sub("\ufffd", text)
 
 
@@ -56,14 +64,17 @@ def escaped(text: str) -> str:
 
 def note(text: str) -> None:
     """Print a line on standard error, without control characters."""
-    with contextlib.suppress(BrokenPipeError):  # nobody reads it any more; what was to be done still is
+    # nobody reads it any more; what was to be done still is
+    with contextlib.suppress(BrokenPipeError):
         sys.stderr.write(f"{printable(text)}\n")
         sys.stderr.flush()
 
 
 @contextlib.contextmanager
 def track(description: str, total: int | None = None, unit: str = "examples") -> Iterator[Advance]:
-    """Show the progress of the work inside the `with` block; an unknown total leaves out the time left.
+    """Show the progress of the work inside the `with` block.
+
+    An unknown total leaves out the time left.
 
     >>> with track("Encoding", total=2, unit="replies") as advance:
     ...     advance(2)
@@ -94,7 +105,9 @@ class CellBar:
         if last or time.monotonic() - self._drawn >= CELL_INTERVAL:
             self._drawn = time.monotonic()
             value = "" if share is None else f' value="{share:.4f}"'
-            self._handle.update(self._html(f"{escape(description)} <progress{value}></progress> {escape(text)}"))
+            self._handle.update(
+                self._html(f"{escape(description)} <progress{value}></progress> {escape(text)}")
+            )
 
 
 class StageProgress:
@@ -137,19 +150,29 @@ class StageProgress:
 @contextlib.contextmanager
 def _bar(description: str, total: int | None, unit: str) -> Iterator[Advance]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
     from rich.text import Text
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
             # rich knows the recent speed from the second step on; until then the whole time counts.
-            speed = task.finished_speed or task.speed or task.completed / max(task.elapsed or 0.0, 1e-9)
+            speed = (
+                task.finished_speed or task.speed or task.completed / max(task.elapsed or 0.0, 1e-9)
+            )
             return Text(f"{speed:,.0f} {unit}/s" if task.completed else "")
 
     count = TextColumn("{task.completed:,.0f}" + ("" if total is None else f"/{total:,}"))
     left = TimeRemainingColumn(elapsed_when_finished=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), count, Rate(), left)
-    # Standard output stays what it is: results go there, and rich would send them to standard error.
+    # Standard output stays what it is: results go there, and rich would send them to standard
+    # error.
     with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as progress:
         task = progress.add_task(description, total=total)
         yield lambda done: progress.advance(task, done)
@@ -165,7 +188,12 @@ def _cell(description: str, total: int | None, unit: str) -> Iterator[Advance]:
         nonlocal done
         done += more
         share = done / total if total else float(ended) or None
-        bar.draw(description, share, _told(done, total, unit, time.monotonic() - start, ended), last=ended)
+        bar.draw(
+            description,
+            share,
+            _told(done, total, unit, time.monotonic() - start, ended),
+            last=ended,
+        )
 
     advance(0)
     yield advance
@@ -189,13 +217,18 @@ def _lines(description: str, total: int | None, unit: str) -> Iterator[Advance]:
     _print_line(description, done, total, unit, time.monotonic() - start, ended=True)
 
 
-def _print_line(description: str, done: int, total: int | None, unit: str, seconds: float, ended: bool = False) -> None:
+def _print_line(
+    description: str, done: int, total: int | None, unit: str, seconds: float, ended: bool = False
+) -> None:
     note(f"{description}: {_told(done, total, unit, seconds, ended)}")
 
 
 def _told(done: int, total: int | None, unit: str, seconds: float, ended: bool) -> str:
     rate = done / max(seconds, 1e-9)
-    parts = [f"{done:,}" + ("" if total is None else f" of {total:,}") + f" {unit}", f"{rate:,.0f}/s"]
+    parts = [
+        f"{done:,}" + ("" if total is None else f" of {total:,}") + f" {unit}",
+        f"{rate:,.0f}/s",
+    ]
     if ended:
         parts.append(f"{seconds:.1f} s")
     elif total is not None and rate > 0:

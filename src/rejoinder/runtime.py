@@ -1,8 +1,10 @@
-"""What an export opens as where PyTorch is not installed: numpy, onnxruntime and Rejoinder's tokenizer are enough.
+"""Classes that open exports without PyTorch.
+
+Numpy, onnxruntime and Rejoinder's tokenizer are enough.
 
 >>> from rejoinder.runtime import OnnxEncoder
->>> encoder = OnnxEncoder("demo/onnx")                                              # doctest: +SKIP
->>> encoder.score([["Hi!", "Any pets?"]], [["Yes, two cats!", "We open at nine."]])  # doctest: +SKIP
+>>> encoder = OnnxEncoder("demo/onnx")  # doctest: +SKIP
+>>> encoder.score([["Hi!", "Any pets?"]], [["Two cats!", "We open at nine."]])  # doctest: +SKIP
 """
 
 from rejoinder.encoders.onnx import OnnxEncoder

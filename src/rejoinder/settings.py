@@ -1,4 +1,4 @@
-"""Settings: read from TOML files and from `--set KEY=VALUE`, checked strictly against dataclasses."""
+"""Settings from TOML files and `--set KEY=VALUE`, checked strictly against dataclasses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def section(cls: type[T]) -> type[T]:
 
 
 def non_default_fields(section: Any, *names: str) -> list[str]:
-    """Return the names of a dataclass's fields, or of those in `names`, whose values are not the defaults."""
+    """Return the names of a dataclass's fields (or of `names`) that are not the defaults."""
     fields = {field.name: field.default for field in dataclasses.fields(section)}
     return [name for name in names or fields if getattr(section, name) != fields[name]]
 
@@ -55,7 +55,9 @@ def at_most_one(section: Any, *names: str) -> None:
 def exactly_one(section: Any, *names: str) -> None:
     """Raise ValueError unless exactly one of the fields is given."""
     if len(found := non_default_fields(section, *names)) != 1:
-        raise ValueError(f"give exactly one of {', '.join(names)}; given: {', '.join(found) or 'none'}")
+        raise ValueError(
+            f"give exactly one of {', '.join(names)}; given: {', '.join(found) or 'none'}"
+        )
 
 
 def read_toml(path: str | Path, wanted: str) -> dict[str, Any]:
@@ -71,12 +73,12 @@ def read_toml(path: str | Path, wanted: str) -> dict[str, Any]:
 
 
 def find_recipe(name: str | Path) -> Path:
-    """Return the file of that path, or else the recipe of that name among those that come with Rejoinder."""
+    """Return the file of that path, or else the bundled recipe of that name."""
     return Path(name) if Path(name).is_file() else recipes().get(str(name), Path(name))
 
 
 def recipes() -> dict[str, Path]:
-    """Return the files of recipes, ablations and tables that come with Rejoinder, by their names."""
+    """Return the bundled files of recipes, ablations and tables, by their names."""
     package = Path(__file__).parent
     places = package / "recipes", package.parents[1] / "recipes"  # installed; in a clone
     folder = next(filter(Path.is_dir, places), package)
@@ -84,12 +86,18 @@ def recipes() -> dict[str, Path]:
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in files}
 
 
-_BARE = r"""[^\s"'\[\]{}=,]+|[^\W\d][\w-]*(,[^\W\d][\w-]*)+"""  # a word, or words with commas between
+# a word, or words with commas between
+_BARE = r"""[^\s"'\[\]{}=,]+|[^\W\d][\w-]*(,[^\W\d][\w-]*)+"""
 
 
 def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, Any]:
-    """Split `--set KEY=VALUE`. The value is TOML; a bare word stands for a string, since shells eat quotes."""
-    key, equals, text = (part.strip() for part in setting.partition("="))
+    """Split `--set KEY=VALUE`.
+
+    The value is TOML; a bare word stands for a string, since shells eat quotes.
+    """
+    key, equals, text = setting.partition("=")
+    key = key.strip()
+    text = text.strip()
     if not equals or not key:
         raise InputError(f"--set {_short(setting)}: write it as {form}")
     try:
@@ -109,20 +117,23 @@ def override(
     shorthands: Sequence[str] = (),
     alternatives: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> None:
-    """Apply `--set a.0.b=value` to a document read from TOML, in place; 0 is the first entry of a list.
+    """Apply `--set a.0.b=value` to a document read from TOML, in place.
 
-    Shorthands are tables that may be given by their kind alone. An alternative is the name of a table, and keys of
-    which it has one: setting one removes the others.
+    0 is the first entry of a list. Shorthands are tables that may be given by their kind alone. An
+    alternative is the name of a table, and keys of which it has one: setting one removes the
+    others.
     """
     key, value = parse_setting(setting)
-    *above, last = (part.strip() for part in key.split("."))
+    *above, last = map(str.strip, key.split("."))
     if not all([*above, last]):
         raise InputError(f"--set {setting}: write it as section.key=value")
     table: Any = document
     for depth, part in enumerate(above):
         table = _below(table, part, f"--set {setting}", ".".join(above[:depth]), shorthands)
     if not isinstance(table, dict):
-        raise InputError(f"--set {setting}: '{'.'.join(above)}' is not a table, so it has no key '{last}'")
+        raise InputError(
+            f"--set {setting}: '{'.'.join(above)}' is not a table, so it has no key '{last}'"
+        )
     section = next((part for part in reversed(above) if not part.isdecimal()), "")
     for name, keys in alternatives:
         for other in keys if name == section and last in keys else ():
@@ -133,7 +144,9 @@ def override(
 def _below(table: Any, part: str, origin: str, above: str, shorthands: Sequence[str]) -> Any:
     """Return what stands under a key or number; a table that lacks the key gets a new table."""
     if part.isdecimal() and (table == [] or (isinstance(table, dict) and part not in table)):
-        raise InputError(f"{origin}: the recipe lists nothing in '{above}', so there is no entry {part}")
+        raise InputError(
+            f"{origin}: the recipe lists nothing in '{above}', so there is no entry {part}"
+        )
     if isinstance(table, dict):
         if part in shorthands and isinstance(table.get(part), str):
             table[part] = {"kind": table[part]}
@@ -158,14 +171,17 @@ def _parse_toml(text: str) -> dict[str, Any]:
 def _refuse_large_integers(value: Any) -> None:
     if isinstance(value, int) and not -_LARGEST - 1 <= value <= _LARGEST:
         raise ValueError("an integer of more than 64 bits")
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for item in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         _refuse_large_integers(item)
 
 
 def validate(target: type[T], table: Mapping[str, Any], origin: str, above: str = "") -> T:
     """Make an instance of a dataclass, pydantic's or the standard library's, of a table.
 
-    An InputError names `origin` and the full key (`above` is that of the table), what was given and what is allowed.
+    An InputError names `origin` and the full key (`above` is that of the table), what was given and
+    what is allowed.
     """
     if unknown := _unknown_key(target, table, above):
         raise InputError(f"{origin}: {unknown}")
@@ -174,16 +190,27 @@ def validate(target: type[T], table: Mapping[str, Any], origin: str, above: str 
         return TypeAdapter(target).validate_json(json.dumps(table, default=str), strict=True)
     except ValidationError as error:
         raise InputError(f"{origin}: {_describe(error, table, above)}") from None
-    except InputError as error:  # from the dataclass's own checks, which do not know where they are used
-        raise InputError(f"{origin}: {above}.{error}" if above else f"{origin}: {error}") from None
+    except InputError as error:
+        # from the dataclass's own checks, which do not know where they are used
+        raise InputError(f"{origin}: {above + '.' if above else ''}{error}") from None
 
 
 def _unknown_key(target: Any, value: Any, name: str) -> str | None:
-    """Describe the first key below `name` that no field takes; pydantic would not name the allowed ones."""
+    """Describe the first key below `name` that no field takes.
+
+    Pydantic does not name the allowed ones.
+    """
     options = _options(target)
     inner: list[tuple[Any, Any, str]] = []
     if isinstance(value, list):
-        items = next((typing.get_args(option)[0] for option in options if typing.get_origin(option) is tuple), None)
+        items = next(
+            (
+                typing.get_args(option)[0]
+                for option in options
+                if typing.get_origin(option) is tuple
+            ),
+            None,
+        )
         inner = [(items, item, str(place)) for place, item in enumerate(value)]
     elif isinstance(value, Mapping) and (fields := _fields(options, value)) is not None:
         for key in value:
@@ -193,18 +220,28 @@ def _unknown_key(target: Any, value: Any, name: str) -> str | None:
                 return f"unknown key '{_dotted(name, key)}'{hint} allowed: {', '.join(fields)}"
         inner = [(fields[key], item, key) for key, item in value.items()]
     elif isinstance(value, Mapping):  # its keys are free
-        items = next((typing.get_args(option)[1] for option in options if typing.get_origin(option) is dict), None)
+        items = next(
+            (typing.get_args(option)[1] for option in options if typing.get_origin(option) is dict),
+            None,
+        )
         inner = [(items, item, key) for key, item in value.items()]
     found = (_unknown_key(kind, item, _dotted(name, key)) for kind, item, key in inner)
     return next(filter(None, found), None)
 
 
 def _fields(options: list[Any], table: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the types of the fields that a table may give; None if its keys are free, or its kind unknown."""
+    """Return the types of the fields that a table may give.
+
+    None if its keys are free, or its kind unknown.
+    """
     options = [option for option in options if dataclasses.is_dataclass(option)]
     if len(options) > 1:  # told apart by their `kind`
         kinds = [typing.get_args(typing.get_type_hints(option)["kind"]) for option in options]
-        options = [option for option, allowed in zip(options, kinds, strict=True) if table.get("kind") in allowed]
+        options = [
+            option
+            for option, allowed in zip(options, kinds, strict=True)
+            if table.get("kind") in allowed
+        ]
     return typing.get_type_hints(options[0]) if len(options) == 1 else None
 
 
@@ -232,7 +269,10 @@ def _describe(error: ValidationError, table: Mapping[str, Any], above: str) -> s
 
 
 def _known_part(location: tuple[int | str, ...], table: Any) -> str:
-    """Return the parts of pydantic's location that are keys of the table; it also names members of unions."""
+    """Return the parts of pydantic's location that are keys of the table.
+
+    It also names members of unions.
+    """
     parts = []
     for part in location:
         is_key = isinstance(table, Mapping) and part in table

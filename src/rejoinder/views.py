@@ -15,9 +15,13 @@ class Described(ABC):
         """Return what tells the object apart, by name."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.facts().items())})"
+        facts = [f"{name}={value!r}" for name, value in self.facts().items()]
+        return f"{type(self).__name__}({', '.join(facts)})"
 
     def _repr_html_(self) -> str:
         facts = self.facts().items()
-        rows = (f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in facts)
+        rows = (
+            f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+            for name, value in facts
+        )
         return f"<table><caption>{type(self).__name__}</caption>{''.join(rows)}</table>"

@@ -53,7 +53,9 @@ def command(monkeypatch, capsys, request):
 def refused(command):
     """Run a command that ends with code 2 and one line of error, which holds some words; return that line."""
 
-    def run(*words: object, said: str | Sequence[str] = (), stdin: str | bytes | None = None) -> str:
+    def run(
+        *words: object, said: str | Sequence[str] = (), stdin: str | bytes | None = None
+    ) -> str:
         code, out, err = command(*words, stdin=stdin)
         line = err.strip().splitlines()[-1]
         assert (code, out) == (2, ""), line

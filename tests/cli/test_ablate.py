@@ -33,9 +33,15 @@ def file(tmp_path):
 def write_file(folder, rows):  # of 6 steps a row
     quick = recipe("", stage=[stage(steps=6)], validation={"examples": 40, "candidates": 20})
     save_recipe(quick, folder / "tiny.toml")
-    listed = [{"name": name, "settings": settings, "published": 50.5} for name, settings in rows.items()]
+    listed = [
+        {"name": name, "settings": settings, "published": 50.5} for name, settings in rows.items()
+    ]
     path = folder / "rows.toml"
-    path.write_text(tomli_w.dumps({"name": "Tiny table", "recipe": "tiny.toml", "published": 52.0, "row": listed}))
+    path.write_text(
+        tomli_w.dumps(
+            {"name": "Tiny table", "recipe": "tiny.toml", "published": 52.0, "row": listed}
+        )
+    )
     return path
 
 
@@ -55,16 +61,31 @@ def trained(monkeypatch):
 
 def test_the_table_has_the_numbers_of_evaluate(command, file, data, tmp_path):
     """In JSON and Markdown; a second call that prints the Markdown trains nothing."""
-    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--row", "heads-2")
+    words = (
+        "ablate",
+        file,
+        "--data",
+        data,
+        "-o",
+        tmp_path / "out",
+        "--candidates",
+        20,
+        "--row",
+        "heads-2",
+    )
     table = command(*words, "--json").json
     base, row = table["rows"]
     assert (base["row"], row["row"]) == ("base", "heads-2")
-    assert json.loads((tmp_path / "out" / "table.json").read_text()) == {k: table[k] for k in table if k != "folder"}
+    assert json.loads((tmp_path / "out" / "table.json").read_text()) == {
+        k: table[k] for k in table if k != "folder"
+    }
     measured = ("evaluate", base["model"], row["model"], "--data", data, "--candidates", 20)
     evaluated = command(*measured, "--copies", "wrong", "--json").json
     for line, expected in zip(table["rows"], evaluated["results"], strict=True):
         found = line["result"]
-        assert {k: v for k, v in found.items() if k != "seconds"} == {k: expected[k] for k in found if k != "seconds"}
+        assert {k: v for k, v in found.items() if k != "seconds"} == {
+            k: expected[k] for k in found if k != "seconds"
+        }
         assert (line["steps"], line["examples"], line["failure"]) == (6, 6 * 32, None)
         assert line["steps_per_second"] > 0
         module, *_ = persistence.load_module(Path(line["model"]))
@@ -72,23 +93,38 @@ def test_the_table_has_the_numbers_of_evaluate(command, file, data, tmp_path):
     assert row["parameters"] > base["parameters"]
     assert base["minus_base"] is None
     for first, second, difference in (
-        (row["result"]["recall"]["1"], base["result"]["recall"]["1"], row["minus_base"]["recall"]["1"]),
+        (
+            row["result"]["recall"]["1"],
+            base["result"]["recall"]["1"],
+            row["minus_base"]["recall"]["1"],
+        ),
         (row["result"]["mrr"], base["result"]["mrr"], row["minus_base"]["mrr"]),
     ):
         assert difference["value"] == pytest.approx(first["value"] - second["value"])
         assert difference["low"] <= difference["value"] <= difference["high"]
     text = (tmp_path / "out" / "table.md").read_text()
     assert command(*words).out.startswith(text)
-    cells = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    assert "|".join(cells[0]) == "row|R@1|minus base|MRR|published R@1|minus base|parameters|steps|steps/s|examples"
+    cells = [
+        [cell.strip() for cell in line.strip("|\n").split("|")]
+        for line in text.splitlines()
+        if line[:1] == "|"
+    ]
+    assert (
+        "|".join(cells[0])
+        == "row|R@1|minus base|MRR|published R@1|minus base|parameters|steps|steps/s|examples"
+    )
     for found, shown in zip(table["rows"], cells[2:], strict=True):
         estimate = found["result"]["recall"]["1"]
-        assert shown[1] == "{} [{}, {}]".format(*(f"{100 * estimate[end]:.1f}" for end in ("value", "low", "high")))
+        assert shown[1] == "{} [{}, {}]".format(
+            *(f"{100 * estimate[end]:.1f}" for end in ("value", "low", "high"))
+        )
     assert cells[3][2].startswith(f"{100 * row['minus_base']['recall']['1']['value']:+.1f} [")
     assert (cells[2][2], cells[2][4:6], cells[3][4:6]) == ("", ["52.0", ""], ["50.5", "-1.5"])
 
 
-def test_ctrl_c_keeps_the_table_and_the_row_goes_on(command, file, data, tmp_path, monkeypatch, trained):
+def test_ctrl_c_keeps_the_table_and_the_row_goes_on(
+    command, file, data, tmp_path, monkeypatch, trained
+):
     def show(self, progress):  # noqa: ARG001
         if trained[-1] == "heads-2" and progress.step == 3:
             signal.raise_signal(signal.SIGINT)
@@ -99,7 +135,9 @@ def test_ctrl_c_keeps_the_table_and_the_row_goes_on(command, file, data, tmp_pat
         code, out, err = command(*words)
     assert (code, out) == (130, "")
     assert "stopped at step 3, checkpoint written; the same command continues from there" in err
-    assert [row["row"] for row in json.loads((tmp_path / "out" / "table.json").read_text())["rows"]] == ["base"]
+    assert [
+        row["row"] for row in json.loads((tmp_path / "out" / "table.json").read_text())["rows"]
+    ] == ["base"]
     again = command(*words)
     assert "at step 3" in again.err
     assert trained == ["base", "heads-2", "heads-2", "no-skip"]
@@ -121,9 +159,22 @@ def test_a_row_that_diverges_fails_alone(command, data, tmp_path):
     assert "failed" in (tmp_path / "out" / "table.md").read_text()
 
 
-def test_rows_of_several_seeds_have_mean_and_sample_deviation(command, file, data, tmp_path, trained):
+def test_rows_of_several_seeds_have_mean_and_sample_deviation(
+    command, file, data, tmp_path, trained
+):
     """One seed first, in today's form; then three in the same folder, which train only what is missing."""
-    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--row", "heads-2")
+    words = (
+        "ablate",
+        file,
+        "--data",
+        data,
+        "-o",
+        tmp_path / "out",
+        "--candidates",
+        20,
+        "--row",
+        "heads-2",
+    )
     one = command(*words, "--json").json
     for values in (one, *one["rows"]):
         assert not {"seeds", "over_seeds"} & set(values)
@@ -131,7 +182,11 @@ def test_rows_of_several_seeds_have_mean_and_sample_deviation(command, file, dat
     assert "seeds" not in head
     three = command(*words, "--seeds", 3, "--json").json
     assert three["seeds"] == 3
-    assert trained == ["base", "heads-2", *(f"{row}.seed-{seed}" for row in ("base", "heads-2") for seed in (1, 2))]
+    assert trained == [
+        "base",
+        "heads-2",
+        *(f"{row}.seed-{seed}" for row in ("base", "heads-2") for seed in (1, 2)),
+    ]
     figures = {}
     for before, row in zip(one["rows"], three["rows"], strict=True):
         figures[row["row"]] = [each["result"]["recall"]["1"]["value"] for each in row["seeds"]]
@@ -144,7 +199,9 @@ def test_rows_of_several_seeds_have_mean_and_sample_deviation(command, file, dat
             assert found["deviation"] == pytest.approx(statistics.stdev(expected))
             assert found["runs"] == 3
         same = ("minus_base", "model", "steps", "settings", "published")
-        assert {key: row[key] for key in same} == {key: before[key] for key in same}, "of the recipe's own seed"
+        assert {key: row[key] for key in same} == {key: before[key] for key in same}, (
+            "of the recipe's own seed"
+        )
     text = (tmp_path / "out" / "table.md").read_text()
     assert "mean ± sample standard deviation" in text
     lines = [line for line in text.splitlines() if line.startswith("|")]
@@ -157,12 +214,27 @@ def test_rows_of_several_seeds_have_mean_and_sample_deviation(command, file, dat
     assert command(*words, "--json").json["rows"][0].keys() == one["rows"][0].keys()
 
 
-def test_ctrl_c_keeps_the_seed_that_is_being_trained(command, file, data, tmp_path, monkeypatch, trained):
+def test_ctrl_c_keeps_the_seed_that_is_being_trained(
+    command, file, data, tmp_path, monkeypatch, trained
+):
     def show(self, progress):  # noqa: ARG001
         if trained[-1] == "base.seed-1" and progress.step == 3:
             signal.raise_signal(signal.SIGINT)
 
-    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--row", "base", "--seeds", 2)
+    words = (
+        "ablate",
+        file,
+        "--data",
+        data,
+        "-o",
+        tmp_path / "out",
+        "--candidates",
+        20,
+        "--row",
+        "base",
+        "--seeds",
+        2,
+    )
     with monkeypatch.context() as patched:
         patched.setattr(display.TerminalDisplay, "show", show)
         assert command(*words).code == 130
@@ -171,7 +243,9 @@ def test_ctrl_c_keeps_the_seed_that_is_being_trained(command, file, data, tmp_pa
     assert trained == ["base", "base.seed-1", "base.seed-1"]
 
 
-def test_a_seed_that_diverges_is_named_and_left_out_of_the_mean(command, file, data, tmp_path, monkeypatch):
+def test_a_seed_that_diverges_is_named_and_left_out_of_the_mean(
+    command, file, data, tmp_path, monkeypatch
+):
     run = loop.Trainer.run
 
     def diverge(self):
@@ -183,33 +257,59 @@ def test_a_seed_that_diverges_is_named_and_left_out_of_the_mean(command, file, d
     words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20)
     code, out, err = command(*words, "--row", "no-skip", "--seeds", 2, "--json")
     assert code == 1
-    assert "1 of 2 rows failed, the others are done: no-skip: seed 1: loss is no longer finite" in err
+    assert (
+        "1 of 2 rows failed, the others are done: no-skip: seed 1: loss is no longer finite" in err
+    )
     row = json.loads(out)["rows"][1]
-    assert row["over_seeds"]["mrr"] == {"mean": row["result"]["mrr"]["value"], "deviation": None, "runs": 1}
+    assert row["over_seeds"]["mrr"] == {
+        "mean": row["result"]["mrr"]["value"],
+        "deviation": None,
+        "runs": 1,
+    }
     assert "| failed" not in (tmp_path / "out" / "table.md").read_text()
     assert " (1 run) |" in (tmp_path / "out" / "table.md").read_text()
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["--row", "head-2"], "has no row 'head-2'; did you mean 'heads-2'? its rows: base, heads-2, no-skip"),
-    (["--row", "no-skip", "--row", "nothing"], "has no row 'nothing'; its rows: base"),
-    (["--set", "stage.0.step=3"], "unknown key 'stage.0.step'; did you mean 'steps'?"),
-    (["--split", "tset"], "'tset' is not one of 'train', 'valid', 'test'"),
-    (["--seeds", "0"], "--seeds': Input should be greater than or equal to 1"),
-    (["--candidates", "1000"], "80 examples cannot fill a group of 1000"),
-])  # fmt: skip
-def test_bad_input_is_refused_before_anything_is_trained(refused, file, data, tmp_path, words, said):
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--row", "head-2"],
+            "has no row 'head-2'; did you mean 'heads-2'? its rows: base, heads-2, no-skip",
+        ),
+        (["--row", "no-skip", "--row", "nothing"], "has no row 'nothing'; its rows: base"),
+        (["--set", "stage.0.step=3"], "unknown key 'stage.0.step'; did you mean 'steps'?"),
+        (["--split", "tset"], "'tset' is not one of 'train', 'valid', 'test'"),
+        (["--seeds", "0"], "--seeds': Input should be greater than or equal to 1"),
+        (["--candidates", "1000"], "80 examples cannot fill a group of 1000"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_trained(
+    refused, file, data, tmp_path, words, said
+):
     refused("ablate", file, "--data", data, "-o", tmp_path / "out", *words, said=said)
     assert not (tmp_path / "out").exists()
 
 
-def test_finished_rows_are_not_trained_again_nor_mixed_with_others(command, refused, file, data, tmp_path, trained):
+def test_finished_rows_are_not_trained_again_nor_mixed_with_others(
+    command, refused, file, data, tmp_path, trained
+):
     words, out = ("ablate", file, "--data", data, "--candidates", 20, "-o"), tmp_path / "out"
     assert command(*words, out, "--row", "no-skip").code == 0
-    refused(*words, out, "--set", "stage.0.steps=7", said="another recipe: stage.0.steps was 6 and is now 7")
+    refused(
+        *words,
+        out,
+        "--set",
+        "stage.0.steps=7",
+        said="another recipe: stage.0.steps was 6 and is now 7",
+    )
     table = command(*words, out, "--row", "heads-2", "--json").json
-    assert [row["row"] for row in table["rows"]] == ["base", "heads-2", "no-skip"], "in the file's order"
-    stores = sorted(p.name.partition("-")[0] for p in (out / "tokens").iterdir() if p.suffix != ".sha256")
+    assert [row["row"] for row in table["rows"]] == ["base", "heads-2", "no-skip"], (
+        "in the file's order"
+    )
+    stores = sorted(
+        p.name.partition("-")[0] for p in (out / "tokens").iterdir() if p.suffix != ".sha256"
+    )
     assert stores == ["train", "valid", "vocabulary"], "shared by all rows"
     write_file(tmp_path, {**ROWS, "no-skip": ["model.skip_connections=false", "model.heads=2"]})
     ended = command(*words, out, "--row", "heads-2", "--json")

@@ -21,7 +21,15 @@ def test_what_is_cut_is_counted_and_said_once(command, tmp_path, monkeypatch, lo
         ("index", "build", "model", "replies.txt", "-o", "idx"): "3 of the replies are",
         ("index", "add", "idx", "replies.txt"): "3 of the replies are",
         ("reply", "idx", "hello", texts[-1]): "1 of the messages is",
-        ("evaluate", "model", "bm25", "--data", "own.parquet", "--candidates", 5): "3 of the messages are",
+        (
+            "evaluate",
+            "model",
+            "bm25",
+            "--data",
+            "own.parquet",
+            "--candidates",
+            5,
+        ): "3 of the messages are",
     }
     for words, said in what.items():
         notes = [line for line in command(*words).err.splitlines() if "longer than" in line]

@@ -23,9 +23,11 @@ def test_this_machine_is_described(command):
 
 
 def test_what_is_slow_has_a_reason():
-    fast = {"torch": {"build": "CPU", "threads": 4, "devices": []},
-            "processor": {"cores": 4, "bfloat16": True, "exact_int8": True, "packed_linears": True},
-            "extras": {"runtime": {"onnxruntime": "1.31"}}}  # fmt: skip
+    fast = {
+        "torch": {"build": "CPU", "threads": 4, "devices": []},
+        "processor": {"cores": 4, "bfloat16": True, "exact_int8": True, "packed_linears": True},
+        "extras": {"runtime": {"onnxruntime": "1.31"}},
+    }
     assert advice(fast) == []
     for part, key, value, said in (
         ("processor", "bfloat16", False, "bfloat16"),

@@ -29,14 +29,19 @@ def measured(answer):
 @pytest.fixture
 def models(monkeypatch, tmp_path):
     """Two model folders, and the rankers that stand in for what would be loaded from them."""
-    known = {str(tmp_path / "good"): Rule(knows_it_all), str(tmp_path / "half"): Rule(knows_even_ones)}
+    known = {
+        str(tmp_path / "good"): Rule(knows_it_all),
+        str(tmp_path / "half"): Rule(knows_even_ones),
+    }
     for name in known:
         (tmp_path / name).mkdir()
     monkeypatch.setattr("rejoinder.encoders.open.load", known.__getitem__)
     return known
 
 
-def test_one_json_object_with_a_result_for_each_model_and_data_set(command, folder, models, tmp_path):
+def test_one_json_object_with_a_result_for_each_model_and_data_set(
+    command, folder, models, tmp_path
+):
     write_examples(numbered_examples(30), tmp_path / "other.parquet")
     good, half = models
     data = ("--data", folder, "--data", tmp_path / "other.parquet")
@@ -53,20 +58,28 @@ def test_one_json_object_with_a_result_for_each_model_and_data_set(command, fold
 def test_gains_above_several_models(command, measured, folder, models):
     good, half = models
     both = ("--above", "bm25", "--above", half)
-    lines = [line for line in command(half, "bm25", good, "--data", folder, *both).out.splitlines() if "above " in line]
+    lines = [
+        line
+        for line in command(half, "bm25", good, "--data", folder, *both).out.splitlines()
+        if "above " in line
+    ]
     assert lines[0] == "above NAME: R@1 less that of NAME, paired example by example"
     assert [line.split("  ")[0] for line in lines[1:]] == ["above bm25", f"above {half}"]
     first, middle, last = measured(half, "bm25", good, "--data", folder, *both)
     assert set(first["recall_at_1_above"]) == {"bm25"}
     assert set(middle["recall_at_1_above"]) == {half}
     assert last["recall_at_1_above"][half] == last["recall_at_1_above_the_first"]
-    assert first["recall_at_1_above"]["bm25"]["value"] == -middle["recall_at_1_above"][half]["value"]
+    assert (
+        first["recall_at_1_above"]["bm25"]["value"] == -middle["recall_at_1_above"][half]["value"]
+    )
 
 
 def test_what_is_ranked(measured, folder, tmp_path):
     write_examples(numbered_examples(120), tmp_path / "other.parquet")
     assert [each["model"] for each in measured("bm25", folder)] == ["bm25"]
-    assert [each["examples"] for each in measured("bm25", "--data", folder, tmp_path / "other.parquet")] == [200, 100]
+    assert [
+        each["examples"] for each in measured("bm25", "--data", folder, tmp_path / "other.parquet")
+    ] == [200, 100]
     (found,) = measured("bm25", folder, "--split", "valid", "--candidates", 60)
     assert (found["data"], found["examples"]) == (f"{folder} (valid)", 60)
     (found,) = measured("bm25", folder, "--limit", 40, "--candidates", 10)
@@ -77,7 +90,9 @@ def test_what_is_ranked(measured, folder, tmp_path):
 def test_all_canned_replies_are_ranked_for_each_chat(command, answer, tmp_path, models):
     replies, chats = tmp_path / "replies.jsonl", tmp_path / "chats.jsonl"
     canned = [*(f"Reply {i}." for i in range(30)), "reply 7"]
-    replies.write_text("".join(json.dumps({"text": text, "id": i}) + "\n" for i, text in enumerate(canned)))
+    replies.write_text(
+        "".join(json.dumps({"text": text, "id": i}) + "\n" for i, text in enumerate(canned))
+    )
     turns = [[f"message {i}", f"reply  {i}!" if i < 25 else "Something else 25"] for i in range(40)]
     chats.write_text("".join(json.dumps({"turns": each}) + "\n" for each in turns))
     good = next(iter(models))
@@ -85,20 +100,32 @@ def test_all_canned_replies_are_ranked_for_each_chat(command, answer, tmp_path, 
     words = (good, "bm25", "--replies", replies, "--data", chats)
     ours, bm25 = answer(*words)["results"]
     assert [ours["recall"][k]["value"] for k in ("1", "3", "10")] == [1.0, 1.0, 1.0]
-    assert (ours["examples"], ours["candidates"], ours["dropped"], ours["ambiguous"]) == (25, 30, 15, 0)
+    assert (ours["examples"], ours["candidates"], ours["dropped"], ours["ambiguous"]) == (
+        25,
+        30,
+        15,
+        0,
+    )
     assert bm25["recall"]["1"]["value"] == 1.0
     ended = command(*words)
     assert "1 of 31 replies are equal to an earlier one" in ended.err
-    assert "25 examples, 30 candidates each (the same for all); 15 left out: answered otherwise" in ended.out
+    assert (
+        "25 examples, 30 candidates each (the same for all); 15 left out: answered otherwise"
+        in ended.out
+    )
 
 
 def test_copies_are_right_unless_the_papers_protocol_is_asked_for(command, tmp_path):
-    write_examples([Example((f"word{i % 4}",), f"word{i % 4}") for i in range(40)], tmp_path / "d.parquet")
+    write_examples(
+        [Example((f"word{i % 4}",), f"word{i % 4}") for i in range(40)], tmp_path / "d.parquet"
+    )
     words = ("bm25", tmp_path / "d.parquet", "--candidates", 20)
     ended = command(*words)
     assert "40 with a copy of the right response, which counts as right" in ended.out
     for option, recall in ((), 1.0), (("--copies", "wrong"), 0.0):
-        assert command(*words, *option, "--json").json["results"][0]["recall"]["1"]["value"] == recall
+        assert (
+            command(*words, *option, "--json").json["results"][0]["recall"]["1"]["value"] == recall
+        )
 
 
 def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_path, models):
@@ -116,24 +143,45 @@ def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_p
 
 def test_bad_input_gives_one_line_and_exit_code_2(refused, folder):
     for arguments, message in (
-        (["bm52", "DATA"], "no model 'bm52': give a model folder (RUN/model of a training run), convert-small, an id"),
+        (
+            ["bm52", "DATA"],
+            "no model 'bm52': give a model folder (RUN/model of a training run), convert-small, an id",
+        ),
         (["bm25"], "name the data with --data, or give exactly one model and one data set"),
         (["bm25", "x", "DATA"], "name the data with --data"),
         (["DATA", "--data", "DATA"], "data, not a model"),
-        (["bm25", "DATA", "--candidates", "300"], "250 examples cannot fill a group of 300 candidates"),
+        (
+            ["bm25", "DATA", "--candidates", "300"],
+            "250 examples cannot fill a group of 300 candidates",
+        ),
         (["bm25", "DATA", "--candidates", "most"], "a number of 2 or more, or all, not 'most'"),
         (["bm25", "DATA", "--candidates", "1"], "a number of 2 or more, or all, not '1'"),
-        (["bm25", "DATA", "--split", "validation"], "'validation' is not one of 'train', 'valid', 'test'"),
+        (
+            ["bm25", "DATA", "--split", "validation"],
+            "'validation' is not one of 'train', 'valid', 'test'",
+        ),
         (["bm25", "DATA", "--split", "train"], "no train-*.parquet"),
         (["bm25", "nowhere"], "nowhere"),
-        (["bm25", "--data", "DATA", "--above", "tfidf"], "--above tfidf: not one of the models that are evaluated"),
-        (["bm25", "DATA", "--replies", "R", "--candidates", "100"], "different replies of R; leave --candidates out"),
+        (
+            ["bm25", "--data", "DATA", "--above", "tfidf"],
+            "--above tfidf: not one of the models that are evaluated",
+        ),
+        (
+            ["bm25", "DATA", "--replies", "R", "--candidates", "100"],
+            "different replies of R; leave --candidates out",
+        ),
         (["bm25", "DATA", "--replies", "R", "--copies", "right"], "leave --copies out"),
         (["bm25", "DATA", "--replies", "R"], "R does not exist; name a file of replies"),
         # Before the data is read:
         (["bm25", "nowhere.parquet", "--context", "newest"], "not 'newest'"),
-        (["bm25", "nowhere.parquet", "--context", "history"], "bm25 has no parts for input and history"),
-        (["bm25", "nowhere.parquet", "--context", "table"], "bm25 has no parts for input and history"),
+        (
+            ["bm25", "nowhere.parquet", "--context", "history"],
+            "bm25 has no parts for input and history",
+        ),
+        (
+            ["bm25", "nowhere.parquet", "--context", "table"],
+            "bm25 has no parts for input and history",
+        ),
         (["bm25", "nowhere.parquet", "--context", "table", "--above", "bm25"], "leave --above out"),
         (["bm25", "nowhere.parquet", "--context", "table", "-o", "out"], "leave -o out"),
     ):

@@ -21,29 +21,55 @@ SUBWORDS = Subwords([MARK, *"abcdefghijklmnopqrstuvwxyz .,?!'\n"])
 @pytest.fixture
 def run(tmp_path):
     torch.manual_seed(0)
-    save(tmp_path / "run" / "model", Convert(small_config(), SUBWORDS.rows), SUBWORDS, max_length=40, card="# Mine\n")
-    metrics = {"step": 7200, "stage": "only", "examples": 720, "examples_per_second": 0.1, "seconds": 9000.0}
+    save(
+        tmp_path / "run" / "model",
+        Convert(small_config(), SUBWORDS.rows),
+        SUBWORDS,
+        max_length=40,
+        card="# Mine\n",
+    )
+    metrics = {
+        "step": 7200,
+        "stage": "only",
+        "examples": 720,
+        "examples_per_second": 0.1,
+        "seconds": 9000.0,
+    }
     (tmp_path / "run" / "metrics.jsonl").write_text(json.dumps(metrics) + "\n")
     return tmp_path / "run"
 
 
 def test_a_quantised_folder_opens_and_says_whether_it_was_trained_for_it(command, run, tmp_path):
-    result = command("export", run / "model", "--quantized", "-o", tmp_path / "small", "--json").json
+    result = command(
+        "export", run / "model", "--quantized", "-o", tmp_path / "small", "--json"
+    ).json
     assert (result["form"], result["trained"], result["half"]) == ("quantized", False, "float16")
     assert result["bytes"] < result["full_bytes"] / 2
     assert result["fingerprint"] == rejoinder.load(tmp_path / "small").fingerprint
     card = (tmp_path / "small" / "README.md").read_text()
     assert card.startswith("# Mine\n")
     assert "which knew nothing of it" in card
-    _, out, _ = command("export", run / "model", "--quantized", "-o", tmp_path / "small", "--overwrite")
+    _, out, _ = command(
+        "export", run / "model", "--quantized", "-o", tmp_path / "small", "--overwrite"
+    )
     assert "embeddings in 8 bits, the rest in float16" in out
     assert "rounded after training" in out
-    eight = ("export", run / "model", "--quantized", "--eight-bits", "-o", tmp_path / "small", "--overwrite")
+    eight = (
+        "export",
+        run / "model",
+        "--quantized",
+        "--eight-bits",
+        "-o",
+        tmp_path / "small",
+        "--overwrite",
+    )
     assert "embeddings and linear layers in 8 bits, the rest in float16" in command(*eight).out
     module = Convert(small_config(), SUBWORDS.rows)
     QuantizedTraining(module, "bfloat16")
     save(tmp_path / "trained", module, SUBWORDS, max_length=40, card="")
-    out = command("export", tmp_path / "trained", "--quantized", "-o", tmp_path / "small", "--overwrite").out
+    out = command(
+        "export", tmp_path / "trained", "--quantized", "-o", tmp_path / "small", "--overwrite"
+    ).out
     assert "the rest in bfloat16" in out
     assert "after training" not in out
 
@@ -64,7 +90,10 @@ def test_one_form_and_its_own_options(refused, run, tmp_path):
         (["--onnx", "--quantized"], "--quantized and --onnx were given"),
         (["--onnx", "--eight-bits"], "--eight-bits is for --quantized alone"),
         (["--quantized", "--side", "context"], "--side is for --sentence-transformers alone"),
-        (["--sentence-transformers", "--side", "answer"], "'answer' is not one of 'context', 'response'"),
+        (
+            ["--sentence-transformers", "--side", "answer"],
+            "'answer' is not one of 'context', 'response'",
+        ),
     ):
         refused("export", run / "model", *wrong, "-o", tmp_path / "out", said=word)
     refused("export", tmp_path / "nothing", "--quantized", "-o", tmp_path / "out", said="no model")
@@ -73,7 +102,9 @@ def test_one_form_and_its_own_options(refused, run, tmp_path):
 
 def test_sizes_and_costs(command, run, tmp_path):
     command("export", run / "model", "--quantized", "-o", tmp_path / "small")
-    full, small = command("models", tmp_path, "--price-per-hour", 2, "--steps", 3600, "--json").json["models"]
+    full, small = command(
+        "models", tmp_path, "--price-per-hour", 2, "--steps", 3600, "--json"
+    ).json["models"]
     assert full["sizes"] == small["sizes"]
     assert full["sizes"]["embedding_parameters"] == (SUBWORDS.rows + 47 + 11) * 32
     assert small["run"] is None
@@ -87,7 +118,16 @@ def test_sizes_and_costs(command, run, tmp_path):
     assert run_head.split() == ["run", "steps", "steps/s", "time"]
     assert run_row.split()[1:] == ["7,200", "1.00", "2", "h", "30", "min"]
     _, out, _ = command("models", tmp_path, "--price-per-hour", 2, "--steps", 966_000)
-    assert out.splitlines()[3].split() == ["run", "steps", "steps/s", "time", "cost", "966,000", "steps", "cost"]
+    assert out.splitlines()[3].split() == [
+        "run",
+        "steps",
+        "steps/s",
+        "time",
+        "cost",
+        "966,000",
+        "steps",
+        "cost",
+    ]
     assert out.splitlines()[4].endswith("268 h 20 min  536.67")
 
 
@@ -104,6 +144,10 @@ def test_models_with_a_name(command, refused, run, tmp_path, monkeypatch):
     assert first.endswith(f" MB, {fingerprint[:12]}, trained on data under MIT, CC0")
     assert second.startswith("run/model  convert, ")
     [one] = command("models", "tiny", "--json", "--sizes").json["models"]
-    assert (one["name"], one["data_licence"], one["fingerprint"]) == ("tiny", "MIT, CC0", fingerprint)
+    assert (one["name"], one["data_licence"], one["fingerprint"]) == (
+        "tiny",
+        "MIT, CC0",
+        fingerprint,
+    )
     assert command("models", "--sizes")[1].splitlines()[1].startswith("tiny ")
     assert refused("models", "nowhere").endswith("or a model: tiny")

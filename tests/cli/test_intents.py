@@ -16,7 +16,9 @@ def write(data, path):
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["text", "label"])
-        rows.writerows((text, "|".join(names)) for text, names in zip(data.texts, data.labels, strict=True))
+        rows.writerows(
+            (text, "|".join(names)) for text, names in zip(data.texts, data.labels, strict=True)
+        )
     return path
 
 
@@ -29,21 +31,29 @@ def place(tmp_path_factory):
     write(toy_data(10, seed=1), folder / "test.csv")
     for name, seed in (("train", 0), ("test", 1)):
         data = toy_data(10, seed=seed)
-        write(IntentData(data.texts + outside, data.labels + (("oos",),) * 2), folder / f"{name}-oos.csv")
+        write(
+            IntentData(data.texts + outside, data.labels + (("oos",),) * 2),
+            folder / f"{name}-oos.csv",
+        )
     write(multi_label_data(), folder / "multi-label.csv")
     return folder
 
 
 def test_train_evaluate_predict(command, place, tmp_path):
-    result = command("train", place / "model", place / "train.csv", "-o", tmp_path / "made", "--json").json
+    result = command(
+        "train", place / "model", place / "train.csv", "-o", tmp_path / "made", "--json"
+    ).json
     assert (result["texts"], result["intents"], result["rejection"]) == (40, 4, None)
     assert min(result["encoding_seconds"], result["training_seconds"]) > 0
     words = ("evaluate", tmp_path / "made", place / "test.csv", "--train", place / "train.csv")
     result = command(*words, "--report", tmp_path / "report", "--no-pictures", "--json").json
-    assert result["evaluation"]["accuracy"]["value"] > 0.35  # the model has random weights; chance is 0.25
+    # the model has random weights; chance is 0.25
+    assert result["evaluation"]["accuracy"]["value"] > 0.35
     assert (tmp_path / "report" / "report.md").is_file()
     words = ("predict", tmp_path / "made", "--json")
-    first, second = command(*words, "is it sunny and cold", "lost my card", "--top", 2).json["predictions"]
+    first, second = command(*words, "is it sunny and cold", "lost my card", "--top", 2).json[
+        "predictions"
+    ]
     assert first["ranking"][0]["label"] == first["labels"][0]
     assert len(second["ranking"]) == 2
     rows = command(*words, stdin="lost card\n\nrain today\n").json["predictions"]
@@ -53,33 +63,56 @@ def test_train_evaluate_predict(command, place, tmp_path):
 
 def test_people_read_the_same(command, place, tmp_path):
     made = tmp_path / "made"
-    out = command("train", place / "model", place / "train-oos.csv", "-o", made, "--vectors", "both").out
+    out = command(
+        "train", place / "model", place / "train-oos.csv", "-o", made, "--vectors", "both"
+    ).out
     assert out.startswith("40 texts of 4 intents")
     assert "out of scope: " in out
-    assert {"Accuracy", "AUROC"} <= set(command("evaluate", made, place / "test-oos.csv").out.split())
+    assert {"Accuracy", "AUROC"} <= set(
+        command("evaluate", made, place / "test-oos.csv").out.split()
+    )
     assert command("predict", made, "lost card").out.startswith("lost card\n    ")
 
 
 def test_few_shot(command, place):
-    arguments = ("few-shot", place / "model", place / "train.csv", "--test", place / "test.csv", "--seeds", 2)
+    arguments = (
+        "few-shot",
+        place / "model",
+        place / "train.csv",
+        "--test",
+        place / "test.csv",
+        "--seeds",
+        2,
+    )
     rows = command(*arguments, "--shots", 2, "--shots", "all", "--json").json["rows"]
     assert [(row["shots"], row["trainings"]) for row in rows] == [(2, 2), (None, 1)]
     assert command(*arguments, "--shots", 2).out.startswith("| shots")
 
 
 def test_the_grid(command, place, tmp_path, monkeypatch):
-    small = [heads.FeedForward(epochs=2, hidden_size=8), heads.FeedForward(epochs=2, hidden_layers=0)]
+    small = [
+        heads.FeedForward(epochs=2, hidden_size=8),
+        heads.FeedForward(epochs=2, hidden_layers=0),
+    ]
     monkeypatch.setattr(grid, "paper_grid", lambda: iter(small))
-    found = command("grid", place / "model", place / "train.csv", "-o", tmp_path / "grid", "--json").json
+    found = command(
+        "grid", place / "model", place / "train.csv", "-o", tmp_path / "grid", "--json"
+    ).json
     assert len(found["rows"]) == 2
-    assert {path.name for path in (tmp_path / "grid").iterdir()} == {"grid.jsonl", "grid.md", "classifier"}
+    assert {path.name for path in (tmp_path / "grid").iterdir()} == {
+        "grid.jsonl",
+        "grid.md",
+        "classifier",
+    }
     assert command("predict", tmp_path / "grid" / "classifier", "lost card")[0] == 0
 
 
 def test_fine_tuning(command, place, tmp_path):
     words = ("fine-tune", place / "model", place / "train.csv", "-o", tmp_path / "tuned")
     assert f"model: {tmp_path / 'tuned'}" in command(*words, "--set", "steps=2", "--shots", 3).out
-    assert command("train", tmp_path / "tuned", place / "train.csv", "-o", tmp_path / "made")[0] == 0
+    assert (
+        command("train", tmp_path / "tuned", place / "train.csv", "-o", tmp_path / "made")[0] == 0
+    )
 
 
 def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
@@ -91,11 +124,17 @@ def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
         ((*train, "--with", "nothing"), "no model 'nothing'"),
         (("train", place / "model", place / "none.csv", "-o", tmp_path / "made"), "does not exist"),
         (("train", "nothing", place / "train.csv", "-o", tmp_path / "made"), "no model 'nothing'"),
-        (("train", place / "model", place / "train.csv", "-o", place / "model"), "not ours to replace"),
+        (
+            ("train", place / "model", place / "train.csv", "-o", place / "model"),
+            "not ours to replace",
+        ),
         (("evaluate", place / "model", place / "test.csv"), "is no classifier"),
         (("evaluate", tmp_path, place / "test.csv"), "is no classifier"),
         (("predict", tmp_path, "x"), "is no classifier"),
-        (("few-shot", place / "model", place / "train.csv", "--shots", "some"), "a number of 1 or more, or all"),
+        (
+            ("few-shot", place / "model", place / "train.csv", "--shots", "some"),
+            "a number of 1 or more, or all",
+        ),
     ):
         refused(*arguments, said=said)
     assert not (tmp_path / "made").exists()

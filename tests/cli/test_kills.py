@@ -27,20 +27,29 @@ from tests.retrieval.conftest import HashEncoder
 from workshop.corpus.build import build_corpus
 from workshop.corpus.plan import load_corpus_plan
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks processes and kills them")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="forks processes and kills them"
+)
 
 KILLED = 137
 NEVER = 1 << 30
-EVENTS = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.truncate", "ctypes.dlsym")
+EVENTS = (
+    "open",
+    "os.rename",
+    "os.remove",
+    "os.rmdir",
+    "os.mkdir",
+    "os.chmod",
+    "os.truncate",
+    "ctypes.dlsym",
+)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 Command = str | Callable[[Path], object]
 COMMANDS: dict[str, Command] = {
     "train": "train recipe.toml --data examples -o OUT",
     "data": lambda out: build(*streamed(Path()), out),
     "data, scattered": lambda out: build(*scattered(Path()), out),
-    "corpus": lambda out: guarded(build_corpus)(
-        load_corpus_plan("corpus.toml"), "dialogues", out
-    ),
+    "corpus": lambda out: guarded(build_corpus)(load_corpus_plan("corpus.toml"), "dialogues", out),
     "index build": "index build MODEL replies.txt -o OUT",
     "index add": "index add OUT replies.txt",
     "index delete": "index delete OUT 1",
@@ -128,10 +137,19 @@ def run(line: Command, out: Path, kill_at: int = NEVER) -> tuple[int, int, str]:
 def digests(folder: Path) -> dict[str, str]:
     """Digests of the files of a folder and beside it; of a run without what tells the time."""
     timed = ["metrics.jsonl", "summary.json", "last.safetensors"]
-    timed += ["config.json", "README.md"] if (folder / "out" / "classifier.safetensors").exists() else []
-    files = [path for path in folder.rglob("*") if path.is_file() and "tensorboard" not in path.parts]
-    found = ("" if path.name in timed else hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
-    return {str(path.relative_to(folder)): digest for path, digest in zip(files, found, strict=True)}
+    timed += (
+        ["config.json", "README.md"] if (folder / "out" / "classifier.safetensors").exists() else []
+    )
+    files = [
+        path for path in folder.rglob("*") if path.is_file() and "tensorboard" not in path.parts
+    ]
+    found = (
+        "" if path.name in timed else hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    )
+    return {
+        str(path.relative_to(folder)): digest for path, digest in zip(files, found, strict=True)
+    }
 
 
 def check(name: str, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> None:
@@ -142,7 +160,8 @@ def check(name: str, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> 
         code, _, said = run(BEFORE[name], before / "out")
         assert code == 0, said
     shutil.copytree(before, tmp_path / "warm")
-    assert run_here(line, tmp_path / "warm" / "out") == 0  # all libraries are loaded now, and need not be each time
+    # all libraries are loaded now, and need not be each time
+    assert run_here(line, tmp_path / "warm" / "out") == 0
     shutil.copytree(before, tmp_path / "whole")
     code, total, said = run(line, tmp_path / "whole" / "out")
     assert code == 0, said
@@ -157,7 +176,8 @@ def check(name: str, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> 
         else:
             done = out.exists() and digests(out.parent).items() >= whole.items()
         code, _, said = run(line, out)
-        if done and name in ("index add", "index delete"):  # killed when all was done: it is done once more
+        # killed when all was done: it is done once more
+        if done and name in ("index add", "index delete"):
             assert code == (0 if name == "index add" else 2), (n, said)
             continue
         if done and code == 2:  # killed when all was done, but for a lock
@@ -169,7 +189,9 @@ def check(name: str, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> 
         shutil.rmtree(tmp_path / f"{n}")
 
 
-@pytest.mark.parametrize("name", ["train", "data", "corpus", "index add", "intents", "export --quantized"])
+@pytest.mark.parametrize(
+    "name", ["train", "data", "corpus", "index add", "intents", "export --quantized"]
+)
 def test_killed_in_the_middle(place, tmp_path, monkeypatch, name):
     """One command of each family, once; all of them, everywhere, in the slow test below."""
     monkeypatch.chdir(place)
@@ -182,8 +204,14 @@ def change_until_killed(index: Index, seed: int, said: TextIO) -> None:
     for number in itertools.count():
         present = [position for position, _ in index]
         kind = chance.choice(["add", "add", "delete", "compact"]) if present else "add"
-        texts = [f"{seed}/{number}/{i}" for i in range(chance.randint(1, 5))] if kind == "add" else []
-        gone = chance.sample(present, min(len(present), chance.randint(1, 3))) if kind == "delete" else []
+        texts = (
+            [f"{seed}/{number}/{i}" for i in range(chance.randint(1, 5))] if kind == "add" else []
+        )
+        gone = (
+            chance.sample(present, min(len(present), chance.randint(1, 3)))
+            if kind == "delete"
+            else []
+        )
         print(json.dumps([texts, gone]), file=said, flush=True)
         if kind == "add":
             index.add(texts)
@@ -213,8 +241,12 @@ def test_a_hundred_kills_at_random_moments_lose_nothing_acknowledged(tmp_path):
         index = Index.open(tmp_path / "index", encoder, verify=True)
         found = {position: candidate.text for position, candidate in index}
         lines = [json.loads(line) for line in said.read_text().splitlines()]
-        for number, (texts, gone) in enumerate(changes := [line for line in lines if line != "done"]):
-            after = {at: text for at, text in left.items() if at not in gone} | dict(enumerate(texts, end))
+        for number, (texts, gone) in enumerate(
+            changes := [line for line in lines if line != "done"]
+        ):
+            after = {at: text for at, text in left.items() if at not in gone} | dict(
+                enumerate(texts, end)
+            )
             if number == len(changes) - 1 and lines[-1] != "done" and found == left:
                 unsaid += 1  # killed before it was done
                 break

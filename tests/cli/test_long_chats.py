@@ -28,7 +28,9 @@ def test_chat_does_the_same_work_for_each_line_of_a_long_conversation(command, m
 
     monkeypatch.setattr(HashEncoder, "encode_contexts", encode_contexts)
     monkeypatch.setattr(verbs, "RECENT", 4)
-    assert command("chat", "idx", "--omit", "copies", "--json", stdin="\n".join(lines)).json == whole
+    assert (
+        command("chat", "idx", "--omit", "copies", "--json", stdin="\n".join(lines)).json == whole
+    )
     assert len(seen) == 60
     assert max(map(len, seen)) <= 2 * 5 + 1
     assert all("your persona: i like trains" in context for context in seen[3:])
@@ -37,11 +39,23 @@ def test_chat_does_the_same_work_for_each_line_of_a_long_conversation(command, m
 def test_chat_repeats_nothing_that_was_said_long_ago(command, monkeypatch):
     monkeypatch.setattr(verbs, "RECENT", 1)
     index(command)
-    lines = ["well then, hello there", "a b", "c d", "e f", "/back", "/back", "g h", "/reset", "i j"]
+    lines = [
+        "well then, hello there",
+        "a b",
+        "c d",
+        "e f",
+        "/back",
+        "/back",
+        "g h",
+        "/reset",
+        "i j",
+    ]
     turns = command("chat", "idx", "--json", "-k", "1", stdin="\n".join(lines[:4])).json["turns"]
     said = [turn["replies"][0]["text"] for turn in turns if turn["replies"]]
     assert len(said) == len(set(said)) == 3
     turns = command("chat", "idx", "--json", "-k", "1", stdin="\n".join(lines[:7])).json["turns"]
     assert len(turns) == 3
     assert [bool(turn["replies"]) for turn in turns] == [True] * 3
-    assert command("chat", "idx", "--json", "-k", "1", stdin="\n".join(lines)).json["turns"][0]["replies"]
+    assert command("chat", "idx", "--json", "-k", "1", stdin="\n".join(lines)).json["turns"][0][
+        "replies"
+    ]

@@ -20,9 +20,20 @@ from tests.intents.toy import toy_data
 from tests.training.tiny import recipe, stage, write_data
 from tests.workshop.corpus.test_build import dialogues, write
 
-MARKERS = ("config.json", "counts.json", "modules.json", "manifest.json", "onnx.json", "data.json", "report.json",
-           "tokenizer_config.json", "table.json", "classifier.safetensors")  # fmt: skip
-REPLACED = {  # what writes a whole folder: another name for what takes longer, and the folder's marker
+MARKERS = (
+    "config.json",
+    "counts.json",
+    "modules.json",
+    "manifest.json",
+    "onnx.json",
+    "data.json",
+    "report.json",
+    "tokenizer_config.json",
+    "table.json",
+    "classifier.safetensors",
+)
+# what writes a whole folder: another name for what takes longer, and the folder's marker
+REPLACED = {
     "export --quantized": "export MODEL --quantized -o OUT",
     "export --sentence-transformers": "export MODEL --sentence-transformers -o OUT",
     "export --transformers": "export BERT --transformers -o OUT",
@@ -41,10 +52,13 @@ SHARED = {  # what writes into a folder, or goes on in it
     "intents grid": "intents grid MODEL intents.csv -o OUT",
     "plot": "plot MODEL --data texts.csv -o OUT",
 }
-NO_ONNX = pytest.mark.skipif(importlib.util.find_spec("onnxscript") is None, reason="needs the extra onnx")
+NO_ONNX = pytest.mark.skipif(
+    importlib.util.find_spec("onnxscript") is None, reason="needs the extra onnx"
+)
 SLOW = pytest.mark.slow
 ONNX = [
-    pytest.param(line, marks=NO_ONNX) for line in ("export MODEL --onnx -o OUT", "intents export CLASSIFIER -o OUT")
+    pytest.param(line, marks=NO_ONNX)
+    for line in ("export MODEL --onnx -o OUT", "intents export CLASSIFIER -o OUT")
 ]
 Run = Callable[[str, Path], tuple[int, str]]
 
@@ -53,16 +67,22 @@ def make_place(folder):
     small_model(folder / "MODEL")
     save(folder / "BERT", network("cross match"), tokenizer(), max_length=20, card="")
     write_data(folder / "examples")
-    write_examples(read_examples(folder / "examples", "valid"), folder / "examples" / "test-00000.parquet")
+    write_examples(
+        read_examples(folder / "examples", "valid"), folder / "examples" / "test-00000.parquet"
+    )
     save_recipe(recipe("", stage=[stage(steps=2)]), folder / "recipe.toml")
     rows = {"name": "Rows", "recipe": "recipe.toml", "row": [{"name": "a", "settings": ["seed=1"]}]}
     (folder / "rows.toml").write_text(tomli_w.dumps(rows))
-    (folder / "table.toml").write_text('name = "T"\n[row.b]\nname = "B"\nranker = "bm25"\n[column.n]\nname = "N"\n'
-                                       'path = "examples"\ncandidates = 20\n')  # fmt: skip
+    (folder / "table.toml").write_text(
+        'name = "T"\n[row.b]\nname = "B"\nranker = "bm25"\n[column.n]\nname = "N"\n'
+        'path = "examples"\ncandidates = 20\n'
+    )
     (folder / "replies.txt").write_text("hello\nat noon\n")
     (folder / "more.txt").write_text("good bye\nsee you\nat nine\n")
     write(folder / "dialogues", a=dialogues(1, 60))
-    (folder / "corpus.toml").write_text('kind = "corpus"\n[[source]]\nname = "a"\nlicence = "MIT"\nfile = "a.jsonl"\n')
+    (folder / "corpus.toml").write_text(
+        'kind = "corpus"\n[[source]]\nname = "a"\nlicence = "MIT"\nfile = "a.jsonl"\n'
+    )
     data = toy_data(6)
     for name, header in (("intents.csv", ["text", "label"]), ("texts.csv", ["text", "category"])):
         with (folder / name).open("w", newline="") as file:
@@ -92,10 +112,15 @@ def run(place, command, monkeypatch):
 
 def contents(folder):
     """Every file by its path, hidden ones and folders too, of the folder and beside it."""
-    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.parent.rglob("*")}
+    return {
+        str(path): path.read_bytes() if path.is_file() else None
+        for path in folder.parent.rglob("*")
+    }
 
 
-@pytest.mark.parametrize("verb", ["train", "index build", "intents train", "export --quantized", "data", "evaluate"])
+@pytest.mark.parametrize(
+    "verb", ["train", "index build", "intents train", "export --quantized", "data", "evaluate"]
+)
 def test_others_may_read_what_the_umask_lets_them_read(run, tmp_path, verb):
     """Weights too, which safetensors writes for their owner alone."""
     umask = os.umask(0o027)
@@ -124,12 +149,16 @@ def test_a_project_of_others_is_never_touched(run, tmp_path, line):
     assert "looks like a bug" not in said
 
 
-@pytest.mark.parametrize("line", [*REPLACED.values(), *(pytest.param(*o.values, marks=[*o.marks, SLOW]) for o in ONNX)])
+@pytest.mark.parametrize(
+    "line", [*REPLACED.values(), *(pytest.param(*o.values, marks=[*o.marks, SLOW]) for o in ONNX)]
+)
 def test_what_is_ours_is_replaced_with_overwrite_alone(run, tmp_path, line):
     out = tmp_path / "out"
     assert run(line, out)[0] == 0
     before = contents(out)
-    assert {str(out)} == {name for name in before if Path(name).parent == tmp_path}, "nothing beside it"
+    assert {str(out)} == {name for name in before if Path(name).parent == tmp_path}, (
+        "nothing beside it"
+    )
     other = line
     if line == REPLACED["data"]:
         assert run(line, out)[0] == 0, "the same examples may be made again"

@@ -32,7 +32,10 @@ class Letters(Rule, DualEncoder):
         super().__init__(knows_nothing)
 
     def encode_contexts(self, contexts):
-        return np.array([[context[-1].count(letter) for letter in "abcdlmnop"] for context in contexts], np.float32)
+        return np.array(
+            [[context[-1].count(letter) for letter in "abcdlmnop"] for context in contexts],
+            np.float32,
+        )
 
     def encode_responses(self, responses):
         return -self.encode_contexts([[text] for text in responses])
@@ -71,12 +74,25 @@ def test_models_side_by_side(command, texts, tmp_path, monkeypatch):
     (tmp_path / "letters").mkdir()
     choose = lambda name: Letters() if Path(name).name == "letters" else load(name)  # noqa: E731
     monkeypatch.setattr("rejoinder.encoders.open.load", choose)
-    arguments = [f"DIRECT={model}", tmp_path / "letters", "--data", texts, "--perplexity", 5, "--neighbours", 4]
+    arguments = [
+        f"DIRECT={model}",
+        tmp_path / "letters",
+        "--data",
+        texts,
+        "--perplexity",
+        5,
+        "--neighbours",
+        4,
+    ]
     found = command(*arguments, "-o", tmp_path / "p.svg", "--json").json
     data = read_intents(texts)
     vectors = load(model).encode_contexts([[text] for text in data.texts])
     purity = neighbour_purity(vectors, [category for (category,) in data.labels], 4)
-    assert found["models"][0] == {"title": "DIRECT", "model": str(model), "purity": pytest.approx(purity)}
+    assert found["models"][0] == {
+        "title": "DIRECT",
+        "model": str(model),
+        "purity": pytest.approx(purity),
+    }
     assert found["models"][1]["purity"] == 1.0
     svg = ET.fromstring((tmp_path / "p.svg").read_text())
     said = ["".join(each.itertext()).strip() for each in svg.iter() if each.tag.endswith("text")]
@@ -107,5 +123,10 @@ def test_bad_input_gives_one_line_and_no_picture(refused, texts, letters, monkey
         ("MODEL -o p.png --neighbours 40", "40 neighbours of 40 texts"),
         ("=MODEL -o p.png", "write TITLE=MODEL"),
     ):
-        refused(*(word.replace("MODEL", str(letters)) for word in words.split()), "--data", texts, said=message)
+        refused(
+            *(word.replace("MODEL", str(letters)) for word in words.split()),
+            "--data",
+            texts,
+            said=message,
+        )
     assert not list(tmp_path.glob("p.*"))

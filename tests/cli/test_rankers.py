@@ -22,7 +22,7 @@ SIZE = 16
 
 
 class Rotated:
-    """"q 7" and "a 7" are alike after a rotation."""
+    """Rotated vectors: "q 7" and "a 7" are alike after a rotation."""
 
     def __init__(self):
         rng = np.random.default_rng(0)
@@ -32,7 +32,10 @@ class Rotated:
 
     def __call__(self, texts):
         self.seen.extend(texts)
-        rows = [self.table[int(text.split()[1])] @ (self.turn if text[0] == "a" else np.eye(SIZE)) for text in texts]
+        rows = [
+            self.table[int(text.split()[1])] @ (self.turn if text[0] == "a" else np.eye(SIZE))
+            for text in texts
+        ]
         return np.stack(rows).astype(np.float32)
 
 
@@ -40,7 +43,9 @@ class Rotated:
 def minilm(monkeypatch):
     """Stands in for the real one, which takes seconds to open."""
     encode = Rotated()
-    stand_in = sentence.SentenceEncoder("minilm", functools.partial(sentence.encode_by_length, encode))
+    stand_in = sentence.SentenceEncoder(
+        "minilm", functools.partial(sentence.encode_by_length, encode)
+    )
     for opener in ("open_minilm", "open_use", "open_sentence_transformer"):
         monkeypatch.setattr(sentence, opener, lambda *_: stand_in)
     return encode
@@ -60,12 +65,16 @@ def test_all_baselines_in_one_table(command, folder, minilm):
     found = ended.json
     recall = {each["model"]: each["recall"]["1"]["value"] for each in found["results"]}
     assert list(recall) == names
-    assert recall["tfidf"] == recall["bm25-data19"] == 1.0  # the number is the one rare word that both share
+    # the number is the one rare word that both share
+    assert recall["tfidf"] == recall["bm25-data19"] == 1.0
     assert recall["map:minilm"] > 0.5 > 0.2 > recall["sim:minilm"]
-    assert len(minilm.seen) == len(set(minilm.seen)) == 800  # each text once, for sim and map together
+    # each text once, for sim and map together
+    assert len(minilm.seen) == len(set(minilm.seen)) == 800
     learned = {each["model"]: each for each in found["learned"]}
     assert list(learned) == ["tfidf", "bm25-data19", "map:minilm"]
-    assert {(each["examples"], each["data"]) for each in learned.values()} == {(300, f"{folder} (test)")}
+    assert {(each["examples"], each["data"]) for each in learned.values()} == {
+        (300, f"{folder} (test)")
+    }
     curves = learned["map:minilm"]["curves"]
     assert len(curves) == 20
     assert max(curves[0]["recall_at_1"]) > 0
@@ -104,7 +113,10 @@ def test_a_sentence_encoder_has_one_name_everywhere(minilm):
     expected = rankers.ranker("sim:minilm").score([context], answers)
     for name in ("minilm", "use", "st:owner/name", "sim:st:owner/name"):
         assert (rankers.ranker(name).score([context], answers) == expected).all()
-    assert rankers.identity("sim:st:owner/name") == f"sim:st:owner/name of rejoinder {rejoinder.__version__}"
+    assert (
+        rankers.identity("sim:st:owner/name")
+        == f"sim:st:owner/name of rejoinder {rejoinder.__version__}"
+    )
     assert len(minilm.seen) == 6, "three sentence, each opened once"
 
 
@@ -126,7 +138,10 @@ def test_our_own_models_by_h_and_by_r(tmp_path):
 def test_wrong_names(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for name, message in (
-        ("map:minilmm", "no model 'minilmm': give a model folder .*, convert-small, .* minilm, use, or st:NAME"),
+        (
+            "map:minilmm",
+            "no model 'minilmm': give a model folder .*, convert-small, .* minilm, use, or st:NAME",
+        ),
         ("map:", "no model ''"),
         ("sim:FOLDER#x", "a model has .*#h and .*#r, no #x"),
         ("sim:nowhere/model#r", "no model folder nowhere/model|could not be fetched"),

@@ -1,4 +1,4 @@
-"""Spellings of an earlier release are answered with today's, which the command line takes."""
+"""Spellings of an earlier release are answered with what replaces them today."""
 
 import shlex
 
@@ -6,51 +6,56 @@ import pytest
 import typer
 
 from rejoinder.cli.app import app
+from rejoinder.cli.shell import RETIRED
 
-RETIRED = {
-    "index model 'my replies.txt' -o idx": "index build model 'my replies.txt' -o idx",
-    "index -o idx model r.txt --limit=9 --overwrite": "index build model r.txt -o idx --overwrite --limit 9",
-    "index model r.txt --output idx --store milvus": "index build model r.txt -o idx --store milvus",
-    "index model r.txt -o idx --map": "index build model r.txt -o idx && rejoinder index map idx",
-    "index model more.txt -o idx --append --deduplicate": "index add idx more.txt --model model --deduplicate",
-    "index -o idx --delete 3": "index delete idx 3",
-    "index -o idx --delete 3 --delete 5 --delete-id a1": "index delete idx 3 5 --id a1",
-    "index idx --delete 3": "index delete idx 3",
-    "index -o idx --delete 3 --compact": "index delete idx 3 && rejoinder index compact idx",
-    "index -o idx --compact --json": "index compact idx --json",
-    "index --reencode new idx -o new.idx": "index reencode idx new -o new.idx",
-    "index -o idx --approximate": "index tune idx",
-    "index model -o idx --approximate --recall 0.9 --data d": "index tune idx --model model --recall 0.9 --data d",
-    "index -o idx --exact": "index tune idx --method exact",
-    "index -o idx --map": "index map idx",
-    "evaluate --index one --index=two --data d --hybrid 1": "index evaluate one two --data d --hybrid 1",
-    "evaluate model d --context-table": "evaluate model d --context table",
-    "data --about": "corpora",
-    "data jsonl --about": "corpora jsonl",
-    "data jsonl x --redact --respond agent -o d": "data jsonl x --set redact=true --set respond=agent -o d",
-    "reply idx Hi --no-repeat": "reply idx Hi --omit both",
-    "reply idx Hi --copies": "reply idx Hi --omit nothing",
-    "reply idx Hi --no-repeat --copies": "reply idx Hi --omit repeats",
-    "chat idx --copies --repeat": "chat idx --omit nothing",
-    "chat idx --repeat": "chat idx --omit copies",
-    "chat idx --copies": "chat idx --omit repeats",
-    "intents train model t.csv -o c --several": "intents train model t.csv -o c --multi-label",
+LINES = {
+    "index model 'my replies.txt' -o idx": "rejoinder index build",
+    "index model r.txt --output=idx --store milvus": "rejoinder index build",
+    "index model more.txt -o idx --append --deduplicate": "rejoinder index add",
+    "index idx --delete 3": "rejoinder index delete",
+    "index -o idx --delete-id=a1": "rejoinder index delete --id",
+    "index -o idx --compact --json": "rejoinder index compact",
+    "index --reencode new idx -o new.idx": "rejoinder index reencode",
+    "index -o idx --approximate --recall 0.9": "rejoinder index tune",
+    "index -o idx --exact": "rejoinder index tune --method exact",
+    "index -o idx --map": "rejoinder index map",
+    "evaluate --index one --index=two --data d": "rejoinder index evaluate",
+    "evaluate model d --context-table": "--context table",
+    "data --about": "rejoinder corpora",
+    "data jsonl x --redact -o d": "--set redact=true",
+    "data jsonl x --respond agent -o d": "--set respond=VALUE",
+    "reply idx Hi --no-repeat": "--omit both",
+    "reply idx Hi --copies": "--omit nothing",
+    "chat idx --repeat": "--omit copies",
+    "chat idx --copies": "--omit repeats",
+    "intents train model t.csv -o c --several": "--multi-label",
 }
 
 
-@pytest.mark.parametrize("old", RETIRED)
+@pytest.mark.parametrize("old", LINES)
 def test_an_old_spelling_is_answered_with_the_new_one(refused, old):
-    line = refused(*shlex.split(old))
-    assert line.endswith(f"now it is: rejoinder {RETIRED[old]}")
-    for new in RETIRED[old].split(" && rejoinder "):
-        verb, words = typer.main.get_command(app), shlex.split(new)
-        while hasattr(verb, "commands"):
-            verb = verb.commands[words.pop(0)]
-        context = verb.context_class(verb, info_name=verb.name)
-        verb.parse_args(context, words)  # the command line takes it
+    assert refused(*shlex.split(old)).endswith(f"now it is: {LINES[old]}")
 
 
-WRONG = ["index bild model", "index --no-such", "index bild a b -o c", "evaluate a b --indices x"]
+def _verb(words):
+    verb = typer.main.get_command(app)
+    while words and hasattr(verb, "commands"):
+        verb = verb.commands[words.pop(0)]
+    return verb
+
+
+@pytest.mark.parametrize("old", RETIRED)
+def test_what_replaces_an_old_spelling_is_there_and_what_is_retired_is_not(old):
+    for option, today in RETIRED[old].items():
+        known = {name for parameter in _verb(old.split()).params for name in parameter.opts}
+        assert option not in known
+        words = today.split()
+        verb = _verb(words[1:]) if words[0] == "rejoinder" else _verb(old.split())
+        known = {name for parameter in verb.params for name in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known
+
+
+WRONG = ["index bild model", "index --no-such", "index bild a b", "evaluate a b --indices x"]
 
 
 @pytest.mark.parametrize("line", WRONG)

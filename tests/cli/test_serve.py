@@ -30,7 +30,17 @@ def index(tmp_path):
 
 @contextlib.contextmanager
 def serving(index, *options, **environment):
-    command = [sys.executable, "-m", "rejoinder", "serve", str(index), "--port", "0", "--json", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "rejoinder",
+        "serve",
+        str(index),
+        "--port",
+        "0",
+        "--json",
+        *options,
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, text=True, env=environment, **pipes) as process:
@@ -59,7 +69,10 @@ def test_a_request_in_flight_is_answered_before_the_end(index):
         body = json.dumps({"messages": ["When do you open?"]}).encode()
         connection = http.client.HTTPConnection("localhost", port, timeout=60)
         connection.putrequest("POST", "/v1/replies")
-        for name, value in (("content-type", "application/json"), ("content-length", str(len(body)))):
+        for name, value in (
+            ("content-type", "application/json"),
+            ("content-length", str(len(body))),
+        ):
             connection.putheader(name, value)
         connection.endheaders(body[:5])
         time.sleep(0.3)
@@ -83,13 +96,15 @@ def test_what_a_server_started_ends_with_it(index, workers):
     with serving(index, "--workers", str(workers)) as (process, port):
         assert ask(port, "GET", "/ready")[0] == 200
         end = time.monotonic() + 60
-        while len(started := started_by(process.pid)) < (2 if workers == 1 else 5):  # all workers, and what they start
+        # all workers, and what they start
+        while len(started := started_by(process.pid)) < (2 if workers == 1 else 5):
             assert time.monotonic() < end
             time.sleep(0.05)
         process.kill()
         process.wait(30)
         end = time.monotonic() + 30
-        while any(Path(f"/proc/{each}").exists() for each in started):  # whoever adopts them takes a moment
+        # whoever adopts them takes a moment
+        while any(Path(f"/proc/{each}").exists() for each in started):
             assert time.monotonic() < end
             time.sleep(0.05)
         with pytest.raises(ConnectionRefusedError):
@@ -102,7 +117,9 @@ def test_workers_share_an_index_and_are_replaced_at_a_reload(index):
     bearer = {"authorization": f"Bearer {key}"}
     with serving(index, "--workers", "2", REJOINDER_WRITE_KEY=key) as (_, port):
         assert ask(port, "GET", "/v1/candidates")[0] == 401
-        _, found = ask(port, "POST", "/v1/candidates", {"candidates": ["Closed on Sunday."]}, **bearer)
+        _, found = ask(
+            port, "POST", "/v1/candidates", {"candidates": ["Closed on Sunday."]}, **bearer
+        )
         assert found == {"positions": [2]}
         for _ in range(20):  # whichever worker answers
             assert ask(port, "GET", "/v1/candidates", **bearer)[1]["total"] == 3

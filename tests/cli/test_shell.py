@@ -51,25 +51,60 @@ def raising(error):
     return Mock(side_effect=error, __name__="verb")
 
 
-@pytest.mark.parametrize(("error", "code", "words"), [
-    (InputError("chats.jsonl:3: turn 2 is null, not text"), 2, "chats.jsonl:3: turn 2 is null"),
-    (InputError("two\nlines"), 2, "two lines"),
-    (MissingExtraError("the corpus", "demo"), 2, "the extra 'demo': pip install 'chitchat-dataset>=0.9'"),
-    (KeyboardInterrupt(), 130, "nothing that was finished is lost"),
-    (OSError(errno.ENOSPC, "No space left on device", "run/model"), 1, "no space left to write run/model"),
-    (OSError(errno.EDQUOT, "Disk quota exceeded", "run/model"), 1, "no space left to write run/model"),
-    (RuntimeError("I/O error: No space left on device (os error 28)"), 1, "no space left"),
-    (chained(ValueError("closed file"), OSError(errno.ENOSPC, "x", "run")), 1, "no space left to write run"),
-    (PermissionError(errno.EACCES, "Permission denied", "run/model"), 1, "Permission denied: run/model;"),
-    (OSError("a library's own words"), 1, "a library's own words"),
-    (MemoryError("Unable to allocate 40 GiB"), 1, "not enough memory: Unable to allocate 40 GiB"),
-    (RuntimeError(ALLOCATOR), 1, "error: not enough memory: tried to allocate 9000000000000 bytes; give less"),
-    (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0"), 1,
-     "error: not enough memory: tried to allocate 2.00 gib; give less"),
-    (chained(ValueError("shape"), MemoryError()), 1, "error: not enough memory; give less"),
-    (ZeroDivisionError("division by zero"), 1, "REJOINDER_DEBUG=1"),
-    (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 2, "not UTF-8"),
-], ids=lambda each: type(each).__name__ if isinstance(each, BaseException) else None)  # fmt: skip
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (InputError("chats.jsonl:3: turn 2 is null, not text"), 2, "chats.jsonl:3: turn 2 is null"),
+        (InputError("two\nlines"), 2, "two lines"),
+        (
+            MissingExtraError("the corpus", "demo"),
+            2,
+            "the extra 'demo': pip install 'chitchat-dataset>=0.9'",
+        ),
+        (KeyboardInterrupt(), 130, "nothing that was finished is lost"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "run/model"),
+            1,
+            "no space left to write run/model",
+        ),
+        (
+            OSError(errno.EDQUOT, "Disk quota exceeded", "run/model"),
+            1,
+            "no space left to write run/model",
+        ),
+        (RuntimeError("I/O error: No space left on device (os error 28)"), 1, "no space left"),
+        (
+            chained(ValueError("closed file"), OSError(errno.ENOSPC, "x", "run")),
+            1,
+            "no space left to write run",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "run/model"),
+            1,
+            "Permission denied: run/model;",
+        ),
+        (OSError("a library's own words"), 1, "a library's own words"),
+        (
+            MemoryError("Unable to allocate 40 GiB"),
+            1,
+            "not enough memory: Unable to allocate 40 GiB",
+        ),
+        (
+            RuntimeError(ALLOCATOR),
+            1,
+            "error: not enough memory: tried to allocate 9000000000000 bytes; give less",
+        ),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0"),
+            1,
+            "error: not enough memory: tried to allocate 2.00 gib; give less",
+        ),
+        (chained(ValueError("shape"), MemoryError()), 1, "error: not enough memory; give less"),
+        (ZeroDivisionError("division by zero"), 1, "REJOINDER_DEBUG=1"),
+        (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 2, "not UTF-8"),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, BaseException) else None,
+)
 def test_every_error_is_one_line_and_a_code(error, code, words, capsys):
     with pytest.raises(SystemExit) as end:
         guarded(raising(error))()
@@ -88,7 +123,9 @@ def test_debug_shows_the_traceback_above_the_line(monkeypatch, capsys):
     assert err.endswith("rejoinder: error: no such file\n")
 
 
-@pytest.mark.parametrize("end", [typer.Exit(3), typer.Abort(), typer.BadParameter("no"), SystemExit(4)])
+@pytest.mark.parametrize(
+    "end", [typer.Exit(3), typer.Abort(), typer.BadParameter("no"), SystemExit(4)]
+)
 def test_typer_ends_the_command_its_own_way(end):
     with pytest.raises(type(end)) as caught:
         guarded(raising(end))()
@@ -96,7 +133,13 @@ def test_typer_ends_the_command_its_own_way(end):
 
 
 def test_json_is_exactly_one_object(capsys, tmp_path):
-    result = {"recall": np.float32(0.5), "ranks": np.arange(3), "run": tmp_path, "reply": "Grüße 👋\n", "pair": (1, 2)}
+    result = {
+        "recall": np.float32(0.5),
+        "ranks": np.arange(3),
+        "run": tmp_path,
+        "reply": "Grüße 👋\n",
+        "pair": (1, 2),
+    }
     emit(result, True, lambda _: pytest.fail("people get no text with --json"))
     out = capsys.readouterr().out
     assert out.count("\n") == 1
@@ -121,7 +164,9 @@ def test_a_verb_that_left_the_command_is_answered_with_what_runs_it(refused, ver
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_no_verb_has_more_options_than_a_reader_takes_in(words):
+    """But for --json, which every verb has."""
     options = [each.opts[0] for each in COMMANDS[words].params if each.param_type_name == "option"]
+    options.remove("--json")
     assert len(options) <= MOST_OPTIONS, options
 
 
@@ -135,19 +180,28 @@ def test_the_help_of_every_verb_has_an_example_and_json(words):
 
 def test_every_help_is_short_for_h_and_has_no_types_of_python():
     for words in [*GROUPS, *COMMANDS]:
-        short, whole = (runner.invoke(app, [*words, each], terminal_width=100) for each in ("-h", "--help"))
+        short, whole = (
+            runner.invoke(app, [*words, each], terminal_width=100) for each in ("-h", "--help")
+        )
         assert (short.exit_code, short.output) == (0, whole.output)
         assert not re.search(r"list\[|<(str|path|int|float)\b| range>", whole.output), words
 
 
-@pytest.mark.parametrize(("typed", "offered"), [
-    ("rejoinder ev", ["evaluate"]),
-    ("rejoinder intents few", ["few-shot"]),
-    ("rejoinder index re", ["reencode"]),
-    ("rejoinder evaluate --rep", ["--replies"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("rejoinder ev", ["evaluate"]),
+        ("rejoinder intents few", ["few-shot"]),
+        ("rejoinder index re", ["reencode"]),
+        ("rejoinder evaluate --rep", ["--replies"]),
+    ],
+)
 def test_the_shell_completes_verbs_and_options(typed, offered):
-    settings = {"_REJOINDER_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    settings = {
+        "_REJOINDER_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(typed.count(" ")),
+    }
     out, err = run("main()", **settings).communicate(timeout=60)
     assert (out.decode().split(), err) == (offered, b"")
 
@@ -156,7 +210,9 @@ def run(code, **settings):
     """Start Python code in a process of its own, with `main` imported."""
     return subprocess.Popen(
         [sys.executable, "-c", "from rejoinder.cli import main\n" + textwrap.dedent(code)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **settings},
     )
 
 
@@ -197,7 +253,9 @@ def test_a_reader_that_goes_away_is_no_error_message():
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as closed:
-        done = subprocess.run([*MAIN, "--version"], stdout=closed, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [*MAIN, "--version"], stdout=closed, stderr=subprocess.PIPE, check=False
+        )
     assert (done.returncode, done.stderr) == (1, b"")
 
 
@@ -224,7 +282,9 @@ def test_a_terminal_of_few_letters_gets_codes_instead_of_an_error():
 @pytest.mark.parametrize("closed", ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">&- 2>&-"])
 def test_a_stream_that_the_shell_closed_is_no_failure(closed):
     command = f'"{sys.executable}" -m rejoinder recipes {closed}'
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert bool(done.stdout) == (">&-" not in closed.split())
 

@@ -46,7 +46,9 @@ make = "rejoinder data X -o gone"
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_examples(numbered_examples(60, turns_per_thread=5), tmp_path / "numbers" / "test-0.parquet")
+    write_examples(
+        numbered_examples(60, turns_per_thread=5), tmp_path / "numbers" / "test-0.parquet"
+    )
     (tmp_path / "table.toml").write_text(TABLE)
     return tmp_path
 
@@ -71,23 +73,31 @@ def test_a_table_is_measured_once_and_again_when_its_model_changes(command, plac
     assert "A *small* table." in out
     assert "| Ours | " in out
     config = json.loads((place / "runs" / "model" / "config.json").read_text())
-    (place / "runs" / "model" / "config.json").write_text(json.dumps(signed(config | {"max_length": 30})))
+    (place / "runs" / "model" / "config.json").write_text(
+        json.dumps(signed(config | {"max_length": 30}))
+    )
     assert "Numbers: runs/model" in command("table", "table.toml", "-o", "out")[2]
     assert "Numbers: runs/model" not in command("table", "table.toml", "-o", "out")[2]
-    assert "Numbers: " in command("table", "table.toml", "-o", "out", "--set", "column.n.limit=40")[2]
+    assert (
+        "Numbers: " in command("table", "table.toml", "-o", "out", "--set", "column.n.limit=40")[2]
+    )
 
 
 def test_the_command_of_a_note_has_what_the_column_sets(command, place):
-    (place / "table.toml").write_text(TABLE.replace(
-        'make = "rejoinder train R -o {column}"\n',
-        'make = "rejoinder train R -o {column}"\nsettings = { gone = ["model.dropout=0.5", "a=[1, 2]"] }\n',
-    ))  # fmt: skip
+    (place / "table.toml").write_text(
+        TABLE.replace(
+            'make = "rejoinder train R -o {column}"\n',
+            'make = "rejoinder train R -o {column}"\nsettings = { gone = ["model.dropout=0.5", "a=[1, 2]"] }\n',
+        )
+    )
     plan = load_table(place / "table.toml")
     assert plan.row["ours"].command_for("n", "numbers") == "rejoinder train R -o n"
     with_settings = "rejoinder train R -o gone --set model.dropout=0.5 --set 'a=[1, 2]'"
     assert plan.row["ours"].command_for("gone", "gone") == with_settings
     write_examples(numbered_examples(60, turns_per_thread=5), place / "gone" / "test-0.parquet")
-    found = command("table", "table.toml", "-o", "out", "--set", "column.gone.candidates=20", "--json").json
+    found = command(
+        "table", "table.toml", "-o", "out", "--set", "column.gone.candidates=20", "--json"
+    ).json
     missing = {(cell["system"], cell["data"]): cell["missing"] for cell in found["cells"]}
     assert missing["Ours", "Gone"] == f"no runs/model; `{with_settings}`"
     assert missing["Ours", "Numbers"] == "no runs/model; `rejoinder train R -o n`"
@@ -102,20 +112,37 @@ def test_strict_refuses_what_is_missing_before_anything_is_measured(command, ref
 
 def test_a_damaged_model_is_no_missing_one(command, place):
     (place / "runs" / "model").mkdir(parents=True)
-    reason = command("table", "table.toml", "-o", "out", "--column", "n", "--json").json["cells"][1]["missing"]
+    reason = command("table", "table.toml", "-o", "out", "--column", "n", "--json").json["cells"][
+        1
+    ]["missing"]
     assert "rejoinder train R" not in reason
     assert "model" in reason
 
 
 def test_a_wrong_file_says_which_key_and_what_is_allowed(place):
     for change, message in (
-        (("candidates = 20", "candidate = 20"), "unknown key 'column.n.candidate'; did you mean 'candidates'?"),
+        (
+            ("candidates = 20", "candidate = 20"),
+            "unknown key 'column.n.candidate'; did you mean 'candidates'?",
+        ),
         (("candidates = 20", 'candidates = "some"'), "column.n.candidates = 'some' is not allowed"),
-        (("candidates = 20", "candidates = 20\ndraw = 19"), "column.n: candidates and draw are both given"),
+        (
+            ("candidates = 20", "candidates = 20\ndraw = 19"),
+            "column.n: candidates and draw are both given",
+        ),
         (('ranker = "bm25"', ""), "'row.bm25.ranker' is missing"),
-        (('ranker = "bm25"', 'ranker = { m = "bm25" }'), "row.bm25 names the column 'm'; the columns are n, gone"),
-        (('ranker = "runs/model"', 'ranker = "runs/model"\nsettings = { m = [] }'), "row.ours names the column 'm'"),
-        (('ranker = "bm25"', 'ranker = "bm25"\nsettings = { n = ["a=1"] }'), "row.bm25 has settings, but no command"),
+        (
+            ('ranker = "bm25"', 'ranker = { m = "bm25" }'),
+            "row.bm25 names the column 'm'; the columns are n, gone",
+        ),
+        (
+            ('ranker = "runs/model"', 'ranker = "runs/model"\nsettings = { m = [] }'),
+            "row.ours names the column 'm'",
+        ),
+        (
+            ('ranker = "bm25"', 'ranker = "bm25"\nsettings = { n = ["a=1"] }'),
+            "row.bm25 has settings, but no command",
+        ),
     ):
         assert change[0] in TABLE
         (place / "table.toml").write_text(TABLE.replace(*change))
@@ -126,13 +153,25 @@ def test_a_wrong_file_says_which_key_and_what_is_allowed(place):
 def test_bad_input_gives_one_line_and_exit_code_2(refused, place):
     for arguments, message in (
         (["nowhere.toml", "-o", "out"], "nowhere.toml: no such file"),
-        (["tables/main", "-o", "out", "--row", "bm25"], "nothing to measure: no data/general; `rejoinder data"),
-        (["table.toml", "-o", "out", "--column", "gone"], "no gone; `rejoinder data X -o gone`; make one, or choose"),
+        (
+            ["tables/main", "-o", "out", "--row", "bm25"],
+            "nothing to measure: no data/general; `rejoinder data",
+        ),
+        (
+            ["table.toml", "-o", "out", "--column", "gone"],
+            "no gone; `rejoinder data X -o gone`; make one, or choose",
+        ),
         (["table.toml", "-o", "table.toml"], "table.toml is a file; name a folder"),
         (["table.toml", "-o", "out", "--row", "bm26"], "no row 'bm26'; it has bm25, ours"),
         (["table.toml", "-o", "out", "--column", "m"], "no column 'm'; it has n, gone"),
-        (["table.toml", "-o", "out", "--set", "column.n.limit=0"], "column.n.limit = 0 is not allowed"),
-        (["table.toml", "-o", "out", "--set", "row.bm25=2"], "row.bm25 = 2 is not allowed: it should be a table"),
+        (
+            ["table.toml", "-o", "out", "--set", "column.n.limit=0"],
+            "column.n.limit = 0 is not allowed",
+        ),
+        (
+            ["table.toml", "-o", "out", "--set", "row.bm25=2"],
+            "row.bm25 = 2 is not allowed: it should be a table",
+        ),
     ):
         refused("table", *arguments, said=message)
     assert not (place / "out").exists()
@@ -143,8 +182,22 @@ def test_evaluate_writes_its_table(command, place, monkeypatch):
     (place / "half").mkdir()
     monkeypatch.setattr("rejoinder.encoders.open.load", lambda _: Rule(knows_even_ones))
     write_examples(numbered_examples(40), place / "other.parquet")
-    words = ("evaluate", "bm25", "half", "--data", "numbers", "other.parquet", "--candidates", 20, "-o", "out")
-    printed = {(each["model"], each["data"]): each["recall"] for each in command(*words, "--json").json["results"]}
+    words = (
+        "evaluate",
+        "bm25",
+        "half",
+        "--data",
+        "numbers",
+        "other.parquet",
+        "--candidates",
+        20,
+        "-o",
+        "out",
+    )
+    printed = {
+        (each["model"], each["data"]): each["recall"]
+        for each in command(*words, "--json").json["results"]
+    }
     written = json.loads((place / "out" / "table.json").read_text())["cells"]
     assert {(each["system"], each["data"]): each["result"]["recall"] for each in written} == printed
     assert {path.suffix for path in (place / "out").iterdir()} == {".md", ".json", ".png", ".svg"}
@@ -155,14 +208,22 @@ def test_without_matplotlib_everything_but_the_pictures_is_written(command, plac
     (place / "out" / "table.png").write_text("of an earlier table")
     (place / "out" / "table.json").write_text(json.dumps({"kind": "rejoinder table"}))
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    for words in (("evaluate", "bm25", "numbers", "--candidates", 20), ("table", "table.toml", "--column", "n")):
+    for words in (
+        ("evaluate", "bm25", "numbers", "--candidates", 20),
+        ("table", "table.toml", "--column", "n"),
+    ):
         ended = command(*words, "-o", "out")
         assert ended.code == 0
         assert re.search("no picture in out: .*'plots': pip install 'matplotlib", ended.err)
-        assert {path.name for path in (place / "out").iterdir()} - {"cells"} == {"table.json", "table.md"}
+        assert {path.name for path in (place / "out").iterdir()} - {"cells"} == {
+            "table.json",
+            "table.md",
+        }
 
 
-def test_the_banking_faq_ranks_all_77_answers_for_a_tenth_of_the_questions(command, tmp_path, monkeypatch):
+def test_the_banking_faq_ranks_all_77_answers_for_a_tenth_of_the_questions(
+    command, tmp_path, monkeypatch
+):
     """ACL19's figures are multiples of 1/77; 70/20/10 are its parts for training, validation and test."""
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
@@ -170,22 +231,32 @@ def test_the_banking_faq_ranks_all_77_answers_for_a_tenth_of_the_questions(comma
     Path("faq.csv").write_text("question,answer\n" + "".join(rows))
     make = load_table(MAIN).column["faq"].make
     assert command(*shlex.split(make)[1:])[0] == 0
-    counts = [sum(1 for _ in read_examples("data/faq", part)) for part in ("train", "valid", "test")]
+    counts = [
+        sum(1 for _ in read_examples("data/faq", part)) for part in ("train", "valid", "test")
+    ]
     assert [round(count / 770, 1) for count in counts] == [0.7, 0.2, 0.1]
-    (cell,) = command("table", MAIN, "-o", "out", "--column", "faq", "--row", "bm25", "--json").json["cells"]
+    (cell,) = command(
+        "table", MAIN, "-o", "out", "--column", "faq", "--row", "bm25", "--json"
+    ).json["cells"]
     assert (cell["result"]["candidates"], cell["result"]["examples"]) == (77, counts[2])
 
 
 def test_the_main_table_names_the_papers_systems():
     table, given = load_table(MAIN), {"convai2", "dstc7", "ubuntu"}
-    trained = {key for key in table.row if key.endswith(("-target-only", "-ft-direct", "-ft-mixed"))}
-    assert {key for key, row in table.row.items() if row.left_on == "general"} == trained, "as in ACL19's Table 3"
+    trained = {
+        key for key in table.row if key.endswith(("-target-only", "-ft-direct", "-ft-mixed"))
+    }
+    assert {key for key, row in table.row.items() if row.left_on == "general"} == trained, (
+        "as in ACL19's Table 3"
+    )
     others = {"general", "amazon", "semeval", "ubuntu-pairs", "opensubtitles", "wikipedia", "faq"}
     assert set(table.column) == given | others
     assert {table.column[key].candidates for key in given} == {"given"}
     assert {"convert-multi-direct", "convert-multi-ft-direct"} < set(table.row)
     for row in ("bi", "poly", "cross", "bi-own", "poly-own", "cross-own"):
-        assert {column for column in table.column if table.row[row].ranker_for(column, "d")} - {"wikipedia"} == given
+        assert {column for column in table.column if table.row[row].ranker_for(column, "d")} - {
+            "wikipedia"
+        } == given
     assert (table.column["semeval"].distinct, table.column["faq"].candidates) == ("inputs", "all")
     for model in ("convert", "ngram"):
         rows = [f"{model}-{kind}" for kind in ("direct", "target-only", "ft-direct", "ft-mixed")]

@@ -27,7 +27,9 @@ def recipe_file(tmp_path):
     return tmp_path / "tiny.toml"
 
 
-def test_recipes_are_listed_and_every_verb_takes_them_by_name(command, refused, tmp_path, monkeypatch):
+def test_recipes_are_listed_and_every_verb_takes_them_by_name(
+    command, refused, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     listed = {each["name"]: each for each in command("recipes", "--json").json["recipes"]}
     assert "The bundled model fine-tuned" in listed["fine-tune-fast"]["description"]
@@ -35,12 +37,34 @@ def test_recipes_are_listed_and_every_verb_takes_them_by_name(command, refused, 
     assert all(Path(each["path"]).is_file() and each["description"] for each in listed.values())
     assert re.search(r"\n  fine-tune-fast +The bundled model", command("recipes").out)
     for verb in ("train", "tokenise"):
-        refused(verb, "fine-tune-fast", "--init", "convert-small", "--data", "nowhere", "-o", verb, said="nowhere")
+        refused(
+            verb,
+            "fine-tune-fast",
+            "--init",
+            "convert-small",
+            "--data",
+            "nowhere",
+            "-o",
+            verb,
+            said="nowhere",
+        )
         refused(verb, "fine-tune-slow", "-o", "x", said="a name that `rejoinder recipes` lists")
-    refused("ablate", "ablations/convert-quick", "--data", "x", "-o", "y", "--row", "none", said="has no row 'none'")
+    refused(
+        "ablate",
+        "ablations/convert-quick",
+        "--data",
+        "x",
+        "-o",
+        "y",
+        "--row",
+        "none",
+        said="has no row 'none'",
+    )
 
 
-def test_json_is_one_object_and_everything_else_goes_to_standard_error(command, recipe_file, data, tmp_path):
+def test_json_is_one_object_and_everything_else_goes_to_standard_error(
+    command, recipe_file, data, tmp_path
+):
     words = ("train", recipe_file, "--data", data, "-o", tmp_path / "run")
     ended = command(*words, "--json")
     assert (ended.json["steps"], ended.json["already_finished"]) == (20, False)
@@ -51,13 +75,18 @@ def test_json_is_one_object_and_everything_else_goes_to_standard_error(command, 
     assert "model: " in out
 
 
-@pytest.mark.parametrize(("settings", "said"), [
-    (["--set", "loss.smothing=0.1"], "unknown key 'loss.smothing'; did you mean 'smoothing'?"),
-    (["--set", "stage.0.batch_size=4000"], "320 training examples do not fill a batch of 4000"),
-    (["--set", "stage.0.active_blocks=9"], "active_blocks = 9, but the model has 2"),
-    (["--set", "compute.precision=fp16"], "fp16' needs a CUDA device"),
-])  # fmt: skip
-def test_bad_input_is_one_line_and_exit_code_2(refused, recipe_file, data, tmp_path, settings, said):
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["--set", "loss.smothing=0.1"], "unknown key 'loss.smothing'; did you mean 'smoothing'?"),
+        (["--set", "stage.0.batch_size=4000"], "320 training examples do not fill a batch of 4000"),
+        (["--set", "stage.0.active_blocks=9"], "active_blocks = 9, but the model has 2"),
+        (["--set", "compute.precision=fp16"], "fp16' needs a CUDA device"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    refused, recipe_file, data, tmp_path, settings, said
+):
     refused("train", recipe_file, "--data", data, "-o", tmp_path / "run", *settings, said=said)
 
 
@@ -75,15 +104,24 @@ def test_fine_tuning_on_two_sets_from_a_model(command, refused, recipe_file, dat
         stage = [{ name = "mixed", batch_size = 32, steps = 4, optimizer = "adamw", learning_rate = 0.001 }]
     """)
     options = ("--init", tmp_path / "first" / "model", "--general", general)
-    hard = ("--set", "stage.0.hard_negatives.per_pair=2", "--set", "stage.0.hard_negatives.every_steps=2")
-    ended = command("train", tune, "--data", data, "-o", tmp_path / "run", *options, *hard, "--json")
+    hard = (
+        "--set",
+        "stage.0.hard_negatives.per_pair=2",
+        "--set",
+        "stage.0.hard_negatives.every_steps=2",
+    )
+    ended = command(
+        "train", tune, "--data", data, "-o", tmp_path / "run", *options, *hard, "--json"
+    )
     assert ended.json["steps"] == 4
     assert "step 0: validation" in ended.err
     assert "step 2: hard negatives for 64 pairs, 2 each" in ended.err
     output = ("--data", data, "-o", tmp_path / "other")
     refused("train", tune, *output, said="give a model to start from (--init MODEL")
     refused("train", tune, *output, *options[:2], said="no data to mix in: give --general DIR")
-    refused("train", recipe_file, *output, *options[2:], said="the recipe lists nothing in 'data.mix'")
+    refused(
+        "train", recipe_file, *output, *options[2:], said="the recipe lists nothing in 'data.mix'"
+    )
 
 
 def test_ctrl_c_is_130_and_says_how_to_go_on(command, recipe_file, data, tmp_path, monkeypatch):
@@ -102,7 +140,9 @@ def test_ctrl_c_is_130_and_says_how_to_go_on(command, recipe_file, data, tmp_pat
     assert "at step 7" in err
 
 
-def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(command, recipe_file, data, tmp_path, monkeypatch):
+def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(
+    command, recipe_file, data, tmp_path, monkeypatch
+):
     words = ("train", recipe_file, "--data", data, "-o", tmp_path / "run", "--json")
     saves = [DEFAULT, DEFAULT, *[OSError(28, "No space left on device")] * 9]
     with monkeypatch.context() as patched:
@@ -116,12 +156,17 @@ def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(command, recip
 
 def test_training_finds_what_was_tokenised_ahead(answer, recipe_file, data, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
-    counts = answer("tokenise", recipe_file, "--data", data, "-o", cache, "--processes", 2)["examples"]
+    counts = answer("tokenise", recipe_file, "--data", data, "-o", cache, "--processes", 2)[
+        "examples"
+    ]
     monkeypatch.setattr(prepare_module, "build_store", None)
     monkeypatch.setattr(prepare_module, "build_vocabulary", None)
     settings = [f"data.train={json.dumps(str(data))}", f"data.cache={json.dumps(str(cache))}"]
     prepared = prepare(load_recipe(recipe_file, settings), tmp_path / "run")
-    assert (len(prepared.train), sum(map(len, prepared.valid.values()))) == (counts["train"], counts["valid"])
+    assert (len(prepared.train), sum(map(len, prepared.valid.values()))) == (
+        counts["train"],
+        counts["valid"],
+    )
     assert not (tmp_path / "run").exists()
 
 

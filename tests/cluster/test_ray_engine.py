@@ -29,7 +29,8 @@ def two_nodes():
     pytest.importorskip("ray")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "disabled")
-        # Otherwise Ray takes 127.0.0.1 in an address for the machine's outer one, where nobody listens.
+        # Otherwise Ray takes 127.0.0.1 in an address for the machine's outer one, where nobody
+        # listens.
         patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)
         from ray.cluster_utils import Cluster
 
@@ -44,7 +45,12 @@ def two_nodes():
 
 def node(cpus, **settings):
     smallest = 80 * 2**20  # bytes of an object store: Ray's minimum, about
-    return {"num_cpus": cpus, "object_store_memory": smallest, "node_ip_address": "127.0.0.1", **settings}
+    return {
+        "num_cpus": cpus,
+        "object_store_memory": smallest,
+        "node_ip_address": "127.0.0.1",
+        **settings,
+    }
 
 
 def test_without_ray_an_error_names_the_extra(monkeypatch):
@@ -66,7 +72,10 @@ def test_what_a_node_lacks_is_said(tmp_path, monkeypatch):
     elsewhere = NodeRequirements(needs.version, str(tmp_path / "gone"), (), ())
     assert "cannot enter the current folder" in check_node(elsewhere)
     monkeypatch.setattr(ray_engine, "installed_version", lambda: "9.9")
-    assert check_node(needs) == f"has rejoinder 9.9, and {needs.version} is needed; install that on all nodes"
+    assert (
+        check_node(needs)
+        == f"has rejoinder 9.9, and {needs.version} is needed; install that on all nodes"
+    )
 
 
 def test_an_address_where_nobody_listens_is_refused_at_once():
@@ -159,7 +168,9 @@ def test_results_in_order_from_workers_of_all_nodes_and_taken_lazily(engine):
     assert os.getpid() not in {pid for _, pid in first}
     assert len({pid for _, pid in first}) >= 2
     assert len(taken) <= 60 + 65 * 3
-    assert [len(data) for data in engine.map(large, range(40))] == [300_000 + number for number in range(40)]
+    assert [len(data) for data in engine.map(large, range(40))] == [
+        300_000 + number for number in range(40)
+    ]
 
 
 @pytest.mark.slow
@@ -192,7 +203,9 @@ def test_a_cluster_builds_the_same_bytes_though_workers_die(engine, tmp_path, ki
     assert build(source, inputs, tmp_path / "there", engine=engine) == account
     dying = Dying(engine, tmp_path)
     assert build(source, inputs, tmp_path / "killed", engine=dying) == account
-    assert contents(tmp_path / "there") == contents(tmp_path / "killed") == contents(tmp_path / "here")
+    assert (
+        contents(tmp_path / "there") == contents(tmp_path / "killed") == contents(tmp_path / "here")
+    )
     assert len(list(tmp_path.glob("*/killed"))) >= 2
     assert not work_folder(tmp_path / "killed").exists()
 
@@ -246,6 +259,10 @@ def slowly(work, task):
 @pytest.mark.usefixtures("engine")
 def test_a_node_that_does_not_see_the_folder(two_nodes, tmp_path, monkeypatch):
     """As if the token were on a mount that only this process has."""
-    monkeypatch.setattr(RayEngine, "_write_probe_files", lambda _, folders: [Path(folders[0]) / "token"])
-    with pytest.raises(InputError, match=r"node 127.0.0.1 of the Ray cluster does not share the folder .*/lonely"):
+    monkeypatch.setattr(
+        RayEngine, "_write_probe_files", lambda _, folders: [Path(folders[0]) / "token"]
+    )
+    with pytest.raises(
+        InputError, match=r"node 127.0.0.1 of the Ray cluster does not share the folder .*/lonely"
+    ):
         RayEngine(two_nodes.address, folders=[tmp_path / "lonely"])

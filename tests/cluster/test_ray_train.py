@@ -10,7 +10,7 @@ import pytest
 from rejoinder.cluster.ray_train import train_on_ray
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.training.loop import train
-from rejoinder.training.metrics import read_metrics
+from rejoinder.training.record import read_metrics
 from tests.corpora.jobs import wait_for
 from tests.training.test_loop import losses
 from tests.training.tiny import MODEL, recipe, stage, write_data
@@ -68,14 +68,19 @@ def test_a_lost_worker_is_replaced_and_the_run_goes_on(tmp_path, data):
 @pytest.mark.usefixtures("cluster")
 def test_an_error_of_the_training_comes_back_as_one_line(tmp_path, data):
     hot = stage(optimizer="sgd", learning_rate=1e30)
-    with pytest.raises(RejoinderError, match=r"training on Ray failed: worker 0: .*no longer finite numbers") as caught:
+    with pytest.raises(
+        RejoinderError, match=r"training on Ray failed: worker 0: .*no longer finite numbers"
+    ) as caught:
         train_on_ray(recipe(data, stage=[hot]), tmp_path / "run", workers=2, restarts=0)
     assert "\n" not in str(caught.value)
 
 
 def kill_a_worker(run, step):
     """Kill the process that writes the run, once it has done so many steps."""
-    wait_for(lambda: any(line["step"] >= step for line in read_metrics(run / "metrics.jsonl")), seconds=100)
+    wait_for(
+        lambda: any(line["step"] >= step for line in read_metrics(run / "metrics.jsonl")),
+        seconds=100,
+    )
     # TensorBoard's files are named after the process that writes them.
     board = next((run / "tensorboard").glob("events.*"))
     os.kill(int(board.name.split(".")[-2]), signal.SIGKILL)

@@ -14,8 +14,15 @@ SUBWORDS = Subwords([chr(0xFE4F), *"abcdefghijklmnopqrstuvwxyz .,?!'", chr(0xFE4
 
 
 def small_config(**changes):
-    sizes = {"embedding_size": 32, "head_size": 8, "feed_forward_size": 64, "feed_forward_2_size": 48}
-    return ConvertConfig(**{**sizes, "output_size": 24, "blocks": 3, "attention_spans": (3, 5, 48), **changes})
+    sizes = {
+        "embedding_size": 32,
+        "head_size": 8,
+        "feed_forward_size": 64,
+        "feed_forward_2_size": 48,
+    }
+    return ConvertConfig(
+        **{**sizes, "output_size": 24, "blocks": 3, "attention_spans": (3, 5, 48), **changes}
+    )
 
 
 def lively(module):

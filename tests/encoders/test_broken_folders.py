@@ -30,7 +30,9 @@ def folder(tmp_path):
 def resign(folder, change=lambda _: None):
     path = folder / CONFIG
     config = json.loads(path.read_text())
-    config["files"] = {name: file_digest(folder / name) for name in config["files"] if (folder / name).is_file()}
+    config["files"] = {
+        name: file_digest(folder / name) for name in config["files"] if (folder / name).is_file()
+    }
     changed = change(config)
     path.write_text(json.dumps(signed(config) if changed is None else changed))
 
@@ -69,7 +71,9 @@ def whole_config(text):
 def vocabulary(text):
     def damage(folder):
         path = folder / VOCABULARY
-        path.write_text(text if isinstance(text, str) else json.dumps({**json.loads(path.read_text()), **text}))
+        path.write_text(
+            text if isinstance(text, str) else json.dumps({**json.loads(path.read_text()), **text})
+        )
         resign(folder)
 
     return damage
@@ -85,39 +89,75 @@ def cut(name, to):
 
 EMPTY = {f"t{i}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(80_000)}
 DAMAGES = {
-    "weights cut in the header": cut(WEIGHTS, 50), "weights cut in the numbers": cut(WEIGHTS, -8),
-    "weights of 3 bytes": cut(WEIGHTS, 3), "no weights": cut(WEIGHTS, 0),
+    "weights cut in the header": cut(WEIGHTS, 50),
+    "weights cut in the numbers": cut(WEIGHTS, -8),
+    "weights of 3 bytes": cut(WEIGHTS, 3),
+    "no weights": cut(WEIGHTS, 0),
     "wrong type": change_tensors(lambda t, name: t.update({name: t[name].half()})),
     "strange type": change_tensors(lambda t, name: t.update({name: t[name].to(torch.float64)})),
     "wrong shape": change_tensors(lambda t, name: t.update({name: t[name].flatten()})),
     "a tensor is missing": change_tensors(lambda t, name: t.pop(name)),
     "a tensor too many": change_tensors(lambda t, _: t.update(more=torch.ones(2))),
-    "header is a list": header([1]), "header is no JSON": header(b"{" * 100),
+    "header is a list": header([1]),
+    "header is no JSON": header(b"{" * 100),
     "header of 2**63": header(b"{}", length=2**63),
     "many empty tensors": header(EMPTY),
-    "offsets beyond the end": header({"a": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}),
-    "config is a list": whole_config("[]"), "config is a number": whole_config("3"),
+    "offsets beyond the end": header(
+        {"a": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}
+    ),
+    "config is a list": whole_config("[]"),
+    "config is a number": whole_config("3"),
     "config is empty": whole_config(""),
-    "files is a list": config(files=[]), "files of nothing": config(files={}),
+    "files is a list": config(files=[]),
+    "files of nothing": config(files={}),
     "files elsewhere": config(files={WEIGHTS: "0", VOCABULARY: "0", "../../secret": "0"}),
     "files absolute": config(files={WEIGHTS: "0", VOCABULARY: "0", "/etc/passwd": "0"}),
-    "unknown kind": model(kind="gpt"), "kind is a list": model(kind=["convert"]), "kind is none": model(kind=None),
-    "negative size": model(embedding_size=-4), "size of zero": model(output_size=0), "size of a half": model(heads=0.5),
-    "unknown key": model(surprise=1), "negative length": config(max_length=-1), "length of zero": config(max_length=0),
-    "length without end": config(max_length=10**12), "length is true": config(max_length="40"),
-    "blocks below zero": config(active_blocks=-1), "blocks beyond": config(active_blocks=99),
-    "scale is none": config(scale="nan"), "quantisation unknown": config(quantization={"half": "float8"}),
+    "unknown kind": model(kind="gpt"),
+    "kind is a list": model(kind=["convert"]),
+    "kind is none": model(kind=None),
+    "negative size": model(embedding_size=-4),
+    "size of zero": model(output_size=0),
+    "size of a half": model(heads=0.5),
+    "unknown key": model(surprise=1),
+    "negative length": config(max_length=-1),
+    "length of zero": config(max_length=0),
+    "length without end": config(max_length=10**12),
+    "length is true": config(max_length="40"),
+    "blocks below zero": config(active_blocks=-1),
+    "blocks beyond": config(active_blocks=99),
+    "scale is none": config(scale="nan"),
+    "quantisation unknown": config(quantization={"half": "float8"}),
     "quantisation is a list": config(quantization=[]),
     "as if quantised": config(quantization={"half": "float16", "trained": False, "stored": True}),
-    "vocabulary is no JSON": vocabulary("{"), "vocabulary is a list": vocabulary("[]"),
-    "vocabulary of numbers": vocabulary({"subwords": [1, 2]}), "vocabulary of nothing": vocabulary({"subwords": []}),
-    "buckets below zero": vocabulary({"buckets": -4}), "buckets without end": vocabulary({"buckets": 10**12}),
-    "buckets are many": vocabulary({"buckets": 2**62}), "vocabulary is of another": vocabulary({"format": "x"}),
-}  # fmt: skip
+    "vocabulary is no JSON": vocabulary("{"),
+    "vocabulary is a list": vocabulary("[]"),
+    "vocabulary of numbers": vocabulary({"subwords": [1, 2]}),
+    "vocabulary of nothing": vocabulary({"subwords": []}),
+    "buckets below zero": vocabulary({"buckets": -4}),
+    "buckets without end": vocabulary({"buckets": 10**12}),
+    "buckets are many": vocabulary({"buckets": 2**62}),
+    "vocabulary is of another": vocabulary({"format": "x"}),
+}
 
-HUGE = [{key: 2**30} for key in ("embedding_size", "head_size", "heads", "feed_forward_size", "reduction_heads",
-        "feed_forward_2_size", "output_size", "blocks", "feed_forward_2_layers")]  # fmt: skip
-HUGE += [{"positions": [2**30, 11]}, {"embedding_size": 2**20, "output_size": 2**20}, {"blocks": 20_000}]
+HUGE = [
+    {key: 2**30}
+    for key in (
+        "embedding_size",
+        "head_size",
+        "heads",
+        "feed_forward_size",
+        "reduction_heads",
+        "feed_forward_2_size",
+        "output_size",
+        "blocks",
+        "feed_forward_2_layers",
+    )
+]
+HUGE += [
+    {"positions": [2**30, 11]},
+    {"embedding_size": 2**20, "output_size": 2**20},
+    {"blocks": 20_000},
+]
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -132,7 +172,8 @@ def test_a_broken_folder_is_one_clear_line(folder, name):
 BOUNDED = """
 import json, resource, sys
 from rejoinder.errors import InputError
-from rejoinder.encoders.persistence import load, sizes
+from rejoinder.encoders.export import sizes
+from rejoinder.encoders.persistence import load
 for folder in json.loads(sys.argv[1]):
     for call in (load, sizes):
         try:
@@ -155,7 +196,11 @@ def test_sizes_are_compared_before_memory_is_taken(folder, tmp_path):
     folders = []
     for number, values in enumerate([{"output_size": 25}, *HUGE]):
         copy = shutil.copytree(folder, tmp_path / ("warm" if number == 0 else f"huge-{number}"))
-        more = {"attention_spans": [3] * values["blocks"]} if 0 < values.get("blocks", 0) <= 20_000 else {}
+        more = (
+            {"attention_spans": [3] * values["blocks"]}
+            if 0 < values.get("blocks", 0) <= 20_000
+            else {}
+        )
         model(**values, **more)(copy)
         folders.append(str(copy))
     command = [sys.executable, "-c", BOUNDED, json.dumps(folders)]
@@ -186,8 +231,10 @@ def replaced(name, other):
 
 
 ONNX_DAMAGES = {
-    "trunk cut off": cut_onnx("trunk.onnx", 5000), "trunk empty": cut_onnx("trunk.onnx", 0),
-    "side cut off": cut_onnx("response.onnx", 5000), "trunk is no ONNX": cut_onnx("trunk.onnx", 40),
+    "trunk cut off": cut_onnx("trunk.onnx", 5000),
+    "trunk empty": cut_onnx("trunk.onnx", 0),
+    "side cut off": cut_onnx("response.onnx", 5000),
+    "trunk is no ONNX": cut_onnx("trunk.onnx", 40),
     "trunk is a side": replaced("trunk.onnx", "response.onnx"),
     "side is a trunk": replaced("response.onnx", "trunk.onnx"),
     "no response": lambda folder: ((folder / "response.onnx").unlink(), resign_onnx(folder)),
@@ -196,13 +243,30 @@ ONNX_DAMAGES = {
     "manifest is a list": lambda folder: (folder / "onnx.json").write_text("[]"),
     "manifest is no JSON": lambda folder: (folder / "onnx.json").write_text("{"),
     "vocabulary is no JSON": cut_onnx(VOCABULARY, 20),
-    **{f"{key} = {value}": (lambda folder, key=key, value=value: resign_onnx(folder, **{key: value}))
-       for key, value in [("size", 255), ("size", -1), ("size", 10**12), ("size", "256"), ("size", None),
-                          ("reduction_size", 1), ("max_length", 0), ("max_length", "x"), ("history", 3),
-                          ("history", {"messages": "x"}), ("history", []),
-                          ("files", []), ("files", {"../../x": "0"}), ("model", None),
-                          ("subject_threshold", "x"), ("subject_threshold", float("nan"))]},
-}  # fmt: skip
+    **{
+        f"{key} = {value}": (
+            lambda folder, key=key, value=value: resign_onnx(folder, **{key: value})
+        )
+        for key, value in [
+            ("size", 255),
+            ("size", -1),
+            ("size", 10**12),
+            ("size", "256"),
+            ("size", None),
+            ("reduction_size", 1),
+            ("max_length", 0),
+            ("max_length", "x"),
+            ("history", 3),
+            ("history", {"messages": "x"}),
+            ("history", []),
+            ("files", []),
+            ("files", {"../../x": "0"}),
+            ("model", None),
+            ("subject_threshold", "x"),
+            ("subject_threshold", float("nan")),
+        ]
+    },
+}
 
 
 @pytest.mark.parametrize("name", ONNX_DAMAGES)

@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.encoders import bundled, persistence
+from rejoinder.encoders import export, bundled, persistence
 from rejoinder.encoders.bundled import Weights
 from rejoinder.encoders.export import export_quantized
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.onnx import OnnxEncoder
 from rejoinder.encoders.open import open_encoder
-from rejoinder.encoders.persistence import describe, find
+from rejoinder.encoders.export import describe
+from rejoinder.encoders.persistence import find
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
@@ -48,7 +49,9 @@ def home(tmp_path, small, monkeypatch):
     folder = tmp_path / "weights"
     shutil.copytree(small, folder / "tiny")
     monkeypatch.setattr(bundled, "FOLDER", folder)
-    monkeypatch.setattr(bundled, "BUNDLED", {"tiny": Weights(describe(small)["fingerprint"], "MIT")})
+    monkeypatch.setattr(
+        bundled, "BUNDLED", {"tiny": Weights(describe(small)["fingerprint"], "MIT")}
+    )
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return folder
@@ -58,7 +61,9 @@ def home(tmp_path, small, monkeypatch):
 def test_a_name_opens_the_model_without_asking_the_hub(small, monkeypatch):
     monkeypatch.setattr(bundled, "fetch", None)
     model = rejoinder.load("tiny")
-    assert np.array_equal(model.encode_contexts(CONTEXTS), rejoinder.load(small).encode_contexts(CONTEXTS))
+    assert np.array_equal(
+        model.encode_contexts(CONTEXTS), rejoinder.load(small).encode_contexts(CONTEXTS)
+    )
     assert model.name == "tiny"
 
 
@@ -69,7 +74,9 @@ def test_unknown_names_absent_weights_and_other_models_are_refused(home):
     with pytest.raises(InputError, match="the weights of tiny are not in this installation"):
         rejoinder.load("tiny")
     small_model(home / "tiny")
-    with pytest.raises(InputError, match=r"is not the model tiny that was installed: its fingerprint is .*again"):
+    with pytest.raises(
+        InputError, match=r"is not the model tiny that was installed: its fingerprint is .*again"
+    ):
         rejoinder.load("tiny")
 
 
@@ -109,12 +116,15 @@ def test_another_package_brings_a_model(other):
     assert bundled.weights("big").data_licence == "CC0"
 
 
-@pytest.mark.parametrize(("points", "said"), [
-    (["other_weights:WEIGHTS"] * 2, "several packages bring a model 'big'"),
-    (["no_such_module:WEIGHTS"], "is broken .*no_such_module"),
-    (["other_weights:ABSENT"], "is broken .*ABSENT"),
-    (["other_weights:points"], "not as rejoinder.encoders.bundled.Weights with a folder"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        (["other_weights:WEIGHTS"] * 2, "several packages bring a model 'big'"),
+        (["no_such_module:WEIGHTS"], "is broken .*no_such_module"),
+        (["other_weights:ABSENT"], "is broken .*ABSENT"),
+        (["other_weights:points"], "not as rejoinder.encoders.bundled.Weights with a folder"),
+    ],
+)
 def test_a_broken_package_is_named(other, points, said):
     other.points[:] = [entry_point("big", value) for value in points]
     with pytest.raises(InputError, match=said):
@@ -128,11 +138,17 @@ def test_the_script_writes_folder_and_fingerprint(small, tmp_path):
     for given in (small, small.parent / "full"):
         code.write_text(empty)
         fingerprint = script.bundle(given, "tiny", tmp_path / "weights" / "tiny", code)
-        assert fingerprint == describe(small)["fingerprint"] == describe(tmp_path / "weights" / "tiny")["fingerprint"]
+        assert (
+            fingerprint
+            == describe(small)["fingerprint"]
+            == describe(tmp_path / "weights" / "tiny")["fingerprint"]
+        )
         assert code.read_text() == empty.replace('"00"', f'"{fingerprint}"')
         names = sorted(path.name for path in (tmp_path / "weights" / "tiny").iterdir())
         programs = ["context.onnx", "onnx.json", "response.onnx", "trunk.onnx"]
-        assert names == sorted(["README.md", "config.json", "model.safetensors", "vocabulary.json", *programs])
+        assert names == sorted(
+            ["README.md", "config.json", "model.safetensors", "vocabulary.json", *programs]
+        )
     with pytest.raises(InputError, match="no entry of 'other'"):
         script.bundle(small, "other", tmp_path / "weights" / "other", code)
     with pytest.raises(InputError, match="is a quantised folder already"):
@@ -151,7 +167,9 @@ def test_parts_of_a_joined_model_get_no_programs_and_their_cards_speak_of_none(s
 
 
 def test_the_licences_are_those_of_the_corpus():
-    recipe = tomllib.loads((Path(__file__).parents[2] / "recipes" / "corpus" / "open.toml").read_text("utf-8"))
+    recipe = tomllib.loads(
+        (Path(__file__).parents[2] / "recipes" / "corpus" / "open.toml").read_text("utf-8")
+    )
     licences = {source["licence"] for source in recipe["source"]}
     assert set(bundled.BUNDLED["convert-small"].data_licence.split(", ")) == licences
 
@@ -161,8 +179,10 @@ def test_what_is_bundled_opens_and_is_small(name):
     folder = bundled.FOLDER / name
     assert find(name) == folder
     assert persistence.is_quantized(persistence.read_config(folder)[1])
-    assert persistence.folder_bytes(folder) <= script.LIMIT
-    scores = rejoinder.load(name).score([["Do you have any pets?"]], [["Yes, two cats.", "The train leaves at nine."]])
+    assert export.folder_bytes(folder) <= script.LIMIT
+    scores = rejoinder.load(name).score(
+        [["Do you have any pets?"]], [["Yes, two cats.", "The train leaves at nine."]]
+    )
     assert scores[0, 0] > scores[0, 1]
 
 
@@ -173,12 +193,13 @@ def test_a_package_of_the_project_brings_its_model(name):
     package = tomllib.loads((code.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
     module, attribute = package["entry-points"][bundled.GROUP][name].split(":")
     assert module == code.parent.name
-    spec = importlib.util.spec_from_file_location(module, code)  # this one, should another be installed
+    # this one, should another be installed
+    spec = importlib.util.spec_from_file_location(module, code)
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     brought = getattr(loaded, attribute)
     assert (brought.folder, brought.fingerprint) == (folder, describe(folder)["fingerprint"])
-    assert persistence.folder_bytes(folder) < 100_000_000
+    assert export.folder_bytes(folder) < 100_000_000
     replies = ["Yes, two cats.", "The train leaves at nine."]
     [scores] = rejoinder.load(folder).score([["Do you have any pets?"]], [replies])
     assert scores[0] > scores[1]
@@ -188,12 +209,20 @@ def test_a_wheel_has_the_files(small, tmp_path):
     """Built from a copy of the project in which there are weights."""
     wheel = pytest.importorskip("hatchling.builders.wheel", reason="builds a wheel with hatchling")
     root = Path(__file__).parents[2]
-    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore", "src/rejoinder/__init__.py"):
+    for name in (
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        ".gitignore",
+        "src/rejoinder/__init__.py",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / name, tmp_path / name)
     shutil.copytree(small, tmp_path / "src/rejoinder/weights/tiny")
     shutil.copytree(root / "recipes", tmp_path / "recipes")
-    [built] = wheel.WheelBuilder(str(tmp_path)).build(directory=str(tmp_path / "dist"), versions=["standard"])
+    [built] = wheel.WheelBuilder(str(tmp_path)).build(
+        directory=str(tmp_path / "dist"), versions=["standard"]
+    )
     with zipfile.ZipFile(built) as archive:
         files = {name for name in archive.namelist() if name.startswith("rejoinder/weights/tiny/")}
         assert "rejoinder/recipes/fine-tune-fast.toml" in archive.namelist(), "found by name"
@@ -208,7 +237,9 @@ def test_questions_put_to_support_are_put_off_or_answered_and_not_with_something
     assert scores.argmax(axis=1).tolist() == [0, 1]
     lines = Path(__file__).with_name("service_questions.tsv").read_text("utf-8").splitlines()[1:]
     questions, right, wrong = zip(*(line.split("\t") for line in lines), strict=True)
-    scores = model.score([[question] for question in questions], list(zip(right, wrong, strict=True)))
+    scores = model.score(
+        [[question] for question in questions], list(zip(right, wrong, strict=True))
+    )
     suits = scores[:, 0] > scores[:, 1]
     found = [int(part.sum()) for part in np.split(suits, [30, 45, 53])]
     assert all(map(operator.ge, found, [25, 14, 6, 4])), found
@@ -229,16 +260,30 @@ def test_an_index_over_a_bundled_model_is_asked_where_torch_cannot_be_imported(t
     pytest.importorskip("onnxruntime")
     model = rejoinder.load("convert-small", precision="fp32")
     index = Index.build(model, ["fine, thanks", "at noon.", "two cats"], tmp_path / "index")
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(f"""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(f"""
         import sys
         sys.modules["torch"] = None
         from rejoinder.cli import main
         sys.argv[1:] = ["reply", {str(index.folder)!r}, "Hello!", "how are you?", "--json"]
         main()
-    """)], capture_output=True, text=True, check=False)  # fmt: skip
+    """),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    found = [(each["text"], pytest.approx(each["score"], abs=1e-3)) for each in json.loads(done.stdout)["replies"]]
-    assert [(reply.text, reply.score) for reply in index.search([["Hello!", "how are you?"]])[0]] == found
+    found = [
+        (each["text"], pytest.approx(each["score"], abs=1e-3))
+        for each in json.loads(done.stdout)["replies"]
+    ]
+    assert [
+        (reply.text, reply.score) for reply in index.search([["Hello!", "how are you?"]])[0]
+    ] == found
 
 
 def test_a_folder_with_weights_and_programs_opens_as_either(tmp_path, monkeypatch):
@@ -247,7 +292,10 @@ def test_a_folder_with_weights_and_programs_opens_as_either(tmp_path, monkeypatc
     for name in ("convert-small", str(tmp_path / "both")):
         light = open_encoder(name, light=True)
         assert (type(light), light.name, type(open_encoder(name))) == (OnnxEncoder, name, Encoder)
-        for missing, kinds in (("onnxruntime", (Encoder, Encoder)), ("torch", (OnnxEncoder, OnnxEncoder))):
+        for missing, kinds in (
+            ("onnxruntime", (Encoder, Encoder)),
+            ("torch", (OnnxEncoder, OnnxEncoder)),
+        ):
             with monkeypatch.context() as patch:
                 there = {"onnxruntime": True, "torch": True, missing: None}
                 patch.setattr("rejoinder.encoders.open.find_spec", there.get)

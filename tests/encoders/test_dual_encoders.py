@@ -7,7 +7,8 @@ import torch
 import rejoinder
 from rejoinder.encoders.export import export_onnx, export_quantized
 from rejoinder.encoders.families import build_module
-from rejoinder.encoders.persistence import save, sizes
+from rejoinder.encoders.export import sizes
+from rejoinder.encoders.persistence import save
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import Convert
@@ -19,8 +20,16 @@ from rejoinder.text.ngrams import build_ngrams
 
 from .conftest import ROWS, lively, random_batch, small_config
 
-SIZES = {"embedding_size": 32, "positions": 20, "head_size": 8, "hidden_size": 48, "output_size": 24}
-TOKENIZER = build_ngrams(["how are you", "i am fine", "how old are you", "bye"], minimum_count=1, bigrams=20, buckets=9)
+SIZES = {
+    "embedding_size": 32,
+    "positions": 20,
+    "head_size": 8,
+    "hidden_size": 48,
+    "output_size": 24,
+}
+TOKENIZER = build_ngrams(
+    ["how are you", "i am fine", "how old are you", "bye"], minimum_count=1, bigrams=20, buckets=9
+)
 TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are you?", "日本語 😀"]
 
 
@@ -28,15 +37,22 @@ TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are 
 def test_an_aligned_start_is_the_mean_of_the_embeddings_on_both_sides(hidden):
     torch.manual_seed(0)
     config = small_config(
-        norm_placement="before", initialisation="unit", zero_residual=True, aligned_start=True, token_norm=False,
-        feed_forward_2_size=hidden, output_size=32,
-    )  # fmt: skip
+        norm_placement="before",
+        initialisation="unit",
+        zero_residual=True,
+        aligned_start=True,
+        token_norm=False,
+        feed_forward_2_size=hidden,
+        output_size=32,
+    )
     network = Convert(config, ROWS).eval()
     with torch.no_grad():
         network.reduction.query_key.weight.zero_()
         for table in network.token_embedding.positions:
             table.weight.zero_()
-        x, y = network(pack(np.array([3, 4, 8, 3, 4, 8], np.int32), np.array([3, 3], np.int32), ROWS - 1), 1)
+        x, y = network(
+            pack(np.array([3, 4, 8, 3, 4, 8], np.int32), np.array([3, 3], np.int32), ROWS - 1), 1
+        )
     mean = torch.nn.functional.normalize(network.embedding.weight[[3, 4, 8]].mean(dim=0), dim=0)
     assert torch.allclose(x[0], mean, atol=1e-5)
     assert torch.allclose(y[0], mean, atol=1e-5)
@@ -58,9 +74,14 @@ def test_dropout_drops_its_share_and_keeps_the_mean(share):
     assert torch.equal(dropout.eval()(x), x)
 
 
-@pytest.mark.parametrize(("history", "layout", "least", "most"), [
-    (0, "paper", 20.5e6, 21.5e6), (10, "paper", 28_281_238, 28_281_238), (10, "original", 28_543_382, 28_543_382),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("history", "layout", "least", "most"),
+    [
+        (0, "paper", 20.5e6, 21.5e6),
+        (10, "paper", 28_281_238, 28_281_238),
+        (10, "original", 28_543_382, 28_543_382),
+    ],
+)
 def test_the_papers_sizes_of_convert(history, layout, least, most):
     """CONVERT 3.5: 16.6M embedding parameters and about 21M others, 59 MB quantised; with histories 28M and 73 MB."""
     with on_meta_device():
@@ -75,7 +96,11 @@ def test_the_papers_sizes_of_convert(history, layout, least, most):
 def test_with_zero_residuals_the_untrained_combination_is_the_mean():
     for size in (48, 24):  # wider than the encodings, and of their size
         config = small_config(
-            history=3, norm_placement="before", initialisation="unit", zero_residual=True, feed_forward_2_size=size
+            history=3,
+            norm_placement="before",
+            initialisation="unit",
+            zero_residual=True,
+            feed_forward_2_size=size,
         )
         network = Convert(config, ROWS).eval()
         with torch.no_grad():
@@ -84,7 +109,9 @@ def test_with_zero_residuals_the_untrained_combination_is_the_mean():
         assert torch.allclose(found, torch.nn.functional.normalize(x + z, dim=1), atol=1e-5)
 
 
-@pytest.mark.parametrize("sizes", [{}, {"hidden_size": 32}, {"hidden_layers": 0}, {"activation": "tanh"}])
+@pytest.mark.parametrize(
+    "sizes", [{}, {"hidden_size": 32}, {"hidden_layers": 0}, {"activation": "tanh"}]
+)
 def test_with_skip_connections_both_sides_start_with_the_direction_of_r(sizes):
     torch.manual_seed(0)
     config = NGramConfig(**(SIZES | {"output_size": 32, "skip_connections": True} | sizes))
@@ -110,7 +137,10 @@ def test_sparse_gradients_are_those_of_a_dense_table():
 
 
 def test_the_papers_sizes():
-    """ACL19: 104M in the embeddings, 7M others. See docs/choices.md for where ours differ, and why."""
+    """ACL19: 104M in the embeddings, 7M others.
+
+    See docs/choices.md for where ours differ, and why.
+    """
     with on_meta_device():
         network = build_module(NGramConfig(), 105_000 + 200_000 + 50_000 + 1)
     embedding = network.embedding.weight.numel()
@@ -119,7 +149,8 @@ def test_the_papers_sizes():
     assert others == (
         2 * 128 * 320  # positions
         + 2 * 2 * 64 * 320  # queries and keys
-        + 2 * (320 * 1024 + 2 * 1024**2 + 1024 * 512 + 3 * 1024 + 512)  # hidden layers of both sides
+        # hidden layers of both sides
+        + 2 * (320 * 1024 + 2 * 1024**2 + 1024 * 512 + 3 * 1024 + 512)
     )
     assert (round(embedding / 1e6, 1), round(others / 1e6, 1)) == (113.6, 6.1)
 
@@ -143,7 +174,9 @@ def test_a_folder_opens_as_an_encoder(folder):
     assert np.abs(vectors[0] - vectors[6]).max() < 1e-6
     assert encoder.transfer(TEXTS).shape == (8, 32)
     scores = encoder.score([["never read", "how are you?"]], [["fine", "bye!"]])
-    expected = encoder.encode_contexts([["how are you?"]]) @ encoder.encode_responses(["fine", "bye!"]).T
+    expected = (
+        encoder.encode_contexts([["how are you?"]]) @ encoder.encode_responses(["fine", "bye!"]).T
+    )
     assert np.abs(scores - expected).max() < 1e-5
 
 

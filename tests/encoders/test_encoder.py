@@ -63,7 +63,10 @@ def test_the_reduction_transfers_with_its_own_size_and_nothing_gives_nothing(mul
 
 
 def test_the_parts_of_a_context(multi):
-    x, z = multi.by("input").encode_contexts(CONTEXTS), multi.by("history").encode_contexts(CONTEXTS)
+    x, z = (
+        multi.by("input").encode_contexts(CONTEXTS),
+        multi.by("history").encode_contexts(CONTEXTS),
+    )
     assert np.allclose(x, multi.by("input").encode_contexts([c[-1:] for c in CONTEXTS]), atol=1e-6)
     has_history = [1, 2, 3, 4, 6]
     assert np.allclose(np.linalg.norm(z[has_history], axis=1), 1, atol=1e-5)
@@ -80,11 +83,15 @@ def test_the_parts_of_a_context(multi):
 
 
 def test_wrong_parts_are_explained(multi):
-    with pytest.raises(InputError, match="'newest' is no part of a context; allowed are all, input, history"):
+    with pytest.raises(
+        InputError, match="'newest' is no part of a context; allowed are all, input, history"
+    ):
         multi.by("newest")
     plain = encoder_of(convert())
     assert plain.by("all") is not plain
-    with pytest.raises(InputError, match="m reads the newest message alone, so it has no part 'history'"):
+    with pytest.raises(
+        InputError, match="m reads the newest message alone, so it has no part 'history'"
+    ):
         plain.by("history")
 
 
@@ -114,7 +121,9 @@ def test_a_quantised_folder_encodes_conversations(tmp_path, multi, precision):
     export_quantized(saved(tmp_path / "m", history=10), tmp_path / "q")
     few_bits = rejoinder.load(tmp_path / "q", precision=precision)
     for part in ("all", "input"):
-        cosines = few_bits.by(part).encode_contexts(CONTEXTS) * multi.by(part).encode_contexts(CONTEXTS)
+        cosines = few_bits.by(part).encode_contexts(CONTEXTS) * multi.by(part).encode_contexts(
+            CONTEXTS
+        )
         assert cosines.sum(axis=1).min() > 0.99
 
 
@@ -133,38 +142,71 @@ def folder(tmp_path_factory):
     return saved(tmp_path_factory.mktemp("model") / "model", history=10)
 
 
-@pytest.mark.parametrize(("call", "reason"), [
-    (lambda model: model.encode_responses("hello"), "a list of texts, .*given: 'hello'"),
-    (lambda model: model.encode_responses([b"hello"]), "a list of texts"),
-    (lambda model: model.transfer("hello"), "a list of texts"),
-    (lambda model: model.encode_contexts("hello"), "a list of conversations"),
-    (lambda model: model.encode_contexts(["hello"]), "a conversation is a list of messages"),
-    (lambda model: model.encode_contexts([{"role": "user", "content": "hello"}]), "a conversation is a list"),
-    (lambda model: model.encode_contexts([[]]), "no message"),
-    (lambda model: model.encode_contexts([[{"role": "system", "content": "hello"}]]), "no message"),
-    (lambda model: model.encode_contexts([[{"role": "user"}]]), "a message is a text, .*given: {'role'"),
-    (lambda model: model.encode_contexts([[None]]), "a message is a text"),
-    (lambda model: model.score([["hello"]], ["hello"]), "a list of candidates"),
-    (lambda model: model.encode_contexts([[{"role": ["user"], "content": "hello"}]]), "a message is a text, .*given"),
-    (lambda model: model.encode_contexts(None), "a list of conversations, .*given: None"),
-    (lambda model: model.encode_contexts(each for each in [["hello"]]), "a list of conversations, .*generator"),
-    (lambda model: model.encode_responses(text for text in ["hello"]), "a list of texts, .*generator"),
-    (lambda model: model.encode_responses({"text": "hello"}), "a list of texts, .*given: {'text'"),
-    (lambda model: model.encode_responses(3), "a list of texts, .*given: 3"),
-    (lambda model: model.score([["hello"]], [[1]]), "a list of texts"),
-    (lambda model: model.score("hello", [["x"]]), "a list of conversations, .*given: 'hello'"),
-    (lambda model: model.score(None, [["x"]]), "a list of conversations, .*given: None"),
-    (lambda model: model.score([["hello"]], None), "a list of candidates; given: None"),
-    (lambda model: model.score([["hello"]], [{"text": "x"}]), "a list of candidates; given: {'text'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda model: model.encode_responses("hello"), "a list of texts, .*given: 'hello'"),
+        (lambda model: model.encode_responses([b"hello"]), "a list of texts"),
+        (lambda model: model.transfer("hello"), "a list of texts"),
+        (lambda model: model.encode_contexts("hello"), "a list of conversations"),
+        (lambda model: model.encode_contexts(["hello"]), "a conversation is a list of messages"),
+        (
+            lambda model: model.encode_contexts([{"role": "user", "content": "hello"}]),
+            "a conversation is a list",
+        ),
+        (lambda model: model.encode_contexts([[]]), "no message"),
+        (
+            lambda model: model.encode_contexts([[{"role": "system", "content": "hello"}]]),
+            "no message",
+        ),
+        (
+            lambda model: model.encode_contexts([[{"role": "user"}]]),
+            "a message is a text, .*given: {'role'",
+        ),
+        (lambda model: model.encode_contexts([[None]]), "a message is a text"),
+        (lambda model: model.score([["hello"]], ["hello"]), "a list of candidates"),
+        (
+            lambda model: model.encode_contexts([[{"role": ["user"], "content": "hello"}]]),
+            "a message is a text, .*given",
+        ),
+        (lambda model: model.encode_contexts(None), "a list of conversations, .*given: None"),
+        (
+            lambda model: model.encode_contexts(each for each in [["hello"]]),
+            "a list of conversations, .*generator",
+        ),
+        (
+            lambda model: model.encode_responses(text for text in ["hello"]),
+            "a list of texts, .*generator",
+        ),
+        (
+            lambda model: model.encode_responses({"text": "hello"}),
+            "a list of texts, .*given: {'text'",
+        ),
+        (lambda model: model.encode_responses(3), "a list of texts, .*given: 3"),
+        (lambda model: model.score([["hello"]], [[1]]), "a list of texts"),
+        (lambda model: model.score("hello", [["x"]]), "a list of conversations, .*given: 'hello'"),
+        (lambda model: model.score(None, [["x"]]), "a list of conversations, .*given: None"),
+        (lambda model: model.score([["hello"]], None), "a list of candidates; given: None"),
+        (
+            lambda model: model.score([["hello"]], [{"text": "x"}]),
+            "a list of candidates; given: {'text'",
+        ),
+    ],
+)
 def test_a_wrong_call_is_explained(multi, call, reason):
     with pytest.raises(InputError, match=reason):
         call(multi)
 
 
 def test_messages_of_a_chat_are_read(multi):
-    chat = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hello"}, {"content": "bye!"}]
-    assert np.array_equal(multi.encode_contexts([chat, ["x"]]), multi.encode_contexts([["hello", "bye!"], ["x"]]))
+    chat = [
+        {"role": "system", "content": "be kind"},
+        {"role": "user", "content": "hello"},
+        {"content": "bye!"},
+    ]
+    assert np.array_equal(
+        multi.encode_contexts([chat, ["x"]]), multi.encode_contexts([["hello", "bye!"], ["x"]])
+    )
 
 
 def test_a_model_comes_out_of_a_pickle_as_it_went_in_if_it_has_a_folder(folder, multi, monkeypatch):
@@ -182,15 +224,18 @@ def test_a_model_comes_out_of_a_pickle_as_it_went_in_if_it_has_a_folder(folder, 
         pickle.dumps(multi)
 
 
-@pytest.mark.parametrize(("name", "settings", "reason"), [
-    (None, {}, "a folder or a name, .*given: None"),
-    ("nowhere", {}, "no model 'nowhere'"),
-    (None, {"device": "nowhere"}, "device 'nowhere' cannot be used: .*'cuda:1'"),
-    (None, {"device": None}, "device None cannot be used"),
-    (None, {"device": "cuda", "precision": "int8"}, "'int8' is for processors"),
-    (None, {"precision": "int4"}, "precision 'int4' is unknown; allowed are auto"),
-    (None, {"threads": 0}, "threads is 0; give a whole number, 1 or more"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "settings", "reason"),
+    [
+        (None, {}, "a folder or a name, .*given: None"),
+        ("nowhere", {}, "no model 'nowhere'"),
+        (None, {"device": "nowhere"}, "device 'nowhere' cannot be used: .*'cuda:1'"),
+        (None, {"device": None}, "device None cannot be used"),
+        (None, {"device": "cuda", "precision": "int8"}, "'int8' is for processors"),
+        (None, {"precision": "int4"}, "precision 'int4' is unknown; allowed are auto"),
+        (None, {"threads": 0}, "threads is 0; give a whole number, 1 or more"),
+    ],
+)
 def test_what_cannot_be_loaded_is_explained(folder, name, settings, reason):
     with pytest.raises(InputError, match=reason):
         rejoinder.load(folder if settings else name, **settings)
@@ -205,11 +250,16 @@ def test_elsewhere_than_on_the_cpu_texts_are_moved_there(folder, monkeypatch):
     here, there = rejoinder.load(folder, precision="fp32"), rejoinder.load(folder, device="cpu:0")
     moved = []
     monkeypatch.setattr(TokenBatch, "to", lambda batch, device: moved.append(device) or batch)
-    assert there.encode_contexts(CONTEXTS) == pytest.approx(here.encode_contexts(CONTEXTS), abs=1e-5)
+    assert there.encode_contexts(CONTEXTS) == pytest.approx(
+        here.encode_contexts(CONTEXTS), abs=1e-5
+    )
     assert set(moved) == {"cpu:0"}
 
 
 def test_a_model_is_shown_by_its_facts(folder):
     model = rejoinder.load(folder)
-    assert repr(model) == f"Encoder(name='{folder}', kind='convert', size=24, max_length=60, history=10, device='cpu')"
+    assert (
+        repr(model)
+        == f"Encoder(name='{folder}', kind='convert', size=24, max_length=60, history=10, device='cpu')"
+    )
     assert "<th>size</th><td>24</td>" in model._repr_html_()

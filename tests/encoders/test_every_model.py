@@ -41,7 +41,13 @@ NGRAM = {
     "skipping, nothing to widen": {"skip_connections": True, "hidden_size": 32, "token_norm": True},
     "skipping, no hidden layer": {"skip_connections": True, "hidden_layers": 0},
 }
-NGRAM_SIZES = {"embedding_size": 32, "positions": 20, "head_size": 8, "hidden_size": 48, "output_size": 24}
+NGRAM_SIZES = {
+    "embedding_size": 32,
+    "positions": 20,
+    "head_size": 8,
+    "hidden_size": 48,
+    "output_size": 24,
+}
 LENGTHS = (1, 2, 3, 0, 7, 7, 8, 12, 30, 60, 5, 9, 2)
 
 
@@ -54,18 +60,31 @@ def ngram(**changes):
 
 
 def poly_convert(**changes):
-    values = {**vars(small_config()), "kind": "poly-convert", "m": 3, "context_length": 60, **changes}
-    return build_module({n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}, ROWS)
+    values = {
+        **vars(small_config()),
+        "kind": "poly-convert",
+        "m": 3,
+        "context_length": 60,
+        **changes,
+    }
+    return build_module(
+        {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}, ROWS
+    )
 
 
 def multi_context_bi(**changes):
     shape = {key: value for key, value in tiny_transformer.SHAPE.items() if key != "context_length"}
-    return build_module(parse_config({**shape, "kind": "multi-context-bi-encoder", **changes}), ROWS)
+    return build_module(
+        parse_config({**shape, "kind": "multi-context-bi-encoder", **changes}), ROWS
+    )
 
 
 BUILDERS = {
     **{f"convert, {name}": partial(convert, **changes) for name, changes in CONVERT.items()},
-    **{f"multi-context, {name}": partial(convert, history=10, **changes) for name, changes in CONVERT.items()},
+    **{
+        f"multi-context, {name}": partial(convert, history=10, **changes)
+        for name, changes in CONVERT.items()
+    },
     **{f"n-gram, {name}": partial(ngram, **changes) for name, changes in NGRAM.items()},
     **{name: partial(tiny_transformer.network, name) for name in tiny_transformer.KINDS},
     "poly-convert": poly_convert,
@@ -85,7 +104,12 @@ def texts(lengths=LENGTHS, seed=0):
 
 
 def packed(module, rows, cost=16):
-    return pack(np.concatenate(rows), np.array([len(row) for row in rows], np.int32), module.padding_id, cost)
+    return pack(
+        np.concatenate(rows),
+        np.array([len(row) for row in rows], np.int32),
+        module.padding_id,
+        cost,
+    )
 
 
 def padded(module, rows):
@@ -116,8 +140,17 @@ def test_a_text_has_the_same_vector_alone_beside_others_and_padded(module):
         for found in others:
             torch.testing.assert_close(found, alone, atol=1e-5, rtol=1e-4)
         assert alone.dtype == torch.float32
-        cosine = getattr(module.config, "similarity", "dot" if isinstance(module, BiEncoder) else "cosine") == "cosine"
-        if cosine and side != "reduction" and not (isinstance(module, PolyConvert) and side == "context"):
+        cosine = (
+            getattr(
+                module.config, "similarity", "dot" if isinstance(module, BiEncoder) else "cosine"
+            )
+            == "cosine"
+        )
+        if (
+            cosine
+            and side != "reduction"
+            and not (isinstance(module, PolyConvert) and side == "context")
+        ):
             torch.testing.assert_close(alone.norm(dim=1), torch.ones(len(alone)), atol=1e-5, rtol=0)
 
 
@@ -137,7 +170,10 @@ def test_pairs_are_encoded_as_each_text_by_itself(module):
     batch, histories, (inputs, earlier, responses) = pairs_of(module)
     with torch.inference_mode():
         found = module.encode_pairs(batch, 4, histories)
-        x, y = module.encode(packed(module, inputs), "context"), module.encode(packed(module, responses), "response")
+        x, y = (
+            module.encode(packed(module, inputs), "context"),
+            module.encode(packed(module, responses), "response"),
+        )
         expected = {"context": x, "response": y}
         assert x.shape != y.shape or not torch.allclose(x, y, atol=1e-2), "the sides differ"
         if module.history:
@@ -161,7 +197,11 @@ def test_every_parameter_learns_and_is_in_one_group(module):
     batch, histories, _ = pairs_of(module)
     encodings = module.encode_pairs(batch, 4, histories)
     sum((vectors * torch.randn_like(vectors)).sum() for vectors in encodings.values()).backward()
-    silent = [name for name, p in module.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    silent = [
+        name
+        for name, p in module.named_parameters()
+        if p.grad is None or not p.grad.abs().sum() > 0
+    ]
     assert silent == []
     grouped = [p for group in module.parameter_groups().values() for p in group]
     assert len(grouped) == len(set(grouped))
@@ -188,26 +228,31 @@ def test_only_the_first_blocks_are_computed_and_trained(module):
 def test_the_configuration_decides_which_model_is_built():
     assert type(convert()) is Convert
     assert convert(history=3).history == small_config(history=3).history_text
-    with pytest.raises(InputError, match=r"model.kind = 'gru' is unknown; allowed are convert, ngram"):
+    with pytest.raises(
+        InputError, match=r"model.kind = 'gru' is unknown; allowed are convert, ngram"
+    ):
         parse_config({"kind": "gru"})
 
 
-@pytest.mark.parametrize(("values", "message"), [
-    ({"attention_spans": [3, 5]}, "one positive number for each of the 6 blocks"),
-    ({"positions": []}, "positions"),
-    ({"blocks": -1, "attention_spans": []}, "blocks = -1"),
-    ({"aligned_start": True}, "aligned_start"),
-    ({"history": -1}, "history = -1"),
-    ({"numbered_history": True}, "numbered_history = True is not allowed"),
-    ({"embeding_size": 32}, "embeding_size'; did you mean 'embedding_size'"),
-    ({"norm_placement": "behind"}, "norm_placement.*'behind'"),
-    ({"kind": "ngram", "embedding_size": 0}, "embedding_size = 0"),
-    ({"kind": "ngram", "blocks": 2}, "blocks"),
-    ({"kind": "poly-encoder", "heads": 5}, "heads"),
-    ({"kind": "poly-encoder", "context_length": 513}, "context_length"),
-    ({"kind": "poly-encoder", "m": 0}, "m = 0"),
-    ({"kind": "multi-context-bi-encoder", "history": 0}, "history = 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"attention_spans": [3, 5]}, "one positive number for each of the 6 blocks"),
+        ({"positions": []}, "positions"),
+        ({"blocks": -1, "attention_spans": []}, "blocks = -1"),
+        ({"aligned_start": True}, "aligned_start"),
+        ({"history": -1}, "history = -1"),
+        ({"numbered_history": True}, "numbered_history = True is not allowed"),
+        ({"embeding_size": 32}, "embeding_size'; did you mean 'embedding_size'"),
+        ({"norm_placement": "behind"}, "norm_placement.*'behind'"),
+        ({"kind": "ngram", "embedding_size": 0}, "embedding_size = 0"),
+        ({"kind": "ngram", "blocks": 2}, "blocks"),
+        ({"kind": "poly-encoder", "heads": 5}, "heads"),
+        ({"kind": "poly-encoder", "context_length": 513}, "context_length"),
+        ({"kind": "poly-encoder", "m": 0}, "m = 0"),
+        ({"kind": "multi-context-bi-encoder", "history": 0}, "history = 0"),
+    ],
+)
 def test_impossible_structures_are_refused_by_name(values, message):
     with pytest.raises(InputError, match=message):
         parse_config(values)

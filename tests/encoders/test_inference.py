@@ -17,7 +17,9 @@ def encodings(network):
         return network.context_head(network.reduce(random_batch(32)))
 
 
-@pytest.mark.parametrize(("precision", "closeness"), [("fp32", 1 - 1e-5), ("bf16", 0.995), ("int8", 0.995)])
+@pytest.mark.parametrize(
+    ("precision", "closeness"), [("fp32", 1 - 1e-5), ("bf16", 0.995), ("int8", 0.995)]
+)
 @pytest.mark.parametrize("layout", ["paper", "original"])
 def test_packed_layers_give_the_same_vectors(precision, closeness, layout):
     network = convert(ROWS, feed_forward_2=layout)
@@ -29,7 +31,9 @@ def test_packed_layers_give_the_same_vectors(precision, closeness, layout):
 def test_eight_bit_products_take_inputs_that_are_all_equal():
     layer = inference._Int8Linear(torch.eye(16), torch.zeros(16))
     for value in (0.0, 2.5, -2.5):
-        assert torch.allclose(layer(torch.full((3, 16), value)), torch.full((3, 16), value), atol=0.03)
+        assert torch.allclose(
+            layer(torch.full((3, 16), value)), torch.full((3, 16), value), atol=0.03
+        )
 
 
 def test_without_onednn_plain_layers_stay_and_int8_says_so(monkeypatch):
@@ -50,7 +54,9 @@ def test_auto_takes_bfloat16_only_where_the_processor_has_it(monkeypatch):
 
 
 @pytest.mark.parametrize(("precision", "closeness"), [("fp32", 1 - 1e-5), ("int8", 0.99)])
-def test_what_is_encoded_beside_a_text_moves_its_vector_in_eight_bits_alone_and_little(precision, closeness):
+def test_what_is_encoded_beside_a_text_moves_its_vector_in_eight_bits_alone_and_little(
+    precision, closeness
+):
     network = inference.pack_linears(convert(ROWS), precision)
     ids, lengths = random_texts(32)
     ends = np.cumsum(lengths)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.encoders import bundled, persistence
+from rejoinder.encoders import export, bundled, persistence
 from rejoinder.encoders.export import export_onnx, export_quantized
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
@@ -19,22 +19,34 @@ REPLIES = ["the hall", "at noon.", "soon"]
 
 @pytest.fixture
 def parts(tmp_path):
-    return rejoinder.load(saved(tmp_path / "a", history=3)), rejoinder.load(saved(tmp_path / "b", output_size=40))
+    return rejoinder.load(saved(tmp_path / "a", history=3)), rejoinder.load(
+        saved(tmp_path / "b", output_size=40)
+    )
 
 
 def test_a_score_is_the_weighted_mean_of_the_parts(parts, tmp_path):
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts, 0.3))
     joined = rejoinder.load(tmp_path / "joined")
-    wanted = 0.7 * parts[0].score(CONTEXTS, [REPLIES] * 2) + 0.3 * parts[1].score(CONTEXTS, [REPLIES] * 2)
+    wanted = 0.7 * parts[0].score(CONTEXTS, [REPLIES] * 2) + 0.3 * parts[1].score(
+        CONTEXTS, [REPLIES] * 2
+    )
     np.testing.assert_allclose(joined.score(CONTEXTS, [REPLIES] * 2), wanted, atol=1e-6)
-    x, y, r = joined.encode_contexts(CONTEXTS), joined.encode_responses(REPLIES), joined.transfer(REPLIES)
+    x, y, r = (
+        joined.encode_contexts(CONTEXTS),
+        joined.encode_responses(REPLIES),
+        joined.transfer(REPLIES),
+    )
     assert (x.shape, y.shape, r.shape) == ((2, joined.size), (3, 64), (3, joined.reduction_size))
     np.testing.assert_array_equal(r, parts[0].transfer(REPLIES))
     for vectors in (x, y):
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(x @ y.T, wanted, atol=1e-6)
     again = pickle.loads(pickle.dumps(joined))
-    assert again.fingerprint == joined.fingerprint != JoinedEncoder(*parts, 0.3).with_share(0.4).fingerprint
+    assert (
+        again.fingerprint
+        == joined.fingerprint
+        != JoinedEncoder(*parts, 0.3).with_share(0.4).fingerprint
+    )
     np.testing.assert_array_equal(again.encode_responses(REPLIES), y)
     assert "joined" in repr(joined)
 
@@ -53,7 +65,9 @@ def test_an_opening_gives_the_second_part_a_share_of_its_own(parts, tmp_path):
     assert joined.fingerprint != usual.fingerprint
     assert joined.facts()["opening_share"] == 0.1
     assert "Where nothing was said before, the second one's share is 0.1." in joined.card()
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(joined)).encode_contexts(CONTEXTS), found)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(joined)).encode_contexts(CONTEXTS), found
+    )
     np.testing.assert_array_equal(joined.encode_queries(CONTEXTS), found)
     with pytest.raises(InputError, match="share 1 leaves responses one part"):
         joined.with_share(1)
@@ -61,11 +75,14 @@ def test_an_opening_gives_the_second_part_a_share_of_its_own(parts, tmp_path):
 
 def test_the_newest_message_alone_is_an_opening(tmp_path):
     parts = [
-        rejoinder.load(saved(tmp_path / name, history=3, output_size=size)) for name, size in (("a", 24), ("b", 40))
+        rejoinder.load(saved(tmp_path / name, history=3, output_size=size))
+        for name, size in (("a", 24), ("b", 40))
     ]
     joined = JoinedEncoder(*parts, 0.3, 0)
     alone = joined.by("input").encode_contexts(CONTEXTS)
-    np.testing.assert_allclose(alone, joined.by("input").encode_contexts([c[-1:] for c in CONTEXTS]), atol=1e-6)
+    np.testing.assert_allclose(
+        alone, joined.by("input").encode_contexts([c[-1:] for c in CONTEXTS]), atol=1e-6
+    )
     np.testing.assert_array_equal(alone[:, parts[0].size :], 0)
     assert joined.by("history").encode_contexts(CONTEXTS)[0, parts[0].size :].any()
 
@@ -83,13 +100,18 @@ def test_the_folder_is_listed_whole_and_damage_is_found(parts, tmp_path):
     (tmp_path / "models" / "theirs").mkdir()
     for name, content in (("config.json", '{"model_type": "bert"}'), ("model.safetensors", "")):
         (tmp_path / "models" / "theirs" / name).write_text(content)
-    assert persistence.model_folders(tmp_path / "models") == [folder], "not its parts, nor another library's"
-    found = persistence.describe(folder)
-    whole = [persistence.describe(tmp_path / part) for part in "ab"]
-    assert (found["kind"], found["parameters"]) == ("joined", sum(each["parameters"] for each in whole))
+    assert export.model_folders(tmp_path / "models") == [folder], (
+        "not its parts, nor another library's"
+    )
+    found = export.describe(folder)
+    whole = [export.describe(tmp_path / part) for part in "ab"]
+    assert (found["kind"], found["parameters"]) == (
+        "joined",
+        sum(each["parameters"] for each in whole),
+    )
     assert found["bytes"] > sum(each["bytes"] for each in whole)
-    assert persistence.sizes(folder).network_parameters == sum(
-        persistence.sizes(tmp_path / part).network_parameters for part in "ab"
+    assert export.sizes(folder).network_parameters == sum(
+        export.sizes(tmp_path / part).network_parameters for part in "ab"
     )
     with pytest.raises(InputError, match="--overwrite"):
         persistence.save_joined(folder, JoinedEncoder(*parts))

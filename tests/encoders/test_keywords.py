@@ -14,7 +14,9 @@ from rejoinder.encoders.protocol import FittedRanker, Ranker
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 
 CATS = ["I have two cats.", "The weather is fine.", "cats, cats, cats!", "Dogs chase cats", ""]
-SMALL = st.lists(st.lists(st.sampled_from("abcde"), max_size=5).map(" ".join), min_size=1, max_size=5)
+SMALL = st.lists(
+    st.lists(st.sampled_from("abcde"), max_size=5).map(" ".join), min_size=1, max_size=5
+)
 BOTH = pytest.mark.parametrize("kind", [TfIdf, Data19BM25])
 TRAINING = [
     Example(("hello", "do you have the cats"), "the cats are fine"),
@@ -28,14 +30,20 @@ def scores(query, candidates, **settings):
     return BM25(**settings).score([[query]], [candidates])[0].tolist()
 
 
-@pytest.mark.parametrize(("text", "found"), [
-    ("Hello, World!", ["hello", "world"]),
-    ("It's 3.5 km", ["it", "s", "3", "5", "km"]),
-    ("ÜBER naïve", ["über", "naïve"]),
-    ("\u043f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d", ["\u043f\u0440\u0438\u0432\u0435\u0442", "\u4f60\u597d"]),
-    ("\U0001f600 ... \n", []),
-    ("", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Hello, World!", ["hello", "world"]),
+        ("It's 3.5 km", ["it", "s", "3", "5", "km"]),
+        ("ÜBER naïve", ["über", "naïve"]),
+        (
+            "\u043f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d",
+            ["\u043f\u0440\u0438\u0432\u0435\u0442", "\u4f60\u597d"],
+        ),
+        ("\U0001f600 ... \n", []),
+        ("", []),
+    ],
+)
 def test_words(text, found):
     assert words(text) == found
 
@@ -48,7 +56,9 @@ def test_only_the_newest_message_counts(kind):
     assert found[0, 2] > found[0, 1] == 0
 
 
-@pytest.mark.parametrize("setting", [{"k1": -1}, {"k1": float("nan")}, {"k1": float("inf")}, {"b": 1.1}, {"b": -0.1}])
+@pytest.mark.parametrize(
+    "setting", [{"k1": -1}, {"k1": float("nan")}, {"k1": float("inf")}, {"b": 1.1}, {"b": -0.1}]
+)
 def test_settings_out_of_range(setting):
     for kind in (BM25, Data19BM25):
         with pytest.raises(InputError, match=next(iter(setting))):
@@ -56,7 +66,9 @@ def test_settings_out_of_range(setting):
 
 
 def test_queries_and_candidates_that_say_nothing_score_zero():
-    assert all(scores(query, CATS) == [0.0] * 5 for query in ("", "!!!", "\U0001f600", "unheard of"))
+    assert all(
+        scores(query, CATS) == [0.0] * 5 for query in ("", "!!!", "\U0001f600", "unheard of")
+    )
     assert scores("cats", ["", "!!", "\u2026"]) == [0.0, 0.0, 0.0]
     assert BM25().score([[]], [CATS]).tolist() == [[0.0] * 5]
 
@@ -94,7 +106,9 @@ def test_rarity_is_learned_anew_by_each_fit(kind):
     ranker.fit([Example((f"sun {i}",), "sun") for i in range(5)] + [Example(("dog",), "yes")])
     sun, dog = ranker.score([["sun dog"]] * 2, texts)[:, 0]
     assert dog > sun
-    learned = ranker.fit([Example((f"dog {i}",), "dog") for i in range(5)] + [Example(("sun",), "yes")])
+    learned = ranker.fit(
+        [Example((f"dog {i}",), "dog") for i in range(5)] + [Example(("sun",), "yes")]
+    )
     sun, dog = ranker.score([["sun dog"]] * 2, texts)[:, 0]
     assert sun > dog
     assert learned["examples"] == 6
@@ -119,9 +133,14 @@ def test_the_base_install_can_import_the_room():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(("kind", "library"), [
-    (BM25, "bm25s"), (TfIdf, "sklearn.feature_extraction.text"), (Data19BM25, "sklearn.feature_extraction.text"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "library"),
+    [
+        (BM25, "bm25s"),
+        (TfIdf, "sklearn.feature_extraction.text"),
+        (Data19BM25, "sklearn.feature_extraction.text"),
+    ],
+)
 def test_without_its_library_the_extra_is_named(kind, library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r"needs the extra .baselines.: pip install"):

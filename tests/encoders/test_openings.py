@@ -18,7 +18,10 @@ def models(tmp_path_factory):
     """The same model without and with a weight."""
     folder = tmp_path_factory.mktemp("models")
     changes = {"history": 3, "input_weight": 0.25, "context_length": None}
-    return [tiny_transformer.opened(folder / str(w), KIND, opening_weight=w, **changes) for w in (0.0, 1.5)]
+    return [
+        tiny_transformer.opened(folder / str(w), KIND, opening_weight=w, **changes)
+        for w in (0.0, 1.5)
+    ]
 
 
 def test_r_is_added_where_nothing_was_said_before(models):
@@ -31,13 +34,17 @@ def test_r_is_added_where_nothing_was_said_before(models):
     assert np.abs(found - plain.encode_contexts(CONTEXTS))[OPENINGS].max() > 0.01
     np.testing.assert_allclose(weighted.with_cache().encode_contexts(CONTEXTS), found, atol=1e-6)
     np.testing.assert_allclose(
-        weighted.score(CONTEXTS, [REPLIES] * 3), found @ weighted.encode_responses(REPLIES).T, atol=1e-6
+        weighted.score(CONTEXTS, [REPLIES] * 3),
+        found @ weighted.encode_responses(REPLIES).T,
+        atol=1e-6,
     )
 
 
 def test_replies_and_parts_of_a_context_are_encoded_as_before(models):
     plain, weighted = models
-    np.testing.assert_array_equal(weighted.encode_responses(REPLIES), plain.encode_responses(REPLIES))
+    np.testing.assert_array_equal(
+        weighted.encode_responses(REPLIES), plain.encode_responses(REPLIES)
+    )
     for part in ("input", "history"):
         found, wanted = (model.by(part).encode_contexts(CONTEXTS) for model in (weighted, plain))
         np.testing.assert_array_equal(found, wanted)
@@ -46,7 +53,9 @@ def test_replies_and_parts_of_a_context_are_encoded_as_before(models):
 def test_a_first_message_is_read_once(models, monkeypatch):
     model, read = models[1], []
     encode = model.module.encode
-    monkeypatch.setattr(model.module, "encode", lambda batch, side: read.append(side) or encode(batch, side))
+    monkeypatch.setattr(
+        model.module, "encode", lambda batch, side: read.append(side) or encode(batch, side)
+    )
     model.encode_contexts([["how are you today?"]])
     assert read == ["opening"]
 

@@ -30,8 +30,15 @@ def test_a_saved_model_comes_back_with_the_same_weights_and_vectors(folder):
     assert config["max_length"] == 40
     encoder = rejoinder.load(folder)
     assert encoder.max_length == 40
-    assert np.array_equal(encoder.encode_responses(TEXTS), load(str(folder)).encode_responses(TEXTS))
-    assert {p.name for p in folder.iterdir()} == {"README.md", "config.json", "model.safetensors", "vocabulary.json"}
+    assert np.array_equal(
+        encoder.encode_responses(TEXTS), load(str(folder)).encode_responses(TEXTS)
+    )
+    assert {p.name for p in folder.iterdir()} == {
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "vocabulary.json",
+    }
 
 
 def test_what_both_sides_share_is_stored_once_and_active_blocks_are_kept(tmp_path):
@@ -57,12 +64,16 @@ def test_the_fingerprint_follows_weights_vocabulary_and_structure(tmp_path, fold
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.json"])
-@pytest.mark.parametrize("damage", [
-    lambda path: path.write_bytes(path.read_bytes()[:-10]),
-    lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x00"),
-    lambda path: path.write_bytes(b""),
-    Path.unlink,
-], ids=["cut short", "altered", "empty", "missing"])  # fmt: skip
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(path.read_bytes()[:-10]),
+        lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x00"),
+        lambda path: path.write_bytes(b""),
+        Path.unlink,
+    ],
+    ids=["cut short", "altered", "empty", "missing"],
+)
 def test_a_damaged_folder_is_refused_in_one_line_that_names_the_file(folder, name, damage):
     damage(folder / name)
     with pytest.raises(InputError, match=name) as caught:
@@ -73,16 +84,24 @@ def test_a_damaged_folder_is_refused_in_one_line_that_names_the_file(folder, nam
 def test_a_config_that_does_not_fit_is_refused(folder):
     config = json.loads((folder / "config.json").read_text())
     other = {**config, "model": {**config["model"], "output_size": 25}}
-    for changed, message in ((signed(other), "does not fit"), ({**config, "format": 99}, "format 99")):
+    for changed, message in (
+        (signed(other), "does not fit"),
+        ({**config, "format": 99}, "format 99"),
+    ):
         (folder / "config.json").write_text(json.dumps(changed))
         with pytest.raises(InputError, match=message):
             load(folder)
 
 
-@pytest.mark.parametrize(("name", "message"), [
-    ("no/such/place", "no model '"), ("./nowhere", "no model '"), ("nowhere", "no model '"),
-    (__file__, "is a file"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no/such/place", "no model '"),
+        ("./nowhere", "no model '"),
+        ("nowhere", "no model '"),
+        (__file__, "is a file"),
+    ],
+)
 def test_a_model_that_is_not_there(name, message):
     with pytest.raises(InputError, match=message):
         load(name)
@@ -92,7 +111,9 @@ def test_the_hub_is_asked_for_an_id_and_its_refusal_is_one_line(monkeypatch, fol
     import huggingface_hub
 
     asked = []
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **_: asked.append(name) or str(folder))
+    monkeypatch.setattr(
+        huggingface_hub, "snapshot_download", lambda name, **_: asked.append(name) or str(folder)
+    )
     assert load("owner/name").fingerprint == load(folder).fingerprint
     assert asked == ["owner/name"]
 

@@ -50,15 +50,21 @@ def folders(request, tmp_path_factory):
         if request.param == "convert":
             saved(folder, history=3, persona_weight=weight)
         else:
-            tiny_transformer.opened(folder, request.param, history=3, persona_weight=weight, context_length=None)
+            tiny_transformer.opened(
+                folder, request.param, history=3, persona_weight=weight, context_length=None
+            )
     return list(folders.values())
 
 
 def test_a_response_attends_over_the_statements(folders):
     plain, attending = map(load, folders)
-    np.testing.assert_allclose(attending.score(CONTEXTS, [REPLIES] * 5), wanted(plain, 0.7), atol=1e-5)
+    np.testing.assert_allclose(
+        attending.score(CONTEXTS, [REPLIES] * 5), wanted(plain, 0.7), atol=1e-5
+    )
     np.testing.assert_allclose(plain.score(CONTEXTS, [REPLIES] * 5), wanted(plain, 0.0), atol=1e-5)
-    np.testing.assert_array_equal(attending.encode_contexts(CONTEXTS), plain.encode_contexts(CONTEXTS))
+    np.testing.assert_array_equal(
+        attending.encode_contexts(CONTEXTS), plain.encode_contexts(CONTEXTS)
+    )
     assert not isinstance(attending.by("input").encode_queries(CONTEXTS), ContextVectors)
     assert attending.encode_queries([]).shape == (0, attending.size)
 
@@ -70,7 +76,9 @@ def test_the_newest_message_is_added_to_the_conversation(folders):
     weighted = Encoder(module, plain.tokenizer, max_length=plain.max_length, fingerprint="f")
     sums = plain.encode_contexts(CONTEXTS) + 0.5 * plain.by("input").encode_contexts(CONTEXTS)
     np.testing.assert_allclose(weighted.encode_contexts(CONTEXTS), unit_rows(sums), atol=1e-5)
-    np.testing.assert_allclose(weighted.encode_responses(REPLIES), plain.encode_responses(REPLIES), atol=1e-5)
+    np.testing.assert_allclose(
+        weighted.encode_responses(REPLIES), plain.encode_responses(REPLIES), atol=1e-5
+    )
 
 
 def test_a_score_does_not_depend_on_what_is_scored_beside_it(folders):
@@ -91,12 +99,15 @@ def test_a_search_finds_by_the_same_scores(folders, tmp_path, hybrid):
     options = {"history": None, "hybrid": hybrid}
     plain = rejoinder.Index.build(load(folders[0]), REPLIES, tmp_path / "plain")
     for row, found in enumerate(plain.search(CONTEXTS, 5, **options)):
-        words = {reply.text: reply.score for reply in found}  # less what the model gives: BM25's part
+        # less what the model gives: BM25's part
+        words = {reply.text: reply.score for reply in found}
         for reply in plain.search(CONTEXTS[row : row + 1], 5, history=None)[0]:
             scores[row, REPLIES.index(reply.text)] += words[reply.text] - reply.score
     for own, found in zip(scores, index.search(CONTEXTS, 5, **options), strict=True):
         assert [reply.text for reply in found] == [REPLIES[i] for i in np.argsort(-own)]
-        np.testing.assert_allclose([reply.score for reply in found], sorted(own, reverse=True), atol=1e-5)
+        np.testing.assert_allclose(
+            [reply.score for reply in found], sorted(own, reverse=True), atol=1e-5
+        )
     lowest = float(np.median(scores)) + 1e-4
     for own, found in zip(scores, index.search(CONTEXTS, 5, lowest, **options), strict=True):
         assert len(found) == (own >= lowest).sum()
@@ -104,7 +115,9 @@ def test_a_search_finds_by_the_same_scores(folders, tmp_path, hybrid):
 
 def test_joined_models_add_what_their_parts_attend_over(tmp_path):
     weights = (0.7, 0.0)
-    parts = [load(saved(tmp_path / f"{w}", history=3, persona_weight=w, output_size=32)) for w in weights]
+    parts = [
+        load(saved(tmp_path / f"{w}", history=3, persona_weight=w, output_size=32)) for w in weights
+    ]
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts, 0.4))
     joined = load(tmp_path / "joined")
     y = [part.encode_responses(REPLIES).astype(np.float64) for part in parts]
@@ -115,10 +128,19 @@ def test_joined_models_add_what_their_parts_attend_over(tmp_path):
             for share, part, rows in zip((0.6, 0.4), parts, y, strict=True)
         )
         if statements:
-            products = 0.6 * 0.7 * parts[0]._encode(statements, "history", None).astype(np.float64) @ y[0].T
+            products = (
+                0.6
+                * 0.7
+                * parts[0]._encode(statements, "history", None).astype(np.float64)
+                @ y[0].T
+            )
             shares = np.exp(SHARPNESS * products) / np.exp(SHARPNESS * products).sum(axis=0)
             expected = expected + (shares * products).sum(axis=0)
         np.testing.assert_allclose(found[row], expected, atol=1e-5)
     both = JoinedEncoder(parts[0], parts[0], 0.4)
-    np.testing.assert_allclose(both.score(CONTEXTS, [REPLIES] * 5), parts[0].score(CONTEXTS, [REPLIES] * 5), atol=1e-5)
-    assert not isinstance(JoinedEncoder(parts[1], parts[1]).encode_queries(CONTEXTS), ContextVectors)
+    np.testing.assert_allclose(
+        both.score(CONTEXTS, [REPLIES] * 5), parts[0].score(CONTEXTS, [REPLIES] * 5), atol=1e-5
+    )
+    assert not isinstance(
+        JoinedEncoder(parts[1], parts[1]).encode_queries(CONTEXTS), ContextVectors
+    )

@@ -15,7 +15,7 @@ from rejoinder.encoders.sentence_module import export_sentence_transformers
 from rejoinder.errors import InputError
 from rejoinder.networks.layers import MessageGates
 from rejoinder.networks.packing import pack
-from rejoinder.networks.reductions import attended_scores, first, own_scores, segment_means
+from rejoinder.networks.layers import attended_scores, first, own_scores, segment_means
 from rejoinder.text.pretrained import MarkedPretrained
 from rejoinder.text.subwords import Subwords
 from tests.encoders.conftest import ROWS, lively
@@ -31,10 +31,14 @@ def texts(seed=0):
 
 
 def packed(rows, segment_cost=16):
-    return pack(np.concatenate(rows), np.array([len(row) for row in rows], np.int32), 0, segment_cost)
+    return pack(
+        np.concatenate(rows), np.array([len(row) for row in rows], np.int32), 0, segment_cost
+    )
 
 
-@pytest.mark.parametrize(("name", "rows"), [("poly first", 9), ("poly last", 9), ("poly last and first", 10)])
+@pytest.mark.parametrize(
+    ("name", "rows"), [("poly first", 9), ("poly last", 9), ("poly last and first", 10)]
+)
 def test_a_context_shorter_than_m_has_fewer_vectors(name, rows):
     module = network(name)
     with torch.inference_mode():
@@ -45,7 +49,9 @@ def test_a_context_shorter_than_m_has_fewer_vectors(name, rows):
 
 
 def test_what_the_first_and_the_last_vectors_are():
-    leading, last, both = (network(name) for name in ("poly first", "poly last", "poly last and first"))
+    leading, last, both = (
+        network(name) for name in ("poly first", "poly last", "poly last and first")
+    )
     batch = packed([texts()[-1]])
     with torch.inference_mode():
         x = leading.context(batch)
@@ -72,7 +78,7 @@ def test_the_last_block_computes_no_token_but_the_first_where_no_other_counts(se
 @pytest.mark.parametrize("own", [False, True])
 @torch.no_grad()
 def test_scores_are_those_of_the_attended_vector(own, at_once, monkeypatch):
-    monkeypatch.setattr("rejoinder.networks.reductions.AT_ONCE", at_once)
+    monkeypatch.setattr("rejoinder.networks.layers.AT_ONCE", at_once)
     generator = torch.Generator().manual_seed(1)
     contexts = torch.randn(4, 6, 8, generator=generator)
     counts = torch.tensor([6, 3, 1, 5])
@@ -98,7 +104,9 @@ def test_segment_means_are_those_of_each_text_alone_and_padded():
         found = torch.stack(segment_means(x[batch.ids], batch), dim=1)
         for row, kinds, means in zip(rows, types, found, strict=True):
             for kind in (0, 1):
-                torch.testing.assert_close(means[kind], x[row[kinds == kind].astype(np.int64)].mean(dim=0))
+                torch.testing.assert_close(
+                    means[kind], x[row[kinds == kind].astype(np.int64)].mean(dim=0)
+                )
 
 
 @pytest.mark.parametrize("name", [*KINDS, "cross-encoder", "cross match"])
@@ -119,9 +127,15 @@ def test_output_scale_scales_token_vectors_before_anything_is_made_of_them(name)
 
 def test_the_match_of_the_means_adds_its_cosine():
     with_match, without = network("cross-encoder", mean_match=3.0), network("cross-encoder")
-    without.load_state_dict({name: v for name, v in with_match.state_dict().items() if name != "match"})
-    batch = pack(np.concatenate(texts()), np.array(LENGTHS, np.int32), 0,
-                 types=np.arange(sum(LENGTHS), dtype=np.int32) % 2)  # fmt: skip
+    without.load_state_dict(
+        {name: v for name, v in with_match.state_dict().items() if name != "match"}
+    )
+    batch = pack(
+        np.concatenate(texts()),
+        np.array(LENGTHS, np.int32),
+        0,
+        types=np.arange(sum(LENGTHS), dtype=np.int32) % 2,
+    )
     with torch.inference_mode():
         added = with_match.score(batch) - without.score(batch)
         before, behind = segment_means(without.transformer(batch), batch)
@@ -134,12 +148,18 @@ def test_the_match_of_the_means_adds_its_cosine():
 def test_an_opened_folder_gives_the_networks_scores(tmp_path, name, precision):
     model, module = opened(tmp_path / "model", name, precision), network(name)
     contexts = [["hello there", "how are you"], ["cats"], ["what about the cats " * 20]]
-    candidates = [["fine thanks", "they sleep"], ["they sleep", ""], ["fine thanks", "all day long in the sun " * 9]]
+    candidates = [
+        ["fine thanks", "they sleep"],
+        ["they sleep", ""],
+        ["fine thanks", "all day long in the sun " * 9],
+    ]
     found = model.score(contexts, candidates)
     assert model.score([], []).shape == (0, 0)
     assert model.score([["hello"]], [[]]).shape == (1, 0)
     with torch.inference_mode():
-        wanted = torch.stack([_score(model, module, *pair) for pair in zip(contexts, candidates, strict=True)])
+        wanted = torch.stack(
+            [_score(model, module, *pair) for pair in zip(contexts, candidates, strict=True)]
+        )
     tolerance = {"fp32": 1e-4, "bf16": 0.05, "int8": 0.1}[precision]
     assert np.abs(found - wanted.numpy()).max() < tolerance * max(1, float(wanted.abs().max()))
     assert isinstance(model, Ranker)
@@ -147,24 +167,34 @@ def test_an_opened_folder_gives_the_networks_scores(tmp_path, name, precision):
 
 
 def _score(model, module, context, candidates):
-    x, y = (part for part in (model.dialogue.contexts([context]), model.dialogue.responses(candidates)))
+    x, y = (
+        part for part in (model.dialogue.contexts([context]), model.dialogue.responses(candidates))
+    )
     if hasattr(module, "encode"):
-        return own_scores(module.encode(pack(*x, 0), "context"), module.encode(pack(*y, 0), "response")[None])[0]
+        return own_scores(
+            module.encode(pack(*x, 0), "context"), module.encode(pack(*y, 0), "response")[None]
+        )[0]
     rows = [np.concatenate([x[0], row[1:]]) for row in np.split(y[0], np.cumsum(y[1])[:-1])]
     types = [[0] * len(x[0]) + [1] * (len(row) - len(x[0])) for row in rows]
     lengths = np.array([len(row) for row in rows], np.int32)
-    return module.score(pack(np.concatenate(rows), lengths, 0, types=np.concatenate(types).astype(np.int32)))
+    return module.score(
+        pack(np.concatenate(rows), lengths, 0, types=np.concatenate(types).astype(np.int32))
+    )
 
 
 @pytest.mark.parametrize("name", ["cross-encoder", "cross match"])
 def test_every_parameter_of_a_cross_encoder_gets_a_gradient_and_padding_changes_no_score(name):
     module, lengths = network(name), np.array(LENGTHS, np.int32)
     types = np.arange(sum(LENGTHS), dtype=np.int32) % 2
-    one, merged = (module.score(pack(np.concatenate(texts()), lengths, 0, cost, types)) for cost in (0, 10_000))
+    one, merged = (
+        module.score(pack(np.concatenate(texts()), lengths, 0, cost, types)) for cost in (0, 10_000)
+    )
     torch.testing.assert_close(one, merged, atol=1e-5, rtol=1e-4)
     one.square().sum().backward()
     assert not [n for n, p in module.named_parameters() if p.grad is None or not p.grad.any()]
-    assert set(module.parameters()) == {p for group in module.parameter_groups().values() for p in group}
+    assert set(module.parameters()) == {
+        p for group in module.parameter_groups().values() for p in group
+    }
 
 
 def test_a_folder_reads_whole_conversations(tmp_path):
@@ -190,7 +220,9 @@ def test_an_untrained_model_is_the_mean_of_its_transformers_outputs():
         unit = F.normalize(means, dim=1)
         for side in ("context", "history", "response"):
             torch.testing.assert_close(module.encode(packed(rows), side), unit)
-        torch.testing.assert_close(module.combine(unit[:4], unit[4:]), F.normalize(unit[:4] + unit[4:], dim=1))
+        torch.testing.assert_close(
+            module.combine(unit[:4], unit[4:]), F.normalize(unit[:4] + unit[4:], dim=1)
+        )
         torch.testing.assert_close(module.combine(unit, torch.zeros_like(unit)), unit)
 
 
@@ -199,7 +231,11 @@ def test_a_folder_opens_as_an_encoder_of_conversations(tmp_path, precision):
     module = lively(build_module(multi_context_bi().config, tokenizer().rows)).eval()
     save(tmp_path / "model", module, marked(), max_length=20, card="# A model\n")
     encoder = load(tmp_path / "model", precision=precision)
-    contexts = [["hello there", "how are you"], ["how are you"], ["the cats", "sleep all day", "fine thanks"]]
+    contexts = [
+        ["hello there", "how are you"],
+        ["how are you"],
+        ["the cats", "sleep all day", "fine thanks"],
+    ]
     vectors = encoder.encode_contexts(contexts)
     closeness = {"fp32": 1 - 1e-5, "bf16": 0.99, "int8": 0.98}[precision]
     ids, lengths = marked().encode_ragged(["how are you", "hello there"], 20)
@@ -213,8 +249,12 @@ def test_a_folder_opens_as_an_encoder_of_conversations(tmp_path, precision):
     known = encoder.with_cache()
     assert (known.encode_contexts(contexts) * vectors).sum(axis=1).min() > closeness
     messages = [message for context in contexts for message in context]
-    assert (known.encode_responses(messages) * encoder.encode_responses(messages)).sum(axis=1).min() > closeness
-    assert {*known._cache._vectors} == {("reduction", message) for message in messages}, "each message is read once"
+    assert (known.encode_responses(messages) * encoder.encode_responses(messages)).sum(
+        axis=1
+    ).min() > closeness
+    assert {*known._cache._vectors} == {("reduction", message) for message in messages}, (
+        "each message is read once"
+    )
     assert encoder.transfer(["hello there"]).shape == (1, 16)
     assert encoder.score(contexts, [["fine", "cats"]] * 3).shape == (3, 2)
     with pytest.raises(InputError, match="export --transformers"):
@@ -224,7 +264,11 @@ def test_a_folder_opens_as_an_encoder_of_conversations(tmp_path, precision):
 def test_earlier_messages_count_as_far_as_they_have_to_do_with_the_newest_one():
     """Against a loop over the messages; one of another subject counts for next to nothing."""
     torch.manual_seed(0)
-    gates, x, h = MessageGates(8, 3), F.normalize(torch.randn(2, 8), dim=1), F.normalize(torch.randn(5, 8), dim=1)
+    gates, x, h = (
+        MessageGates(8, 3),
+        F.normalize(torch.randn(2, 8), dim=1),
+        F.normalize(torch.randn(5, 8), dim=1),
+    )
     torch.nn.init.normal_(gates.near.opens, std=0.3)
     places = [(0, 0), (0, 2), (1, 0), (1, 1), (1, 2)]
     expected = torch.zeros(2, 8)
@@ -234,7 +278,9 @@ def test_earlier_messages_count_as_far_as_they_have_to_do_with_the_newest_one():
         near = 1 / (1 + torch.exp(opens - gate.slope * (message @ newest - gate.threshold)))
         expected[context] += gates.weights[slot] * near * message
     torch.testing.assert_close(gates(x, h, torch.tensor(places).T), expected)
-    same, opposite = (gates(x[:1], sign * x[:1], torch.tensor([[0], [0]])).norm() for sign in (1, -1))
+    same, opposite = (
+        gates(x[:1], sign * x[:1], torch.tensor([[0], [0]])).norm() for sign in (1, -1)
+    )
     assert same > 50 * opposite > 0
 
 
@@ -245,7 +291,10 @@ def test_marks_stand_around_every_text_and_count_as_tokens():
     found, counts = ours.encode_ragged(said)
     assert counts.tolist() == [lengths[0] + 2, 0, lengths[2] + 2]
     start, end = [plain.start_id], [plain.end_id]
-    assert found.tolist() == start + ids[: lengths[0]].tolist() + end + start + ids[lengths[0] :].tolist() + end
+    assert (
+        found.tolist()
+        == start + ids[: lengths[0]].tolist() + end + start + ids[lengths[0] :].tolist() + end
+    )
     cut, counts = ours.encode_ragged(said, 4)
     assert counts.tolist() == [4, 0, min(4, lengths[2] + 2)]
     assert cut[:4].tolist() == [plain.start_id, *ids[:2], plain.end_id]

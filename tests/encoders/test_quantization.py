@@ -33,7 +33,13 @@ from rejoinder.text.subwords import MARK, Subwords
 
 from .conftest import ROWS, SUBWORDS, convert, random_batch, saved, small_config
 
-TEXTS = ["how are you?", "fine, thanks", "", "two\nlines", "a much longer text with many more letters in it, yes!"]
+TEXTS = [
+    "how are you?",
+    "fine, thanks",
+    "",
+    "two\nlines",
+    "a much longer text with many more letters in it, yes!",
+]
 tables = st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=40).map(
     lambda values: torch.tensor(values)[:, None]
 )
@@ -52,26 +58,35 @@ def test_in_every_precision_it_gives_what_the_full_folder_gives(tmp_path, half, 
     QuantizedTraining(module, half)
     save(tmp_path / "full", module, SUBWORDS, max_length=40, card="# A model\n")
     export_quantized(tmp_path / "full", tmp_path / "small")
-    full, small = (rejoinder.load(tmp_path / name, precision=precision) for name in ("full", "small"))
+    full, small = (
+        rejoinder.load(tmp_path / name, precision=precision) for name in ("full", "small")
+    )
     assert (full.encode_responses(TEXTS) * small.encode_responses(TEXTS)).sum(axis=1).min() > 0.9999
     assert (full.transfer(TEXTS) - small.transfer(TEXTS)).max() < 0.05
 
 
 @pytest.mark.parametrize(("has_bfloat16", "kind"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_the_processors_fastest_precision_is_taken_and_never_float16(tmp_path, plain, monkeypatch, has_bfloat16, kind):
+def test_the_processors_fastest_precision_is_taken_and_never_float16(
+    tmp_path, plain, monkeypatch, has_bfloat16, kind
+):
     assert export_quantized(plain, tmp_path / "small")["half"] == "float16"
     monkeypatch.setattr(inference.processor, "has_fast_bfloat16", lambda: has_bfloat16)
     small, full = rejoinder.load(tmp_path / "small"), rejoinder.load(plain)
     for encoder in (small, full):
         assert {p.dtype for p in encoder.module.parameters() if p.is_floating_point()} == {kind}
-        assert encoder.module.reduce(pack(*SUBWORDS.encode_ragged(TEXTS), SUBWORDS.padding_id)).dtype == kind
+        assert (
+            encoder.module.reduce(pack(*SUBWORDS.encode_ragged(TEXTS), SUBWORDS.padding_id)).dtype
+            == kind
+        )
     assert (small.encode_responses(TEXTS) * full.encode_responses(TEXTS)).sum(axis=1).min() > 0.999
 
 
 def large_floats(entries):
     """Tensors of at least so many floats that are in memory, by their identity."""
     held = (value for value in gc.get_objects() if issubclass(type(value), torch.Tensor))
-    return {id(value): value for value in held if value.is_floating_point() and value.numel() >= entries}
+    return {
+        id(value): value for value in held if value.is_floating_point() and value.numel() >= entries
+    }
 
 
 def test_the_table_stays_in_eight_bits(tmp_path):
@@ -102,7 +117,9 @@ def test_the_file_holds_bytes_with_scale_and_offset_and_sixteen_bits(tmp_path, p
             assert (stored[name].float() * scale + offset - values).abs().max() <= scale * 0.501
         else:
             assert torch.equal(stored[name], values.half())
-    assert [name for name, value in stored.items() if value.dtype == torch.uint8 and "subwords" in name]
+    assert [
+        name for name, value in stored.items() if value.dtype == torch.uint8 and "subwords" in name
+    ]
 
 
 def test_linear_layers_in_eight_bits_have_a_scale_for_each_row(tmp_path, plain):
@@ -117,10 +134,14 @@ def test_linear_layers_in_eight_bits_have_a_scale_for_each_row(tmp_path, plain):
         assert ((stored[name].float() * scale - full[name]).abs() <= scale * 0.501).all()
         assert (stored[name].abs().amax(dim=1) == 127).all()
     for precision in ("fp32", "bf16", "int8"):
-        eight, sixteen = (rejoinder.load(tmp_path / bits, precision=precision) for bits in ("8", "16"))
+        eight, sixteen = (
+            rejoinder.load(tmp_path / bits, precision=precision) for bits in ("8", "16")
+        )
         alike = (eight.encode_responses(TEXTS) * sixteen.encode_responses(TEXTS)).sum(axis=1)
         assert alike.min() > 0.999
-    assert torch.equal(load_module(tmp_path / "8")[0].blocks[0].attention.qkv.weight, _row_values(stored))
+    assert torch.equal(
+        load_module(tmp_path / "8")[0].blocks[0].attention.qkv.weight, _row_values(stored)
+    )
 
 
 def _row_values(stored, name="blocks.0.attention.qkv.weight"):
@@ -153,7 +174,9 @@ def test_in_float32_it_has_the_very_values_that_it_encodes_with(tmp_path, plain)
     ids = torch.arange(SUBWORDS.rows)
     assert torch.equal(module.embedding(ids), encoder.module.embedding(ids))
     with torch.no_grad():
-        vectors = module.eval().encode(pack(*SUBWORDS.encode_ragged(TEXTS, 40), SUBWORDS.padding_id), "response")
+        vectors = module.eval().encode(
+            pack(*SUBWORDS.encode_ragged(TEXTS, 40), SUBWORDS.padding_id), "response"
+        )
     assert np.allclose(vectors.numpy(), encoder.encode_responses(TEXTS), atol=1e-6)
 
 
@@ -162,7 +185,10 @@ def test_it_is_not_rounded_twice_and_never_replaces_its_model(tmp_path, plain):
     module = load_as_validated(tmp_path / "small")[0]
     given = load_module(tmp_path / "small")[0].state_dict()
     assert all(torch.equal(value, given[name]) for name, value in module.state_dict().items())
-    with pytest.raises(InputError, match=r"is a quantised folder already; copy it as it is, or give the model folder"):
+    with pytest.raises(
+        InputError,
+        match=r"is a quantised folder already; copy it as it is, or give the model folder",
+    ):
         export_quantized(tmp_path / "small", tmp_path / "smaller")
 
     with pytest.raises(InputError, match="is the model itself"):
@@ -207,13 +233,17 @@ def test_codes_fit_into_a_byte_and_rounding_twice_changes_nothing(table):
     bounds = bounds_of(table)
     codes = to_codes(table, bounds)
     assert torch.equal(codes, codes.to(torch.uint8).float())
-    assert torch.equal(to_codes(round_to_levels(table, bounds), bounds), codes) or bounds.abs().max() * 1e-6 > step_of(
-        bounds
-    )
+    assert torch.equal(
+        to_codes(round_to_levels(table, bounds), bounds), codes
+    ) or bounds.abs().max() * 1e-6 > step_of(bounds)
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([1e-3, 0.1, 1.0, 50.0]), st.integers(0, 2**31)), min_size=1, max_size=30),
+    st.lists(
+        st.tuples(st.sampled_from([1e-3, 0.1, 1.0, 50.0]), st.integers(0, 2**31)),
+        min_size=1,
+        max_size=30,
+    ),
     st.integers(1, 7),
 )
 def test_no_value_is_ever_outside_its_range(updates, every):
@@ -224,9 +254,14 @@ def test_no_value_is_ever_outside_its_range(updates, every):
         before = training.ranges.bounds.clone()
         with torch.no_grad():
             for parameter in module.parameters():
-                parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed)) * size)
+                parameter.add_(
+                    torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed))
+                    * size
+                )
         training.update_ranges(step)
-        for was, bounds, parameter in zip(before, training.ranges.bounds, module.parameters(), strict=True):
+        for was, bounds, parameter in zip(
+            before, training.ranges.bounds, module.parameters(), strict=True
+        ):
             assert bounds[0] <= parameter.min()
             assert parameter.max() <= bounds[1]
             left = parameter.min() < was[0] or parameter.max() > was[1]
@@ -240,7 +275,9 @@ def test_the_gradient_is_that_of_the_rounded_network(half):
     module = convert(ROWS)
     training = QuantizedTraining(module, half)
     rounded = Convert(module.config, ROWS)
-    rounded.load_state_dict({k: v for k, v in module.state_dict().items() if not k.startswith("quantization.")})
+    rounded.load_state_dict(
+        {k: v for k, v in module.state_dict().items() if not k.startswith("quantization.")}
+    )
     round_parameters(rounded, training.ranges.scheme())
     with training.rounded():
         value = loss(module)
@@ -277,7 +314,9 @@ def test_layer_norm_softmax_and_unit_length_stay_in_float32(monkeypatch):
     kinds = {"norm": set(), "softmax": set()}
     for child in module.modules():
         if isinstance(child, nn.LayerNorm):
-            child.register_forward_hook(lambda layer, _, out: kinds["norm"].update({layer.weight.dtype, out.dtype}))
+            child.register_forward_hook(
+                lambda layer, _, out: kinds["norm"].update({layer.weight.dtype, out.dtype})
+            )
     plain = torch.softmax
 
     def noted(*args, **kwargs):

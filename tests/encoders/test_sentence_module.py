@@ -39,16 +39,25 @@ def encode(module, inputs, **options):
 
 
 def messages(contexts):
-    return [[{"role": f"speaker {i % 2}", "content": text} for i, text in enumerate(context)] for context in contexts]
+    return [
+        [{"role": f"speaker {i % 2}", "content": text} for i, text in enumerate(context)]
+        for context in contexts
+    ]
 
 
 def test_it_gives_the_vectors_of_the_library(model, tmp_path):
     export_sentence_transformers(model, tmp_path / "out")
-    module, encoder = SentenceModule.load(str(tmp_path / "out")), rejoinder.load(model, precision="fp32")
+    module, encoder = (
+        SentenceModule.load(str(tmp_path / "out")),
+        rejoinder.load(model, precision="fp32"),
+    )
     contexts = encoder.encode_contexts([[text] for text in TEXTS])
     assert np.abs(encode(module, TEXTS, task="query") - contexts).max() < 1e-5
     assert np.abs(encode(module, TEXTS) - contexts).max() < 1e-5
-    assert np.abs(encode(module, TEXTS, task="document") - encoder.encode_responses(TEXTS)).max() < 1e-5
+    assert (
+        np.abs(encode(module, TEXTS, task="document") - encoder.encode_responses(TEXTS)).max()
+        < 1e-5
+    )
     expected = encoder.encode_contexts(CONVERSATIONS)
     assert np.abs(encode(module, messages(CONVERSATIONS), task="query") - expected).max() < 1e-5
     with_prompt = encoder.encode_contexts([["a: how are you?"]])
@@ -61,7 +70,11 @@ def test_the_folder_names_the_class_and_stays_a_model_folder(model, tmp_path):
     room, _, name = entry["type"].rpartition(".")
     assert getattr(importlib.import_module(room), name) is SentenceModule
     assert entry["path"] == ""
-    assert result["fingerprint"] == rejoinder.load(tmp_path / "out").fingerprint == rejoinder.load(model).fingerprint
+    assert (
+        result["fingerprint"]
+        == rejoinder.load(tmp_path / "out").fingerprint
+        == rejoinder.load(model).fingerprint
+    )
     assert (tmp_path / "out" / "README.md").read_text().startswith("# Mine\n")
     module = SentenceModule.load(str(tmp_path / "out"))
     expected = rejoinder.load(model, precision="fp32").encode_responses(TEXTS)
@@ -86,7 +99,9 @@ def test_a_model_trained_for_few_bits_keeps_its_rounded_vectors(tmp_path):
     save(tmp_path / "m", network, SUBWORDS, max_length=30, card="")
     export_sentence_transformers(tmp_path / "m", tmp_path / "out")
     module = SentenceModule.load(str(tmp_path / "out"))
-    expected = rejoinder.load(tmp_path / "m", precision="fp32").encode_contexts([[text] for text in TEXTS])
+    expected = rejoinder.load(tmp_path / "m", precision="fp32").encode_contexts(
+        [[text] for text in TEXTS]
+    )
     assert np.abs(encode(module, TEXTS) - expected).max() < 1e-5
 
 
@@ -98,7 +113,9 @@ def test_bad_inputs_are_explained(model, tmp_path):
     with pytest.raises(InputError, match="one text, not a conversation"):
         module.preprocess(messages(CONVERSATIONS), task="document")
     for wrong in (3, [], [{"role": "user"}], ["a", 1]):
-        with pytest.raises(InputError, match=r"a conversation is a list|no message|a message is a text"):
+        with pytest.raises(
+            InputError, match=r"a conversation is a list|no message|a message is a text"
+        ):
             module.preprocess([wrong])
     (tmp_path / "out" / SETTINGS).unlink()
     with pytest.raises(InputError, match="export the model again"):
@@ -113,6 +130,8 @@ def test_what_cannot_be_exported(model, tmp_path):
         export_sentence_transformers(model, tmp_path / "small")
     for kind in ("bi mean", "poly learnt", "cross match"):
         opened(tmp_path / kind, kind)
-        with pytest.raises(InputError, match=r"as newest message and one history; .* --transformers"):
+        with pytest.raises(
+            InputError, match=r"as newest message and one history; .* --transformers"
+        ):
             export_sentence_transformers(tmp_path / kind, tmp_path / "out")
     assert not (tmp_path / "out").exists()

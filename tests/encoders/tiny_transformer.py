@@ -11,12 +11,23 @@ from tests.encoders.conftest import lively
 
 SENTENCE = "hello there how are you today fine thanks and what about the cats they sleep all day long in sun"
 WORDS = SENTENCE.split()
-SHAPE = {"hidden_size": 16, "blocks": 2, "heads": 2, "feed_forward_size": 24, "positions": 64, "context_length": 40}
+SHAPE = {
+    "hidden_size": 16,
+    "blocks": 2,
+    "heads": 2,
+    "feed_forward_size": 24,
+    "positions": 64,
+    "context_length": 40,
+}
 KINDS = {
     "bi first": {"kind": "bi-encoder"},
     "bi mean": {"kind": "bi-encoder", "reduction": "mean"},
     "bi mean without first": {"kind": "bi-encoder", "reduction": "mean", "mean_with_first": False},
-    "bi mean of first m": {"kind": "bi-encoder", "reduction": "mean-of-first-m", "reduced_tokens": 4},
+    "bi mean of first m": {
+        "kind": "bi-encoder",
+        "reduction": "mean-of-first-m",
+        "reduced_tokens": 4,
+    },
     "bi cosine": {"kind": "bi-encoder", "reduction": "mean", "similarity": "cosine"},
     "poly learnt": {"kind": "poly-encoder", "m": 5, "reduction": "mean", "output_scale": 0.5},
     "poly first": {"kind": "poly-encoder", "m": 9, "codes": "first"},

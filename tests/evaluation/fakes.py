@@ -14,7 +14,9 @@ from rejoinder.corpora.example import Example
 def numbered_examples(count: int, *, turns_per_thread: int = 0) -> list[Example]:
     """Message i is answered by reply i; consecutive ones share a thread if asked."""
     threads = [f"thread {i // turns_per_thread}" if turns_per_thread else "" for i in range(count)]
-    return [Example((f"message {i}",), f"reply {i}", id=str(i), thread=threads[i]) for i in range(count)]
+    return [
+        Example((f"message {i}",), f"reply {i}", id=str(i), thread=threads[i]) for i in range(count)
+    ]
 
 
 def number(text: str) -> int:
@@ -32,7 +34,10 @@ class Rule:
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         self.calls.append((list(contexts), list(candidates)))
         pairs = zip(contexts, candidates, strict=True)
-        return np.array([[self.rule(context[-1], text) for text in texts] for context, texts in pairs], np.float32)
+        return np.array(
+            [[self.rule(context[-1], text) for text in texts] for context, texts in pairs],
+            np.float32,
+        )
 
 
 def knows_it_all(message: str, candidate: str) -> float:

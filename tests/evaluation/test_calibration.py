@@ -29,7 +29,12 @@ def test_honest_probabilities_have_little_error_and_others_much():
 
 
 def test_coverage_takes_equal_probabilities_together():
-    assert coverage_curve(P, RIGHT) == [(1.0, 0.2, 1), (0.9, 0.6, 2 / 3), (0.62, 0.8, 0.75), (0.1, 1, 0.6)]
+    assert coverage_curve(P, RIGHT) == [
+        (1.0, 0.2, 1),
+        (0.9, 0.6, 2 / 3),
+        (0.62, 0.8, 0.75),
+        (0.1, 1, 0.6),
+    ]
     assert at_threshold(P, RIGHT, 0.9) == (0.9, 0.6, 2 / 3)
     assert at_threshold(P[:4], RIGHT[:4], 0.95)[:2] == (0.95, 0)
     assert for_precision(P, RIGHT, 0.7) == (0.62, 0.8, 0.75)
@@ -41,7 +46,9 @@ def test_it_is_drawn(tmp_path, kind):
     pytest.importorskip("matplotlib")
     figure = draw(P, RIGHT, "title")
     _, risk = figure.axes
-    np.testing.assert_allclose(risk.lines[0].get_xydata(), [[0.2, 0], [0.6, 1 / 3], [0.8, 0.25], [1, 0.4]])
+    np.testing.assert_allclose(
+        risk.lines[0].get_xydata(), [[0.2, 0], [0.6, 1 / 3], [0.8, 0.25], [1, 0.4]]
+    )
     for name in ("a", "b"):
         plots.save_figure(draw(P, RIGHT, "title"), tmp_path / name, kind)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from rejoinder.corpora.example import Example
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.evaluation.contexts import FULL, ContextReading, context_table, parse_reading, restrict, table_readings
+from rejoinder.evaluation.report import (
+    FULL,
+    ContextReading,
+    context_table,
+    parse_reading,
+    restrict,
+    table_readings,
+)
 from rejoinder.evaluation.ranking import compare, evaluate_task
 from rejoinder.evaluation.tasks import ranking_task
 from tests.evaluation.fakes import Rule, knows_it_all
@@ -38,9 +45,14 @@ class Reader(DualEncoder):
 
     def score(self, contexts, candidates):
         self.calls.append((self.part, list(contexts), self.remembers))
-        read = {"all": lambda c: c, "input": lambda c: c[-1:], "history": lambda c: c[:-1]}[self.part]
+        read = {"all": lambda c: c, "input": lambda c: c[-1:], "history": lambda c: c[:-1]}[
+            self.part
+        ]
         return np.array(
-            [[read(c).count(text) for text in texts] for c, texts in zip(contexts, candidates, strict=True)],
+            [
+                [read(c).count(text) for text in texts]
+                for c, texts in zip(contexts, candidates, strict=True)
+            ],
             dtype=np.float32,
         )
 
@@ -51,15 +63,36 @@ def examples(count=40):
     for i in range(count):
         messages = [f"filler {i} {n}" for n in range(5)]
         messages[4 - i % 4] = f"answer {i}"
-        found.append(Example(("alone",) if i % 5 == 0 else messages, f"answer {i}", thread=str(i // 2)))
+        found.append(
+            Example(("alone",) if i % 5 == 0 else messages, f"answer {i}", thread=str(i // 2))
+        )
     return found
 
 
 def test_readings_have_words_and_back_and_other_words_are_refused():
-    words = {"full": FULL, "0": ContextReading(0), "10": ContextReading(10), "history=1": ContextReading(1, "history")}
-    for text, reading in {**words, **{part: ContextReading(part=part) for part in ("input", "history")}}.items():
+    words = {
+        "full": FULL,
+        "0": ContextReading(0),
+        "10": ContextReading(10),
+        "history=1": ContextReading(1, "history"),
+    }
+    for text, reading in {
+        **words,
+        **{part: ContextReading(part=part) for part in ("input", "history")},
+    }.items():
         assert (parse_reading(text), str(reading)) == (reading, text)
-    for text in ("", "all", "-1", "n=3", "input=2", "history=", "history=x", "٣", "1.5", "history=-1"):
+    for text in (
+        "",
+        "all",
+        "-1",
+        "n=3",
+        "input=2",
+        "history=",
+        "history=x",
+        "٣",
+        "1.5",
+        "history=-1",
+    ):
         with pytest.raises(InputError, match="input, history or history=N, not"):
             parse_reading(text)
     with pytest.raises(InputError, match="leaves nothing to rank by"):
@@ -78,7 +111,9 @@ def test_rankers_without_parts_say_so():
     single = Reader()
     single.reads_history = False
     for ranker in (Rule(knows_it_all), single):
-        with pytest.raises(InputError, match="bm25 has no parts for input and history: only multi-context models"):
+        with pytest.raises(
+            InputError, match="bm25 has no parts for input and history: only multi-context models"
+        ):
             restrict(ranker, ContextReading(part="history"), "bm25")
         with pytest.raises(InputError, match="this ranker has no parts"):
             context_table(ranker, ranking_task(examples(), candidates=10))
@@ -90,8 +125,12 @@ def test_the_table_has_every_reading_with_paired_differences_to_the_full_context
     rows = context_table(ranker, task, seed=3, progress=done.append).rows
     assert [row.reading for row in rows] == table_readings()
     assert [str(reading) for reading in table_readings()] == [
-        "full", *map(str, range(11)), "input", "history", "history=1"
-    ]  # fmt: skip
+        "full",
+        *map(str, range(11)),
+        "input",
+        "history",
+        "history=1",
+    ]
     assert sum(done) == len(task) * len(rows)
     assert all(remembers for _, _, remembers in ranker.calls)
     recall = {str(row.reading): row.result.recall[1].value for row in rows}
@@ -118,8 +157,13 @@ def test_the_table_in_words_and_as_json():
     header = next(line for line in lines if line.startswith("context "))
     assert header.split("  ")[-1].strip() == "R@1 minus full"
     labels = [line.split("  ")[0] for line in lines[lines.index(header) + 1 :]]
-    assert labels == ["full", *(f"input + {n}" for n in range(11)), "input alone (h_x)", "history alone (h_z)",
-                      "newest 1 of it alone"]  # fmt: skip
+    assert labels == [
+        "full",
+        *(f"input + {n}" for n in range(11)),
+        "input alone (h_x)",
+        "history alone (h_z)",
+        "newest 1 of it alone",
+    ]
     history = next(line for line in lines if line.startswith("history alone"))
     assert "60.0  " in history
     assert "-20.0  " in history

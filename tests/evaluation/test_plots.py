@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation import plots
-from rejoinder.evaluation.plots import METHODS, Panel, draw_panels, neighbour_purity, project, save_figure
+from rejoinder.evaluation.plots import (
+    METHODS,
+    Panel,
+    draw_panels,
+    neighbour_purity,
+    project,
+    save_figure,
+)
 
 
 def clusters(categories=4, texts=15, size=12, spread=0.02, seed=0):
@@ -26,7 +33,9 @@ def purity_by_hand(vectors, categories, k):
     rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     shares = []
     for i in range(len(rows)):
-        others = sorted((j for j in range(len(rows)) if j != i), key=lambda j: (-float(rows[i] @ rows[j]), j))[:k]
+        others = sorted(
+            (j for j in range(len(rows)) if j != i), key=lambda j: (-float(rows[i] @ rows[j]), j)
+        )[:k]
         shares.append(sum(categories[j] == categories[i] for j in others) / k)
     return sum(shares) / len(shares)
 
@@ -64,7 +73,9 @@ def test_bundles_stay_bundles_and_a_seed_gives_the_same_points(method):
     assert np.isfinite(points).all()
     assert (points == project(2 * vectors, method, perplexity=8)).all()  # directions alone count
     centre = {name: points[[c == name for c in categories]].mean(0) for name in set(categories)}
-    nearest = [min(centre, key=lambda name: np.linalg.norm(point - centre[name])) for point in points]
+    nearest = [
+        min(centre, key=lambda name: np.linalg.norm(point - centre[name])) for point in points
+    ]
     assert np.mean([a == b for a, b in zip(nearest, categories, strict=True)]) > 0.95
 
 
@@ -86,12 +97,17 @@ def test_every_category_has_its_own_colour_and_shape(tmp_path):
     pytest.importorskip("matplotlib")
     vectors, categories = clusters(categories=12, texts=3, size=20)
     names = sorted(set(categories))
-    figure = draw_panels([Panel(title, vectors[:, :2], "below") for title in "abcde"], categories, names)
+    figure = draw_panels(
+        [Panel(title, vectors[:, :2], "below") for title in "abcde"], categories, names
+    )
     shown = [axis for axis in figure.axes if axis.get_visible()]  # five of a grid of six
     assert [axis.get_title() for axis in shown] == list("abcde")
     assert {axis.get_xlabel() for axis in shown} == {"below"}
     assert [sum(len(dots.get_offsets()) for dots in axis.collections) for axis in shown] == [36] * 5
-    looks = {(dots.get_facecolor().tobytes(), dots.get_paths()[0].vertices.tobytes()) for dots in shown[0].collections}
+    looks = {
+        (dots.get_facecolor().tobytes(), dots.get_paths()[0].vertices.tobytes())
+        for dots in shown[0].collections
+    }
     assert len(looks) == 12
     assert [text.get_text() for text in figure.legends[0].get_texts()] == names
     save_figure(figure, tmp_path / "p.svg", "svg")

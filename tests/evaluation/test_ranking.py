@@ -12,7 +12,14 @@ from hypothesis.extra import numpy as hnp
 
 from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.evaluation.ranking import RankingResult, compare, evaluate, evaluate_search, evaluate_task, ranks
+from rejoinder.evaluation.ranking import (
+    RankingResult,
+    compare,
+    evaluate,
+    evaluate_search,
+    evaluate_task,
+    ranks,
+)
 from rejoinder.evaluation.tasks import ranking_task
 from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, number, numbered_examples
 
@@ -38,7 +45,11 @@ def test_ties_and_scores_that_are_no_numbers_go_against_the_ranker():
 def scored(draw):
     """Scores (n, m) of few distinct values, so that ties, NaN and infinities meet often, and labels."""
     shape = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=6)
-    scores = draw(hnp.arrays(np.float32, shape, elements=st.sampled_from([-INF, -1.0, 0.0, 0.5, 2.0, INF, NAN])))
+    scores = draw(
+        hnp.arrays(
+            np.float32, shape, elements=st.sampled_from([-INF, -1.0, 0.0, 0.5, 2.0, INF, NAN])
+        )
+    )
     n, m = scores.shape
     return scores, np.array(draw(st.lists(st.integers(0, m - 1), min_size=n, max_size=n)))
 
@@ -51,9 +62,13 @@ def test_laws_of_ranks(case, random):
     before = ranks(scores, labels)
     order = np.array(random.sample(range(m), m))
     moved = np.array([int(np.flatnonzero(order == label)[0]) for label in labels])
-    assert ranks(scores[:, order], moved).tolist() == before.tolist(), "the order of the candidates does not matter"
+    assert ranks(scores[:, order], moved).tolist() == before.tolist(), (
+        "the order of the candidates does not matter"
+    )
     stretched = np.where(np.isfinite(scores), scores**3 * 4 - 7, scores).astype(np.float32)
-    assert ranks(stretched, labels).tolist() == before.tolist(), "only the order of the scores matters"
+    assert ranks(stretched, labels).tolist() == before.tolist(), (
+        "only the order of the scores matters"
+    )
     better = scores.copy()
     better[np.arange(n), labels] = np.nan_to_num(better[np.arange(n), labels], nan=-5.0) + 1
     assert (ranks(better, labels) <= before).all(), "a better score for the right one never hurts"
@@ -65,12 +80,22 @@ def test_golden_case_by_hand():
     scores = {"a": [9, 1, 2, 3], "b": [1, 5, 9, 2], "c": [7, 8, 9, 1], "d": [0, 0, 1, 0]}
     labels = {"a": 0, "b": 1, "c": 3, "d": 2}
     texts = ("w", "x", "y", "z")
-    examples = [Example((name,), texts[labels[name]], candidates=texts, label=labels[name]) for name in scores]
-    result = evaluate(Rule(lambda message, candidate: scores[message][texts.index(candidate)]), examples)
+    examples = [
+        Example((name,), texts[labels[name]], candidates=texts, label=labels[name])
+        for name in scores
+    ]
+    result = evaluate(
+        Rule(lambda message, candidate: scores[message][texts.index(candidate)]), examples
+    )
     assert result.ranks.tolist() == [1, 2, 4, 1]
     assert {k: e.value for k, e in result.recall.items()} == {1: 0.5, 2: 0.75, 3: 0.75}
     assert result.mrr.value == pytest.approx((1 + 1 / 2 + 1 / 4 + 1) / 4)
-    assert (result.examples, result.candidates, result.given_candidates, result.dropped) == (4, 4, True, 0)
+    assert (result.examples, result.candidates, result.given_candidates, result.dropped) == (
+        4,
+        4,
+        True,
+        0,
+    )
 
 
 def test_mistake_9_the_last_partial_group_is_not_counted():
@@ -81,7 +106,8 @@ def test_mistake_9_the_last_partial_group_is_not_counted():
     assert all(len(texts) == 10 for texts in lists)
     ranked = {number(context[-1]) for context in contexts}
     assert len(ranked) == 20
-    assert {number(text) for texts in lists for text in texts} == ranked  # those left over are no candidates either
+    # those left over are no candidates either
+    assert {number(text) for texts in lists for text in texts} == ranked
     assert result.recall[1].value == sum(i % 2 == 0 for i in ranked) / 20
 
 
@@ -93,7 +119,11 @@ def test_recall_grows_with_k_and_bounds_the_reciprocal_rank(n, noise, count):
     result = evaluate(ranker, numbered_examples(count), candidates=n)
     recalls = [estimate.value for estimate in result.recall.values()]
     assert recalls == sorted(recalls)
-    assert max(recalls[0], 1 / n) - 1e-9 <= result.mrr.value <= recalls[0] + (1 - recalls[0]) / 2 + 1e-9
+    assert (
+        max(recalls[0], 1 / n) - 1e-9
+        <= result.mrr.value
+        <= recalls[0] + (1 - recalls[0]) / 2 + 1e-9
+    )
     for estimate in [*result.recall.values(), result.mrr]:
         assert 0 <= estimate.low <= estimate.high <= 1
 
@@ -103,11 +133,17 @@ def test_blocks_change_the_calls_and_not_the_result():
     whole, pieces, steps = Rule(knows_even_ones), Rule(knows_even_ones), []
     expected = evaluate(whole, examples, candidates=10)
     found = evaluate(pieces, examples, candidates=10, block_size=7, progress=steps.append)
-    assert found == expected == evaluate_task(whole, ranking_task(examples, candidates=10, copies="right"))
+    assert (
+        found
+        == expected
+        == evaluate_task(whole, ranking_task(examples, candidates=10, copies="right"))
+    )
     assert found.ranks.tolist() == expected.ranks.tolist()
     assert [len(contexts) for contexts, _ in pieces.calls] == steps == [7, 7, 7, 7, 2]
     contexts, lists = whole.calls[0]
-    assert (len(contexts), len({id(texts) for texts in lists})) == (30, 3), "one call, a list for each group"
+    assert (len(contexts), len({id(texts) for texts in lists})) == (30, 3), (
+        "one call, a list for each group"
+    )
 
 
 def test_given_lists_of_different_lengths():
@@ -118,7 +154,8 @@ def test_given_lists_of_different_lengths():
     ]
     ranker = Rule(knows_it_all)
     result = evaluate(ranker, examples, candidates=100)
-    assert result.ranks.tolist() == [1, 1, 3]  # in the order of the data; nothing fits m 9, so all tie
+    # in the order of the data; nothing fits m 9, so all tie
+    assert result.ranks.tolist() == [1, 1, 3]
     assert (result.candidates, result.fewest_candidates) == (5, 3)
     assert list(result.recall) == [1, 2]
     assert [len(contexts) for contexts, _ in ranker.calls] == [2, 1]
@@ -129,9 +166,13 @@ def test_a_copy_of_the_right_response_stands_before_it_whatever_its_score():
     falling = itertools.count(0, -1)  # a score of its own for every candidate, equal texts included
     result = evaluate(Rule(lambda *_: next(falling)), examples, candidates=4, copies="wrong")
     assert (result.ambiguous, result.copies) == (2, "wrong")
-    first, last = (place for place, text in enumerate(ranking_task(examples, candidates=4).candidates[0])
-                   if text == "same")  # fmt: skip
-    # Scores fall from left to right, so label + 1 would be the rank; the copy to the right counts all the same.
+    first, last = (
+        place
+        for place, text in enumerate(ranking_task(examples, candidates=4).candidates[0])
+        if text == "same"
+    )
+    # Scores fall from left to right, so label + 1 would be the rank; the copy to the right counts
+    # all the same.
     expected = [label + 1 for label in range(4)]
     expected[first] += 1
     assert last > first
@@ -143,27 +184,42 @@ def test_a_copy_of_the_right_response_is_right_on_own_data():
     examples = [Example((f"m {i}",), f"r {i % 3}") for i in range(30)]
     ranker = Rule(lambda message, candidate: float(number(message) % 3 == number(candidate)))
     result = evaluate(ranker, examples, candidates=10)
-    assert (result.recall[1].value, result.mrr.value, result.ambiguous, result.copies) == (1.0, 1.0, 30, "right")
+    assert (result.recall[1].value, result.mrr.value, result.ambiguous, result.copies) == (
+        1.0,
+        1.0,
+        30,
+        "right",
+    )
     protocol = evaluate(ranker, examples, candidates=10, copies="wrong")
     assert protocol.recall[1].value == 0.0
-    assert evaluate(Rule(lambda *_: 0.0), examples, candidates=10).recall[1].value == 0.0, "other texts that tie"
+    assert evaluate(Rule(lambda *_: 0.0), examples, candidates=10).recall[1].value == 0.0, (
+        "other texts that tie"
+    )
     with pytest.raises(InputError, match="same settings"):
         compare(result, protocol)
 
 
-@pytest.mark.parametrize(("given", "reason"), [
-    ({"ranker": "convert-small"}, "ranks with a model, .*given: 'convert-small'"),
-    ({"examples": "data/chats"}, "give examples, .*given: 'data/chats'"),
-    ({"examples": None}, "give examples, .*given: None"),
-    ({"examples": [("a", "b")]}, r"give examples, .*given: \('a', 'b'\)"),
-    ({"candidates": "3"}, "candidates is '3'"),
-    ({"block_size": -1}, "block_size is -1; give a whole number, 1 or more"),
-    ({"copies": "some"}, "copies 'some' are unknown; allowed are right, wrong"),
-    ({"replies": "Reply 1!"}, "a list of texts, .*given: 'Reply 1!'"),
-    ({"replies": [1, 2]}, "a list of texts, .*given: 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"ranker": "convert-small"}, "ranks with a model, .*given: 'convert-small'"),
+        ({"examples": "data/chats"}, "give examples, .*given: 'data/chats'"),
+        ({"examples": None}, "give examples, .*given: None"),
+        ({"examples": [("a", "b")]}, r"give examples, .*given: \('a', 'b'\)"),
+        ({"candidates": "3"}, "candidates is '3'"),
+        ({"block_size": -1}, "block_size is -1; give a whole number, 1 or more"),
+        ({"copies": "some"}, "copies 'some' are unknown; allowed are right, wrong"),
+        ({"replies": "Reply 1!"}, "a list of texts, .*given: 'Reply 1!'"),
+        ({"replies": [1, 2]}, "a list of texts, .*given: 1"),
+    ],
+)
 def test_a_wrong_call_is_explained(given, reason):
-    call = {"ranker": Rule(lambda *_: 0.0), "examples": numbered_examples(12), "candidates": 4, **given}
+    call = {
+        "ranker": Rule(lambda *_: 0.0),
+        "examples": numbered_examples(12),
+        "candidates": 4,
+        **given,
+    }
     with pytest.raises(InputError, match=reason):
         evaluate(**call)
 
@@ -172,7 +228,12 @@ def test_somebodys_replies_are_ranked_in_python_too():
     replies = (f"Reply {i}!" for i in range(10))
     ranker = Rule(lambda message, reply: float(f" {number(message)}!" in reply))
     result = evaluate(ranker, numbered_examples(12), replies=replies)
-    assert (result.examples, result.candidates, result.dropped, result.recall[1].value) == (10, 10, 2, 1.0)
+    assert (result.examples, result.candidates, result.dropped, result.recall[1].value) == (
+        10,
+        10,
+        2,
+        1.0,
+    )
 
 
 def test_a_ranker_that_returns_another_shape_is_named():
@@ -180,12 +241,16 @@ def test_a_ranker_that_returns_another_shape_is_named():
         def score(self, contexts, candidates):
             return super().score(contexts, candidates)[:, :3]
 
-    with pytest.raises(RejoinderError, match=r"Wrong.score returned shape \(10, 3\), not \(10, 10\)"):
+    with pytest.raises(
+        RejoinderError, match=r"Wrong.score returned shape \(10, 3\), not \(10, 10\)"
+    ):
         evaluate(Wrong(knows_it_all), numbered_examples(10), candidates=10)
 
 
 def test_the_result_as_json_and_back():
-    result = evaluate(Rule(knows_even_ones), numbered_examples(25, turns_per_thread=5), candidates=10, seed=7)
+    result = evaluate(
+        Rule(knows_even_ones), numbered_examples(25, turns_per_thread=5), candidates=10, seed=7
+    )
     found = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert found["recall"]["1"] == dataclasses.asdict(result.recall[1])
     assert found["mrr"]["value"] == result.mrr.value
@@ -208,7 +273,10 @@ def noisy(strength, seed):
 @pytest.fixture(scope="module")
 def systems():
     rankers = {"strong": noisy(2.5, 1), "weak": noisy(1.0, 2), "as weak": noisy(1.0, 3)}
-    return {name: evaluate(ranker, numbered_examples(400), candidates=10) for name, ranker in rankers.items()}
+    return {
+        name: evaluate(ranker, numbered_examples(400), candidates=10)
+        for name, ranker in rankers.items()
+    }
 
 
 def test_a_real_difference_lies_outside_zero_and_noise_does_not(systems):
@@ -224,7 +292,9 @@ def test_a_real_difference_lies_outside_zero_and_noise_does_not(systems):
 def test_swapping_the_systems_changes_the_sign_and_a_system_does_not_differ_from_itself(systems):
     first, second = systems["strong"], systems["weak"]
     there, back = compare(first, second).mrr, compare(second, first).mrr
-    assert (there.value, there.low, there.high) == pytest.approx((-back.value, -back.high, -back.low))
+    assert (there.value, there.low, there.high) == pytest.approx(
+        (-back.value, -back.high, -back.low)
+    )
     assert compare(first, first).to_json()["recall"]["1"] == {"value": 0.0, "low": 0.0, "high": 0.0}
 
 
@@ -242,14 +312,29 @@ def test_a_search_is_measured_by_where_the_right_reply_comes():
         asked.extend(contexts)
         return [best[context[-1]] for context in contexts]
 
-    examples = [*numbered_examples(4), Example(("message 0",), "reply 0", candidates=("reply 0", "x"), label=0)]
+    examples = [
+        *numbered_examples(4),
+        Example(("message 0",), "reply 0", candidates=("reply 0", "x"), label=0),
+    ]
     result = evaluate_search(search, iter(replies), examples, progress=seen.append)
     assert result.ranks.tolist() == [1, 3, 200, 1]
     assert (result.examples, result.dropped, result.ambiguous, result.candidates) == (4, 1, 1, 200)
     assert (result.copies, result.same_candidates, sum(seen), len(asked)) == ("right", True, 4, 4)
-    assert {k: each.value for k, each in result.recall.items()} == {1: 0.5, 3: 0.75, 10: 0.75, 30: 0.75, 100: 0.75}
+    assert {k: each.value for k, each in result.recall.items()} == {
+        1: 0.5,
+        3: 0.75,
+        10: 0.75,
+        30: 0.75,
+        100: 0.75,
+    }
     assert result.mrr.value == pytest.approx((1 + 1 / 3 + 1 / 200 + 1) / 4)
     other = evaluate_search(search, [*replies, "one more"], examples)
-    assert other.fingerprint != result.fingerprint == evaluate_search(search, replies, examples).fingerprint
-    with pytest.raises(InputError, match="none of the responses of 5 examples is one of the index's 1 replies"):
+    assert (
+        other.fingerprint
+        != result.fingerprint
+        == evaluate_search(search, replies, examples).fingerprint
+    )
+    with pytest.raises(
+        InputError, match="none of the responses of 5 examples is one of the index's 1 replies"
+    ):
         evaluate_search(search, ["x"], examples)

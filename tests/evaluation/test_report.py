@@ -4,25 +4,43 @@ import dataclasses
 
 import numpy as np
 
-from rejoinder.evaluation.bootstrap import Estimate
+from rejoinder.evaluation.ranking import Estimate
 from rejoinder.evaluation.ranking import RankingResult
 from rejoinder.evaluation.report import Row, markdown, plain
 
 RESULT = RankingResult(
-    recall={1: Estimate(0.275, 0.2604, 0.29), 10: Estimate(0.5, 0.48, 0.52)}, mrr=Estimate(0.3456, 0.33, 0.36),
-    examples=12300, candidates=100, fewest_candidates=100, given_candidates=False, dropped=42, ambiguous=0,
-    unit="thread", units=1234, resamples=1000, seed=0, fingerprint="f", seconds=2.34,
-    ranks=np.array([1, 5, 2, 1]), unit_of=np.array([0, 0, 1, 1]),
-)  # fmt: skip
+    recall={1: Estimate(0.275, 0.2604, 0.29), 10: Estimate(0.5, 0.48, 0.52)},
+    mrr=Estimate(0.3456, 0.33, 0.36),
+    examples=12300,
+    candidates=100,
+    fewest_candidates=100,
+    given_candidates=False,
+    dropped=42,
+    ambiguous=0,
+    unit="thread",
+    units=1234,
+    resamples=1000,
+    seed=0,
+    fingerprint="f",
+    seconds=2.34,
+    ranks=np.array([1, 5, 2, 1]),
+    unit_of=np.array([0, 0, 1, 1]),
+)
 OTHER = dataclasses.replace(
-    RESULT, recall={1: Estimate(0.1, 0.0, 0.2)}, candidates=10, fewest_candidates=5, given_candidates=True
+    RESULT,
+    recall={1: Estimate(0.1, 0.0, 0.2)},
+    candidates=10,
+    fewest_candidates=5,
+    given_candidates=True,
 )
 BETTER = dataclasses.replace(RESULT, ranks=np.array([1, 1, 2, 1]))
 
 
 def test_markdown_has_a_line_for_each_model_and_data_set():
     lines = markdown([Row("bm25", "chat", RESULT), Row("a|b", "faq", OTHER)]).splitlines()
-    assert lines[0] == "| model | data | R@1 | R@10 | MRR | examples | candidates | unit | seconds |"
+    assert (
+        lines[0] == "| model | data | R@1 | R@10 | MRR | examples | candidates | unit | seconds |"
+    )
     assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
     figures = "27.5 [26.0, 29.0] | 50.0 [48.0, 52.0] | 34.6 [33.0, 36.0] | 12,300 | 100 | 1,234 threads | 2.3"
     assert lines[2] == f"| bm25 | chat | {figures} |"
@@ -58,7 +76,13 @@ runs/small/model   27.5  26.0-29.0
 
 
 def test_plain_text_has_a_table_for_each_data_set_and_a_column_for_each_model():
-    text = plain([Row("bm25", "chat", RESULT), Row("bm25", "faq", OTHER), Row("runs/small/model", "chat", BETTER)])
+    text = plain(
+        [
+            Row("bm25", "chat", RESULT),
+            Row("bm25", "faq", OTHER),
+            Row("runs/small/model", "chat", BETTER),
+        ]
+    )
     assert text == SHOWN
 
 
@@ -67,4 +91,6 @@ def test_names_are_printed_as_they_are_and_a_narrow_terminal_keeps_every_number(
     text = plain([Row("models/[red]v2[/red]", "data/:smile:/[x]", RESULT)])
     assert "models/[red]v2[/red]" in text
     assert "data/:smile:/[x]" in text
-    assert all("27.5  26.0-29.0" in plain([Row("bm25", "chat", RESULT)], width) for width in (30, 60, 80))
+    assert all(
+        "27.5  26.0-29.0" in plain([Row("bm25", "chat", RESULT)], width) for width in (30, 60, 80)
+    )

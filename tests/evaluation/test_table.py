@@ -13,9 +13,21 @@ from rejoinder.evaluation import report
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.report import Row
 from rejoinder.evaluation.table import table_of_rows
-from rejoinder.evaluation.table_run import DataColumn, Measurement, SystemRow, TablePlan, read_column
+from rejoinder.evaluation.table_run import (
+    DataColumn,
+    Measurement,
+    SystemRow,
+    TablePlan,
+    read_column,
+)
 from rejoinder.progress import no_track
-from tests.evaluation.fakes import Rule, knows_even_ones, knows_it_all, knows_nothing, numbered_examples
+from tests.evaluation.fakes import (
+    Rule,
+    knows_even_ones,
+    knows_it_all,
+    knows_nothing,
+    numbered_examples,
+)
 
 
 class Fitting(Rule):
@@ -31,7 +43,11 @@ class Shelf:
     """Rankers by name, with versions that can change; remembers what was opened."""
 
     def __init__(self, **makers):
-        self.makers = {"good": lambda: Rule(knows_it_all), "half": lambda: Rule(knows_even_ones), "learns": Fitting}
+        self.makers = {
+            "good": lambda: Rule(knows_it_all),
+            "half": lambda: Rule(knows_even_ones),
+            "learns": Fitting,
+        }
         self.makers |= makers
         self.versions = {}
         self.opened = []
@@ -59,8 +75,13 @@ def data(tmp_path):
 
 
 def file_of(data, rankers=("good", "half"), **column):
-    rows = {name: SystemRow(name=name.title(), ranker=name, make="make {column} of {data}") for name in rankers}
-    return TablePlan(name="Numbers", row=rows, column={"n": DataColumn(name="N", path=str(data), **column)})
+    rows = {
+        name: SystemRow(name=name.title(), ranker=name, make="make {column} of {data}")
+        for name in rankers
+    }
+    return TablePlan(
+        name="Numbers", row=rows, column={"n": DataColumn(name="N", path=str(data), **column)}
+    )
 
 
 def measure(file, shelf, folder, **options):
@@ -104,7 +125,9 @@ def test_an_interrupted_table_goes_on_and_a_damaged_cell_is_measured_again(data,
     assert shelf.opened[1:] == ["good"] * 3
 
 
-def test_a_fitted_ranker_learns_from_the_training_part_and_is_measured_again_when_that_changes(data, tmp_path):
+def test_a_fitted_ranker_learns_from_the_training_part_and_is_measured_again_when_that_changes(
+    data, tmp_path
+):
     shelf, cells = Shelf(), tmp_path / "cells"
     file = file_of(data, ("good", "learns"), candidates=20)
     assert measure(file, shelf, cells).cell("Learns", "N").result.recall[1].value == 1.0
@@ -117,7 +140,11 @@ def test_a_fitted_ranker_learns_from_the_training_part_and_is_measured_again_whe
     assert "no training examples" in measure(file, shelf, cells).cell("Learns", "N").missing
     other = tmp_path / "other"
     write_examples(numbered_examples(31), other / "train-0.parquet")
-    assert measure(file_of(data, ("learns",), candidates=20, train=str(other)), shelf, cells).cell("Learns", "N").result
+    assert (
+        measure(file_of(data, ("learns",), candidates=20, train=str(other)), shelf, cells)
+        .cell("Learns", "N")
+        .result
+    )
 
 
 def test_what_is_missing_leaves_a_dash_and_the_command_that_makes_it(data, tmp_path):
@@ -146,8 +173,14 @@ def fine_tuned(tmp_path, general="general", **row):
         if key != general:
             write_examples(numbered_examples(size), path / "test-0.parquet")
             write_examples(numbered_examples(30), path / "train-0.parquet")
-        columns[key] = DataColumn(name=key.title(), path=str(path), candidates=20, make=f"make {key}")
-    rows = {"tuned": SystemRow(**{"name": "Tuned", "ranker": "half", "skip": ("general",), "left_on": "general"} | row)}
+        columns[key] = DataColumn(
+            name=key.title(), path=str(path), candidates=20, make=f"make {key}"
+        )
+    rows = {
+        "tuned": SystemRow(
+            **{"name": "Tuned", "ranker": "half", "skip": ("general",), "left_on": "general"} | row
+        )
+    }
     rows["direct"] = SystemRow(name="Direct", ranker="good")
     return TablePlan(name="T", row=rows, column=columns)
 
@@ -167,13 +200,17 @@ def test_a_fine_tuned_model_is_ranked_on_the_general_data_too(tmp_path):
     assert "| Tuned, of A | General | " in text
     plain = {(cell["system"], cell["data"]): cell["left"] for cell in table.to_json()["cells"]}
     assert plain["Tuned", "A"] == {
-        "data": "General", "ranker": "half", "missing": None, "result": expected.to_json() | {
-            "seconds": plain["Tuned", "A"]["result"]["seconds"]}
-    }  # fmt: skip
+        "data": "General",
+        "ranker": "half",
+        "missing": None,
+        "result": expected.to_json() | {"seconds": plain["Tuned", "A"]["result"]["seconds"]},
+    }
     assert plain["Direct", "A"] is None
     opened = list(shelf.opened)
     again = Measurement(shelf, tmp_path / "cells", no_track).table(plan, columns=["b"])
-    assert again.cell("Tuned", "B").left.result == expected, "also where the general column is not chosen"
+    assert again.cell("Tuned", "B").left.result == expected, (
+        "also where the general column is not chosen"
+    )
     assert shelf.opened == opened, "a finished cell is kept"
 
 
@@ -183,15 +220,21 @@ def test_a_score_on_general_data_that_cannot_be_had_says_why(tmp_path):
     reason = f"no {tmp_path / 'general'}; `make general`"
     assert table.cell("Tuned", "A").left.missing == reason
     assert "left - (1) | " in table.markdown()
-    assert "(for Tuned of A on General, Tuned of B on General, Direct on General)" in table.markdown()
+    assert (
+        "(for Tuned of A on General, Tuned of B on General, Direct on General)" in table.markdown()
+    )
     shelf = Shelf()
     with pytest.raises(InputError, match=r"no .*general; `make general`"):
         Measurement(shelf, tmp_path / "cells2", no_track, strict=True).table(plan, ["tuned"], ["a"])
     assert not shelf.opened
-    table = measure(fine_tuned(tmp_path, ranker="learns", general=None), Shelf(), tmp_path / "cells")
+    table = measure(
+        fine_tuned(tmp_path, ranker="learns", general=None), Shelf(), tmp_path / "cells"
+    )
     assert "learns from the data of each column" in table.cell("Tuned", "A").left.missing
     assert table.cell("Tuned", "A").result
-    with pytest.raises(ValueError, match=r"row\.tuned names the column 'x'; the columns are a, b, general"):
+    with pytest.raises(
+        ValueError, match=r"row\.tuned names the column 'x'; the columns are a, b, general"
+    ):
         fine_tuned(tmp_path, left_on="x")
 
 
@@ -204,8 +247,10 @@ def test_a_row_may_have_a_ranker_for_each_column_and_none_for_some(data, tmp_pat
     shelf = Shelf(**{f"a-{data}": lambda: Rule(knows_nothing)})
     table = measure(TablePlan(name="T", row=rows, column=columns), shelf, tmp_path / "cells")
     assert {place: cell.ranker for place, cell in table.cells.items()} == {
-        ("Each", "a"): "good", ("Path", "a"): f"a-{data}", ("Each", "b"): "half"
-    }  # fmt: skip
+        ("Each", "a"): "good",
+        ("Path", "a"): f"a-{data}",
+        ("Each", "b"): "half",
+    }
     assert not table.missing()
     assert table.recall_markdown().splitlines()[2].endswith("] |  |")
 
@@ -217,7 +262,9 @@ def test_repeated_inputs_or_responses_are_left_out(tmp_path):
     write_examples([Example(("before", question), answer) for question, answer in pairs], path)
     kept = {}
     for distinct in ("none", "inputs", "responses", "both"):
-        task, repeated = read_column(DataColumn(name="P", path=str(path), candidates=2, distinct=distinct))
+        task, repeated = read_column(
+            DataColumn(name="P", path=str(path), candidates=2, distinct=distinct)
+        )
         kept[distinct] = (len(task) + task.dropped, repeated)
     assert kept == {"none": (5, 0), "inputs": (3, 2), "responses": (3, 2), "both": (2, 3)}
 
@@ -237,12 +284,19 @@ def test_drawn_candidates_come_from_other_threads(tmp_path):
         assert texts[label] == example.response
         assert len(set(texts)) == len(texts) == 20
         assert example.thread not in {threads[text] for text in texts if text != example.response}
-    assert task.fingerprint == task_of(path, draw=19).fingerprint != task_of(path, draw=19, seed=1).fingerprint
+    assert (
+        task.fingerprint
+        == task_of(path, draw=19).fingerprint
+        != task_of(path, draw=19, seed=1).fingerprint
+    )
 
 
 def test_drawing_needs_neither_threads_nor_ids_and_leaves_given_lists(tmp_path):
     path = tmp_path / "d.parquet"
-    write_examples([Example((f"m {i}",), f"r {i}", candidates=("no", f"r {i}"), label=1) for i in range(30)], path)
+    write_examples(
+        [Example((f"m {i}",), f"r {i}", candidates=("no", f"r {i}"), label=1) for i in range(30)],
+        path,
+    )
     task = task_of(path, draw=19)
     assert set(task.lengths) == {20}
     assert not any("no" in texts for texts in task.candidates)
@@ -266,14 +320,18 @@ def test_a_column_that_cannot_be_measured_says_which_and_why(data, tmp_path):
 def results(*systems):
     examples = numbered_examples(100, turns_per_thread=5)
     rules = {"all": knows_it_all, "half": knows_even_ones}
-    return [Row(name, "d|ata", evaluate(Rule(rules[name]), examples, candidates=20)) for name in systems]
+    return [
+        Row(name, "d|ata", evaluate(Rule(rules[name]), examples, candidates=20)) for name in systems
+    ]
 
 
 def test_files_of_a_table(tmp_path):
     pytest.importorskip("matplotlib")
     table = table_of_rows(results("half", "all"), "Two")
     files = table.save(tmp_path / "out")
-    assert [file.name for file in files] == [f"table.{kind}" for kind in ("md", "json", "png", "svg")]
+    assert [file.name for file in files] == [
+        f"table.{kind}" for kind in ("md", "json", "png", "svg")
+    ]
     assert sorted(files) == sorted((tmp_path / "out").iterdir())
     cells = json.loads((tmp_path / "out/table.json").read_text())["cells"]
     assert cells[0]["result"] == table.rows()[0].result.to_json()
@@ -284,7 +342,9 @@ def test_files_of_a_table(tmp_path):
     assert "d\\|ata" in (tmp_path / "out/table.md").read_text()
     table.save(tmp_path / "again")
     for file in files:
-        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), "the same table, the same bytes"
+        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), (
+            "the same table, the same bytes"
+        )
 
 
 def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -24,9 +24,13 @@ def test_each_response_is_a_candidate_for_the_others_of_its_group(n, count, seed
         group = [number(context[-1]) for context in task.contexts[start : start + n]]
         for place in range(start, start + n):
             assert [number(text) for text in task.candidates[place]] == group
-            assert number(task.candidates[place][task.labels[place]]) == number(task.contexts[place][-1])
+            assert number(task.candidates[place][task.labels[place]]) == number(
+                task.contexts[place][-1]
+            )
     assert len(set(task.contexts)) == len(task)
-    assert count < 20 or [number(context[-1]) for context in task.contexts] != list(range(len(task))), "shuffled"
+    assert count < 20 or [number(context[-1]) for context in task.contexts] != list(
+        range(len(task))
+    ), "shuffled"
 
 
 def given_example(name, label, texts=("a", "b", "c")):
@@ -38,17 +42,37 @@ FINE = given_example("fine", 0)
 
 def test_what_cannot_be_ranked_is_refused_with_what_would_work():
     for examples, options, message in (
-        (12, {}, "12 examples cannot fill a group of 100 candidates; ask for 12 candidates or fewer"),
+        (
+            12,
+            {},
+            "12 examples cannot fill a group of 100 candidates; give more data",
+        ),
         (1, {"candidates": 2}, "1 examples cannot fill a group of 2 candidates; give more data"),
         (0, {"candidates": 10}, "0 examples cannot fill"),
         (10, {"candidates": 1}, "candidates is 1; give a whole number, 2 or more"),
         (10, {"candidates": -5}, "candidates is -5; give a whole number, 2 or more"),
-        ([FINE, given_example("x", None)], {}, "example x has 3 candidates and the label None; it is 0 to 2"),
-        ([FINE, dataclasses.replace(FINE, label=3)], {}, "3 candidates and the label 3; it is 0 to 2"),
-        ([FINE, given_example("x", 0, ("a",))], {}, "example x has 1 candidate; ranking needs at least 2"),
+        (
+            [FINE, given_example("x", None)],
+            {},
+            "example x has 3 candidates and the label None; it is 0 to 2",
+        ),
+        (
+            [FINE, dataclasses.replace(FINE, label=3)],
+            {},
+            "3 candidates and the label 3; it is 0 to 2",
+        ),
+        (
+            [FINE, given_example("x", 0, ("a",))],
+            {},
+            "example x has 1 candidate; ranking needs at least 2",
+        ),
         ([FINE, Example(("m",), "a")], {}, "1 of 2 examples have candidates"),
         ([FINE], {"pool": ["a", "b"]}, "1 of 1 examples have candidates of their own"),
-        ([Example(("x",), "a")], {"pool": ["b", "c"]}, "none of 1 responses, such as 'a', is one of the 2 candidates"),
+        (
+            [Example(("x",), "a")],
+            {"pool": ["b", "c"]},
+            "none of 1 responses, such as 'a', is one of the 2 candidates",
+        ),
         ([Example(("x",), "a")], {"pool": ["a", "a"]}, "1 examples and 1 different candidates"),
         ([], {"pool": ["a", "b"]}, "0 examples and 2 different candidates"),
     ):
@@ -77,9 +101,12 @@ def test_the_fingerprint_tells_tasks_apart():
         [given_example("x", 0), given_example("y", 1, ("a", "b, c", "c"))],
     ]
     assert len({ranking_task(examples).fingerprint for examples in variants}) == len(variants)
-    copies = [given_example("x", 0, tuple("abc")), given_example("y", 1, tuple("abc"))]  # lists that are not shared
+    # lists that are not shared
+    copies = [given_example("x", 0, tuple("abc")), given_example("y", 1, tuple("abc"))]
     assert ranking_task(copies).fingerprint == ranking_task(base).fingerprint
-    assert ranking_task([given_example("\ud800 \x00", 0)]).fingerprint, "of a text that is no proper Unicode, too"
+    assert ranking_task([given_example("\ud800 \x00", 0)]).fingerprint, (
+        "of a text that is no proper Unicode, too"
+    )
 
 
 def test_a_pool_is_every_examples_candidates_each_text_once():
@@ -94,8 +121,22 @@ def test_a_pool_is_every_examples_candidates_each_text_once():
 
 
 def test_replies_are_found_by_what_is_left_of_them_without_case_spaces_and_punctuation():
-    said = ["we open AT nine", "\uff37e open at\u00a0nine!", "I\u2019ll look.", "Something else.", "का", "की"]
-    replies = ["We open at nine.", "I'll look", "We open \u2013 at nine?", "की", "का", "Bye \U0001f44b"]
+    said = [
+        "we open AT nine",
+        "\uff37e open at\u00a0nine!",
+        "I\u2019ll look.",
+        "Something else.",
+        "का",
+        "की",
+    ]
+    replies = [
+        "We open at nine.",
+        "I'll look",
+        "We open \u2013 at nine?",
+        "की",
+        "का",
+        "Bye \U0001f44b",
+    ]
     task = ranking_task([Example((text,), text) for text in said], pool=replies, key=text_key)
     assert task.candidates[0] == [*replies[:2], *replies[3:]]
     assert task.labels.tolist() == [0, 0, 1, 3, 2]
@@ -109,7 +150,9 @@ def test_a_sample_is_a_subset_drawn_by_the_seed():
     assert len({example.id for example in first}) == 10
     assert first == sample(iter(examples), 10, 1)
     assert first != sample(iter(examples), 10, 2)
-    assert all(sample(examples, limit) == examples for limit in (None, 50, 80)), "a sample of all keeps the order"
+    assert all(sample(examples, limit) == examples for limit in (None, 50, 80)), (
+        "a sample of all keeps the order"
+    )
     sample(iter(numbered_examples(2500)), 10, progress=steps.append)
     assert steps == [50, 1000, 1000, 500]
 
@@ -135,7 +178,9 @@ def folder(tmp_path):
 
 def test_a_folder_gives_its_training_split_or_a_draw_of_it(folder):
     for split in ("test", "valid"):
-        assert {int(example.id) for example in training_examples(folder, folder, split)} == set(range(40))
+        assert {int(example.id) for example in training_examples(folder, folder, split)} == set(
+            range(40)
+        )
     some = training_examples(folder, folder, "test", limit=10, seed=1)
     assert len({example.id for example in some}) == 10
     assert some == training_examples(folder, folder, "test", limit=10, seed=1)
@@ -144,7 +189,9 @@ def test_a_folder_gives_its_training_split_or_a_draw_of_it(folder):
 
 def test_what_is_ranked_is_not_learned_from(folder, tmp_path):
     for split in ("train", None):
-        with pytest.raises(InputError, match=r"ranked with its training part.*--split valid or test.*--fit-on"):
+        with pytest.raises(
+            InputError, match=r"ranked with its training part.*--split valid or test.*--fit-on"
+        ):
             training_examples(folder, folder, split)
     whole = tmp_path / "all.parquet"
     write_examples(numbered_examples(100, turns_per_thread=1), whole)
@@ -160,7 +207,11 @@ def test_data_without_a_training_split(folder, tmp_path):
     (folder / "train-0.parquet").unlink()
     with pytest.raises(InputError, match=r"no training examples.*--fit-on.*has no train part"):
         training_examples(folder, folder, "test")
-    tests = [each for each in numbered_examples(200, turns_per_thread=1) if split_of(each.thread) == "test"]
+    tests = [
+        each
+        for each in numbered_examples(200, turns_per_thread=1)
+        if split_of(each.thread) == "test"
+    ]
     write_examples(tests, tmp_path / "tests.parquet")
     with pytest.raises(InputError, match=r"tests.parquet has no training example.*--fit-on"):
         training_examples(tmp_path / "tests.parquet", folder, "test")

@@ -10,7 +10,11 @@ from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 
-from rejoinder.integrations.haystack import RejoinderDocumentEmbedder, RejoinderRanker, RejoinderTextEmbedder
+from rejoinder.integrations.haystack import (
+    RejoinderDocumentEmbedder,
+    RejoinderRanker,
+    RejoinderTextEmbedder,
+)
 
 TEXTS = [f"reply number {number}" for number in range(6)]
 CONTEXT = ["hello", "which one", "number 3"]
@@ -47,5 +51,10 @@ def test_documents_are_embedded_found_and_ranked(history_model):
 def test_nothing_to_rank_and_fewer_than_asked(model):
     ranker = RejoinderRanker(model)
     assert ranker.run("number 3", []) == {"documents": []}
-    assert len(ranker.run("number 3", [Document(content=text) for text in TEXTS], top_k=2)["documents"]) == 2
+    assert (
+        len(
+            ranker.run("number 3", [Document(content=text) for text in TEXTS], top_k=2)["documents"]
+        )
+        == 2
+    )
     assert RejoinderDocumentEmbedder(model).run([]) == {"documents": []}

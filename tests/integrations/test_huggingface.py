@@ -47,7 +47,10 @@ def hub(tmp_path, monkeypatch):
 def test_a_model_goes_up_and_comes_down(hub, model, tmp_path):
     shutil.copytree(model, tmp_path / "mine")
     (tmp_path / "mine" / "notes.txt").write_text("not for others")
-    assert save_to_hub(tmp_path / "mine", "team/replies", private=True) == "https://huggingface.co/team/replies"
+    assert (
+        save_to_hub(tmp_path / "mine", "team/replies", private=True)
+        == "https://huggingface.co/team/replies"
+    )
     hub.create_repo.assert_called_once_with("team/replies", private=True, exist_ok=True)
     found = rejoinder.load("team/replies")
     assert found.fingerprint == load(model).fingerprint
@@ -63,14 +66,21 @@ def test_two_models_in_one_come_down_whole(model, history_model, tmp_path):
     both = JoinedEncoder(*parts, 0.5)
     save_joined(tmp_path / "both", both)
     save_to_hub(tmp_path / "both", "team/both")
-    np.testing.assert_array_equal(load("team/both").encode_responses(["hi"]), both.encode_responses(["hi"]))
+    np.testing.assert_array_equal(
+        load("team/both").encode_responses(["hi"]), both.encode_responses(["hi"])
+    )
 
 
 def test_what_the_hub_has_not_or_refuses_is_one_line(hub, model):
-    with pytest.raises(InputError, match=r"no model folder team/none, nor could .* be fetched: [^\n]+$"):
+    with pytest.raises(
+        InputError, match=r"no model folder team/none, nor could .* be fetched: [^\n]+$"
+    ):
         rejoinder.load("team/none")
     hub.create_repo.side_effect = HfHubHTTPError("401 Unauthorized\nmore", response=mock.Mock())
-    with pytest.raises(InputError, match=re.escape("team/x could not be written on the Hugging Face Hub: 401 Unauth")):
+    with pytest.raises(
+        InputError,
+        match=re.escape("team/x could not be written on the Hugging Face Hub: 401 Unauth"),
+    ):
         save_to_hub(model, "team/x")
     with pytest.raises(InputError, match="no model 'nowhere'"):
         save_to_hub("nowhere", "team/x")

@@ -17,14 +17,21 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from rejoinder.integrations.langchain import RejoinderEmbeddings, RejoinderReranker, RejoinderRetriever
+from rejoinder.integrations.langchain import (
+    RejoinderEmbeddings,
+    RejoinderReranker,
+    RejoinderRetriever,
+)
 
 TEXTS = [f"reply number {number}" for number in range(6)]
 
 
 def best_of(model, context):
     """The texts in the order of the model's own scores."""
-    return [TEXTS[place] for place in np.argsort(-load(model).score([context], [TEXTS])[0], kind="stable")]
+    return [
+        TEXTS[place]
+        for place in np.argsort(-load(model).score([context], [TEXTS])[0], kind="stable")
+    ]
 
 
 def test_embeddings_serve_a_vector_store(model):
@@ -32,7 +39,9 @@ def test_embeddings_serve_a_vector_store(model):
     vector = load(model).encode_contexts([["number 3"]])[0]
     np.testing.assert_allclose(embeddings.embed_query("number 3"), vector, atol=1e-6)
     store = InMemoryVectorStore.from_texts(TEXTS, embeddings)
-    assert [each.page_content for each in store.similarity_search("number 3", k=6)] == best_of(model, ["number 3"])
+    assert [each.page_content for each in store.similarity_search("number 3", k=6)] == best_of(
+        model, ["number 3"]
+    )
     assert embeddings.embed_documents([]) == []
 
 
@@ -44,7 +53,9 @@ def test_the_retriever_reads_an_index_and_what_was_said_before(history_model, tm
     told = [text for text in best_of(history_model, ["number 3"]) if TEXTS.index(text) % 2]
     assert chain.invoke("number 3") == told
     assert asyncio.run(chain.ainvoke("number 3")) == told
-    found = retriever.invoke("number 3", history=["hello", {"role": "assistant", "content": "which one"}])
+    found = retriever.invoke(
+        "number 3", history=["hello", {"role": "assistant", "content": "which one"}]
+    )
     wanted = index.search([["hello", "which one", "number 3"]], 3, where={"team": 1})[0]
     assert [each.metadata for each in found] == [
         {"team": 1, "score": each.score, "position": each.position} for each in wanted
@@ -52,7 +63,9 @@ def test_the_retriever_reads_an_index_and_what_was_said_before(history_model, tm
 
 
 def test_the_reranker_orders_documents(model):
-    documents = [Document(text, id=str(place), metadata={"page": place}) for place, text in enumerate(TEXTS)]
+    documents = [
+        Document(text, id=str(place), metadata={"page": place}) for place, text in enumerate(TEXTS)
+    ]
     for given in (model, load(model)):
         found = RejoinderReranker(ranker=given, top_n=2).compress_documents(documents, "number 3")
         assert [each.page_content for each in found] == best_of(model, ["number 3"])[:2]

@@ -39,7 +39,9 @@ def register(_type, *, is_trainable):
 @pytest.fixture
 def component(monkeypatch):
     """The class of the page, which Python 3.8 can read, over modules that have what it imports."""
-    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    (code,) = re.findall(
+        r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
     tree = ast.parse(code, feature_version=(3, 8))
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module.startswith("rasa."):
@@ -57,14 +59,18 @@ def component(monkeypatch):
 def test_messages_get_their_intents(component, tmp_path):
     encoder = HashEncoder()
     Index.build(encoder, ["a reply"], tmp_path / "index")
-    classifier = train_classifier(WordVectors(), TrainingTexts(toy_data(20), oos_texts=outside_texts(16)))
+    classifier = train_classifier(
+        WordVectors(), TrainingTexts(toy_data(20), oos_texts=outside_texts(16))
+    )
     sources = Sources(index=tmp_path / "index")
     answers = Answers(sources, Index.open(sources.index, encoder), encoder)
     answers.classifier = classifier
     texts = [*toy_data(2, seed=5).texts, *outside_texts(4, seed=5)]
     messages = [Message(text=text) for text in texts]
     silent = Message(text=" ")
-    made = component.create(component.get_default_config() | {"url": "", "key": "secret"}, None, None, None)
+    made = component.create(
+        component.get_default_config() | {"url": "", "key": "secret"}, None, None, None
+    )
     app = make_app(Settings(sources=sources), Computing(sources, answers))
     with TestClient(app, base_url="http://localhost") as server:
 
@@ -77,6 +83,8 @@ def test_messages_get_their_intents(component, tmp_path):
         assert made.process([silent]) == [silent]
     for message, told in zip(messages, classifier.predict(texts), strict=True):
         assert message["intent"]["name"] == (None if told.out_of_scope else told.labels[0])
-        assert [each["name"] for each in message["intent_ranking"]] == [label for label, _ in told.ranking]
+        assert [each["name"] for each in message["intent_ranking"]] == [
+            label for label, _ in told.ranking
+        ]
     assert {message["intent"]["name"] for message in messages} > {None}
     assert "intent" not in silent

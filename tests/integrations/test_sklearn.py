@@ -33,11 +33,19 @@ class OfNumbers:
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.string, tags.input_tags.one_d_array = True, False, False
+        tags.input_tags.two_d_array, tags.input_tags.string, tags.input_tags.one_d_array = (
+            True,
+            False,
+            False,
+        )
         return tags
 
     def fit(self, X, y=None):  # noqa: N803
-        rows, y = (validate_data(self, X), y) if isinstance(self, RejoinderEncoder) else validate_data(self, X, y)
+        rows, y = (
+            (validate_data(self, X), y)
+            if isinstance(self, RejoinderEncoder)
+            else validate_data(self, X, y)
+        )
         return super().fit(written(rows), y)
 
     def later(self, rows):
@@ -76,28 +84,39 @@ def test_scikit_learns_own_checks(kind, monkeypatch):
     monkeypatch.setattr("rejoinder.integrations.sklearn.open_all", lambda *_: numbers)
     found = check_estimator(kind(), on_skip=None)
     assert len(found) > 35
-    assert {each["check_name"] for each in found if each["status"] != "passed"} == {"check_array_api_input"}
+    assert {each["check_name"] for each in found if each["status"] != "passed"} == {
+        "check_array_api_input"
+    }
 
 
 @pytest.mark.parametrize("kind", [RejoinderEncoder, RejoinderIntents])
 def test_scikit_learn_is_told_that_texts_are_read(kind, model):
-    with pytest.warns(SkipTestWarning, match=r"two_d_array=False.*string=True"):  # none of its checks has texts
+    # none of its checks has texts
+    with pytest.warns(SkipTestWarning, match=r"two_d_array=False.*string=True"):
         assert [each["status"] for each in check_estimator(kind(model))] == ["passed"]
 
 
 def test_vectors_are_the_encoders(model):
     encoder = RejoinderEncoder(model, vectors="both")
     found = encoder.fit_transform(np.array(DATA.texts))
-    np.testing.assert_allclose(found, unit_rows(open_texts(model, "both").encode(DATA.texts)), atol=1e-6)
+    np.testing.assert_allclose(
+        found, unit_rows(open_texts(model, "both").encode(DATA.texts)), atol=1e-6
+    )
     assert encoder.n_features_out_ == found.shape[1] == len(encoder.get_feature_names_out())
     assert encoder.set_params(normalize=False).transform(DATA.texts).shape == found.shape
     assert RejoinderEncoder(model, also=[model]).fit_transform(list(DATA.texts)).shape[1] == 128
 
 
 def test_conversations_are_read_with_their_history(history_model):
-    chats = [["hi", "my card is gone"], ["what is the weather", "my card is gone"], "my card is gone"]
+    chats = [
+        ["hi", "my card is gone"],
+        ["what is the weather", "my card is gone"],
+        "my card is gone",
+    ]
     found = RejoinderEncoder(history_model, vectors="h").fit_transform(chats)
-    np.testing.assert_allclose(found, load(history_model).encode_contexts([*chats[:2], chats[2:]]), atol=1e-6)
+    np.testing.assert_allclose(
+        found, load(history_model).encode_contexts([*chats[:2], chats[2:]]), atol=1e-6
+    )
     assert not np.allclose(found[0], found[1])
     with pytest.raises(InputError, match=r'item 0 is no text but list; .* vectors="h"'):
         RejoinderEncoder(history_model).fit(chats)
@@ -107,8 +126,12 @@ def test_it_works_in_a_pipeline(model):
     pipeline = make_pipeline(RejoinderEncoder(model), LogisticRegression(C=30))
     assert pipeline.fit(DATA.texts, LABELS).score(TEST.texts, LABELS) > 0.35
     assert cross_val_score(pipeline, np.array(DATA.texts), LABELS, cv=2).mean() > 0.3
-    search = GridSearchCV(Pipeline([("encode", RejoinderEncoder(model)), ("classify", LogisticRegression())]),
-                          {"encode__vectors": ["r", "h"], "classify__C": [1, 30]}, cv=2, error_score="raise")
+    search = GridSearchCV(
+        Pipeline([("encode", RejoinderEncoder(model)), ("classify", LogisticRegression())]),
+        {"encode__vectors": ["r", "h"], "classify__C": [1, 30]},
+        cv=2,
+        error_score="raise",
+    )
     assert search.fit(np.array(DATA.texts), LABELS).best_params_["encode__vectors"] in ("r", "h")
 
 
@@ -117,15 +140,23 @@ def test_intents_are_learned_and_what_has_none_is_refused(model):
     plain = RejoinderIntents(model).fit(DATA.texts, numbers)  # labels of any type
     assert plain.score(TEST.texts, numbers) > 0.35
     assert plain.predict_proba(TEST.texts).shape == (40, 4)
-    assert (plain.classes_[plain.predict_proba(TEST.texts).argmax(axis=1)] == plain.predict(TEST.texts)).all()
+    assert (
+        plain.classes_[plain.predict_proba(TEST.texts).argmax(axis=1)] == plain.predict(TEST.texts)
+    ).all()
 
     outside = outside_texts(16)
-    refusing = RejoinderIntents(model).fit([*DATA.texts, *outside], [*LABELS, *["oos"] * len(outside)])
+    refusing = RejoinderIntents(model).fit(
+        [*DATA.texts, *outside], [*LABELS, *["oos"] * len(outside)]
+    )
     assert "oos" in refusing.predict([*outside_texts(16, seed=1), *TEST.texts])
     assert not hasattr(refusing, "predict_proba")
-    search = GridSearchCV(RejoinderIntents(model), {"strength": [0.1, 30.0]}, cv=2, error_score="raise")
+    search = GridSearchCV(
+        RejoinderIntents(model), {"strength": [0.1, 30.0]}, cv=2, error_score="raise"
+    )
     assert search.fit(np.array(DATA.texts), LABELS).score(TEST.texts, LABELS) > 0.35
-    with pytest.raises(ValueError, match=r"one class \(one\) teach nothing; give texts of two intents"):
+    with pytest.raises(
+        ValueError, match=r"one class \(one\) teach nothing; give texts of two intents"
+    ):
         RejoinderIntents(model).fit(DATA.texts, ["one"] * len(DATA))
 
 
@@ -145,7 +176,11 @@ def test_what_is_wrong_is_named(model):
     with pytest.raises(NotFittedError):
         encoder.transform(DATA.texts)
     fitted = clone(encoder).fit(DATA.texts)
-    for wrong, said in (("one text", "not one text"), ([["a"]], "item 0 is no text but list"), ([1.0], "float")):
+    for wrong, said in (
+        ("one text", "not one text"),
+        ([["a"]], "item 0 is no text but list"),
+        ([1.0], "float"),
+    ):
         for call in (encoder.fit, fitted.transform):
             with pytest.raises(InputError, match=said):
                 call(wrong)

@@ -32,13 +32,17 @@ def test_intents_become_categories(outside, model, tmp_path):
     for doc, told in zip(nlp.pipe(TEXTS, batch_size=4), classifier.predict(TEXTS), strict=True):
         labels = told.labels or ("oos",)
         assert max(doc.cats, key=doc.cats.get) == labels[0]
-        assert {label: doc.cats[label] for label, _ in told.ranking} == pytest.approx(dict(told.ranking), abs=1e-5)
+        assert {label: doc.cats[label] for label, _ in told.ranking} == pytest.approx(
+            dict(told.ranking), abs=1e-5
+        )
         assert ("oos" in doc.cats) == bool(outside)
     assert list(nlp(TEXTS[0]).cats) == list(nlp(TEXTS[0]).cats)
     assert nlp(" ").cats == {}
 
 
 def test_spacy_finds_the_component_by_its_entry_point():
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads(
+        (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    )["project"]
     ((name, place),) = project["entry-points"]["spacy_factories"].items()
     assert EntryPoint(name, place, "spacy_factories").load() is IntentComponent

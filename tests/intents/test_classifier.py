@@ -20,7 +20,13 @@ from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.evaluation import evaluate
 from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
 from rejoinder.intents.heads import Centroids, Encoded
-from rejoinder.intents.refusal import HeldOut, Rejection, best_threshold, choose_rejection, scores
+from rejoinder.intents.prediction import (
+    HeldOut,
+    Rejection,
+    best_threshold,
+    choose_rejection,
+    scores,
+)
 from tests.intents.toy import WordVectors, multi_label_data, outside_texts, toy_data
 
 NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
@@ -78,7 +84,9 @@ def made(classifier, tmp_path):
 
 def test_a_folder_gives_the_same_answers(classifier, made):
     opened, texts = load_classifier(made), toy_data(seed=3).texts
-    assert opened.predict(texts) == replace(classifier, rejection=Rejection("distance", 0.5)).predict(texts)
+    assert opened.predict(texts) == replace(
+        classifier, rejection=Rejection("distance", 0.5)
+    ).predict(texts)
     assert opened.trained == classifier.trained
     assert {path.name for path in made.iterdir()} == {CONFIG, WEIGHTS, "README.md"}
     assert classifier.encoder.fingerprint in (made / "README.md").read_text()
@@ -122,7 +130,10 @@ def test_damage_is_named(made):
         ({"format": 9}, "update rejoinder"),
         ({"labels": ["one"]}, "does not fit"),
         ({"settings": {"kind": "forest"}}, "kind"),
-        *(({"encoders": [wrong]}, "is damaged") for wrong in ({}, {"size": []}, {"vectors": 1.5}, {"precision": {}})),
+        *(
+            ({"encoders": [wrong]}, "is damaged")
+            for wrong in ({}, {"size": []}, {"vectors": 1.5}, {"precision": {}})
+        ),
         ({"rejection": {"score": "x"}}, "is damaged"),
         ({"files": {}}, "is damaged"),
     ):
@@ -152,19 +163,26 @@ def test_several_encoders_count_the_same_and_come_back(model, tmp_path):
     for each in (joined, both):
         np.testing.assert_allclose(each.encode(texts), parts, atol=1e-6)
     np.testing.assert_array_equal(first.encode([]), np.zeros((0, 64)))
-    for name, vectors, said in ((model, "x", "allowed are r, h, both"), ("mini", "r", "minilm, use")):
+    for name, vectors, said in (
+        (model, "x", "allowed are r, h, both"),
+        ("mini", "r", "minilm, use"),
+    ):
         with pytest.raises(InputError, match=said):
             open_texts(name, vectors)
     assert joined.fingerprint != first.fingerprint
     trained = train(joined)
     save_classifier(trained, tmp_path / "made")
-    assert load_classifier(tmp_path / "made").predict(["lost card"]) == trained.predict(["lost card"])
+    assert load_classifier(tmp_path / "made").predict(["lost card"]) == trained.predict(
+        ["lost card"]
+    )
 
 
 @pytest.mark.parametrize("where", ["train", "valid"])
 def test_texts_out_of_scope_choose_a_threshold(where):
     outside, valid = outside_texts(), toy_data(seed=1)
-    texts = TrainingTexts(toy_data(), *((None, outside) if where == "train" else (valid, (), outside)))
+    texts = TrainingTexts(
+        toy_data(), *((None, outside) if where == "train" else (valid, (), outside))
+    )
     found = train_classifier(WordVectors(256), texts)
     assert found.rejection is not None
     test = evaluate(found, toy_data(seed=2), outside_texts(seed=1)).out_of_scope
@@ -181,9 +199,16 @@ def test_without_such_texts_a_share_may_be_refused():
     assert 0.02 < refused < 0.3
 
 
-@given(st.lists(st.tuples(st.integers(-4, 4).map(float), st.booleans()), min_size=1, max_size=15), NUMBERS)
+@given(
+    st.lists(st.tuples(st.integers(-4, 4).map(float), st.booleans()), min_size=1, max_size=15),
+    NUMBERS,
+)
 def test_no_threshold_is_better_than_the_best(rows, outside):
-    inside, right, out = np.array([s for s, _ in rows]), np.array([r for _, r in rows]), np.array(outside)
+    inside, right, out = (
+        np.array([s for s, _ in rows]),
+        np.array([r for _, r in rows]),
+        np.array(outside),
+    )
 
     def worth(threshold):
         return float((right & (inside <= threshold)).mean() + (out > threshold).mean()) / 2
@@ -196,7 +221,9 @@ def test_no_threshold_is_better_than_the_best(rows, outside):
 def test_scores_by_hand():
     logits = np.array([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0], [800.0, 0.0, -800.0]], dtype=np.float32)
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dtype=np.float32)
-    four = Encoded(np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], np.float32), np.eye(4, dtype=np.float32))
+    four = Encoded(
+        np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], np.float32), np.eye(4, dtype=np.float32)
+    )
     probability, energy, distance = scores(logits, Centroids.of(four).distances(vectors)).T
     top = np.exp(2) / (np.exp(2) + 2)
     np.testing.assert_allclose(probability, [1 - top, 2 / 3, 0], atol=1e-9)
@@ -216,6 +243,7 @@ def test_centroids_do_not_depend_on_how_often_an_intent_occurs():
 def test_the_better_score_is_chosen():
     inside = np.array([[0.1, 1.0, 5.0], [0.2, 5.0, 5.0], [0.3, 2.0, 5.0]])
     outside = np.array([[0.6, 0.0, 5.0], [0.25, 3.0, 5.0]])
-    logits, classes = np.eye(2, dtype=np.float32)[[0, 1, 0]], np.array([0, 1, 1])  # the third is taken for another
+    # the third is taken for another
+    logits, classes = np.eye(2, dtype=np.float32)[[0, 1, 0]], np.array([0, 1, 1])
     rejection = choose_rejection(HeldOut(logits, inside, outside), classes)
     assert rejection == Rejection("probability", pytest.approx(0.225))

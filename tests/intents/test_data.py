@@ -20,13 +20,19 @@ def parallel(folder, texts="hello there\na, b\n", labels="greet\nletters\n"):
 
 @pytest.mark.parametrize("header", ["text,category\n", "TEXT,Label\n", "", "id,intent,text\n"])
 def test_csv_with_and_without_a_header(tmp_path, header):
-    rows = '1,greet,hello there\n2,letters,"a, b"\n' if "id" in header else 'hello there,greet\n"a, b",letters\n'
+    rows = (
+        '1,greet,hello there\n2,letters,"a, b"\n'
+        if "id" in header
+        else 'hello there,greet\n"a, b",letters\n'
+    )
     (tmp_path / "a.csv").write_text(header + rows)
     assert read_intents(tmp_path / "a.csv") == TWO
 
 
 def test_jsonl_also_compressed(tmp_path):
-    lines = '{"text": "hello there", "intent": "greet"}\n\n{"text": "a, b", "labels": ["letters"]}\n'
+    lines = (
+        '{"text": "hello there", "intent": "greet"}\n\n{"text": "a, b", "labels": ["letters"]}\n'
+    )
     (tmp_path / "a.jsonl").write_text(lines)
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     assert read_intents(tmp_path / "a.jsonl") == read_intents(tmp_path / "b.jsonl.gz") == TWO
@@ -35,7 +41,12 @@ def test_jsonl_also_compressed(tmp_path):
 def test_parallel_files_and_a_folder_of_parts(tmp_path):
     folder = parallel(tmp_path / "set" / "train").parent
     parallel(folder / "test", "good bye\n", "leave\n")
-    assert read_intents(folder / "train") == read_intents(folder) == read_intents(folder, "train") == TWO
+    assert (
+        read_intents(folder / "train")
+        == read_intents(folder)
+        == read_intents(folder, "train")
+        == TWO
+    )
     assert read_intents(folder, "test").texts == ("good bye",)
     assert has_part(folder, "test")
     assert not has_part(folder, "valid")
@@ -50,7 +61,12 @@ def test_parallel_files_and_a_folder_of_parts(tmp_path):
 
 def test_one_json_object_of_parts_as_clinc150_has_it(tmp_path):
     path = tmp_path / "data_full.json"
-    content = {"oos_val": [["set a", "oos"]], "val": [["b", "two"]], "train": [["c", "three"]], "oos_train": []}
+    content = {
+        "oos_val": [["set a", "oos"]],
+        "val": [["b", "two"]],
+        "train": [["c", "three"]],
+        "oos_train": [],
+    }
     path.write_text(json.dumps(content))
     assert read_intents(path, "valid") == IntentData(("b", "set a"), (("two",), ("oos",)))
     assert read_intents(path, "train").texts == ("c",)
@@ -62,7 +78,10 @@ def test_one_json_object_of_parts_as_clinc150_has_it(tmp_path):
 
 def test_texts_out_of_scope_are_set_apart(tmp_path):
     (tmp_path / "a.csv").write_text("text,label\na,x\nb,oos\nc,y\n")
-    assert read_scoped(tmp_path / "a.csv", "train") == (IntentData(("a", "c"), (("x",), ("y",))), ("b",))
+    assert read_scoped(tmp_path / "a.csv", "train") == (
+        IntentData(("a", "c"), (("x",), ("y",))),
+        ("b",),
+    )
     (tmp_path / "a.csv").write_text("text,label\nb,none\n")
     with pytest.raises(InputError, match="no text in scope; all have the label none"):
         read_scoped(tmp_path / "a.csv", "train", out_of_scope="none")
@@ -70,10 +89,14 @@ def test_texts_out_of_scope_are_set_apart(tmp_path):
 
 def test_several_labels(tmp_path):
     (tmp_path / "a.csv").write_text("text,labels\nbook and pay,book|pay\nnothing,\nonce,pay|pay\n")
-    (tmp_path / "b.jsonl").write_text('{"text": "book", "labels": ["book", "pay"]}\n{"text": "-", "labels": []}\n')
+    (tmp_path / "b.jsonl").write_text(
+        '{"text": "book", "labels": ["book", "pay"]}\n{"text": "-", "labels": []}\n'
+    )
     assert read_intents(tmp_path / "a.csv", separator="|").labels == (("book", "pay"), (), ("pay",))
     assert read_intents(tmp_path / "b.jsonl", separator="|").labels == (("book", "pay"), ())
-    with pytest.raises(InputError, match=r"b.jsonl:1: 2 labels; give one, or allow several with --multi-label"):
+    with pytest.raises(
+        InputError, match=r"b.jsonl:1: 2 labels; give one, or allow several with --multi-label"
+    ):
         read_intents(tmp_path / "b.jsonl")
 
 

@@ -16,7 +16,7 @@ from rejoinder.intents.classifier import IntentClassifier, encode_data, train_cl
 from rejoinder.intents.data import IntentData, TrainingTexts, draw
 from rejoinder.intents.evaluation import crossed_interval, evaluate, few_shot, suspect_labels
 from rejoinder.intents.heads import FOLDS, Centroids, Logistic, cross_validate, folds_of, head_from
-from rejoinder.intents.refusal import Rejection
+from rejoinder.intents.prediction import Rejection
 from rejoinder.intents.report import build_report, write_report
 from tests.intents.toy import WordVectors, multi_label_data, toy_data
 
@@ -43,7 +43,9 @@ def test_a_draw_has_that_many_of_each_and_small_draws_are_parts_of_large_ones(cl
 
 def test_more_shots_are_better_and_intervals_hold_the_mean():
     train, test = encoded(toy_data(30)), encoded(toy_data(30, seed=1))
-    few, many, everything = (few_shot(Logistic(), train, test, shots=s, seeds=range(4)) for s in (1, 10, None))
+    few, many, everything = (
+        few_shot(Logistic(), train, test, shots=s, seeds=range(4)) for s in (1, 10, None)
+    )
     assert few.accuracy.value < many.accuracy.value
     assert (few.texts, many.texts, everything.texts) == (4, 40, 120)
     assert (many.trainings, everything.trainings) == (4, 1)
@@ -68,15 +70,21 @@ def test_the_interval_covers_trainings_as_well_as_texts():
 def fixed(logits, multi_label=False, **options):
     """A classifier that gives these logits for the texts "0", "1", ..."""
     count, labels = logits.shape
-    head = head_from({"layers.0.weight": torch.from_numpy(logits.T.copy()), "layers.0.bias": torch.zeros(labels)})
+    head = head_from(
+        {"layers.0.weight": torch.from_numpy(logits.T.copy()), "layers.0.bias": torch.zeros(labels)}
+    )
     centroids = Centroids(np.zeros(count, np.float32), np.eye(count, dtype=np.float32))
-    return IntentClassifier(one_hot(count), tuple("abcd"[:labels]), head, centroids, Logistic(), multi_label, **options)
+    return IntentClassifier(
+        one_hot(count), tuple("abcd"[:labels]), head, centroids, Logistic(), multi_label, **options
+    )
 
 
 def one_hot(size):
     """An encoder of the text "3" as the fourth unit vector."""
     rows = np.eye(size, dtype=np.float32)
-    return SentenceEncoder("one-hot", lambda texts, _: rows[[int(text) for text in texts]], size=size)
+    return SentenceEncoder(
+        "one-hot", lambda texts, _: rows[[int(text) for text in texts]], size=size
+    )
 
 
 def test_figures_of_one_intent_per_text_by_hand():
@@ -87,10 +95,15 @@ def test_figures_of_one_intent_per_text_by_hand():
     assert found.accuracy.value == found.micro_f1 == pytest.approx(0.5)
     assert [(i.label, i.texts) for i in found.intents] == [("a", 3), ("b", 2), ("c", 1), ("d", 0)]
     expected = [(1 / 2, 1 / 3, 2 / 5), (1 / 2, 1, 2 / 3), (0, 0, 0), (0, 0, 0)]
-    assert [(i.precision, i.recall, i.f1) for i in found.intents] == [pytest.approx(each) for each in expected]
+    assert [(i.precision, i.recall, i.f1) for i in found.intents] == [
+        pytest.approx(each) for each in expected
+    ]
     assert found.macro_f1 == pytest.approx((2 / 5 + 2 / 3 + 0) / 3)
     assert found.matrix.tolist() == [[1, 2, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
-    assert [(p.true, p.predicted, p.count, p.of) for p in found.pairs] == [("a", "b", 2, 3), ("c", "a", 1, 1)]
+    assert [(p.true, p.predicted, p.count, p.of) for p in found.pairs] == [
+        ("a", "b", 2, 3),
+        ("c", "a", 1, 1),
+    ]
 
 
 def test_figures_of_several_intents_per_text_by_hand():
@@ -104,13 +117,22 @@ def test_figures_of_several_intents_per_text_by_hand():
 
 
 def test_figures_of_a_rejection_by_hand():
-    logits = np.log(np.array([[8, 1, 1], [6, 2, 2], [5, 1, 4], [4, 3, 3], [7, 2, 1]], dtype=np.float32))
+    logits = np.log(
+        np.array([[8, 1, 1], [6, 2, 2], [5, 1, 4], [4, 3, 3], [7, 2, 1]], dtype=np.float32)
+    )
     data = IntentData(tuple("012"), (("a",), ("a",), ("b",)))
-    found = evaluate(fixed(logits, rejection=Rejection("probability", 0.45)), data, ("3", "4")).out_of_scope
-    assert (found.in_scope_accuracy, found.in_scope_accuracy_unrefused) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    found = evaluate(
+        fixed(logits, rejection=Rejection("probability", 0.45)), data, ("3", "4")
+    ).out_of_scope
+    assert (found.in_scope_accuracy, found.in_scope_accuracy_unrefused) == (
+        pytest.approx(2 / 3),
+        pytest.approx(2 / 3),
+    )
     assert (found.recall, found.precision, found.in_scope, found.out_of_scope) == (0.5, 0.5, 3, 2)
     assert found.auroc == pytest.approx(4 / 6)  # 0.6 above 0.2, 0.4, 0.5; 0.3 above 0.2
-    nothing = evaluate(fixed(logits, rejection=Rejection("probability", 2.0)), data, ("3", "4")).out_of_scope
+    nothing = evaluate(
+        fixed(logits, rejection=Rejection("probability", 2.0)), data, ("3", "4")
+    ).out_of_scope
     assert (nothing.recall, nothing.precision) == (0.0, None)
 
 
@@ -145,7 +167,12 @@ def test_a_report_is_written_whole(tmp_path, monkeypatch):
     for folder, drawn in ((tmp_path / "drawn", pictures), (tmp_path / "plain", set())):
         write_report(report, classifier.labels, folder, pictures=bool(drawn))
         text = (folder / "report.md").read_text()
-        for heading in ("# Intents", "The weakest intents", "Labels to look at", "Accuracy by the number of texts"):
+        for heading in (
+            "# Intents",
+            "The weakest intents",
+            "Labels to look at",
+            "Accuracy by the number of texts",
+        ):
             assert heading in text
         assert "| weather | card_lost | 1 of 10 | a \\| lost card |" in text
         figures = json.loads((folder / "report.json").read_text())

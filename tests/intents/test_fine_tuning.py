@@ -23,7 +23,9 @@ def contrast(folder, vectors):
     names = np.array([names[0] for names in data.labels])
     same = (names[:, None] == names) & ~np.eye(len(names), dtype=bool)
     cosines = (rows - rows.mean(axis=0)) @ (rows - rows.mean(axis=0)).T
-    return float(cosines[same].mean() - cosines[names[:, None] != names].mean()) / float(np.diag(cosines).mean())
+    return float(cosines[same].mean() - cosines[names[:, None] != names].mean()) / float(
+        np.diag(cosines).mean()
+    )
 
 
 @given(st.lists(st.integers(2, 6), min_size=2, max_size=12), st.integers(2, 8), st.integers(0, 5))
@@ -41,7 +43,9 @@ def test_a_batch_has_two_different_texts_of_different_intents(sizes, intents, se
 def test_texts_of_one_intent_come_together(model, tmp_path, vectors):
     settings = FineTuning(steps=30, learning_rate=3e-3, dropout=0.0, vectors=vectors)
     done: list[int] = []
-    result = fine_tune(model, toy_data(), tmp_path / "tuned", settings=settings, advance=done.append)
+    result = fine_tune(
+        model, toy_data(), tmp_path / "tuned", settings=settings, advance=done.append
+    )
     assert result.last_loss < result.first_loss
     assert sum(done) == result.steps == 30
     assert contrast(tmp_path / "tuned", vectors) > contrast(model, vectors) + 0.1
@@ -54,9 +58,13 @@ def test_equal_seeds_give_equal_models_and_leave_torch_alone(model, tmp_path):
     expected = torch.rand(1)
     torch.manual_seed(5)
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        fine_tune(model, toy_data(), tmp_path / name, settings=FineTuning(steps=3, dropout=0.3), seed=seed)
+        fine_tune(
+            model, toy_data(), tmp_path / name, settings=FineTuning(steps=3, dropout=0.3), seed=seed
+        )
     assert torch.rand(1) == expected
-    one, two, three = (rejoinder.load(tmp_path / name, precision="fp32").transfer(["lost card"]) for name in "abc")
+    one, two, three = (
+        rejoinder.load(tmp_path / name, precision="fp32").transfer(["lost card"]) for name in "abc"
+    )
     np.testing.assert_array_equal(one, two)
     assert not np.array_equal(one, three)
 
@@ -73,4 +81,6 @@ def test_what_cannot_be_tuned_is_refused(model, tmp_path):
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="steps = 0 is not allowed"):
         change_settings(FineTuning(), ["steps=0"])
-    assert change_settings(FineTuning(), ["vectors=h", "steps=5"]) == FineTuning(vectors="h", steps=5)
+    assert change_settings(FineTuning(), ["vectors=h", "steps=5"]) == FineTuning(
+        vectors="h", steps=5
+    )

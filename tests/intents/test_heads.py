@@ -32,7 +32,11 @@ def test_logistic_regression_is_at_the_minimum_of_its_loss(labels, multi_label):
     data, strength = clouds(classes=labels, spread=1.5), 2.0
     if multi_label:
         generator = np.random.default_rng(0)
-        targets = data.vectors @ generator.standard_normal((10, labels)) + generator.standard_normal((200, labels)) > 0
+        targets = (
+            data.vectors @ generator.standard_normal((10, labels))
+            + generator.standard_normal((200, labels))
+            > 0
+        )
         data = Encoded(data.vectors, targets.astype(np.float32), multi_label=True)
     layer = fit(Logistic(strength=strength, iterations=500), data).head.double().layers[0]
     x = torch.from_numpy(data.vectors).double()
@@ -40,7 +44,10 @@ def test_logistic_regression_is_at_the_minimum_of_its_loss(labels, multi_label):
     # Back to the standardised vectors, whose weights the penalty is of.
     weight = (layer.weight.detach() * spread).requires_grad_()
     bias = (layer.bias.detach() + layer.weight.detach() @ mean).requires_grad_()
-    logits, wanted = ((x - mean) / spread) @ weight.T + bias, torch.from_numpy(data.targets).double()
+    logits, wanted = (
+        ((x - mean) / spread) @ weight.T + bias,
+        torch.from_numpy(data.targets).double(),
+    )
     if multi_label:
         loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
     else:
@@ -59,7 +66,10 @@ def test_an_intent_without_texts_is_never_found_and_one_of_all_texts_always():
         assert set(logits.argmax(axis=1)) <= set(known)
     targets = data.targets.copy()
     targets[:, 2], targets[:, 3] = 0, 1
-    found = fit(Logistic(), Encoded(data.vectors, targets, multi_label=True)).head.logits(data.vectors) > 0
+    found = (
+        fit(Logistic(), Encoded(data.vectors, targets, multi_label=True)).head.logits(data.vectors)
+        > 0
+    )
     assert not found[:, 2].any()
     assert found[:, 3].all()
 
@@ -75,30 +85,44 @@ def test_a_number_that_never_changes_says_nothing():
 
 @pytest.mark.parametrize("preset", ["logistic", "paper", "original"])
 def test_every_preset_learns(preset):
-    settings = parse_settings(preset, [] if preset == "logistic" else ["epochs=30", "hidden_size=32"])
+    settings = parse_settings(
+        preset, [] if preset == "logistic" else ["epochs=30", "hidden_size=32"]
+    )
     assert accuracy(fit(settings, clouds()).head, clouds(seed=1)) > 0.9
 
 
-@pytest.mark.parametrize("settings", [FeedForward(epochs=3), FeedForward(epochs=3, optimizer="adam", decay="linear")])
+@pytest.mark.parametrize(
+    "settings", [FeedForward(epochs=3), FeedForward(epochs=3, optimizer="adam", decay="linear")]
+)
 def test_equal_seeds_give_equal_nets_and_leave_torch_alone(settings):
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
     first, second, other = (fit(settings, clouds(), seed=seed).head for seed in (1, 1, 2))
     assert torch.rand(1) == expected
-    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
-    assert not all(torch.equal(a, b) for a, b in zip(first.parameters(), other.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True)
+    )
+    assert not all(
+        torch.equal(a, b) for a, b in zip(first.parameters(), other.parameters(), strict=True)
+    )
 
 
 def test_early_stopping_keeps_the_best_epoch_and_ends_after_patience():
     data = clouds(spread=2.0)
-    fitted = fit(FeedForward(epochs=100, patience=3, learning_rate=2.0), data, valid=clouds(60, spread=2.0, seed=1))
+    fitted = fit(
+        FeedForward(epochs=100, patience=3, learning_rate=2.0),
+        data,
+        valid=clouds(60, spread=2.0, seed=1),
+    )
     assert fitted.epochs < 100
     assert fitted.validation == accuracy(fitted.head, clouds(60, spread=2.0, seed=1))
     assert fit(FeedForward(epochs=7, patience=0), data).epochs == 7
 
 
-@given(st.lists(st.integers(0, 5), min_size=2, max_size=60).filter(lambda c: max(map(c.count, c)) > 1))
+@given(
+    st.lists(st.integers(0, 5), min_size=2, max_size=60).filter(lambda c: max(map(c.count, c)) > 1)
+)
 def test_a_validation_split_leaves_every_intent_a_text(classes):
     rows = np.arange(len(classes), dtype=np.float32)[:, None]
     data = Encoded(rows, np.eye(6, dtype=np.float32)[classes])
@@ -112,7 +136,10 @@ def test_the_grid_is_the_papers():
     grid = list(paper_grid())
     assert len(grid) == len(set(grid)) == 3 * 2 * (1 + 2 * 4)
     assert {each.hidden_size for each in grid if each.hidden_layers} == {128, 256, 512, 1024}
-    assert {(each.optimizer, each.learning_rate) for each in grid} == {("sgd", 0.75), ("adam", 4e-4)}
+    assert {(each.optimizer, each.learning_rate) for each in grid} == {
+        ("sgd", 0.75),
+        ("adam", 4e-4),
+    }
     assert {each.input_dropout for each in grid} == {0.25, 0.5, 0.75}
 
 
@@ -122,7 +149,11 @@ def test_wrong_settings_are_named():
         ("logistic", "strength", "NAME=VALUE"),
         ("logistic", "strength=-1", "strength = -1 is not allowed: it should be greater than 0"),
         ("paper", "kind=logistic", "kind = 'logistic' is not allowed: it should be 'feed-forward'"),
-        ("paper", "optimizer=rmsprop", "optimizer = 'rmsprop' is not allowed: it should be 'sgd' or 'adam'"),
+        (
+            "paper",
+            "optimizer=rmsprop",
+            "optimizer = 'rmsprop' is not allowed: it should be 'sgd' or 'adam'",
+        ),
         ("paper", "input_dropout=1.0", "input_dropout = 1.0 is not allowed"),
     ):
         with pytest.raises(InputError, match=said):
@@ -133,11 +164,16 @@ def test_wrong_settings_are_named():
 
 def test_a_grid_goes_on_where_it_stopped(tmp_path):
     data, valid, log = clouds(), clouds(seed=1), tmp_path / "grid.jsonl"
-    grid = [Logistic(), FeedForward(epochs=2, hidden_size=8), FeedForward(epochs=3, hidden_layers=0)]
+    grid = [
+        Logistic(),
+        FeedForward(epochs=2, hidden_size=8),
+        FeedForward(epochs=3, hidden_layers=0),
+    ]
     rows = run_grid(grid[:2], data, valid, log)
     again = run_grid(grid, data, valid, log)
     assert len(log.read_text().splitlines()) == 3
-    assert {row.seconds for row in rows} < {row.seconds for row in again}  # the same measurement, not a new one
+    # the same measurement, not a new one
+    assert {row.seconds for row in rows} < {row.seconds for row in again}
     assert [row.accuracy for row in again] == sorted((row.accuracy for row in again), reverse=True)
     assert grid_table(again).count("\n") == 5
     with pytest.raises(InputError, match="other texts"):

@@ -28,7 +28,9 @@ class WordVectors:
         self.fingerprint = f"words-{size}"
         self.encoded = 0
 
-    def encode(self, texts: Sequence[str], advance: Callable[[int], None] | None = None) -> FloatArray:
+    def encode(
+        self, texts: Sequence[str], advance: Callable[[int], None] | None = None
+    ) -> FloatArray:
         rows = np.zeros((len(texts), self.size), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             for word in text.lower().split():
@@ -55,8 +57,24 @@ def toy_data(each: int = 12, seed: int = 0, topics: Sequence[str] = tuple(TOPICS
 def outside_texts(count: int = 16, seed: int = 0) -> tuple[str, ...]:
     """Texts with none of the topics, among the same other words."""
     generator = random.Random(f"outside {seed}")
-    others = ["jazz", "loud", "song", "football", "match", "goal", "recipe", "soup", "bread", "joke", "cats", "bake"]
-    return tuple(" ".join([*generator.sample(others, 2), *generator.sample(FILLERS, 3)]) for _ in range(count))
+    others = [
+        "jazz",
+        "loud",
+        "song",
+        "football",
+        "match",
+        "goal",
+        "recipe",
+        "soup",
+        "bread",
+        "joke",
+        "cats",
+        "bake",
+    ]
+    return tuple(
+        " ".join([*generator.sample(others, 2), *generator.sample(FILLERS, 3)])
+        for _ in range(count)
+    )
 
 
 def multi_label_data(count: int = 120, seed: int = 0) -> IntentData:

@@ -129,9 +129,11 @@ def serve() -> None:
         address = json.loads(server.stdout.readline())["url"]
         end = time.monotonic() + SERVING
         for path, body in [
-            ("/", None), ("/metrics", None), ("/v1/replies", {"messages": ["Hello!"]}),
+            ("/", None),
+            ("/metrics", None),
+            ("/v1/replies", {"messages": ["Hello!"]}),
             ("/v1/embeddings", {"input": ["Hello!"]}),
-        ]:  # fmt: skip
+        ]:
             step(f"serve {path}")
             data = None if body is None else json.dumps(body).encode()
             request = urllib.request.Request(

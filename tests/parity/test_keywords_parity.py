@@ -34,7 +34,10 @@ def textbook(query, document, corpus, k1, b):
 def check_textbook(queries, lists, k1, b):
     corpus = [text.split() for text in dict.fromkeys(text for texts in lists for text in texts)]
     pairs = zip(queries, lists, strict=True)
-    expected = [[textbook(query.split(), text.split(), corpus, k1, b) for text in texts] for query, texts in pairs]
+    expected = [
+        [textbook(query.split(), text.split(), corpus, k1, b) for text in texts]
+        for query, texts in pairs
+    ]
     found = BM25(k1=k1, b=b).score([["ignored", query] for query in queries], lists)
     assert found.dtype == np.float32
     assert np.allclose(found, expected, rtol=1e-6, atol=1e-7)
@@ -53,7 +56,10 @@ class Naive:
         self.mean_length = sum(sum(self.tfidf(text).values()) for text in texts) / self.n
 
     def tfidf(self, text):
-        raw = {w: tf * (1 + math.log((1 + self.n) / (1 + self.df[w]))) for w, tf in Counter(words(text)).items()}
+        raw = {
+            w: tf * (1 + math.log((1 + self.n) / (1 + self.df[w])))
+            for w, tf in Counter(words(text)).items()
+        }
         norm = math.sqrt(sum(value * value for value in raw.values()))
         return {w: value / norm for w, value in raw.items()}
 
@@ -63,7 +69,9 @@ class Naive:
         found = {}
         for w, value in vector.items():
             idf = math.log((self.n - self.df[w] + 0.5) / (self.df[w] + 0.5))
-            found[w] = idf * value * (k1 + 1) / (value + k1 * (1 - b + b * length / self.mean_length))
+            found[w] = (
+                idf * value * (k1 + 1) / (value + k1 * (1 - b + b * length / self.mean_length))
+            )
         return found
 
 
@@ -73,7 +81,11 @@ def dot(one, other):
 
 def check_data19(training, queries, lists, k1, b):
     texts = [text for pair in training for text in pair]
-    known = {word for text in [*texts, *queries, *(text for each in lists for text in each)] for word in words(text)}
+    known = {
+        word
+        for text in [*texts, *queries, *(text for each in lists for text in each)]
+        for word in words(text)
+    }
     # The formulas keep words apart that the rankers hash to one bucket.
     assert len({abs(murmurhash(word)) % BUCKETS for word in known}) == len(known)
     naive = Naive(texts)
@@ -83,9 +95,14 @@ def check_data19(training, queries, lists, k1, b):
     tfidf, bm25 = TfIdf(), Data19BM25(k1=k1, b=b)
     tfidf.fit(examples)
     bm25.fit(examples)
-    expected = [[dot(naive.tfidf(query), naive.tfidf(text)) for text in texts] for query, texts in pairs]
+    expected = [
+        [dot(naive.tfidf(query), naive.tfidf(text)) for text in texts] for query, texts in pairs
+    ]
     assert np.allclose(tfidf.score(contexts, lists), expected, rtol=1e-5, atol=1e-6)
-    expected = [[dot(naive.bm25(query, k1, b), naive.bm25(text, k1, b)) for text in texts] for query, texts in pairs]
+    expected = [
+        [dot(naive.bm25(query, k1, b), naive.bm25(text, k1, b)) for text in texts]
+        for query, texts in pairs
+    ]
     assert np.allclose(bm25.score(contexts, lists), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -94,7 +111,9 @@ def texts_of(*vocabulary):
 
 
 def queries_of(texts):
-    return st.lists(st.tuples(texts, st.lists(texts, min_size=3, max_size=3)), min_size=1, max_size=5)
+    return st.lists(
+        st.tuples(texts, st.lists(texts, min_size=3, max_size=3)), min_size=1, max_size=5
+    )
 
 
 WORDS = texts_of("aa", "bb", "cc", "Dd", "ee!", "f1", "x")
@@ -118,11 +137,15 @@ def test_a_corpus_with_the_frequencies_of_language(shared):
     rng = np.random.default_rng(0)
     frequencies = 1 / np.arange(1, 301)
     frequencies /= frequencies.sum()
-    texts = [" ".join(f"w{word}" for word in rng.choice(300, rng.integers(0, 25), p=frequencies)) for _ in range(160)]
+    texts = [
+        " ".join(f"w{word}" for word in rng.choice(300, rng.integers(0, 25), p=frequencies))
+        for _ in range(160)
+    ]
     if shared:
         lists = [texts[start : start + 20] for start in range(80, 140, 20) for _ in range(20)]
     else:
         lists = [[texts[i] for i in rng.choice(160, 20)] for _ in range(60)]
     check_textbook(texts[-60:], lists, 1.5, 0.75)
-    training = list(zip(texts[:40], texts[40:80], strict=True))  # so that some words are new, some in most texts
+    # so that some words are new, some in most texts
+    training = list(zip(texts[:40], texts[40:80], strict=True))
     check_data19(training, texts[-60:], lists, 2.0, 0.75)

@@ -16,9 +16,17 @@ from rejoinder.networks.packing import pack
 from rejoinder.text.ngrams import build_ngrams
 
 TEXTS = [
-    "how are you today?", "I don't know, you?", "you don't know 12345 or 1234", "How are YOU", "", " ... ",
-    "supercalifragilistic words", "a-b a-b a-b :) :)", "today you know how", "x\x00y\u00a0z \u2019s don\u2019t",
-]  # fmt: skip
+    "how are you today?",
+    "I don't know, you?",
+    "you don't know 12345 or 1234",
+    "How are YOU",
+    "",
+    " ... ",
+    "supercalifragilistic words",
+    "a-b a-b a-b :) :)",
+    "today you know how",
+    "x\x00y\u00a0z \u2019s don\u2019t",
+]
 WORD = re.compile(r"[a-z0-9$+<=>^`|~]+(?:'[a-z0-9$+<=>^`|~]+)*|[!-#%-*,-/:;?@\[-\]_{}]+")
 
 
@@ -44,7 +52,10 @@ def row(tokenizer, text):
     unigrams = {word: i for i, word in enumerate(tokenizer.unigrams)}
     bigrams = {tuple(pair): len(unigrams) + i for i, pair in enumerate(tokenizer.bigrams.tolist())}
     bucket = len(unigrams) + len(bigrams)
-    ones = [unigrams.get(word, bucket + zlib.crc32(word.encode()) % tokenizer.buckets) for word in words(text)]
+    ones = [
+        unigrams.get(word, bucket + zlib.crc32(word.encode()) % tokenizer.buckets)
+        for word in words(text)
+    ]
     ids = []
     for here, following in zip(ones, [*ones[1:], None], strict=False):
         ids.append(here)
@@ -74,14 +85,20 @@ def test_the_vocabulary_is_that_of_plain_counting():
     ascii_texts = [text for text in TEXTS if text.isascii()]
     tokenizer = build_ngrams(ascii_texts, minimum_count=2, bigrams=5, buckets=7)
     counts = Counter(word for text in ascii_texts for word in words(text))
-    kept = sorted((word for word, count in counts.items() if count >= 2 and word not in ("<S>", "</S>")),
-                  key=lambda word: (-counts[word], word))  # fmt: skip
+    kept = sorted(
+        (word for word, count in counts.items() if count >= 2 and word not in ("<S>", "</S>")),
+        key=lambda word: (-counts[word], word),
+    )
     assert list(tokenizer.unigrams) == ["<S>", "</S>", *kept]
-    pairs = Counter(pair for text in ascii_texts for pair in zip(words(text), words(text)[1:], strict=False))
+    pairs = Counter(
+        pair for text in ascii_texts for pair in zip(words(text), words(text)[1:], strict=False)
+    )
     known = {pair: count for pair, count in pairs.items() if set(pair) <= set(tokenizer.unigrams)}
     rank = {word: i for i, word in enumerate(tokenizer.unigrams)}
     best = sorted(known, key=lambda pair: (-known[pair], rank[pair[0]], rank[pair[1]]))[:5]
-    assert [tuple(tokenizer.unigrams[i] for i in pair) for pair in tokenizer.bigrams.tolist()] == best
+    assert [
+        tuple(tokenizer.unigrams[i] for i in pair) for pair in tokenizer.bigrams.tolist()
+    ] == best
 
 
 def encode(w, ids, side, *, layers, bigrams=True, attention=True, positions=True, act):
@@ -97,7 +114,9 @@ def encode(w, ids, side, *, layers, bigrams=True, attention=True, positions=True
             query, key = np.split(w[f"reductions.{kind}.query_key.weight"], 2)
             for i in range(len(own)):
                 powers = [math.exp((query @ x[i]) @ (key @ x[j])) for j in range(len(own))]
-                total += sum(power / sum(powers) * each for power, each in zip(powers, x, strict=True))
+                total += sum(
+                    power / sum(powers) * each for power, each in zip(powers, x, strict=True)
+                )
         elif own:
             total += sum(x)
         sums.append(total / math.sqrt(max(len(own), 1)))
@@ -108,16 +127,26 @@ def encode(w, ids, side, *, layers, bigrams=True, attention=True, positions=True
     return h / np.linalg.norm(h)
 
 
-@pytest.mark.parametrize(("changes", "how"), [
-    ({}, {}),
-    ({"self_attention": False}, {"attention": False}),
-    ({"self_attention": False, "positions": 0}, {"attention": False, "positions": False}),
-    ({"bigrams": False}, {"bigrams": False}),
-    ({"activation": "tanh", "hidden_layers": 1}, {"layers": 1, "act": np.tanh}),
-], ids=["paper", "no attention", "no attention, no positions", "no bigrams", "tanh, one layer"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "how"),
+    [
+        ({}, {}),
+        ({"self_attention": False}, {"attention": False}),
+        ({"self_attention": False, "positions": 0}, {"attention": False, "positions": False}),
+        ({"bigrams": False}, {"bigrams": False}),
+        ({"activation": "tanh", "hidden_layers": 1}, {"layers": 1, "act": np.tanh}),
+    ],
+    ids=["paper", "no attention", "no attention, no positions", "no bigrams", "tanh, one layer"],
+)
 def test_encodings(tokenizer, changes, how):
     torch.manual_seed(0)
-    sizes = {"embedding_size": 12, "positions": 16, "head_size": 4, "hidden_size": 10, "output_size": 8}
+    sizes = {
+        "embedding_size": 12,
+        "positions": 16,
+        "head_size": 4,
+        "hidden_size": 10,
+        "output_size": 8,
+    }
     network = NGramDual(NGramConfig(**sizes | changes), tokenizer.rows).eval()
     with torch.no_grad():
         for parameter in network.parameters():

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.encoders import persistence
+from rejoinder.encoders import export, persistence
 from rejoinder.encoders.export import export_onnx, export_quantized
 from rejoinder.encoders.open import open_texts
 from rejoinder.encoders.sentence import concatenate
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.intents.folder import export_classifier, load_classifier, save_classifier
-from rejoinder.intents.refusal import Rejection
+from rejoinder.intents.prediction import Rejection
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
 from rejoinder.text.subwords import Subwords
 from tests.encoders.conftest import SUBWORDS, convert
@@ -29,7 +29,16 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 pytestmark = pytest.mark.slow
 GUIDE = Path(__file__).parents[2] / "docs" / "export.md"
-TEXTS = ["how are you?", "", "x", "see the cat " * 30, "hello there", "fine, thanks", "a\nb", "bye! " * 7]
+TEXTS = [
+    "how are you?",
+    "",
+    "x",
+    "see the cat " * 30,
+    "hello there",
+    "fine, thanks",
+    "a\nb",
+    "bye! " * 7,
+]
 CONTEXTS = [[text] for text in TEXTS] + [
     ["hello", "x"],
     ["a", "  ", "see the cat " * 30, ""],
@@ -38,8 +47,16 @@ CONTEXTS = [[text] for text in TEXTS] + [
 ]
 MODELS = {
     "single": {},
-    "multi": {"history": 10, "heads": 2, "feed_forward_2": "original", "persona_first": True, "history_gate": True,
-              "input_weight": 0.5, "persona_weight": 0.7, "subject_threshold": 0.2},
+    "multi": {
+        "history": 10,
+        "heads": 2,
+        "feed_forward_2": "original",
+        "persona_first": True,
+        "history_gate": True,
+        "input_weight": 0.5,
+        "persona_weight": 0.7,
+        "subject_threshold": 0.2,
+    },
 }
 
 
@@ -50,7 +67,9 @@ def folders(tmp_path_factory):
     for name, changes in MODELS.items():
         made[name] = place = tmp_path_factory.mktemp(name)
         tokenizer = Subwords(SUBWORDS.subwords, cut="middle" if changes else "end")
-        persistence.save(place / "full", convert(**changes), tokenizer, max_length=60, card="# Mine\n")
+        persistence.save(
+            place / "full", convert(**changes), tokenizer, max_length=60, card="# Mine\n"
+        )
         if changes:
             export_quantized(place / "full", place / "model")
         else:
@@ -71,17 +90,25 @@ def assert_same(vectors, expected):
 def test_the_runtime_gives_what_pytorch_gives(folders, name):
     onnx = OnnxEncoder(folders[name] / "onnx")
     model = rejoinder.load(folders[name] / "model", precision="fp32")
-    assert (onnx.fingerprint, onnx.subject_threshold) == (model.fingerprint, model.subject_threshold)
+    assert (onnx.fingerprint, onnx.subject_threshold) == (
+        model.fingerprint,
+        model.subject_threshold,
+    )
     for part in ("all", "input", "history") if model.reads_history else ("all",):
-        assert_same(onnx.by(part).encode_contexts(CONTEXTS), model.by(part).encode_contexts(CONTEXTS))
+        assert_same(
+            onnx.by(part).encode_contexts(CONTEXTS), model.by(part).encode_contexts(CONTEXTS)
+        )
     assert_same(onnx.encode_responses(TEXTS), model.encode_responses(TEXTS))
-    assert_same(onnx.score(CONTEXTS, [TEXTS] * len(CONTEXTS)), model.score(CONTEXTS, [TEXTS] * len(CONTEXTS)))
+    assert_same(
+        onnx.score(CONTEXTS, [TEXTS] * len(CONTEXTS)),
+        model.score(CONTEXTS, [TEXTS] * len(CONTEXTS)),
+    )
     np.testing.assert_allclose(onnx.transfer(TEXTS), model.transfer(TEXTS), rtol=1e-4, atol=1e-4)
 
 
 def test_tables_stay_in_8_bits_and_files_tell_nothing_of_where_they_were_made(folders):
     place = folders["bundled"]
-    assert persistence.folder_bytes(place / "onnx") < 1.01 * persistence.folder_bytes(place / "model")
+    assert export.folder_bytes(place / "onnx") < 1.01 * export.folder_bytes(place / "model")
     assert not any(b".py" in path.read_bytes() for path in (place / "onnx").glob("*.onnx"))
 
 
@@ -116,7 +143,10 @@ def test_a_classifier_answers_as_it_does_in_pytorch(folders, tmp_path, vectors, 
     save_classifier(replace(trained, rejection=rejection), tmp_path / "made")
     export_classifier(tmp_path / "made", tmp_path / "onnx")
     asked = toy_data(seed=3).texts
-    found, wanted = OnnxIntents(tmp_path / "onnx").predict(asked), load_classifier(tmp_path / "made").predict(asked)
+    found, wanted = (
+        OnnxIntents(tmp_path / "onnx").predict(asked),
+        load_classifier(tmp_path / "made").predict(asked),
+    )
     assert {each.out_of_scope for each in wanted} == ({None} if multi_label else {False, True})
     for one, other in zip(found, wanted, strict=True):
         assert (one.labels, one.out_of_scope) == (other.labels, other.out_of_scope)
@@ -127,7 +157,9 @@ def test_a_classifier_answers_as_it_does_in_pytorch(folders, tmp_path, vectors, 
 
 def test_a_classifier_on_other_encoders_is_refused(folders, tmp_path):
     model = open_texts(str(folders["single"] / "model"))
-    save_classifier(train_classifier(concatenate([model, model]), TrainingTexts(toy_data())), tmp_path / "made")
+    save_classifier(
+        train_classifier(concatenate([model, model]), TrainingTexts(toy_data())), tmp_path / "made"
+    )
     with pytest.raises(rejoinder.errors.InputError, match="only a classifier on one ConveRT"):
         export_classifier(tmp_path / "made", tmp_path / "onnx")
 
@@ -138,7 +170,12 @@ def test_the_example_of_the_guide(folders, tmp_path):
     code = next(block for block in blocks if "OnnxEncoder" in block)
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "onnx").symlink_to(folders["bundled"] / "onnx")
-    done = subprocess.run([sys.executable, "-c", f"import sys; sys.modules['torch'] = None\n{code}"], cwd=tmp_path,
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.modules['torch'] = None\n{code}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.stdout, done.stderr) == ("Yes, two cats! Yes, two cats!\n", "")
     assert code.rstrip().endswith(f"# {done.stdout.rstrip()}")

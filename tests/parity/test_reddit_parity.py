@@ -30,7 +30,10 @@ def reference(lines, chosen, history):
         if not chain or not passes(response, chosen) or not passes(chain[0], chosen):
             continue
         nearest = chain[: min(chosen.depth, history + 1)]
-        messages = [nearest[0]["body"], *(shortened(each["body"] or "[deleted]", chosen.cut) for each in nearest[1:])]
+        messages = [
+            nearest[0]["body"],
+            *(shortened(each["body"] or "[deleted]", chosen.cut) for each in nearest[1:]),
+        ]
         context = tuple(message for message in reversed(messages) if message.strip())
         examples.add((name, thread, context, response["body"]))
     return examples
@@ -54,7 +57,11 @@ def gone(line):
 def rank(line, chosen):
     """What decides which copy of a comment counts: the greatest."""
     parent = line["parent_id"]
-    return fault(line, chosen), parent[3:] if parent.startswith("t1_") else "", line["body"] or "[deleted]"
+    return (
+        fault(line, chosen),
+        parent[3:] if parent.startswith("t1_") else "",
+        line["body"] or "[deleted]",
+    )
 
 
 def passes(line, chosen):
@@ -64,7 +71,9 @@ def passes(line, chosen):
 def fault(line, chosen):
     if gone(line):
         return 5
-    size = len(line["body"]) if chosen.unit == "characters" else len(re.findall(r"\S+", line["body"]))
+    size = (
+        len(line["body"]) if chosen.unit == "characters" else len(re.findall(r"\S+", line["body"]))
+    )
     if size < chosen.min_length:
         return 1
     if size > chosen.max_length:
@@ -106,16 +115,22 @@ def bodies(draw):
 @given(
     dumps(),
     st.builds(
-        RedditSettings, unit=st.sampled_from(["characters", "words"]), min_length=st.integers(1, 10),
-        max_length=st.integers(10, 200), depth=st.integers(1, 12), cut=st.integers(1, 200),
+        RedditSettings,
+        unit=st.sampled_from(["characters", "words"]),
+        min_length=st.integers(1, 10),
+        max_length=st.integers(10, 200),
+        depth=st.integers(1, 12),
+        cut=st.integers(1, 200),
         subreddits=st.sampled_from([(), ("pics",), ("other",)]),
     ),
     st.integers(0, 12),
     st.integers(1, 3),
-)  # fmt: skip
+)
 @example([*COPIES, *ANSWERS], RedditSettings(), 10, 1)
 @example([*COPIES[::-1], *ANSWERS], RedditSettings(), 10, 1)
-@example([comment("ab"), comment("ba"), comment("a", "ba"), comment("a", "ab")], RedditSettings(), 10, 1)
+@example(
+    [comment("ab"), comment("ba"), comment("a", "ba"), comment("a", "ab")], RedditSettings(), 10, 1
+)
 @settings(max_examples=100)
 def test_the_examples_are_those_of_the_reference(lines, chosen, history, partitions):
     examples = run(lines, chosen, Reading(history=history), cuts=[5, 11], partitions=partitions)

@@ -74,7 +74,11 @@ def build(texts, minimum, iterations, max_bytes, max_digits):
                 begin += len(piece)
         vocabulary = set(alphabet)
         for candidate in sorted(counts, key=len, reverse=True):
-            if len(candidate) > 1 and counts[candidate] >= minimum and allowed(candidate, max_bytes, max_digits):
+            if (
+                len(candidate) > 1
+                and counts[candidate] >= minimum
+                and allowed(candidate, max_bytes, max_digits)
+            ):
                 vocabulary.add(candidate)
                 for end in range(1, len(candidate)):
                     counts[candidate[:end]] -= counts[candidate]
@@ -95,7 +99,9 @@ def encode(text, vocabulary):
 
 @settings(max_examples=150)
 @given(
-    st.lists(st.text(st.sampled_from("aaaabbc1123 ..\ufe4fé日\n"), max_size=40), min_size=1, max_size=8).filter(any),
+    st.lists(
+        st.text(st.sampled_from("aaaabbc1123 ..\ufe4fé日\n"), max_size=40), min_size=1, max_size=8
+    ).filter(any),
     st.integers(1, 4),
     st.integers(1, 4),
     st.integers(3, 12),
@@ -108,7 +114,11 @@ def encode(text, vocabulary):
 @example(CORPUS, 8, 7, 60, 99)
 def test_same_vocabulary_and_same_ids(texts, minimum, iterations, max_bytes, max_digits):
     built = build_subwords(
-        texts, minimum_count=minimum, iterations=iterations, max_bytes=max_bytes, max_digits=max_digits
+        texts,
+        minimum_count=minimum,
+        iterations=iterations,
+        max_bytes=max_bytes,
+        max_digits=max_digits,
     )
     assert list(built.subwords) == build(texts, minimum, iterations, max_bytes, max_digits)
     for text in [*texts, "unseen: Жизнь, ©, 漢字, tha 199999 ", " ", ""]:

@@ -22,7 +22,8 @@ TEXTS = [
     "No.",
     "",
     "Café naïve: 東京 100€ won't-stop",
-    "Long term I want to run my own company; short term I'd like some sort of frontend development. " * 4,
+    "Long term I want to run my own company; short term I'd like some sort of frontend development. "
+    * 4,
 ]
 BOUND = 1e-4
 
@@ -54,23 +55,44 @@ def test_real_weights_give_the_same_vectors(minilm, theirs, with_types):
     module, tokenizer = minilm
     rows = encoded(tokenizer)
     lengths = np.array([len(row) for row in rows], np.int32)
-    types = [[int(with_types and place > len(row) // 2) for place in range(len(row))] for row in rows]
-    batch = pack(np.concatenate(rows).astype(np.int32), lengths, 0, types=np.concatenate(types).astype(np.int32))
+    types = [
+        [int(with_types and place > len(row) // 2) for place in range(len(row))] for row in rows
+    ]
+    batch = pack(
+        np.concatenate(rows).astype(np.int32),
+        lengths,
+        0,
+        types=np.concatenate(types).astype(np.int32),
+    )
     with torch.inference_mode():
         ours = module(batch)
         starts, counts = batch.places()
-        for row, kinds, start, count in zip(rows, types, starts.tolist(), counts.tolist(), strict=True):
+        for row, kinds, start, count in zip(
+            rows, types, starts.tolist(), counts.tolist(), strict=True
+        ):
             kinds = torch.tensor([kinds])
             wanted = theirs(torch.tensor([row]), token_type_ids=kinds).last_hidden_state[0]
             assert count == len(row)
             assert (ours[start : start + count] - wanted).abs().max() < BOUND
 
 
-@pytest.mark.parametrize(("kind", "settings"), [
-    ("BertModel", {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40,
-                   "hidden_act": "relu", "layer_norm_eps": 1e-6}),
-    ("DistilBertModel", {"dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 40}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (
+            "BertModel",
+            {
+                "hidden_size": 24,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 3,
+                "intermediate_size": 40,
+                "hidden_act": "relu",
+                "layer_norm_eps": 1e-6,
+            },
+        ),
+        ("DistilBertModel", {"dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 40}),
+    ],
+)
 def test_other_layouts_load_and_come_back(tmp_path, minilm, kind, settings):
     tokenizer = minilm[1]
     torch.manual_seed(0)
@@ -97,4 +119,5 @@ def test_other_layouts_load_and_come_back(tmp_path, minilm, kind, settings):
 def test_random_weights_are_of_berts_size():
     with torch.device("meta"):
         module = Transformer(TransformerShape(), 30522)
-    assert sum(parameter.numel() for parameter in module.parameters()) == 108_891_648  # BERT-base without its pooler
+    # BERT-base without its pooler
+    assert sum(parameter.numel() for parameter in module.parameters()) == 108_891_648

@@ -18,7 +18,10 @@ TEXTS = [f"reply number {i}" for i in range(20)]
 
 @pytest.fixture
 def sources(tmp_path):
-    candidates = [Candidate(text, {"team": ["sales", "billing"][i % 2], "id": i}) for i, text in enumerate(TEXTS)]
+    candidates = [
+        Candidate(text, {"team": ["sales", "billing"][i % 2], "id": i})
+        for i, text in enumerate(TEXTS)
+    ]
     Index.build(HashEncoder(), candidates, tmp_path / "index")
     return Sources(index=tmp_path / "index", model="hash-model")
 
@@ -36,7 +39,9 @@ def client(sources, answers):
 
         def start(**settings):
             app = make_app(Settings(sources=sources, **settings), Computing(sources, answers))
-            return stack.enter_context(TestClient(app, base_url="http://localhost", raise_server_exceptions=False))
+            return stack.enter_context(
+                TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+            )
 
         yield start
 
@@ -44,9 +49,14 @@ def client(sources, answers):
 @contextlib.asynccontextmanager
 async def running(answers, **settings):
     """Run a server in this event loop: many requests at a time may be sent by the client that this gives."""
-    app = make_app(Settings(sources=answers.sources, **settings), Computing(answers.sources, answers))
+    app = make_app(
+        Settings(sources=answers.sources, **settings), Computing(answers.sources, answers)
+    )
     api = app.state.api
-    async with api.lifespan(app), httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app), base_url="http://localhost", timeout=20
-    ) as client:
+    async with (
+        api.lifespan(app),
+        httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app), base_url="http://localhost", timeout=20
+        ) as client,
+    ):
         yield client, api

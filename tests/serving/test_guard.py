@@ -20,22 +20,32 @@ ASK, NEW = {"messages": ["secret words"]}, {"candidates": ["secret reply"]}
 
 @pytest.mark.parametrize(
     ("key", "expected"),
-    [(None, (401, 401, 401, 200)), ("wrong", (401, 401, 401, 200)), (READ, (200, 403, 403, 200)),
-     (WRITE, (200, 201, 503, 200))],
-)  # fmt: skip
+    [
+        (None, (401, 401, 401, 200)),
+        ("wrong", (401, 401, 401, 200)),
+        (READ, (200, 403, 403, 200)),
+        (WRITE, (200, 201, 503, 200)),
+    ],
+)
 def test_read_and_write_keys(client, key, expected):
     server = client(keys=Keys(READ.encode(), WRITE.encode()))
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    found = [server.post("/v1/replies", json=ASK, headers=headers),
-             server.post("/v1/candidates", json=NEW, headers=headers),
-             server.post("/admin/reload", headers=headers), server.get("/health", headers=headers)]  # fmt: skip
-    assert tuple(each.status_code for each in found) == expected  # a reload fails: no model has that name
+    found = [
+        server.post("/v1/replies", json=ASK, headers=headers),
+        server.post("/v1/candidates", json=NEW, headers=headers),
+        server.post("/admin/reload", headers=headers),
+        server.get("/health", headers=headers),
+    ]
+    # a reload fails: no model has that name
+    assert tuple(each.status_code for each in found) == expected
     assert ("www-authenticate" in found[0].headers) == (expected[0] == 401)
 
 
 def test_keys_are_compared_in_constant_time(monkeypatch):
     compared, keys = [], Keys(READ.encode(), WRITE.encode())
-    monkeypatch.setattr("hmac.compare_digest", lambda given, key: compared.append(key) or given == key)
+    monkeypatch.setattr(
+        "hmac.compare_digest", lambda given, key: compared.append(key) or given == key
+    )
     for given in (b"", b"Bearer wrong", b"Bearer " + READ.encode(), b"Bearer " + WRITE.encode()):
         compared.clear()
         keys.refusal(given, write=False)
@@ -44,9 +54,17 @@ def test_keys_are_compared_in_constant_time(monkeypatch):
 
 @pytest.mark.parametrize(
     ("header", "status"),
-    [("Bearer KEY", 200), ("bearer KEY", 200), ("BEARER  KEY", 200), ("KEY", 401), ("Basic KEY", 401),
-     ("BearerKEY", 401), ("Bearer", 401), ("Bearer KEY KEY", 401)],
-)  # fmt: skip
+    [
+        ("Bearer KEY", 200),
+        ("bearer KEY", 200),
+        ("BEARER  KEY", 200),
+        ("KEY", 401),
+        ("Basic KEY", 401),
+        ("BearerKEY", 401),
+        ("Bearer", 401),
+        ("Bearer KEY KEY", 401),
+    ],
+)
 def test_a_key_comes_with_its_scheme(client, header, status):
     server = client(keys=Keys(READ.encode()))
     headers = {"authorization": header.replace("KEY", READ)}
@@ -99,7 +117,9 @@ def test_keys_come_from_the_environment():
 )
 def test_hosts_and_headers(client, headers, status):
     body = json.dumps(ASK).encode()
-    answer = client().post("/v1/replies", content=body, headers={"content-type": "application/json", **headers})
+    answer = client().post(
+        "/v1/replies", content=body, headers={"content-type": "application/json", **headers}
+    )
     assert answer.status_code == status
     assert int(answer.headers["content-length"]) == len(answer.content)
 
@@ -109,19 +129,33 @@ def test_bodies_are_limited_also_where_their_length_is_not_said(client):
         for _ in range(MOST_BYTES // 1000 + 2):
             yield b" " * 1000
 
-    answer = client().post("/v1/replies", content=parts(), headers={"content-type": "application/json"})
+    answer = client().post(
+        "/v1/replies", content=parts(), headers={"content-type": "application/json"}
+    )
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, 413)
 
 
 def test_no_name_in_a_request_is_a_path(client, tmp_path):
     """Nothing is opened or looked for at a place that a request names."""
     place, used, watched = f"{tmp_path}/elsewhere/secret.json", [], [True]
-    sys.addaudithook(lambda event, given: used.append(event) if watched and place in repr(given) else None)
+    sys.addaudithook(
+        lambda event, given: used.append(event) if watched and place in repr(given) else None
+    )
     server, way = client(), quote(place, safe="")
-    for path in (f"/{place}", f"/..{place}", f"/{way}", f"/v1/map?field={way}", f"/v1/candidates/{way}"):
+    for path in (
+        f"/{place}",
+        f"/..{place}",
+        f"/{way}",
+        f"/v1/map?field={way}",
+        f"/v1/candidates/{way}",
+    ):
         server.get(path, headers={"x-request-id": place, "authorization": place})
-    for path, body in (("embeddings", {"input": place}), ("rerank", {"query": place, "documents": [place]}),
-                       ("intents", {"input": place}), ("candidates", {"candidates": [place]})):  # fmt: skip
+    for path, body in (
+        ("embeddings", {"input": place}),
+        ("rerank", {"query": place, "documents": [place]}),
+        ("intents", {"input": place}),
+        ("candidates", {"candidates": [place]}),
+    ):
         server.post(f"/v1/{path}", json={**body, "model": place} if path[0] in "er" else body)
     server.post("/v1/replies", json={"messages": [place], "index": place})
     server.post("/v1/replies", json={"messages": [place], "where": {"team": place}})
@@ -131,9 +165,15 @@ def test_no_name_in_a_request_is_a_path(client, tmp_path):
 
 def test_every_answer_has_safe_headers_and_its_id(client):
     server = client()
-    before = server.options("/v1/replies", headers={"origin": "https://a.b", "access-control-request-method": "POST"})
+    before = server.options(
+        "/v1/replies", headers={"origin": "https://a.b", "access-control-request-method": "POST"}
+    )
     assert (before.status_code, "access-control-allow-origin" in before.headers) == (405, False)
-    for path, asked in (("/health", "abc.1-2"), ("/none", "x" * 65), ("/v1/candidates?limit=0", "a b")):
+    for path, asked in (
+        ("/health", "abc.1-2"),
+        ("/none", "x" * 65),
+        ("/v1/candidates?limit=0", "a b"),
+    ):
         answer = server.get(path, headers={"x-request-id": asked, "origin": "https://evil.example"})
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "default-src 'self'" in answer.headers["content-security-policy"]
@@ -149,7 +189,11 @@ def test_the_log_holds_what_was_said_only_if_asked(client, caplog, log_texts, mo
         server.post("/v1/replies", json={"messages": ["secret"], "secret": 1})
         monkeypatch.setattr("rejoinder.retrieval.index.Index.search_vectors", _fail)
         failed = server.post("/v1/replies", json=ASK)
-    lines = [JsonLines().format(record) for record in caplog.records if record.name == "rejoinder.serving"]
+    lines = [
+        JsonLines().format(record)
+        for record in caplog.records
+        if record.name == "rejoinder.serving"
+    ]
     assert failed.status_code == 500
     assert ("secret" in "".join(lines)) == log_texts
     first = json.loads(lines[0])
@@ -180,6 +224,7 @@ def test_overload_is_refused_at_once_and_who_leaves_makes_room(answers, monkeypa
 
     async def run():
         async with running(answers, queue=2) as (client, api):
+
             async def ask():
                 return await client.post("/v1/replies", json=ASK)
 
@@ -216,7 +261,13 @@ def test_what_takes_too_long_ends(answers, parts, status, monkeypatch):
                 return message
 
             headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-            scope = {"type": "http", "method": "POST", "path": "/v1/replies", "query_string": b"", "headers": headers}
+            scope = {
+                "type": "http",
+                "method": "POST",
+                "path": "/v1/replies",
+                "query_string": b"",
+                "headers": headers,
+            }
 
             async def send(message):
                 sent.append(message)
@@ -244,7 +295,13 @@ def test_a_client_that_goes_away_is_no_longer_computed_for(answers, monkeypatch)
                 return message
 
             headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-            scope = {"type": "http", "method": "POST", "path": "/v1/replies", "query_string": b"", "headers": headers}
+            scope = {
+                "type": "http",
+                "method": "POST",
+                "path": "/v1/replies",
+                "query_string": b"",
+                "headers": headers,
+            }
             second = asyncio.create_task(app(scope, receive, None))
             await asyncio.sleep(0.15)
             assert len(api.search_queue) == 1
@@ -260,13 +317,24 @@ def test_a_client_that_goes_away_is_no_longer_computed_for(answers, monkeypatch)
 def test_a_client_that_goes_away_while_it_sends_is_answered_nothing(answers):
     async def run():
         async with running(answers) as (client, _):
-            waiting = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+            waiting = iter(
+                [
+                    {"type": "http.request", "body": b"{", "more_body": True},
+                    {"type": "http.disconnect"},
+                ]
+            )
 
             async def receive():
                 return next(waiting)
 
             headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-            scope = {"type": "http", "method": "POST", "path": "/v1/replies", "query_string": b"", "headers": headers}
+            scope = {
+                "type": "http",
+                "method": "POST",
+                "path": "/v1/replies",
+                "query_string": b"",
+                "headers": headers,
+            }
             await client._transport.app(scope, receive, None)
             return (await client.get("/metrics")).text
 

@@ -14,7 +14,9 @@ from tests.cli.test_serve import ask, serving
 
 MEGABYTE = 1 << 20
 GROWTH = 50  # MB
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory in /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="reads memory in /proc"
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,8 @@ def check(server, name, size):
 
 @pytest.mark.parametrize("name", hostile.ATTACKS)
 def test_honest_clients_beside_a_hostile_one(server, name):
-    check(server, name, (2 if name == "pipelined requests" else 10) * MEGABYTE)  # each of them is answered
+    # each of them is answered
+    check(server, name, (2 if name == "pipelined requests" else 10) * MEGABYTE)
 
 
 @pytest.mark.slow
@@ -63,7 +66,9 @@ def test_too_many_headers_are_refused_in_the_form_of_all_errors(server):
         assert b'"code": 431' in answer
         assert b"100 headers" in answer
     fine = "".join(lines[:90])
-    assert exchange(server, f"{hostile.HEAD}{fine}connection: close\r\n\r\n".encode()).startswith(b"HTTP/1.1 200")
+    assert exchange(server, f"{hostile.HEAD}{fine}connection: close\r\n\r\n".encode()).startswith(
+        b"HTTP/1.1 200"
+    )
     assert exchange(server, b"NO HTTP\r\n\r\n").startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 
@@ -71,7 +76,9 @@ def test_pipelined_requests_are_answered_in_their_order(server):
     body = b'{"messages": ["Hello!"], "k": 1}'
     post = f"POST /v1/replies HTTP/1.1\r\nhost: localhost\r\n{hostile.JSON}content-length: {len(body)}\r\n\r\n".encode()
     asked = b"".join([f"{hostile.HEAD}\r\n".encode(), post + body] * 300)
-    answer = exchange(server, asked + b"GET /none HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+    answer = exchange(
+        server, asked + b"GET /none HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    )
     bodies = re.findall(rb'\{"status"|\{"replies"|\{"error"', answer)
     assert bodies == [b'{"status"', b'{"replies"'] * 300 + [b'{"error"']
 
@@ -89,7 +96,10 @@ def test_trailers_are_no_headers(server):
 def test_a_half_sent_request_does_not_hold_up_the_end(tmp_path, sent):
     hostile.build(hostile.REPLIES, str(tmp_path / "index"))
     head = f"POST /v1/replies HTTP/1.1\r\nhost: localhost\r\n{hostile.JSON}content-length: 600\r\n"
-    with serving(tmp_path / "index") as (process, port), socket.create_connection(("127.0.0.1", port)) as connection:
+    with (
+        serving(tmp_path / "index") as (process, port),
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
         connection.sendall(head.encode() + (b"\r\n{" if sent == "body" else b""))
         assert ask(port, "GET", "/health")[0] == 200
         process.send_signal(signal.SIGTERM)
@@ -98,7 +108,9 @@ def test_a_half_sent_request_does_not_hold_up_the_end(tmp_path, sent):
 
 def test_two_hosts_are_refused(server):
     for hosts in ("host: localhost\r\nhost: localhost\r\n", ""):
-        answer = exchange(server, f"GET /health HTTP/1.1\r\n{hosts}connection: close\r\n\r\n".encode())
+        answer = exchange(
+            server, f"GET /health HTTP/1.1\r\n{hosts}connection: close\r\n\r\n".encode()
+        )
         assert answer.startswith(b"HTTP/1.1 400")
         assert b"one Host header" in answer
 
@@ -109,16 +121,21 @@ def test_the_computing_process_is_started_again(tmp_path):
     with serving(tmp_path / "index") as (process, port):
         before = ask(port, "POST", "/v1/replies", {"messages": ["Hello!"], "k": 1})
         started = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        [computing] = [each for each in started if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
+        [computing] = [
+            each for each in started if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()
+        ]
         (tmp_path / "index").rename(tmp_path / "away")
         os.kill(int(computing), signal.SIGBUS)
         end = time.monotonic() + 60
-        while ask(port, "POST", "/v1/replies", {"messages": ["Hello!"], "k": 1})[0] != 503:  # it takes a moment to end
+        # it takes a moment to end
+        while ask(port, "POST", "/v1/replies", {"messages": ["Hello!"], "k": 1})[0] != 503:
             assert time.monotonic() < end
             time.sleep(0.05)
         assert ask(port, "GET", "/ready")[0] == 503
         (tmp_path / "away").rename(tmp_path / "index")
-        while (found := ask(port, "POST", "/v1/replies", {"messages": ["Hello!"], "k": 1})) != before:
+        while (
+            found := ask(port, "POST", "/v1/replies", {"messages": ["Hello!"], "k": 1})
+        ) != before:
             assert found[0] == 503
             assert time.monotonic() < end
             time.sleep(0.1)
@@ -129,9 +146,14 @@ def test_the_computing_process_is_started_again(tmp_path):
 
 @pytest.mark.slow
 def test_the_benchmark_runs(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["hostile.py", "--seconds", "0.3", "--bytes", "100000", "--only", "deep nesting"])
+    monkeypatch.setattr(
+        "sys.argv",
+        ["hostile.py", "--seconds", "0.3", "--bytes", "100000", "--only", "deep nesting"],
+    )
     written = {}
-    monkeypatch.setattr(hostile, "write_result", lambda name, result: written.update({name: result}))
+    monkeypatch.setattr(
+        hostile, "write_result", lambda name, result: written.update({name: result})
+    )
     hostile.main()
     row = written["hostile"]["rows"]["deep nesting"]
     assert row["answers"] > 0

@@ -30,14 +30,18 @@ def client(tmp_path, monkeypatch):
     for name, value in [("RAY_AUTH_MODE", "disabled"), ("REJOINDER_WRITE_KEY", KEY)]:
         monkeypatch.setenv(name, value)
     texts = [f"Reply number {i}." for i in range(20)]
-    Index.build(open_encoder("convert-small"), [Candidate(text) for text in texts], tmp_path / "index")
+    Index.build(
+        open_encoder("convert-small"), [Candidate(text) for text in texts], tmp_path / "index"
+    )
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         serve.start(http_options={"host": "127.0.0.1", "port": port})
         serve.run(app(Options(index=tmp_path / "index", replicas=2)))
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers={"authorization": f"Bearer {KEY}"}) as client:
+        with httpx2.Client(
+            base_url=f"http://127.0.0.1:{port}", headers={"authorization": f"Bearer {KEY}"}
+        ) as client:
             yield client
     finally:
         serve.shutdown()

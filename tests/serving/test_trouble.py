@@ -17,7 +17,9 @@ from tests.serving.conftest import TEXTS, running
 
 
 def post(server, path, value):
-    return server.post(path, content=json.dumps(value), headers={"content-type": "application/json"})
+    return server.post(
+        path, content=json.dumps(value), headers={"content-type": "application/json"}
+    )
 
 
 def remove(index):
@@ -43,7 +45,10 @@ def test_an_index_that_is_gone_is_the_servers_trouble(client, sources, harm, mon
     server = client()
     assert server.get("/ready").json() == {"status": "ready"}
     harm(sources.index)
-    changes = [post(server, "/v1/candidates", {"candidates": ["new"]}), server.delete("/v1/candidates/3")]
+    changes = [
+        post(server, "/v1/candidates", {"candidates": ["new"]}),
+        server.delete("/v1/candidates/3"),
+    ]
     for answer in changes:
         assert (answer.status_code, answer.json()["error"]["type"]) == (503, "server_error")
         assert "cannot be opened, so nothing was changed" in answer.json()["error"]["message"]
@@ -94,7 +99,9 @@ def test_three_thousand_additions_leave_few_segments(client, sources):
 def test_fields_of_a_message_that_are_not_read_go_no_further(client, monkeypatch):
     """They may hold anything, as what no process can send."""
     asked = []
-    monkeypatch.setattr(Answers, "replies", lambda _, found: asked.extend(found) or [{"replies": []}] * len(found))
+    monkeypatch.setattr(
+        Answers, "replies", lambda _, found: asked.extend(found) or [{"replies": []}] * len(found)
+    )
     extra = "[" * 600 + "]" * 600
     body = f'{{"messages": [{{"role": "user", "content": "Hi!", "name": "me", "x": {extra}}}]}}'
     headers = {"content-type": "application/json"}
@@ -133,7 +140,9 @@ def test_of_unknown_keys_the_first_is_told(client):
 
 def test_one_error_is_made_where_many_keys_are_unknown():
     with pytest.raises(ValueError, match="no such field") as found:
-        schema.RepliesRequest.model_validate({"messages": ["Hi!"], **{str(number): 0 for number in range(1000)}})
+        schema.RepliesRequest.model_validate(
+            {"messages": ["Hi!"], **{str(number): 0 for number in range(1000)}}
+        )
     assert len(found.value.errors()) == 1
 
 
@@ -143,8 +152,13 @@ def test_a_body_of_very_many_values_is_not_parsed(client, monkeypatch):
     monkeypatch.setattr(decode, lambda body: parsed.append(body) or {})
     for part in ("[],", "{},", '"a":0,'):
         body = part * (schema.MOST_MARKS + 1)
-        answer = server.post("/v1/candidates", content=body, headers={"content-type": "application/json"})
-        assert (answer.status_code, "50,000 at most" in answer.json()["error"]["message"]) == (413, True)
+        answer = server.post(
+            "/v1/candidates", content=body, headers={"content-type": "application/json"}
+        )
+        assert (answer.status_code, "50,000 at most" in answer.json()["error"]["message"]) == (
+            413,
+            True,
+        )
     assert not parsed
 
 

@@ -1,4 +1,7 @@
-"""The queue: together, in order, bounded, left by who no longer waits. The pipe to the computing process."""
+"""The queue: together, in order, bounded, left by who no longer waits.
+
+The pipe to the computing process.
+"""
 
 import asyncio
 import contextlib
@@ -25,7 +28,10 @@ class Held:
     def __call__(self, jobs):
         assert self.free.wait(10)
         self.batches.append([job.item for job in jobs])
-        return [ValueError(job.item) if job.item == "bad" else job.work(None, [job.item])[0] for job in jobs]
+        return [
+            ValueError(job.item) if job.item == "bad" else job.work(None, [job.item])[0]
+            for job in jobs
+        ]
 
 
 @contextlib.asynccontextmanager
@@ -104,7 +110,8 @@ def test_closing_finishes_what_was_accepted():
     [
         (["a"], r"\['a'\]"),
         (InputError("no"), "InputError"),
-        (["a", lambda: 0], r"\['a', RuntimeError.*<lambda>"),  # the other jobs of the batch have their results
+        # the other jobs of the batch have their results
+        (["a", lambda: 0], r"\['a', RuntimeError.*<lambda>"),
     ],
 )
 def test_whoever_asks_gets_an_answer(found, received):

@@ -22,7 +22,10 @@ CUT_END, CUT_MIDDLE = Subwords(LETTERS, buckets=8), Subwords(LETTERS, buckets=8,
 @given(st.lists(st.text("ab c", max_size=40), max_size=5), st.integers(1, 12))
 def test_the_middle_goes_and_both_ends_stay_or_the_end_goes(texts, length):
     wholes, tail = [CUT_END.encode(text) for text in texts], length // 2
-    cut = [each if len(each) <= length else each[: length - tail] + each[len(each) - tail :] for each in wholes]
+    cut = [
+        each if len(each) <= length else each[: length - tail] + each[len(each) - tail :]
+        for each in wholes
+    ]
     for tokenizer, wanted in ((CUT_MIDDLE, cut), (CUT_END, [each[:length] for each in wholes])):
         ids, lengths = encode_messages(tokenizer, texts, length)
         assert ids.tolist() == [each for text in wanted for each in text]
@@ -32,8 +35,11 @@ def test_the_middle_goes_and_both_ends_stay_or_the_end_goes(texts, length):
 @given(st.lists(st.text("ab c", max_size=40), max_size=5), st.integers(1, 12))
 def test_what_is_cut_is_known_exactly(texts, length):
     words = build_ngrams(["a ab b c"] * 2, minimum_count=1, bigrams=2, buckets=4)
-    for tokenizer, tokens in ((CUT_END, CUT_END.encode), (CUT_MIDDLE, CUT_END.encode),
-                              (words, lambda text: words.encode(text)[::2])):  # fmt: skip
+    for tokenizer, tokens in (
+        (CUT_END, CUT_END.encode),
+        (CUT_MIDDLE, CUT_END.encode),
+        (words, lambda text: words.encode(text)[::2]),
+    ):
         found = too_long(tokenizer, texts, encode_messages(tokenizer, texts, length)[1], length)
         assert found == [text for text in texts if len(tokens(text)) > length]
 
@@ -51,10 +57,15 @@ def test_marks_of_both_ends_stay():
     assert (ids[0], ids[-1], lengths.tolist()) == (marked.start_id, marked.end_id, [6])
 
 
-@pytest.mark.parametrize("make", [
-    lambda cut: Subwords(LETTERS, 8, cut),
-    lambda cut: (lambda bpe: Pretrained(bpe.description, bpe.special, bpe.rows, cut))(build_bpe(["a text"], 2, 1)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda cut: Subwords(LETTERS, 8, cut),
+        lambda cut: (lambda bpe: Pretrained(bpe.description, bpe.special, bpe.rows, cut))(
+            build_bpe(["a text"], 2, 1)
+        ),
+    ],
+)
 def test_the_cut_is_part_of_a_vocabulary(make, tmp_path):
     for cut in ("end", "middle"):
         made = make(cut)

@@ -12,17 +12,20 @@ CORPUS = ["how are you?", "how are things?", "fine, how are you?", "fine"]
 SMALL = build_ngrams(CORPUS, minimum_count=2, bigrams=4, buckets=50)
 
 
-@pytest.mark.parametrize(("text", "found"), [
-    ("well, i don't know...", ["well", ",", "i", "don't", "know", "..."]),
-    ("1234 12345 a123456b", ["1234", "#####", "a######b"]),
-    ("abcdefghijklmnop abcdefghijklmnopq", ["abcdefghijklmnop", LONG]),
-    ("12345678901234567", [LONG]),
-    ("i'm; rock 'n' roll's", ["i'm", ";", "rock", "'", "n", "'", "roll's"]),
-    ("naïve \u201eäh\u201c don\u2019t", ["naïve", "\u201e", "äh", "\u201c", "don\u2019t"]),
-    ("日本語、です 😀", ["日本語", "、", "です", "😀"]),
-    ("a\nb\tc\u00a0d\u3000e\x00f", ["a", "b", "c", "d", "e", "f"]),
-    (" \n\x00 ", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("well, i don't know...", ["well", ",", "i", "don't", "know", "..."]),
+        ("1234 12345 a123456b", ["1234", "#####", "a######b"]),
+        ("abcdefghijklmnop abcdefghijklmnopq", ["abcdefghijklmnop", LONG]),
+        ("12345678901234567", [LONG]),
+        ("i'm; rock 'n' roll's", ["i'm", ";", "rock", "'", "n", "'", "roll's"]),
+        ("naïve \u201eäh\u201c don\u2019t", ["naïve", "\u201e", "äh", "\u201c", "don\u2019t"]),
+        ("日本語、です 😀", ["日本語", "、", "です", "😀"]),
+        ("a\nb\tc\u00a0d\u3000e\x00f", ["a", "b", "c", "d", "e", "f"]),
+        (" \n\x00 ", []),
+    ],
+)
 def test_words(text, found):
     assert words_of(text) == found
 
@@ -59,7 +62,10 @@ def test_every_pair_of_any_number_is_found(count):
 def test_the_order_of_the_texts_does_not_matter():
     again = build_ngrams(CORPUS[::-1], minimum_count=2, bigrams=4, buckets=50)
     assert again.fingerprint == SMALL.fingerprint
-    assert build_ngrams(CORPUS, minimum_count=1, bigrams=4, buckets=50).fingerprint != SMALL.fingerprint
+    assert (
+        build_ngrams(CORPUS, minimum_count=1, bigrams=4, buckets=50).fingerprint
+        != SMALL.fingerprint
+    )
     assert len(build_ngrams(CORPUS, minimum_count=1, bigrams=0, buckets=1).bigrams) == 0
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.text import subwords as module
-from rejoinder.text.splitting import lower, tokens
+from rejoinder.text.tokenizer import lower, tokens
 from rejoinder.text.subwords import MARK, UNKNOWN, Subwords
 from rejoinder.text.vocabulary import build_subwords
 
@@ -38,7 +38,9 @@ def tiny(*subwords, buckets=1000):
     return Subwords([MARK, *subwords], buckets)
 
 
-@pytest.mark.parametrize(("character", "bucket"), [("é", 326), ("日", 946), ("😀", 756), ("\ud800", 600)])
+@pytest.mark.parametrize(
+    ("character", "bucket"), [("é", 326), ("日", 946), ("😀", 756), ("\ud800", 600)]
+)
 def test_bucket_of_an_unknown_character_never_changes(character, bucket):
     # CRC-32 of the UTF-8 modulo 1,000, worked out bit by bit with another program.
     assert tiny().encode(character) == [0, 1 + bucket]
@@ -58,7 +60,10 @@ def test_ids_are_the_same_in_every_process(subwords):
 @settings(max_examples=300)
 @given(st.text("a .\ufe4f", max_size=12))
 def test_marks_in_the_text_survive(text):
-    for vocabulary in (tiny("a", " ", "."), tiny("a", " ", ".", MARK * 2, MARK + "a", "." + MARK, MARK * 2 + ".")):
+    for vocabulary in (
+        tiny("a", " ", "."),
+        tiny("a", " ", ".", MARK * 2, MARK + "a", "." + MARK, MARK * 2 + "."),
+    ):
         assert vocabulary.decode(vocabulary.encode(text)) == text
 
 
@@ -75,7 +80,10 @@ def test_any_unicode_text_gives_valid_ids(subwords, text):
 
 def test_decoding_unknown_characters_padding_and_impossible_ids():
     vocabulary = tiny("a", "!", " ")
-    assert vocabulary.decode([*vocabulary.encode("aé 日 !"), vocabulary.padding_id]) == "a\ufffd \ufffd !"
+    assert (
+        vocabulary.decode([*vocabulary.encode("aé 日 !"), vocabulary.padding_id])
+        == "a\ufffd \ufffd !"
+    )
     for number in (-1, 1003):
         with pytest.raises(InputError, match=f"id {number} is not in 0 to 1002"):
             tiny("a").decode([0, number])
@@ -90,7 +98,9 @@ def test_spans_cover_the_text_but_for_the_spaces_between_words(subwords, text):
     position = 0
     for number, (start, end) in zip(ids, spans, strict=True):
         between = text[position:start]
-        assert between == "" or (between == " " and position > 0), "a single space between two words"
+        assert between == "" or (between == " " and position > 0), (
+            "a single space between two words"
+        )
         if number < subwords.size:
             subword = subwords.subwords[number]
             assert lower(text[start:end]) in (subword, subword.removeprefix(MARK))
@@ -103,7 +113,10 @@ def test_spans_cover_the_text_but_for_the_spaces_between_words(subwords, text):
 @settings(max_examples=300)
 @given(st.text("aB .\ufe4f\u0130", max_size=12))
 def test_spans_keep_a_mark_of_the_text_apart_from_a_start_mark(text):
-    for vocabulary in (tiny("a", " ", "."), tiny("a", " ", ".", MARK * 2, MARK + "a", "." + MARK, MARK * 2 + ".")):
+    for vocabulary in (
+        tiny("a", " ", "."),
+        tiny("a", " ", ".", MARK * 2, MARK + "a", "." + MARK, MARK * 2 + "."),
+    ):
         spans = vocabulary.spans(text)
         assert len(spans) == len(vocabulary.encode(text))
         covered = "".join(text[start:end] for start, end in spans)
@@ -114,7 +127,9 @@ def test_spans_point_into_the_text_as_it_was_written():
     vocabulary = tiny("h", "i", MARK + "hi", "y", "ou")
     assert vocabulary.spans("Hi  YOU") == [(0, 2), (2, 2), (2, 3), (3, 4), (4, 4), (4, 5), (5, 7)]
     assert vocabulary.spans("Hi HI") == [(0, 2), (3, 5)]
-    assert vocabulary.spans("\u0130 hi") == [(0, 0), (0, 1), (2, 4)], "U+0130 would be two characters in lower case"
+    assert vocabulary.spans("\u0130 hi") == [(0, 0), (0, 1), (2, 4)], (
+        "U+0130 would be two characters in lower case"
+    )
     assert vocabulary.spans("") == []
 
 
@@ -130,7 +145,10 @@ def ragged(vocabulary, texts, max_length=None):
 @settings(max_examples=300)
 @given(st.text(st.sampled_from("abc  ..\ufe4fé"), max_size=120), st.integers(1, 9))
 def test_cut_ids_are_the_first_ones(text, max_length):
-    for vocabulary in (tiny("a", "b", "c", " "), tiny("a", "ab", "abc", MARK + "a", MARK + ". ", "..", MARK + "ab")):
+    for vocabulary in (
+        tiny("a", "b", "c", " "),
+        tiny("a", "ab", "abc", MARK + "a", MARK + ". ", "..", MARK + "ab"),
+    ):
         whole = [vocabulary.encode(text), vocabulary.encode("a")]
         assert ragged(vocabulary, [text, "a"], max_length) == [ids[:max_length] for ids in whole]
 
@@ -183,14 +201,19 @@ def zipf_corpus(words=3000, texts=4000):
     """Texts of made-up words with the frequencies of a language."""
     generator = random.Random(0)
     syllables = [a + b for a in "bcdfghklmnprstvw" for b in "aeiou"]
-    vocabulary = ["".join(generator.choices(syllables, k=generator.randint(1, 4))) for _ in range(words)]
+    vocabulary = [
+        "".join(generator.choices(syllables, k=generator.randint(1, 4))) for _ in range(words)
+    ]
     weights = [1 / rank for rank in range(1, words + 1)]
     return [" ".join(generator.choices(vocabulary, weights, k=10)) + "." for _ in range(texts)]
 
 
 def test_order_of_the_corpus_does_not_matter():
     texts = zipf_corpus(texts=300)
-    assert build_subwords(texts, minimum_count=3).subwords == build_subwords(texts[::-1], minimum_count=3).subwords
+    assert (
+        build_subwords(texts, minimum_count=3).subwords
+        == build_subwords(texts[::-1], minimum_count=3).subwords
+    )
 
 
 def test_target_size_is_met_within_one_percent():
@@ -202,20 +225,34 @@ def test_target_size_is_met_within_one_percent():
 
 
 def test_closest_size_is_taken_with_a_warning():
-    with pytest.warns(UserWarning, match=r"no minimum count gives 5000 .* the closest, 1, gives") as caught:
+    with pytest.warns(
+        UserWarning, match=r"no minimum count gives 5000 .* the closest, 1, gives"
+    ) as caught:
         built = build_subwords(["a small corpus"], target_size=5000)
     assert built.subwords == build_subwords(["a small corpus"], minimum_count=1).subwords
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize(("texts", "settings", "message"), [
-    ([], {}, "no text"),
-    (["", ""], {}, "no text"),
-    ("hello", {}, "one string"),
-    (["abcdefghij"], {"target_size": 5}, "target_size is 5, but the corpus has 11 characters"),
-    *((["hello"], {name: 0}, f"{name} is 0") for name in ("minimum_count", "target_size", "iterations", "max_bytes",
-                                                          "max_digits", "buckets")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("texts", "settings", "message"),
+    [
+        ([], {}, "no text"),
+        (["", ""], {}, "no text"),
+        ("hello", {}, "one string"),
+        (["abcdefghij"], {"target_size": 5}, "target_size is 5, but the corpus has 11 characters"),
+        *(
+            (["hello"], {name: 0}, f"{name} is 0")
+            for name in (
+                "minimum_count",
+                "target_size",
+                "iterations",
+                "max_bytes",
+                "max_digits",
+                "buckets",
+            )
+        ),
+    ],
+)
 def test_impossible_calls_are_refused(texts, settings, message):
     with pytest.raises(InputError, match=message):
         build_subwords(texts, **settings)

@@ -16,9 +16,16 @@ from tests.training.tiny import recipe
 RECIPES = Path(__file__).parents[2] / "recipes"
 SHIPPED = [RECIPES / "ablations" / name for name in ("convert.toml", "convert-quick.toml")]
 TABLE_4 = {
-    BASE: 68.2, "heads-8": 68.5, "no-relative-bias": 67.8, "no-growing-span": 67.7, "one-bucket": 68.0,
-    "one-reduction-head": 67.7, "no-skip": 67.8, "last-three": 66.7, "last-five": 66.6,
-}  # fmt: skip
+    BASE: 68.2,
+    "heads-8": 68.5,
+    "no-relative-bias": 67.8,
+    "no-growing-span": 67.7,
+    "one-bucket": 68.0,
+    "one-reduction-head": 67.7,
+    "no-skip": 67.8,
+    "last-three": 66.7,
+    "last-five": 66.6,
+}
 shipped = cache(load_plan)
 
 
@@ -30,7 +37,10 @@ def write(tmp_path):
     def write_(rows, **keys):
         listed = [{"name": name, "settings": settings} for name, settings in rows.items()]
         path = tmp_path / "file.toml"
-        path.write_text(tomli_w.dumps({"name": "t", "recipe": "tiny.toml", **keys, "row": listed}), encoding="utf-8")
+        path.write_text(
+            tomli_w.dumps({"name": "t", "recipe": "tiny.toml", **keys, "row": listed}),
+            encoding="utf-8",
+        )
         return path
 
     return write_
@@ -45,7 +55,11 @@ def test_every_row_that_we_ship_builds_its_model(path):
             module = build_module(row.recipe.model, rows=1000)
         assert sum(parameter.numel() for parameter in module.parameters()) > 100_000, row.name
     sizes = {row.name: row.recipe.vocabulary.buckets for row in plan.rows if row.recipe.vocabulary}
-    assert {name for name, buckets in sizes.items() if buckets == 1} == {"one-bucket", "last-three", "last-five"}
+    assert {name for name, buckets in sizes.items() if buckets == 1} == {
+        "one-bucket",
+        "last-three",
+        "last-five",
+    }
 
 
 def test_hard_negatives_are_compared_with_none_by_several_seeds():
@@ -57,31 +71,48 @@ def test_hard_negatives_are_compared_with_none_by_several_seeds():
 def test_the_papers_table_is_complete_with_its_figures():
     plan = shipped(SHIPPED[0])
     assert {row.name: row.published for row in plan.rows if row.published is not None} == TABLE_4
-    assert all(row.recipe.quantization.enabled for row in plan.rows), "the paper trains for 8 and 16 bits"
+    assert all(row.recipe.quantization.enabled for row in plan.rows), (
+        "the paper trains for 8 and 16 bits"
+    )
     single = [row for row in plan.rows[1:] if not row.name.startswith("last-")]
     assert all(len(row.settings) == 1 for row in single), "each is one setting"
 
 
 def test_the_papers_steps_a_second_and_costs_stand_beside_ours():
     plan = shipped(SHIPPED[0])
-    costs = {row.name: (row.published_cost.steps_per_second, row.published_cost.usd)
-             for row in plan.rows if row.published_cost}  # fmt: skip
+    costs = {
+        row.name: (row.published_cost.steps_per_second, row.published_cost.usd)
+        for row in plan.rows
+        if row.published_cost
+    }
     assert costs == {
-        BASE: (14.7, 85), "heads-8": (12.2, 102), "one-bucket": (14.8, 84), "one-reduction-head": (15.0, 83),
-    }  # fmt: skip
-    lines = [{"title": "a", "published": 68.2, "published_cost": {"steps_per_second": 14.7, "usd": 85.0}}]
+        BASE: (14.7, 85),
+        "heads-8": (12.2, 102),
+        "one-bucket": (14.8, 84),
+        "one-reduction-head": (15.0, 83),
+    }
+    lines = [
+        {"title": "a", "published": 68.2, "published_cost": {"steps_per_second": 14.7, "usd": 85.0}}
+    ]
     lines.append({"title": "b", "published": 67.8, "published_cost": None})
     table = {"name": "T", "data": "d", "ranked": "", "rows": lines}
-    head, _, *shown = [line.split(" | ") for line in markdown(table).splitlines() if line.startswith("|")]
+    head, _, *shown = [
+        line.split(" | ") for line in markdown(table).splitlines() if line.startswith("|")
+    ]
     columns = head.index("published steps/s"), head.index("published USD")
     assert columns[0] == head.index("steps/s") + 1
-    assert [[cells[column].strip() for column in columns] for cells in shown] == [["14.7", "85"], ["", ""]]
+    assert [[cells[column].strip() for column in columns] for cells in shown] == [
+        ["14.7", "85"],
+        ["", ""],
+    ]
     lines[0]["published_cost"] = None
     assert "USD" not in markdown(table)
 
 
 def test_rows_change_the_recipe_and_nothing_else(write):
-    plan = load_plan(write({"eight": ["model.heads=8"], "two": ["loss.smoothing=0.1", "model.dropout=0.0"]}))
+    plan = load_plan(
+        write({"eight": ["model.heads=8"], "two": ["loss.smoothing=0.1", "model.dropout=0.0"]})
+    )
     assert [row.name for row in plan.rows] == [BASE, "eight", "two"]
     base, eight, two = (row.recipe for row in plan.rows)
     assert eight.model == {**base.model, "heads": 8}
@@ -91,20 +122,27 @@ def test_rows_change_the_recipe_and_nothing_else(write):
 
 def test_settings_of_all_rows_give_way_to_a_rows_own(write):
     path = write({"a": ["loss.smoothing=0.1"]}, settings=["stage.0.steps=7", "loss.smoothing=0.3"])
-    base, row = (each.recipe for each in load_plan(path, ["stage.0.minutes=2", "loss.smoothing=0.4"]).rows)
+    base, row = (
+        each.recipe for each in load_plan(path, ["stage.0.minutes=2", "loss.smoothing=0.4"]).rows
+    )
     assert (base.loss.smoothing, row.loss.smoothing) == (0.4, 0.1)
-    assert [(stage.steps, stage.minutes) for stage in (*base.stage, *row.stage)] == [(None, 2.0)] * 2
+    assert [(stage.steps, stage.minutes) for stage in (*base.stage, *row.stage)] == [
+        (None, 2.0)
+    ] * 2
 
 
-@pytest.mark.parametrize(("rows", "keys", "said"), [
-    ({"a": ["model.heads=1"]}, {}, "row 'a': it changes nothing"),
-    ({"a": ["stage.0.steps=3"]}, {}, "row 'a': its budget is not the base's"),
-    ({"a": ["stage.0.active_blocks=9"]}, {}, "active_blocks = 9, but the model has 2"),
-    ({"base": ["model.heads=8"]}, {}, "two rows have the name 'base' (the recipe itself)"),
-    ({"a": []}, {}, "row.0.settings = [] is not allowed: it should have at least one entry"),
-    ({"a": ["model.heads=8"]}, {"recip": "x"}, "unknown key 'recip'; did you mean 'recipe'?"),
-    ({"a": ["model.heads=8"]}, {"recipe": "no.toml"}, "no such recipe"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "keys", "said"),
+    [
+        ({"a": ["model.heads=1"]}, {}, "row 'a': it changes nothing"),
+        ({"a": ["stage.0.steps=3"]}, {}, "row 'a': its budget is not the base's"),
+        ({"a": ["stage.0.active_blocks=9"]}, {}, "active_blocks = 9, but the model has 2"),
+        ({"base": ["model.heads=8"]}, {}, "'base' is the recipe itself; give the row another name"),
+        ({"a": []}, {}, "row.0.settings = [] is not allowed: it should have at least one entry"),
+        ({"a": ["model.heads=8"]}, {"recip": "x"}, "unknown key 'recip'; did you mean 'recipe'?"),
+        ({"a": ["model.heads=8"]}, {"recipe": "no.toml"}, "no such recipe"),
+    ],
+)
 def test_errors_name_the_row_and_the_reason(write, rows, keys, said):
     with pytest.raises(InputError) as caught:
         load_plan(write(rows, **keys))
@@ -123,5 +161,7 @@ def test_rows_are_chosen_by_name_with_the_base(write):
     plan = load_plan(write({"eight": ["model.heads=8"], "two": ["model.heads=2"]}))
     assert plan.chosen([]) == {BASE, "eight", "two"}
     assert plan.chosen(["two"]) == {BASE, "two"}
-    with pytest.raises(InputError, match=r"no row 'eigt'; did you mean 'eight'\? its rows: base, eight, two"):
+    with pytest.raises(
+        InputError, match=r"no row 'eigt'; did you mean 'eight'\? its rows: base, eight, two"
+    ):
         plan.chosen(["two", "eigt"])

@@ -22,7 +22,8 @@ from rejoinder.training.batches import (
 from rejoinder.training.negatives import with_negatives
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import History
-from rejoinder.training.tokens import Column, Histories, TokenStore, join_stores, token_hashes
+from rejoinder.arrays import Column
+from rejoinder.training.tokens import Histories, TokenStore, join_stores, token_hashes
 from tests.training.tiny import recipe, stage, write_data
 
 
@@ -39,7 +40,9 @@ def histories(texts):
 
 def store(inputs, responses):
     side = column(responses)
-    return TokenStore(column(inputs), side, token_hashes(side.ids, np.diff(side.offsets).astype(np.int32)))
+    return TokenStore(
+        column(inputs), side, token_hashes(side.ids, np.diff(side.offsets).astype(np.int32))
+    )
 
 
 def test_an_epoch_has_every_example_once_but_for_the_incomplete_batch():
@@ -66,7 +69,12 @@ def test_portions_and_parts_have_the_further_responses_of_their_own_pairs():
         return part.tokens.ids[part.tokens.restore].tolist()
 
     assert texts_of(whole.parts[0])[8:] == [4, 4, 5, 5, 6, 6, 7, 7]
-    assert [texts_of(part)[2:] for half in halves for part in half.parts] == [[4, 4], [5, 5], [6, 6], [7, 7]]
+    assert [texts_of(part)[2:] for half in halves for part in half.parts] == [
+        [4, 4],
+        [5, 5],
+        [6, 6],
+        [7, 7],
+    ]
     assert [half.equal.shape[1] for half in halves] == [0, 0]
 
 
@@ -83,9 +91,13 @@ def test_equal_pairs_are_all_ordered_pairs_of_equal_hashes(values):
 
 @settings(max_examples=30)
 @given(st.sampled_from([1, 2, 3, 4, 6]), st.integers(0, 13), st.integers(0, 100))
-def test_the_processes_share_a_batch_and_find_equal_responses_of_each_other(processes, micro_batch, seed):
+def test_the_processes_share_a_batch_and_find_equal_responses_of_each_other(
+    processes, micro_batch, seed
+):
     generator = np.random.default_rng(seed)
-    examples = store([[i + 100] for i in range(30)], [[int(i)] for i in generator.integers(0, 6, 30)])
+    examples = store(
+        [[i + 100] for i in range(30)], [[int(i)] for i in generator.integers(0, 6, 30)]
+    )
     rows = generator.permutation(30)[:12]
     whole = make_step(examples, rows, 99, Portion())
     found, inputs = [], []
@@ -97,7 +109,9 @@ def test_the_processes_share_a_batch_and_find_equal_responses_of_each_other(proc
         for part in share.parts:
             inputs += part.tokens.ids[part.tokens.restore][: part.pairs].tolist()
     assert sorted(found) == sorted(map(tuple, whole.equal.T.tolist()))
-    assert inputs == [int(row) + 100 for row in rows], "every pair once, in the order of the whole batch"
+    assert inputs == [int(row) + 100 for row in rows], (
+        "every pair once, in the order of the whole batch"
+    )
 
 
 def test_the_stream_starts_anywhere_and_asks_for_nothing_beyond_its_end():
@@ -136,7 +150,10 @@ def test_a_batch_is_split_to_whole_pairs_within_one_of_the_shares(weights, batch
         return
     assert sum(counts) == batch_size
     assert min(counts) >= 1
-    assert all(abs(count - share * batch_size) < 1 + 1e-6 for count, share in zip(counts, shares, strict=True))
+    assert all(
+        abs(count - share * batch_size) < 1 + 1e-6
+        for count, share in zip(counts, shares, strict=True)
+    )
 
 
 @settings(max_examples=40)
@@ -157,16 +174,26 @@ def test_every_batch_has_the_same_shares_and_each_set_its_own_epochs(sizes, shar
             seen[owner] += (rows[owners == owner] - borders[owner]).tolist()
     for size, count, found in zip(sizes, order.counts, seen, strict=True):
         epoch = size // count * count
-        assert max(Counter(found[:epoch]).values()) == 1, "no example comes again before the next epoch"
+        assert max(Counter(found[:epoch]).values()) == 1, (
+            "no example comes again before the next epoch"
+        )
         assert set(found) <= set(range(size))
 
 
 def test_the_order_of_a_set_does_not_depend_on_shares_or_other_sets():
     """Another share cuts the same order into other batches; another set changes nothing."""
-    orders = [MixedOrder((100, 300), (0.25, 0.75), 40, (3, 1)), MixedOrder((100, 300), (0.75, 0.25), 40, (3, 1))]
+    orders = [
+        MixedOrder((100, 300), (0.25, 0.75), 40, (3, 1)),
+        MixedOrder((100, 300), (0.75, 0.25), 40, (3, 1)),
+    ]
     orders.append(MixedOrder((100, 77), (0.5, 0.5), 40, (3, 1)))
-    found = [[np.split(order.rows(step), [order.counts[0]]) for step in range(60)] for order in orders]
-    first, second = ([np.concatenate([rows[side] for rows in each]).tolist() for each in found] for side in (0, 1))
+    found = [
+        [np.split(order.rows(step), [order.counts[0]]) for step in range(60)] for order in orders
+    ]
+    first, second = (
+        [np.concatenate([rows[side] for rows in each]).tolist() for each in found]
+        for side in (0, 1)
+    )
     assert first[0][:100] == first[1][:90] + first[0][90:100] == first[2][:100]
     assert sorted(first[0][:100]) == list(range(100))
     assert second[0][:300] == second[1][:300]
@@ -183,7 +210,10 @@ def test_a_sample_has_the_shares_and_no_example_twice():
 
 
 @settings(max_examples=40)
-@given(st.lists(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=5), min_size=2, max_size=4), st.data())
+@given(
+    st.lists(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=5), min_size=2, max_size=4),
+    st.data(),
+)
 def test_joined_stores_give_the_texts_of_their_parts(parts, draw):
     texts = [text for part in parts for text in part]
     joined, whole = join_stores([store(part, part[::-1]) for part in parts]), store(texts, texts)
@@ -198,13 +228,24 @@ def test_joined_stores_give_the_texts_of_their_parts(parts, draw):
     assert joined.response_hash[places].tolist() == hashes[places].tolist()
 
 
-@pytest.mark.parametrize(("sizes", "shares", "said"), [
-    ((10, 1000), (0.5, 0.5), "10 training examples of data.train do not fill its 16 places in a batch of 32; lower"),
-    ((1000, 10), (0.5, 0.5), "10 training examples of data.mix.0 do not fill its 16 places"),
-    ((1000, 1000), (0.99, 0.01), "a share of 0.01 of a batch of 32 is less than one pair; raise the share in data.mix, "
-                                 "or batch_size to 100 at least"),
-    ((20,), (1.0,), "20 training examples do not fill a batch of 32"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sizes", "shares", "said"),
+    [
+        (
+            (10, 1000),
+            (0.5, 0.5),
+            "10 training examples of data.train do not fill its 16 places in a batch of 32; lower",
+        ),
+        ((1000, 10), (0.5, 0.5), "10 training examples of data.mix.0 do not fill its 16 places"),
+        (
+            (1000, 1000),
+            (0.99, 0.01),
+            "a share of 0.01 of a batch of 32 is less than one pair; raise the share in data.mix, "
+            "or batch_size to 100 at least",
+        ),
+        ((20,), (1.0,), "20 training examples do not fill a batch of 32"),
+    ],
+)
 def test_sets_that_do_not_fill_their_part_are_refused(sizes, shares, said):
     with pytest.raises(InputError) as caught:
         MixedOrder(sizes, shares, 32, (0, 0))
@@ -216,9 +257,14 @@ def mixed(data, general):
 
 
 def test_validation_and_vocabulary_of_a_mixture(tmp_path, data, general):
-    alone, both = prepare(recipe(data), tmp_path / "a"), prepare(mixed(data, general), tmp_path / "b")
+    alone, both = (
+        prepare(recipe(data), tmp_path / "a"),
+        prepare(mixed(data, general), tmp_path / "b"),
+    )
     assert (both.sizes, len(both.train)) == ((320, 500), 820)
-    assert len(both.valid[data.name]) == len(alone.valid[data.name]) == 80, "validation is of the target alone"
+    assert len(both.valid[data.name]) == len(alone.valid[data.name]) == 80, (
+        "validation is of the target alone"
+    )
     assert both.digest != alone.digest
     assert both.tokenizer.fingerprint != alone.tokenizer.fingerprint, "built from both"
     other = write_data(tmp_path / "other", train=500, topics=30, seed=6)
@@ -233,7 +279,9 @@ def test_validation_and_vocabulary_of_a_mixture(tmp_path, data, general):
     st.sampled_from([0.0, 0.3]),
     st.sampled_from([0.0, 1.0]),
 )
-def test_histories_are_changed_alike_in_any_number_of_processes(seed, processes, left_out, swapped, new_subject):
+def test_histories_are_changed_alike_in_any_number_of_processes(
+    seed, processes, left_out, swapped, new_subject
+):
     swapped = min(swapped, 1 - left_out)
     texts = [[i] for i in range(40)]
     earlier = [[100 + i] if i % 5 else [] for i in range(40)]  # every fifth example has none
@@ -247,7 +295,11 @@ def test_histories_are_changed_alike_in_any_number_of_processes(seed, processes,
         found = []
         for part in step.parts:
             ids = part.tokens.ids[part.tokens.restore].tolist()
-            own = dict(zip(part.histories[0].tolist(), ids[part.pairs : len(ids) - part.pairs], strict=True))
+            own = dict(
+                zip(
+                    part.histories[0].tolist(), ids[part.pairs : len(ids) - part.pairs], strict=True
+                )
+            )
             found += [own.get(pair) for pair in range(part.pairs)]
         return found, step.present["history"]
 
@@ -262,10 +314,16 @@ def test_histories_are_changed_alike_in_any_number_of_processes(seed, processes,
             assert (new_subject, own[pair]) == (1, None), "only what has none gets another's"
         if new_subject and own[pair] is None and row >= 0:
             assert row % 5
-    assert present.rows.tolist() == (np.array([here is not None for here in own]) & (given_to == rows)).tolist()
+    assert (
+        present.rows.tolist()
+        == (np.array([here is not None for here in own]) & (given_to == rows)).tolist()
+    )
     assert {each.count for _, each in parts} == {present.count} == {int(present.rows.sum())}
     had = np.array([here is not None for here in own])
-    for share, found in ((left_out, given_to < 0), (swapped, (given_to >= 0) & (given_to != rows) & had)):
+    for share, found in (
+        (left_out, given_to < 0),
+        (swapped, (given_to >= 0) & (given_to != rows) & had),
+    ):
         assert abs(found.mean() - share) < 0.4
         assert share not in (0.0, 1.0) or found.mean() == share
 
@@ -277,4 +335,6 @@ def test_the_newest_messages_are_negatives_of_all_pairs_and_equal_ones_are_known
     step = make_step(examples, np.array([1, 3, 0]), 99, Portion(), negatives)
     [part] = step.parts
     assert part.tokens.ids[part.tokens.restore].tolist() == [2, 4, 1, 2, 1, 7, 2, 4, 1]
-    assert sorted(step.equal.T.tolist()) == [[0, 3], [1, 5]], "2 answers 2, and 1 is said by both sides"
+    assert sorted(step.equal.T.tolist()) == [[0, 3], [1, 5]], (
+        "2 answers 2, and 1 is said by both sides"
+    )

@@ -13,14 +13,14 @@ from rejoinder.arrays import unit_rows
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
-from rejoinder.networks.reductions import scores_of
+from rejoinder.networks.layers import scores_of
 from rejoinder.training import distillation, initialisation
 from rejoinder.training.batches import Portion, make_step
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import SimilarityDistiller, TeacherDistiller, text_vectors
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import ContextMask, Loss
-from rejoinder.training.metrics import read_metrics
+from rejoinder.training.record import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Distillation
 from rejoinder.training.tokens import RawExamples
@@ -54,21 +54,30 @@ def encoder(encode=letters):
 @pytest.fixture(autouse=True)
 def _encoder(monkeypatch):
     load = distillation.load
-    monkeypatch.setattr(distillation, "load", lambda name: encoder() if name == "letters" else load(name))
+    monkeypatch.setattr(
+        distillation, "load", lambda name: encoder() if name == "letters" else load(name)
+    )
     monkeypatch.setattr(distillation, "is_library", lambda name: name == "letters")
     monkeypatch.setattr(initialisation, "is_library", lambda name: name == "letters")
 
 
 def cosines(texts):
-    x, y = (unit_rows(letters(side)) for side in ([context[-1] for context, _ in texts], [r for _, r in texts]))
+    x, y = (
+        unit_rows(letters(side))
+        for side in ([context[-1] for context, _ in texts], [r for _, r in texts])
+    )
     return x @ y.T
 
 
 def divergence(student, taught):
-    return F.kl_div(student.log_softmax(1), taught.log_softmax(1), reduction="batchmean", log_target=True)
+    return F.kl_div(
+        student.log_softmax(1), taught.log_softmax(1), reduction="batchmean", log_target=True
+    )
 
 
-def test_a_teacher_scores_the_texts_of_the_batch_and_the_loss_is_pytorchs_divergence(tmp_path, data, teacher):
+def test_a_teacher_scores_the_texts_of_the_batch_and_the_loss_is_pytorchs_divergence(
+    tmp_path, data, teacher
+):
     wanted = recipe(data, distillation={"teacher": str(teacher), "candidates": 4, "share": 0.3})
     store = prepare(wanted, tmp_path).train
     distiller, texts = TeacherDistiller(wanted.distillation, store), store.texts.read(ROWS)
@@ -84,13 +93,17 @@ def test_a_teacher_scores_the_texts_of_the_batch_and_the_loss_is_pytorchs_diverg
         x, y, taught = torch.randn(shape), torch.randn(6, 5), torch.randn(6, 4)
         found = distiller.add(START, batch, {"context": x, "response": y}, 1.5, taught)
         scores = scores_of(x, y).gather(1, torch.from_numpy(distiller.columns(batch))) * 1.5
-        torch.testing.assert_close(found.value, 0.7 * START.value + 0.3 * divergence(scores, taught))
+        torch.testing.assert_close(
+            found.value, 0.7 * START.value + 0.3 * divergence(scores, taught)
+        )
 
 
 def by_encoder(data, folder, **keys):
     wanted = recipe(data, distillation={"encoder": "letters", "sharpness": 5.0, **keys})
     prepared = prepare(wanted, folder)
-    return prepared, SimilarityDistiller(wanted.distillation, prepared.teacher_vectors, SimpleNamespace(output_size=5))
+    return prepared, SimilarityDistiller(
+        wanted.distillation, prepared.teacher_vectors, SimpleNamespace(output_size=5)
+    )
 
 
 def scores(taught, name="input"):
@@ -127,15 +140,22 @@ def test_of_a_sample_only_the_examples_that_were_read_are_taught(tmp_path, data)
     torch.testing.assert_close(found.value, wanted, rtol=1e-2, atol=1e-4)
     unread = make_step(prepared.train, np.flatnonzero(~read)[:4], 0, Portion())
     assert scores(distiller(unread)).shape == (0, 0)
-    nothing = distiller.add(START, unread, {"context": x[:4], "response": y[:4]}, 2.0, distiller(unread))
+    nothing = distiller.add(
+        START, unread, {"context": x[:4], "response": y[:4]}, 2.0, distiller(unread)
+    )
     assert nothing.value == 0, "a batch that was not read has no teacher"
 
 
 def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(distillation, "CHUNK", 3)
     pairs = [(["old", f"say {n % 4}"], f"reply {chr(97 + n % 7)}") for n in range(20)]
-    lines = [json.dumps({"context": context, "response": response}).encode() for context, response in pairs]
-    examples = RawExamples(np.frombuffer(b"".join(lines), np.uint8), np.cumsum([0, *map(len, lines)]))
+    lines = [
+        json.dumps({"context": context, "response": response}).encode()
+        for context, response in pairs
+    ]
+    examples = RawExamples(
+        np.frombuffer(b"".join(lines), np.uint8), np.cumsum([0, *map(len, lines)])
+    )
     asked = []
 
     def ask(most):
@@ -146,7 +166,9 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path, mon
             return letters(texts)
 
         monkeypatch.setattr(distillation, "load", lambda _: encoder(encode))
-        return text_vectors(tmp_path / "v.f16", examples, np.arange(20), Distillation(encoder="letters"), Display())
+        return text_vectors(
+            tmp_path / "v.f16", examples, np.arange(20), Distillation(encoder="letters"), Display()
+        )
 
     with pytest.raises(KeyboardInterrupt):
         ask(6)
@@ -154,8 +176,13 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path, mon
     with (tmp_path / "v.f16").open("ab") as file:
         file.write(b"half a chunk")
     found = ask(99)
-    assert sorted(asked) == sorted({*(f"say {n}" for n in range(4)), *(f"reply {c}" for c in "abcdefg")})
-    for side, texts in ((found.inputs, [c[-1] for c, _ in pairs]), (found.responses, [r for _, r in pairs])):
+    assert sorted(asked) == sorted(
+        {*(f"say {n}" for n in range(4)), *(f"reply {c}" for c in "abcdefg")}
+    )
+    for side, texts in (
+        (found.inputs, [c[-1] for c, _ in pairs]),
+        (found.responses, [r for _, r in pairs]),
+    ):
         np.testing.assert_allclose(found.vectors[side], unit_rows(letters(texts)), atol=1e-3)
     again = ask(0)
     np.testing.assert_array_equal(again.vectors, found.vectors)
@@ -174,30 +201,51 @@ def test_a_model_that_encodes_both_sides_teaches_by_whole_conversations(tmp_path
     model, (contexts, responses) = load(folder), zip(*prepared.train.texts.read(ROWS), strict=True)
     y = unit_rows(model.encode_responses(responses)).T
     expected = {"context": 5 * unit_rows(model.encode_contexts(contexts)) @ y}
-    expected["input"] = 5 * unit_rows(model.encode_contexts([context[-1:] for context in contexts])) @ y
+    expected["input"] = (
+        5 * unit_rows(model.encode_contexts([context[-1:] for context in contexts])) @ y
+    )
     batch = make_step(prepared.train, ROWS, 0, Portion())
     taught = distiller(batch)
     for name, values in expected.items():
         np.testing.assert_allclose(scores(taught, name), values, rtol=0.03, atol=0.05)
     other = replace(batch, present={"history": ContextMask(torch.zeros(6, dtype=torch.bool), 0)})
-    np.testing.assert_array_equal(distiller(other)["context"], taught["input"], "with another's history it has no say")
-    encodings = {name: F.normalize(torch.randn(6, 7), dim=1) for name in ("input", "history", "context", "response")}
+    np.testing.assert_array_equal(
+        distiller(other)["context"], taught["input"], "with another's history it has no say"
+    )
+    encodings = {
+        name: F.normalize(torch.randn(6, 7), dim=1)
+        for name in ("input", "history", "context", "response")
+    }
     found = distiller.add(START, batch, encodings, 1.5, taught)
-    both = [divergence(encodings[name] @ encodings["response"].T * 1.5, torch.from_numpy(scores(taught, name)))
-            for name in ("input", "context")]  # fmt: skip
+    both = [
+        divergence(
+            encodings[name] @ encodings["response"].T * 1.5, torch.from_numpy(scores(taught, name))
+        )
+        for name in ("input", "context")
+    ]
     back = student.training_vectors
-    missed = [1 - F.cosine_similarity(back(encodings[name]), taught[name]).mean() for name in taught]
+    missed = [
+        1 - F.cosine_similarity(back(encodings[name]), taught[name]).mean() for name in taught
+    ]
     expected = 0.5 * START.value + 0.5 * sum(both) / 2 + 2.0 * sum(missed) / 3
     torch.testing.assert_close(found.value, expected)
-    plain = distiller.add(START, batch, {name: encodings[name] for name in ("context", "response")}, 1.5, taught)
-    assert plain.figures["loss_distillation"] == both[1], "a student of one text a context learns from the whole"
+    plain = distiller.add(
+        START, batch, {name: encodings[name] for name in ("context", "response")}, 1.5, taught
+    )
+    assert plain.figures["loss_distillation"] == both[1], (
+        "a student of one text a context learns from the whole"
+    )
 
 
 def test_only_what_encodes_both_sides_is_an_encoder(tmp_path, data, teacher):
     wanted = recipe(data, distillation={"encoder": str(teacher)})
-    with pytest.raises(InputError, match=r"encoder: .*model gives no vector of a context; name it as the teacher"):
+    with pytest.raises(
+        InputError, match=r"encoder: .*model gives no vector of a context; name it as the teacher"
+    ):
         prepare(wanted, tmp_path / "run")
-    with pytest.raises(InputError, match=r"distillation.encoder: no model 'nowhere': .* minilm, use, or st:"):
+    with pytest.raises(
+        InputError, match=r"distillation.encoder: no model 'nowhere': .* minilm, use, or st:"
+    ):
         recipe(data, distillation={"encoder": "nowhere"})
 
 
@@ -207,7 +255,12 @@ def test_a_student_comes_nearer_to_its_teacher(tmp_path, data, teacher, kind):
     if kind == "encoder":
         section = {"encoder": "letters", "sharpness": 5.0}
     stages = [stage(steps=40)]
-    train(recipe(data, distillation=section | {"share": 1.0}, stage=stages, validation={"examples": 0}), tmp_path)
+    train(
+        recipe(
+            data, distillation=section | {"share": 1.0}, stage=stages, validation={"examples": 0}
+        ),
+        tmp_path,
+    )
     found = [line["loss_distillation"] for line in read_metrics(tmp_path / "metrics.jsonl")]
     assert np.mean(found[-5:]) < (0.7 if kind == "teacher" else 0.8) * np.mean(found[:5])
     if kind == "teacher":
@@ -215,10 +268,18 @@ def test_a_student_comes_nearer_to_its_teacher(tmp_path, data, teacher, kind):
 
 
 @pytest.mark.parametrize("quantization", [{}, {"enabled": True}])
-def test_a_student_learns_to_give_vectors_back_by_a_map_that_no_folder_keeps(tmp_path, data, quantization):
+def test_a_student_learns_to_give_vectors_back_by_a_map_that_no_folder_keeps(
+    tmp_path, data, quantization
+):
     section = {"encoder": "letters", "share": 0.1, "vectors": 3.0}
     stages = [stage(steps=40, rates={"vectors": 3.0})]
-    wanted = recipe(data, distillation=section, stage=stages, quantization=quantization, validation={"examples": 0})
+    wanted = recipe(
+        data,
+        distillation=section,
+        stage=stages,
+        quantization=quantization,
+        validation={"examples": 0},
+    )
     with pytest.raises(TrainingInterrupted):
         train(wanted, tmp_path / "run", display=interrupt_at(20))
     train(wanted, tmp_path / "run")

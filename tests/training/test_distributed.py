@@ -20,7 +20,7 @@ from rejoinder.training.ablations import ablate, load_plan
 from rejoinder.training.batches import EpochOrder, Portion, make_step
 from rejoinder.training.distributed import launch_place
 from rejoinder.training.loop import TrainingInterrupted, train
-from rejoinder.training.metrics import read_metrics
+from rejoinder.training.record import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run import RunFolder
@@ -32,31 +32,65 @@ from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, checkpoint_of, recipe
 
 STEADY = {"model": {**MODEL, "dropout": 0.0}}
 """Dropout is drawn for each process, so runs are compared without."""
-SHORT = {"stage": [stage(steps=10)], "validation": {"every_steps": 10, "examples": 20, "candidates": 20}}
+SHORT = {
+    "stage": [stage(steps=10)],
+    "validation": {"every_steps": 10, "examples": 20, "candidates": 20},
+}
 RUNS = {
     "history": {
         "model": {**STEADY["model"], "history": 10},
         "stage": [stage(optimizer="sgd", learning_rate=1.0, schedule="constant", steps=1)],
     },
-    "two_stages": {"stage": [
-        stage(name="embeddings", active_blocks=0, steps=5, clip_norm=1.0, micro_batch=5),
-        stage(name="blocks", batch_size=20, epochs=0.3, optimizer="adadelta", learning_rate=1.0, micro_batch=10,
-              clip_embedding_norm=0.5),
-    ]},
+    "two_stages": {
+        "stage": [
+            stage(name="embeddings", active_blocks=0, steps=5, clip_norm=1.0, micro_batch=5),
+            stage(
+                name="blocks",
+                batch_size=20,
+                epochs=0.3,
+                optimizer="adadelta",
+                learning_rate=1.0,
+                micro_batch=10,
+                clip_embedding_norm=0.5,
+            ),
+        ]
+    },
     "ngram": {
-        "model": {**NGRAM, "dropout": 0.0}, "vocabulary": NGRAM_WORDS, "scale": {"learned": True},
+        "model": {**NGRAM, "dropout": 0.0},
+        "vocabulary": NGRAM_WORDS,
+        "scale": {"learned": True},
         "stage": [stage(optimizer="adamw", steps=6, clip_norm=1.0, micro_batch=5)],
     },
     "pretraining": {
-        "model": {"kind": "masked-lm", "hidden_size": 8, "blocks": 1, "heads": 2, "feed_forward_size": 8,
-                  "positions": 64, "context_length": 40, "dropout": 0.0},
-        "vocabulary": {"kind": "bpe", "merges": 60}, "text": {"max_length": 20}, "loss": {"smoothing": 0.0},
-        "validation": {"examples": 0}, "scale": {"last": 1.0, "steps": 0},
-        "stage": [stage(batch_tokens=150, batch_size=9, steps=6, micro_batch=2, optimizer="sgd", learning_rate=0.3,
-                        schedule="constant")],
+        "model": {
+            "kind": "masked-lm",
+            "hidden_size": 8,
+            "blocks": 1,
+            "heads": 2,
+            "feed_forward_size": 8,
+            "positions": 64,
+            "context_length": 40,
+            "dropout": 0.0,
+        },
+        "vocabulary": {"kind": "bpe", "merges": 60},
+        "text": {"max_length": 20},
+        "loss": {"smoothing": 0.0},
+        "validation": {"examples": 0},
+        "scale": {"last": 1.0, "steps": 0},
+        "stage": [
+            stage(
+                batch_tokens=150,
+                batch_size=9,
+                steps=6,
+                micro_batch=2,
+                optimizer="sgd",
+                learning_rate=0.3,
+                schedule="constant",
+            )
+        ],
     },
     "minutes": {"stage": [stage(minutes=0.01, schedule="constant")], "scale": {"share": 0.5}},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +100,9 @@ def folder(tmp_path_factory):
     data = write_data(folder / "examples", topics=4)  # few, so that some responses are equal
     where = {"data": {"train": str(data), "cache": str(folder / "cache")}}
     for name, settings in RUNS.items():
-        save_recipe(recipe(data, **{**STEADY, **settings, **where}), folder / "recipes" / f"{name}.toml")
+        save_recipe(
+            recipe(data, **{**STEADY, **settings, **where}), folder / "recipes" / f"{name}.toml"
+        )
     save_recipe(recipe(data, **SHORT, **where), folder / "dropout.toml")
     save_recipe(recipe(data, **SHORT, **STEADY, **where), folder / "plain.toml")
     rows = [{"name": "two-heads", "settings": ["model.heads=2"]}]
@@ -81,12 +117,18 @@ def folder(tmp_path_factory):
 
 
 def weights(run):
-    return {name: value for name, value in checkpoint_of(run).tensors.items() if name.startswith("weights/")}
+    return {
+        name: value
+        for name, value in checkpoint_of(run).tensors.items()
+        if name.startswith("weights/")
+    }
 
 
 def assert_same_run(one, other, tolerance):
     assert [step for step, _ in losses(one)] == [step for step, _ in losses(other)]
-    assert [loss for _, loss in losses(one)] == pytest.approx([loss for _, loss in losses(other)], abs=tolerance)
+    assert [loss for _, loss in losses(one)] == pytest.approx(
+        [loss for _, loss in losses(other)], abs=tolerance
+    )
     ours, theirs = weights(one), weights(other)
     for name in ours:
         torch.testing.assert_close(ours[name], theirs[name], rtol=0, atol=tolerance, msg=name)
@@ -99,16 +141,25 @@ def test_two_processes_have_the_losses_and_the_gradient_of_one(tmp_path, folder)
     rows = EpochOrder(len(tokens), 32, (0, 0)).rows(0)
     halves = [make_step(tokens, rows, 0, Portion(rank, 2)) for rank in range(2)]
     for rank, half in enumerate(halves):
-        assert (half.equal[1] // 16 != rank).any(), "responses of the other process that equal one's own"
+        assert (half.equal[1] // 16 != rank).any(), (
+            "responses of the other process that equal one's own"
+        )
     train(settings, tmp_path / "one")
     assert_same_run(folder / "two" / "history", tmp_path / "one", 2e-6)
-    lines = [read_metrics(run / "metrics.jsonl")[0] for run in (folder / "two" / "history", tmp_path / "one")]
+    lines = [
+        read_metrics(run / "metrics.jsonl")[0]
+        for run in (folder / "two" / "history", tmp_path / "one")
+    ]
     figures = [key for key in lines[1] if key.startswith(("loss", "accuracy"))]
     assert len(figures) == 8
-    assert [lines[0][key] for key in figures] == pytest.approx([lines[1][key] for key in figures], abs=2e-6)
+    assert [lines[0][key] for key in figures] == pytest.approx(
+        [lines[1][key] for key in figures], abs=2e-6
+    )
     torch.manual_seed(settings.seed)
     after = weights(tmp_path / "one")
-    before = build_module(settings.model, len(after["weights/token_embedding.subwords.weight"])).named_parameters()
+    before = build_module(
+        settings.model, len(after["weights/token_embedding.subwords.weight"])
+    ).named_parameters()
     moved = [float((after[f"weights/{key}"] - value.detach()).abs().max()) for key, value in before]
     assert min(moved) > 1e-5, "every parameter has a gradient to compare"
 
@@ -129,7 +180,10 @@ def test_two_processes_pretrain_as_one(tmp_path, folder):
     assert_same_run(folder / "two" / "pretraining", tmp_path / "one", 2e-5)
     found = json.loads((folder / "two" / "pretraining" / "summary.json").read_text())
     assert (found["examples"], found["tokens"]) == (summary.examples, summary.tokens)
-    lines = [read_metrics(run / "metrics.jsonl") for run in (folder / "two" / "pretraining", tmp_path / "one")]
+    lines = [
+        read_metrics(run / "metrics.jsonl")
+        for run in (folder / "two" / "pretraining", tmp_path / "one")
+    ]
     accuracies = [[line["accuracy"] for line in run] for run in lines]
     assert accuracies[0] == pytest.approx(accuracies[1], abs=1e-5)
 
@@ -161,11 +215,17 @@ def test_two_processes_stay_beside_one_over_stages_in_parts(tmp_path, folder):
         assert ours["step"] == theirs["step"]
         for name in {"accuracy", "valid_mrr", "valid_recall@1"} & ours.keys():
             assert ours[name] == pytest.approx(theirs[name], abs=0.03), name
-    assert {path.name for path in two.iterdir()} == {path.name for path in (tmp_path / "one").iterdir()}
+    assert {path.name for path in two.iterdir()} == {
+        path.name for path in (tmp_path / "one").iterdir()
+    }
 
 
 def test_a_budget_in_minutes_follows_the_clock_of_the_first(folder):
-    lines = [line for line in read_metrics(folder / "two" / "minutes" / "metrics.jsonl") if "loss" in line]
+    lines = [
+        line
+        for line in read_metrics(folder / "two" / "minutes" / "metrics.jsonl")
+        if "loss" in line
+    ]
     steps = [line["step"] for line in lines]
     assert steps == list(range(1, len(steps) + 1)), "one line a step, from one process"
     assert json.loads((folder / "two" / "minutes" / "summary.json").read_text())["seconds"] >= 0.6
@@ -198,13 +258,22 @@ def test_a_killed_process_ends_the_other_and_the_run_goes_on_from_its_checkpoint
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_command_under_torchrun_ends_with_one_line_when_a_process_is_killed(tmp_path, data, rank):
-    save_recipe(recipe(data, stage=[stage(steps=2000)], checkpoint={"every_steps": 4}), tmp_path / "recipe.toml")
+def test_the_command_under_torchrun_ends_with_one_line_when_a_process_is_killed(
+    tmp_path, data, rank
+):
+    save_recipe(
+        recipe(data, stage=[stage(steps=2000)], checkpoint={"every_steps": 4}),
+        tmp_path / "recipe.toml",
+    )
     with _torchrun(tmp_path) as launcher:
         _await_step(launcher, tmp_path, 9)
         os.kill(_worker(launcher.pid, rank), signal.SIGKILL)
         assert launcher.wait(timeout=60) != 0, "no hang"
-    lines = [line for line in (tmp_path / "said").read_text().splitlines() if line.startswith("rejoinder:")]
+    lines = [
+        line
+        for line in (tmp_path / "said").read_text().splitlines()
+        if line.startswith("rejoinder:")
+    ]
     assert len(lines) == 1
     assert "the same command continues the run from its last checkpoint" in lines[0]
     assert checkpoint_of(tmp_path / "run").state.step >= 8
@@ -212,7 +281,10 @@ def test_the_command_under_torchrun_ends_with_one_line_when_a_process_is_killed(
 
 @pytest.mark.slow
 def test_the_command_under_torchrun_can_be_interrupted_and_goes_on_to_its_end(tmp_path, data):
-    save_recipe(recipe(data, stage=[stage(steps=100)], checkpoint={"every_steps": 50}), tmp_path / "recipe.toml")
+    save_recipe(
+        recipe(data, stage=[stage(steps=100)], checkpoint={"every_steps": 50}),
+        tmp_path / "recipe.toml",
+    )
     with _torchrun(tmp_path) as launcher:
         _await_step(launcher, tmp_path, 9)
         launcher.send_signal(signal.SIGINT)
@@ -229,11 +301,27 @@ def test_the_command_under_torchrun_can_be_interrupted_and_goes_on_to_its_end(tm
 @contextmanager
 def _torchrun(folder):
     """Two processes of the real command, started by the real launcher; what they say is in `said`."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port",
-               str(together.free_port()), "-m", "rejoinder", "train", "recipe.toml", "-o", "run", "--json"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        str(together.free_port()),
+        "-m",
+        "rejoinder",
+        "train",
+        "recipe.toml",
+        "-o",
+        "run",
+        "--json",
+    ]
     source = {"PYTHONPATH": str(together.ROOT / "src"), "OMP_NUM_THREADS": "1"}
     with (folder / "said").open("w") as said, (folder / "printed").open("w") as printed:
-        launcher = subprocess.Popen(command, cwd=folder, stderr=said, stdout=printed, env={**os.environ, **source})
+        launcher = subprocess.Popen(
+            command, cwd=folder, stderr=said, stdout=printed, env={**os.environ, **source}
+        )
         try:
             yield launcher
         finally:
@@ -245,14 +333,18 @@ def _await_step(launcher, folder, step):
     def reached():
         return any(line["step"] >= step for line in read_metrics(folder / "run" / "metrics.jsonl"))
 
-    assert wait_for(lambda: launcher.poll() is not None or reached(), seconds=100), "too busy a machine"
+    assert wait_for(lambda: launcher.poll() is not None or reached(), seconds=100), (
+        "too busy a machine"
+    )
     assert launcher.poll() is None, (folder / "said").read_text()
 
 
 def _worker(launcher, rank):
     """Process id of one of torchrun's children."""
     found = subprocess.check_output(["ps", "-eo", "pid=,ppid="], text=True)
-    return sorted(int(pid) for pid, parent in map(str.split, found.splitlines()) if int(parent) == launcher)[rank]
+    return sorted(
+        int(pid) for pid, parent in map(str.split, found.splitlines()) if int(parent) == launcher
+    )[rank]
 
 
 def test_without_a_launcher_there_is_one_process(monkeypatch):

@@ -14,7 +14,7 @@ from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.training.loop import train
-from rejoinder.training.metrics import read_metrics
+from rejoinder.training.record import read_metrics
 from rejoinder.training.recipe_files import load_recipe, parse_recipe, save_recipe
 from tests.training.test_loop import At, CrashError, crash
 from tests.training.tiny import MODEL, checkpoint_of, document, recipe, stage, write_data
@@ -42,7 +42,11 @@ def target(tmp_path_factory):
 
 def tuned(model, target, /, **sections):
     """A recipe that starts from `model`: no vocabulary, nothing of the model."""
-    bare = {name: table for name, table in document(target).items() if name not in ("vocabulary", "model")}
+    bare = {
+        name: table
+        for name, table in document(target).items()
+        if name not in ("vocabulary", "model")
+    }
     return bare | {"init": {"model": str(model)}} | sections
 
 
@@ -58,24 +62,39 @@ def test_structure_vocabulary_and_longest_text_are_those_of_the_model(tmp_path, 
     assert json.loads(json.dumps(settings.model)) == config["model"] | {"dropout": 0.4}
     assert settings.text.max_length == 30
     assert made(model, target, text={"max_length": 20}).text.max_length == 20, "it may be given"
-    assert made(model, target, model=dict(MODEL)) == made(model, target), "what repeats the model is no conflict"
+    assert made(model, target, model=dict(MODEL)) == made(model, target), (
+        "what repeats the model is no conflict"
+    )
     train(settings, tmp_path)
-    assert (tmp_path / "model" / "vocabulary.json").read_bytes() == (model / "vocabulary.json").read_bytes()
+    assert (tmp_path / "model" / "vocabulary.json").read_bytes() == (
+        model / "vocabulary.json"
+    ).read_bytes()
     assert persistence.read_config(tmp_path / "model")[1]["model"]["dropout"] == 0.4
 
 
-@pytest.mark.parametrize(("sections", "said"), [
-    ({"model": {"blocks": 3, "dropout": 0.2, "head_size": 8}},
-     "model.blocks = 3 (there 2), model.head_size = 8 (there 4); leave out what the model brings (only dropout, "
-     "numbered_history, persona_first, persona_weight, input_weight, opening_weight, subject_threshold, "
-     "history_gate may"),
-    ({"model": {"kind": "other"}}, "model.kind = 'other' (there 'convert')"),
-    ({"model": {"droput": 0.1}}, "unknown key 'model.droput'; did you mean 'dropout'?"),
-    ({"vocabulary": {"target_size": 500}}, "the vocabulary is that of init.model"),
-    ({"init": {"model": "nowhere"}}, "init.model: no model 'nowhere'"),
-    ({"init": {"fingerprint": "abc"}}, "init: fingerprint is given, but no model that it belongs to"),
-    ({"init": {}}, "give a model to start from (--init MODEL, or init.model), a transformer for its parts"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            {"model": {"blocks": 3, "dropout": 0.2, "head_size": 8}},
+            "model.blocks = 3 (there 2), model.head_size = 8 (there 4); leave out what the model brings (only dropout, "
+            "numbered_history, persona_first, persona_weight, input_weight, opening_weight, subject_threshold, "
+            "history_gate may",
+        ),
+        ({"model": {"kind": "other"}}, "model.kind = 'other' (there 'convert')"),
+        ({"model": {"droput": 0.1}}, "unknown key 'model.droput'; did you mean 'dropout'?"),
+        ({"vocabulary": {"target_size": 500}}, "the vocabulary is that of init.model"),
+        ({"init": {"model": "nowhere"}}, "init.model: no model 'nowhere'"),
+        (
+            {"init": {"fingerprint": "abc"}},
+            "init: fingerprint is given, but no model that it belongs to",
+        ),
+        (
+            {"init": {}},
+            "give a model to start from (--init MODEL, or init.model), a transformer for its parts",
+        ),
+    ],
+)
 def test_conflicts_are_named(model, target, sections, said):
     whole = tuned(model, target)
     if "init" in sections and "model" not in sections["init"]:
@@ -86,17 +105,24 @@ def test_conflicts_are_named(model, target, sections, said):
 
 
 def test_a_fingerprint_in_the_recipe_pins_the_model(model, target):
-    with pytest.raises(InputError, match=r"init.fingerprint = 'abc', but .*model has '[0-9a-f]{64}'"):
+    with pytest.raises(
+        InputError, match=r"init.fingerprint = 'abc', but .*model has '[0-9a-f]{64}'"
+    ):
         made(model, target, init={"model": str(model), "fingerprint": "abc"})
     right = made(model, target).init.fingerprint
-    assert made(model, target, init={"model": str(model), "fingerprint": right}).init.fingerprint == right
+    assert (
+        made(model, target, init={"model": str(model), "fingerprint": right}).init.fingerprint
+        == right
+    )
 
 
 def test_before_the_first_step_the_score_is_that_of_the_model_folder(tmp_path, data, model):
     """Same weights, same groups: the figure of step 0 is what `evaluate` says of the folder."""
     train(made(model, data, model={"dropout": 0.4}, stage=[stage(steps=1)]), tmp_path)
     first = read_metrics(tmp_path / "metrics.jsonl")[0]
-    expected = evaluate(rejoinder.load(model, precision="fp32"), list(read_examples(data, "valid")), candidates=20)
+    expected = evaluate(
+        rejoinder.load(model, precision="fp32"), list(read_examples(data, "valid")), candidates=20
+    )
     assert first["step"] == 0
     assert first["valid_recall@1"] == expected.recall[1].value
     assert first["valid_mrr"] == pytest.approx(expected.mrr.value, abs=1e-12)
@@ -114,7 +140,10 @@ def test_blocks_can_be_added_and_change_nothing_at_first(tmp_path, data, target)
         expected = evaluate(before, list(read_examples(data, "valid")), candidates=20)
         assert read_metrics(run / "metrics.jsonl")[0]["valid_recall@1"] == expected.recall[1].value
         assert rejoinder.load(run / "model").module.config.blocks == len(spans)
-    for wrong in ({"blocks": 2, "attention_spans": [5, 5]}, {"blocks": 3, "attention_spans": [3, 5]}):
+    for wrong in (
+        {"blocks": 2, "attention_spans": [5, 5]},
+        {"blocks": 3, "attention_spans": [3, 5]},
+    ):
         with pytest.raises(InputError, match="blocks may be added on top"):
             made(tmp_path / "few" / "model", target, model=wrong)
 
@@ -122,22 +151,42 @@ def test_blocks_can_be_added_and_change_nothing_at_first(tmp_path, data, target)
 def test_the_first_blocks_of_a_model_are_made_as_the_recipe_says(tmp_path, data):
     none = {**MODEL, "zero_residual": True, "token_norm": False, "blocks": 0, "attention_spans": []}
     train(recipe(data, model=none, stage=[stage(steps=5)]), tmp_path / "none")
-    changes = {"blocks": 1, "attention_spans": [5], "feed_forward_size": 24, "heads": 2, "relative_bias": False}
-    train(made(tmp_path / "none" / "model", data, model=changes, stage=[stage(steps=1)]), tmp_path / "one")
+    changes = {
+        "blocks": 1,
+        "attention_spans": [5],
+        "feed_forward_size": 24,
+        "heads": 2,
+        "relative_bias": False,
+    }
+    train(
+        made(tmp_path / "none" / "model", data, model=changes, stage=[stage(steps=1)]),
+        tmp_path / "one",
+    )
     before = rejoinder.load(tmp_path / "none" / "model", precision="fp32")
     expected = evaluate(before, list(read_examples(data, "valid")), candidates=20)
-    assert read_metrics(tmp_path / "one" / "metrics.jsonl")[0]["valid_recall@1"] == expected.recall[1].value
+    assert (
+        read_metrics(tmp_path / "one" / "metrics.jsonl")[0]["valid_recall@1"]
+        == expected.recall[1].value
+    )
     config = rejoinder.load(tmp_path / "one" / "model").module.config
     assert {key: getattr(config, key) for key in changes} == changes | {"attention_spans": (5,)}
     with pytest.raises(InputError, match=r"model.heads = 3 \(there 2\)"):
-        made(tmp_path / "one" / "model", data, model={"blocks": 2, "attention_spans": [5, 5], "heads": 3})
+        made(
+            tmp_path / "one" / "model",
+            data,
+            model={"blocks": 2, "attention_spans": [5, 5], "heads": 3},
+        )
 
 
 def test_a_tuning_that_only_harms_leaves_the_model_as_it_was(tmp_path, data, model):
-    harmful = stage(optimizer="sgd", learning_rate=50.0, schedule="constant", steps=10, clip_norm=1.0)
+    harmful = stage(
+        optimizer="sgd", learning_rate=50.0, schedule="constant", steps=10, clip_norm=1.0
+    )
     summary = train(made(model, data, stage=[harmful]), tmp_path)
     assert summary.best_step == 0
-    kept, given = (load_file(folder / "model.safetensors") for folder in (tmp_path / "model", model))
+    kept, given = (
+        load_file(folder / "model.safetensors") for folder in (tmp_path / "model", model)
+    )
     assert kept.keys() == given.keys()
     assert all(torch.equal(kept[name], given[name]) for name in given)
     name = "token_embedding.subwords.weight"
@@ -146,17 +195,27 @@ def test_a_tuning_that_only_harms_leaves_the_model_as_it_was(tmp_path, data, mod
 
 def test_tuning_learns_the_target_from_the_first_model(tmp_path, data, model, target):
     mix = [{"train": str(data), "share": 0.25}]
-    summary = train(made(model, target, data={"train": str(target), "mix": mix}, stage=[stage(steps=40)]), tmp_path)
+    summary = train(
+        made(model, target, data={"train": str(target), "mix": mix}, stage=[stage(steps=40)]),
+        tmp_path,
+    )
     first = read_metrics(tmp_path / "metrics.jsonl")[0]
     assert summary.validation["recall@1"] > first["valid_recall@1"] + 0.1
     card = (tmp_path / "model" / "README.md").read_text()
-    assert f"started from the model with the fingerprint `{made(model, target).init.fingerprint}`" in card
+    assert (
+        f"started from the model with the fingerprint `{made(model, target).init.fingerprint}`"
+        in card
+    )
 
 
-def test_another_model_is_refused_for_a_run_that_has_begun_the_same_elsewhere_is_not(tmp_path, model, target, other):
+def test_another_model_is_refused_for_a_run_that_has_begun_the_same_elsewhere_is_not(
+    tmp_path, model, target, other
+):
     with pytest.raises(CrashError):
         train(made(model, target), tmp_path / "run", display=At(8, crash))
-    with pytest.raises(InputError, match=r"a run of another recipe: init.fingerprint was .* and is now"):
+    with pytest.raises(
+        InputError, match=r"a run of another recipe: init.fingerprint was .* and is now"
+    ):
         train(made(other, target), tmp_path / "run")
     moved = shutil.copytree(model, tmp_path / "moved")
     assert train(made(moved, target), tmp_path / "run").steps == 20
@@ -173,7 +232,9 @@ def test_the_saved_recipe_is_whole_without_the_model(tmp_path, model, target):
         load_recipe(tmp_path / "recipe.toml")
 
 
-def test_a_model_that_is_replaced_after_the_recipe_was_read_is_refused(tmp_path, model, target, other):
+def test_a_model_that_is_replaced_after_the_recipe_was_read_is_refused(
+    tmp_path, model, target, other
+):
     place = shutil.copytree(model, tmp_path / "model")
     settings = made(place, target)
     shutil.rmtree(place)

@@ -14,16 +14,23 @@ from rejoinder.errors import InputError, RejoinderError
 from rejoinder.training import run as runs
 from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
-from rejoinder.training.metrics import read_metrics
+from rejoinder.training.record import read_metrics
 from rejoinder.training.recipe_files import save_recipe
 from rejoinder.training.validation import Validator
 from tests.training.tiny import MODEL, checkpoint_of, recipe, stage, write_data
 
 TWO_STAGES = [
     stage(name="embeddings", active_blocks=0, steps=15, clip_norm=1.0),
-    stage(name="blocks", batch_size=16, epochs=0.75, optimizer={"kind": "adadelta", "weight_decay": 1e-5},
-          learning_rate=1.0, rates={"embedding": 0.1}, clip_embedding_norm=1.0),
-]  # fmt: skip
+    stage(
+        name="blocks",
+        batch_size=16,
+        epochs=0.75,
+        optimizer={"kind": "adadelta", "weight_decay": 1e-5},
+        learning_rate=1.0,
+        rates={"embedding": 0.1},
+        clip_embedding_norm=1.0,
+    ),
+]
 """15 steps, then 0.75 epochs of 20 batches."""
 
 
@@ -51,7 +58,11 @@ def crash():
 
 
 def losses(run):
-    return [(line["step"], line["loss"]) for line in read_metrics(run / "metrics.jsonl") if "loss" in line]
+    return [
+        (line["step"], line["loss"])
+        for line in read_metrics(run / "metrics.jsonl")
+        if "loss" in line
+    ]
 
 
 def same_weights(one, other):
@@ -72,38 +83,65 @@ def test_a_run_learns_and_leaves_a_model_that_opens(tmp_path, data):
     assert summary.validation["recall@1"] > 0.4, "chance is 0.05"
     assert (summary.steps, summary.examples, summary.already_finished) == (60, 60 * 32, False)
     written = json.loads((tmp_path / "summary.json").read_text())
-    assert json.loads(json.dumps(summary.to_json())) == {key: written[key] for key in written if key != "sha256"}
+    assert json.loads(json.dumps(summary.to_json())) == {
+        key: written[key] for key in written if key != "sha256"
+    }
     steps, found = zip(*losses(tmp_path), strict=True)
     assert steps == tuple(range(1, 61))
     assert found[-1] < found[0] - 0.5
     encoder = rejoinder.load(tmp_path / "model")
     assert encoder.score([["earlier words", "hello"]], [["one", "two"]]).shape == (1, 2)
-    assert "recall@1 on 80 examples of the validation split" in (tmp_path / "model" / "README.md").read_text()
+    assert (
+        "recall@1 on 80 examples of the validation split"
+        in (tmp_path / "model" / "README.md").read_text()
+    )
 
 
 def test_from_a_notebook(tmp_path, data):
     """`rejoinder.train` takes a recipe's file, name or object, and gives what `rejoinder.load` opens."""
     save_recipe(recipe("nowhere"), tmp_path / "tiny.toml")
     settings = {"stage.0.steps": 3, "name": "mine"}
-    summary = rejoinder.train(tmp_path / "tiny.toml", data=data, run=tmp_path / "run", settings=settings)
+    summary = rejoinder.train(
+        tmp_path / "tiny.toml", data=data, run=tmp_path / "run", settings=settings
+    )
     assert (summary.name, summary.steps) == ("mine", 3)
     assert rejoinder.load(summary.model).encode_responses(["hello"]).shape == (1, 16)
     with pytest.raises(InputError, match="no such recipe"):
         rejoinder.train("tiny", data=data, run=tmp_path / "other")
     with pytest.raises(InputError, match="by dotted key"):
-        rejoinder.train(tmp_path / "tiny.toml", data=data, run=tmp_path / "other", settings="stage.0.steps=3")
+        rejoinder.train(
+            tmp_path / "tiny.toml", data=data, run=tmp_path / "other", settings="stage.0.steps=3"
+        )
     with pytest.raises(InputError, match="no split 'dev'; allowed are train, valid, test"):
         next(rejoinder.read_examples(data, split="dev"))
 
 
 def test_the_folder_holds_what_the_documentation_says(whole):
     assert {path.name for path in whole.iterdir()} == {
-        "recipe.toml", "metrics.jsonl", "tensorboard", "checkpoint", "model", "tokens", "summary.json"
-    }  # fmt: skip
+        "recipe.toml",
+        "metrics.jsonl",
+        "tensorboard",
+        "checkpoint",
+        "model",
+        "tokens",
+        "summary.json",
+    }
     line = read_metrics(whole / "metrics.jsonl")[0]
-    assert set(line) == {"step", "stage", "loss", "accuracy", "learning_rate", "scale", "examples_per_second",
-                         "tokens_per_second", "examples", "seconds"}  # fmt: skip
-    validations = [line for line in read_metrics(whole / "metrics.jsonl") if "valid_recall@1" in line]
+    assert set(line) == {
+        "step",
+        "stage",
+        "loss",
+        "accuracy",
+        "learning_rate",
+        "scale",
+        "examples_per_second",
+        "tokens_per_second",
+        "examples",
+        "seconds",
+    }
+    validations = [
+        line for line in read_metrics(whole / "metrics.jsonl") if "valid_recall@1" in line
+    ]
     assert [line["step"] for line in validations] == [10, 20]
 
 
@@ -123,7 +161,10 @@ def test_stages_follow_each_other_with_their_own_settings(tmp_path, data):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path, data, whole, number):
     before = signal.getsignal(number)
-    with pytest.raises(TrainingInterrupted, match="stopped at step 12, checkpoint written; the same command continues"):
+    with pytest.raises(
+        TrainingInterrupted,
+        match="stopped at step 12, checkpoint written; the same command continues",
+    ):
         train(recipe(data), tmp_path, display=interrupt_at(12, number))
     assert signal.getsignal(number) is before
     assert checkpoint_of(tmp_path).state.step == 12
@@ -154,7 +195,9 @@ def test_a_run_whose_model_was_damaged_says_so(tmp_path, data, whole, finished, 
         weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     else:
         weights.unlink()
-    with pytest.raises(InputError, match=r"model\.safetensors .*, or train again in another folder"):
+    with pytest.raises(
+        InputError, match=r"model\.safetensors .*, or train again in another folder"
+    ):
         train(recipe(data), run)
 
 
@@ -182,21 +225,29 @@ def test_other_examples_are_refused_for_a_run_that_has_begun(tmp_path, data):
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path, data):
     hot = stage(optimizer="sgd", learning_rate=1e30, schedule="constant", steps=1000)
     cold = stage(name="cold", steps=7)
-    said = r"'only': .* no longer finite .* at step \d+ \(learning rate 1e\+30\).*the checkpoint of step 7 is kept"
+    said = r"'only': .* no longer finite .* at step \d+ \(learning rate 1e\+30\).*step of the last checkpoint: 7"
     with pytest.raises(RejoinderError, match=said):
         train(recipe(data, stage=[cold, hot]), tmp_path)
     loaded = checkpoint_of(tmp_path)
     assert loaded.state.step == 7
-    assert all(value.isfinite().all() for name, value in loaded.tensors.items() if name.startswith("weights"))
+    assert all(
+        value.isfinite().all()
+        for name, value in loaded.tensors.items()
+        if name.startswith("weights")
+    )
     assert not (tmp_path / "summary.json").exists()
 
 
 def test_early_stopping_ends_a_stage_after_validations_without_gain(tmp_path, data):
     still = stage(name="still", learning_rate=1e-30, steps=100)  # learns nothing, so it never gains
     validation = {"every_steps": 5, "examples": 40, "candidates": 20, "patience": 3}
-    summary = train(recipe(data, stage=[still, stage(name="next", steps=4)], validation=validation), tmp_path)
+    summary = train(
+        recipe(data, stage=[still, stage(name="next", steps=4)], validation=validation), tmp_path
+    )
     stages = [line["stage"] for line in read_metrics(tmp_path / "metrics.jsonl") if "loss" in line]
-    assert stages == ["still"] * 20 + ["next"] * 4, "the first validation is a gain, the next three are not"
+    assert stages == ["still"] * 20 + ["next"] * 4, (
+        "the first validation is a gain, the next three are not"
+    )
     assert summary.steps == 24
 
 
@@ -219,14 +270,24 @@ def test_the_model_is_the_best_by_validation_not_the_last(tmp_path, data, monkey
     assert not torch.equal(best, checkpoint_of(tmp_path).tensors[f"weights/{name}"])
 
 
-@pytest.mark.parametrize(("every", "steps"), [
-    ({"every_steps": 7, "every_epochs": 0.5}, [5, 7, 10, 14, 15, 20]), ({"every_steps": 7}, [7, 14, 20]),
-    ({"every_epochs": 0.5}, [5, 10, 15, 20]),
-])  # fmt: skip
-def test_validation_is_due_after_so_many_steps_or_epochs_whichever_comes_first(tmp_path, data, every, steps):
+@pytest.mark.parametrize(
+    ("every", "steps"),
+    [
+        ({"every_steps": 7, "every_epochs": 0.5}, [5, 7, 10, 14, 15, 20]),
+        ({"every_steps": 7}, [7, 14, 20]),
+        ({"every_epochs": 0.5}, [5, 10, 15, 20]),
+    ],
+)
+def test_validation_is_due_after_so_many_steps_or_epochs_whichever_comes_first(
+    tmp_path, data, every, steps
+):
     stages = [stage(batch_size=32, steps=20)]  # 320 pairs: 10 batches of 32
-    train(recipe(data, stage=stages, validation={**every, "examples": 40, "candidates": 20}), tmp_path)
-    assert [line["step"] for line in read_metrics(tmp_path / "metrics.jsonl") if "valid_mrr" in line] == steps
+    train(
+        recipe(data, stage=stages, validation={**every, "examples": 40, "candidates": 20}), tmp_path
+    )
+    assert [
+        line["step"] for line in read_metrics(tmp_path / "metrics.jsonl") if "valid_mrr" in line
+    ] == steps
 
 
 class Notes(Display):
@@ -265,26 +326,40 @@ def test_with_minutes_schedule_scale_and_validation_follow_the_clock(tmp_path, d
     assert [line["stage"] for line in lines] == ["first"] * 12 + ["second"] * 6
     expected = [0.01 * (1 + math.cos(math.pi * step / 12)) / 2 for step in range(12)]
     assert [line["learning_rate"] for line in first] == pytest.approx(expected)
-    assert [line["scale"] for line in lines] == pytest.approx([min(4.0, 1 + 3 * step / 9) for step in range(18)])
-    validated = [line["step"] for line in read_metrics(tmp_path / "metrics.jsonl") if "valid_mrr" in line]
+    assert [line["scale"] for line in lines] == pytest.approx(
+        [min(4.0, 1 + 3 * step / 9) for step in range(18)]
+    )
+    validated = [
+        line["step"] for line in read_metrics(tmp_path / "metrics.jsonl") if "valid_mrr" in line
+    ]
     assert validated == [5, 9, 12, 17, 18]
     assert summary.seconds == pytest.approx(9.0)
 
 
-def test_a_machine_of_half_the_speed_has_the_rates_of_the_clock_and_the_steps_can_be_had_again(tmp_path, data):
+def test_a_machine_of_half_the_speed_has_the_rates_of_the_clock_and_the_steps_can_be_had_again(
+    tmp_path, data
+):
     class Slow(Clock):
         def __call__(self):
             self.now += 0.25
             return super().__call__()
 
-    one = recipe(data, stage=[stage(name="only", minutes=0.2, schedule={"kind": "cosine", "warm_up_steps": 8})])
+    one = recipe(
+        data,
+        stage=[stage(name="only", minutes=0.2, schedule={"kind": "cosine", "warm_up_steps": 8})],
+    )
     rates = {}
     for clock in (Clock(), Slow()):
         shown = Notes()
         run = tmp_path / type(clock).__name__
         steps = train(one, run, clock=clock, display=shown).steps
-        rates[steps] = [line["learning_rate"] for line in read_metrics(run / "metrics.jsonl") if "loss" in line]
-        assert f"only: {steps} steps in this time; on any machine: --set stage.0.steps={steps}" in shown.notes
+        rates[steps] = [
+            line["learning_rate"] for line in read_metrics(run / "metrics.jsonl") if "loss" in line
+        ]
+        assert (
+            f"only: {steps} steps in this time; on any machine: --set stage.0.steps={steps}"
+            in shown.notes
+        )
     fast, slow = sorted(rates, reverse=True)
     assert (fast, slow) == (24, 12)
     assert rates[slow][3:] == pytest.approx(rates[fast][6::2])
@@ -302,8 +377,11 @@ def test_the_loss_that_is_shown_is_the_one_that_is_validated(tmp_path, data):
 def test_with_minutes_a_killed_run_has_only_the_time_left(tmp_path, data):
     with pytest.raises(CrashError):
         train(timed(data), tmp_path, clock=Clock(), display=At(7, crash))
-    summary = train(timed(data), tmp_path, clock=Clock(9e9))  # that of another process, after a night
-    assert summary.steps in (18, 19), "what passed between the last step and the checkpoint is not counted"
+    # that of another process, after a night
+    summary = train(timed(data), tmp_path, clock=Clock(9e9))
+    assert summary.steps in (18, 19), (
+        "what passed between the last step and the checkpoint is not counted"
+    )
     assert summary.seconds == pytest.approx(9.0, abs=0.25)
 
 
@@ -311,7 +389,9 @@ def test_further_sets_are_validated_on_and_the_figures_are_means(tmp_path, data)
     other = write_data(tmp_path / "other", train=0, valid=40, topics=10, seed=3)
     settings = {"every_steps": 10, "examples": 40, "candidates": 20, "data": [str(other)]}
     summary = train(recipe(data, validation=settings), tmp_path / "run")
-    lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "valid_mrr" in line]
+    lines = [
+        line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "valid_mrr" in line
+    ]
     for line in lines:
         for name in ("recall@1", "mrr", "loss"):
             each = [line[f"valid_{folder}_{name}"] for folder in (data.name, "other")]
@@ -319,14 +399,23 @@ def test_further_sets_are_validated_on_and_the_figures_are_means(tmp_path, data)
     assert summary.validation["mrr"] == max(line["valid_mrr"] for line in lines)
 
 
-@pytest.mark.parametrize(("sections", "said"), [
-    ({"stage": [stage(active_blocks=3)]}, "active_blocks = 3, but the model has 2"),
-    ({"stage": [stage(active_blocks=1, trained_blocks=2)]}, "trained_blocks = 2, but only 1 are computed"),
-    ({"stage": [stage(rates={"embeddings": 1.0})]}, "no parameters are called 'embeddings' in rates; allowed: "),
-    ({"stage": [stage(batch_tokens=600)]}, "batch_tokens is for pretraining"),
-    ({"stage": [stage(batch_size=321)]}, "320 training examples do not fill a batch of 321"),
-    ({"validation": {"candidates": 81}}, "80 validation examples make no group of 81"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"stage": [stage(active_blocks=3)]}, "active_blocks = 3, but the model has 2"),
+        (
+            {"stage": [stage(active_blocks=1, trained_blocks=2)]},
+            "trained_blocks = 2, but only 1 are computed",
+        ),
+        (
+            {"stage": [stage(rates={"embeddings": 1.0})]},
+            "no parameters are called 'embeddings' in rates; allowed: ",
+        ),
+        ({"stage": [stage(batch_tokens=600)]}, "batch_tokens is for pretraining"),
+        ({"stage": [stage(batch_size=321)]}, "320 training examples do not fill a batch of 321"),
+        ({"validation": {"candidates": 81}}, "80 validation examples make no group of 81"),
+    ],
+)
 def test_what_does_not_fit_is_refused_before_training(tmp_path, data, sections, said):
     with pytest.raises(InputError, match=said):
         train(recipe(data, **sections), tmp_path)
@@ -337,6 +426,10 @@ def test_bf16_trains_too(tmp_path, data):
     compute = {"device": "cpu", "precision": "bf16", "threads": 1}
     summary = train(recipe(data, compute=compute, stage=[stage(steps=30)]), tmp_path)
     assert summary.precision == "bf16"
-    tensors = {name: value.dtype for name, value in checkpoint_of(tmp_path).tensors.items() if "rng" not in name}
+    tensors = {
+        name: value.dtype
+        for name, value in checkpoint_of(tmp_path).tensors.items()
+        if "rng" not in name
+    }
     assert set(tensors.values()) == {torch.float32}, "the weights and what the optimiser keeps"
     assert summary.validation["recall@1"] > 0.2

@@ -38,7 +38,9 @@ def naive(x, y, scale, smoothing, groups, present=None):
 
 
 def units(k, d, seed, dtype=torch.float64):
-    return F.normalize(torch.randn(k, d, generator=torch.Generator().manual_seed(seed), dtype=dtype), dim=1)
+    return F.normalize(
+        torch.randn(k, d, generator=torch.Generator().manual_seed(seed), dtype=dtype), dim=1
+    )
 
 
 def equal_of(groups):
@@ -62,7 +64,10 @@ def test_it_is_the_definition_with_smoothing_masked_equal_responses_and_addition
     found = InBatchLoss(smoothing)(x, y, scale, equal[:, equal[0] < k], pairs=k)
     assert float(found.value) == pytest.approx(naive(x, y, scale, smoothing, both), abs=2e-5)
     scores = x @ y.T
-    wins = [all(scores[i, i] > scores[i, j] for j in range(len(both)) if both[j] != both[i]) for i in range(k)]
+    wins = [
+        all(scores[i, i] > scores[i, j] for j in range(len(both)) if both[j] != both[i])
+        for i in range(k)
+    ]
     assert float(found.accuracy) == pytest.approx(sum(wins) / k)
 
 
@@ -86,17 +91,27 @@ def test_it_computes_in_float32_under_autocast():
 def batch(kind, micro_batch):
     """Random texts of 1 to 9 tokens; every fifth response is the same, and the first seven have no history."""
     generator = np.random.default_rng(0)
-    x, y, z = ([generator.integers(0, PADDING, n).tolist() for n in generator.integers(1, 10, 60)] for _ in range(3))
+    x, y, z = (
+        [generator.integers(0, PADDING, n).tolist() for n in generator.integers(1, 10, 60)]
+        for _ in range(3)
+    )
     y[::5] = [[7, 8]] * 12
     examples = store(x, y)
     if kind == "with histories":
-        examples = replace(examples, history=histories([text if i > 11 else [] for i, text in enumerate(z)]))
+        examples = replace(
+            examples, history=histories([text if i > 11 else [] for i, text in enumerate(z)])
+        )
     return make_step(examples, np.arange(5, 5 + PAIRS), PADDING, Portion(micro_batch=micro_batch))
 
 
 def in_parts(kind, micro_batch, dropout, scale=1.0):
     """Loss and gradients as training computes them."""
-    return computed(kind, micro_batch, dropout, partial(forward_backward, backward=lambda x: (scale * x).backward()))
+    return computed(
+        kind,
+        micro_batch,
+        dropout,
+        partial(forward_backward, backward=lambda x: (scale * x).backward()),
+    )
 
 
 def with_one_graph(kind, micro_batch, dropout):
@@ -113,7 +128,10 @@ def with_one_graph(kind, micro_batch, dropout):
 
 def computed(kind, micro_batch, dropout, both_passes):
     torch.manual_seed(0)
-    module, pairs = build_module({**KINDS[kind], "dropout": dropout}, PADDING + 1).train(), batch(kind, micro_batch)
+    module, pairs = (
+        build_module({**KINDS[kind], "dropout": dropout}, PADDING + 1).train(),
+        batch(kind, micro_batch),
+    )
 
     def encode(part):
         torch.manual_seed(part)
@@ -121,11 +139,15 @@ def computed(kind, micro_batch, dropout, both_passes):
         return module.encode_pairs(own.tokens, own.pairs, own.histories)
 
     def loss(encodings):
-        return SummedLoss(InBatchLoss(0.2))(encodings, 5.0, pairs.equal, pairs.first, pairs.pairs, pairs.present)
+        return SummedLoss(InBatchLoss(0.2))(
+            encodings, 5.0, pairs.equal, pairs.first, pairs.pairs, pairs.present
+        )
 
     found = both_passes(len(pairs.parts), encode, loss)
     gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
-    return found, {name: each.to_dense() if each.is_sparse else each for name, each in gradients.items()}
+    return found, {
+        name: each.to_dense() if each.is_sparse else each for name, each in gradients.items()
+    }
 
 
 def assert_same(one, other):
@@ -149,7 +171,9 @@ def test_parts_have_the_loss_and_the_gradients_of_the_whole(kind, micro_batch):
 def test_dropout_is_the_same_in_both_passes(kind, micro_batch):
     found = in_parts(kind, micro_batch, 0.5)
     assert_same(found, with_one_graph(kind, micro_batch, 0.5))
-    assert found[0].value.item() != pytest.approx(in_parts(kind, micro_batch, 0.0)[0].value.item(), abs=1e-4)
+    assert found[0].value.item() != pytest.approx(
+        in_parts(kind, micro_batch, 0.0)[0].value.item(), abs=1e-4
+    )
 
 
 def test_the_loss_may_be_scaled():

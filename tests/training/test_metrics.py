@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from rejoinder.training import display
 from rejoinder.training.display import Progress, TerminalDisplay, duration
 from rejoinder.training.losses import Loss
-from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
+from rejoinder.training.record import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
 from rejoinder.training.run import RunFolder, RunState
 
 PAIRS, TOKENS = 2, 12
@@ -65,7 +65,13 @@ def write(run, *lines):
 
 
 def line(step, stage, examples, rate, seconds):
-    return {"step": step, "stage": stage, "examples": examples, "examples_per_second": rate, "seconds": seconds}
+    return {
+        "step": step,
+        "stage": stage,
+        "examples": examples,
+        "examples_per_second": rate,
+        "seconds": seconds,
+    }
 
 
 def test_steps_per_second_are_those_of_training_alone(tmp_path):
@@ -78,7 +84,10 @@ def test_steps_per_second_are_those_of_training_alone(tmp_path):
     ]
     cost = run_cost(write(tmp_path, *lines))
     assert cost.whole == Speed(50, pytest.approx(2.0))
-    assert cost.stages == {"first": Speed(20, pytest.approx(20 / 15)), "second": Speed(30, pytest.approx(3.0))}
+    assert cost.stages == {
+        "first": Speed(20, pytest.approx(20 / 15)),
+        "second": Speed(30, pytest.approx(3.0)),
+    }
     assert cost.seconds == 55.0
 
 
@@ -106,8 +115,16 @@ def test_without_a_terminal_there_is_a_plain_line_now_and_then(monkeypatch, caps
     assert captured.err.splitlines() == [f"warm  25%: {PROGRESS}"] * 2 + ["[step] 5: best so far"]
 
 
-@pytest.mark.parametrize(("seconds", "text"), [
-    (0, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (185, "3 min 05 s"), (8040, "2 h 14 min"), (-3, "0 s"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (185, "3 min 05 s"),
+        (8040, "2 h 14 min"),
+        (-3, "0 s"),
+    ],
+)
 def test_durations(seconds, text):
     assert duration(seconds) == text

@@ -20,7 +20,7 @@ from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.negatives import GivenNegatives, Miner, Tables
 from rejoinder.training.prepare import prepare
-from rejoinder.training.recipe import HardNegatives
+from rejoinder.training.stages import HardNegatives
 from tests.training.test_batches import store
 from tests.training.test_loop import At, Clock, CrashError, crash, losses, same_weights
 from tests.training.tiny import checkpoint_of, recipe, stage
@@ -35,7 +35,9 @@ class Model:
 
     def __init__(self, seed):
         generator = torch.Generator().manual_seed(seed)
-        self.tables = torch.nn.functional.normalize(torch.randn(2, WORDS, D, generator=generator), dim=2)
+        self.tables = torch.nn.functional.normalize(
+            torch.randn(2, WORDS, D, generator=generator), dim=2
+        )
 
     def encode(self, batch):
         ids = batch.tokens.ids[batch.tokens.restore]
@@ -58,21 +60,29 @@ def by_loop(model, inputs, responses, drawn, config):
     pool = list(dict.fromkeys(responses[i] for i in drawn))
     found = []
     for word, right in zip(inputs, responses, strict=True):
-        score = {w: float(model.tables[0][word].double() @ model.tables[1][w].double()) for w in {*pool, right}}
+        score = {
+            w: float(model.tables[0][word].double() @ model.tables[1][w].double())
+            for w in {*pool, right}
+        }
         limit = np.inf
         if config.margin is not None:
             limit = score[right] + config.margin
         if config.share is not None:
             limit = score[right] - (1 - config.share) * abs(score[right])
         wrong = sorted((w for w in pool if (word, w) not in known), key=lambda w: -score[w])
-        below, above = [w for w in wrong if score[w] <= limit], [w for w in wrong if score[w] > limit]
+        below, above = (
+            [w for w in wrong if score[w] <= limit],
+            [w for w in wrong if score[w] > limit],
+        )
         found.append([*below, *reversed(above)][: config.per_pair])
     return found
 
 
 @settings(max_examples=100)
 @given(
-    pairs=st.lists(st.tuples(st.integers(0, 9), st.integers(0, WORDS - 1)), min_size=8, max_size=40),
+    pairs=st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, WORDS - 1)), min_size=8, max_size=40
+    ),
     kind=st.sampled_from([{}, {"margin": 0.1}, {"margin": -0.2}, {"share": 0.95}, {"share": 1.0}]),
     k=st.integers(1, 4),
     seed=st.integers(0, 100),
@@ -117,13 +127,19 @@ def uninterrupted(tmp_path_factory, data):
 
 
 def test_a_run_with_hard_negatives_keeps_the_last_table(data, uninterrupted):
-    assert [path.name for path in (uninterrupted / "hard_negatives").iterdir()] == ["step-00000019.safetensors"]
+    assert [path.name for path in (uninterrupted / "hard_negatives").iterdir()] == [
+        "step-00000019.safetensors"
+    ]
     table = load_file(uninterrupted / "hard_negatives" / "step-00000019.safetensors")
     order = MixedOrder((320,), (1.0,), 32, (0, 1))
-    assert table["rows"].tolist() == sorted({row for step in (12, 13, 14) for row in order.rows(step).tolist()})
+    assert table["rows"].tolist() == sorted(
+        {row for step in (12, 13, 14) for row in order.rows(step).tolist()}
+    )
     assert table["negatives"].shape == (len(table["rows"]), 2)
     hashes = prepare(mined(data), uninterrupted / "tokens").train.response_hash
-    assert (hashes[table["negatives"]] != hashes[table["rows"]][:, None]).all(), "equal texts are left out"
+    assert (hashes[table["negatives"]] != hashes[table["rows"]][:, None]).all(), (
+        "equal texts are left out"
+    )
 
 
 def die_before_the_table(patch):
@@ -134,7 +150,9 @@ def die_before_the_checkpoint(patch):
     checkpoint = loop.Trainer._checkpoint
     patch.setattr(Tables, "forget_others", lambda *_: None)
     patch.setattr(
-        loop.Trainer, "_checkpoint", lambda self, stage: crash() if self.state.step == 13 else checkpoint(self, stage)
+        loop.Trainer,
+        "_checkpoint",
+        lambda self, stage: crash() if self.state.step == 13 else checkpoint(self, stage),
     )
 
 
@@ -153,13 +171,18 @@ def interrupt_the_second_mining(patch):
     patch.setattr(Miner, "__call__", interrupted)
 
 
-@pytest.mark.parametrize(("end", "step", "mined_again"), [
-    (die_before_the_table, 7, [7, 13, 19]),
-    (die_before_the_checkpoint, 12, [19]),
-    (interrupt_the_second_mining, 13, [13, 19]),
-    (die_in_the_window, 16, [19]),
-])  # fmt: skip
-def test_a_run_that_ends_early_goes_on_bit_for_bit(tmp_path, data, uninterrupted, end, step, mined_again):
+@pytest.mark.parametrize(
+    ("end", "step", "mined_again"),
+    [
+        (die_before_the_table, 7, [7, 13, 19]),
+        (die_before_the_checkpoint, 12, [19]),
+        (interrupt_the_second_mining, 13, [13, 19]),
+        (die_in_the_window, 16, [19]),
+    ],
+)
+def test_a_run_that_ends_early_goes_on_bit_for_bit(
+    tmp_path, data, uninterrupted, end, step, mined_again
+):
     with pytest.MonkeyPatch.context() as patch:
         end(patch)
         with pytest.raises((CrashError, TrainingInterrupted)):
@@ -168,7 +191,9 @@ def test_a_run_that_ends_early_goes_on_bit_for_bit(tmp_path, data, uninterrupted
     calls = []
     mine = Tables.mine
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Tables, "mine", lambda self, step, *rest: calls.append(step) or mine(self, step, *rest))
+        patch.setattr(
+            Tables, "mine", lambda self, step, *rest: calls.append(step) or mine(self, step, *rest)
+        )
         train(mined(data), tmp_path)
     assert calls == mined_again, "a table that was written is read"
     assert losses(tmp_path) == losses(uninterrupted)
@@ -180,10 +205,14 @@ def test_a_table_that_is_gone_or_damaged_is_refused(tmp_path, data):
         train(mined(data), tmp_path, display=At(16, crash))
     (path,) = (tmp_path / "hard_negatives").iterdir()
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(InputError, match=r"step-00000013.safetensors: not a whole table of hard negatives"):
+    with pytest.raises(
+        InputError, match=r"step-00000013.safetensors: not a whole table of hard negatives"
+    ):
         train(mined(data), tmp_path)
     path.unlink()
-    with pytest.raises(InputError, match=r"step-00000013.safetensors is missing, so the run cannot go on"):
+    with pytest.raises(
+        InputError, match=r"step-00000013.safetensors is missing, so the run cannot go on"
+    ):
         train(mined(data), tmp_path)
 
 
@@ -205,7 +234,9 @@ def example(number, split, count=20):
     right, label = LETTERS[number % 20], number % count
     others = [word for word in LETTERS if word != right][: count - 1]
     candidates = (*others[:label], right, *others[label:])
-    return Example((f"say {right}",), right, thread=f"{split}{number}", candidates=candidates, label=label)
+    return Example(
+        (f"say {right}",), right, thread=f"{split}{number}", candidates=candidates, label=label
+    )
 
 
 def write(folder, counts=(20,)):
@@ -223,16 +254,25 @@ def given_recipe(data, start, kind="cross-encoder", **changes):
 
 def test_each_example_meets_its_own_list(tmp_path, start):
     """Of a context's 20 joined texts the first ends in its response, the others in the wrong candidates, in order."""
-    negatives = GivenNegatives(prepare(given_recipe(write(tmp_path / "data"), start), tmp_path / "tokens").train)
+    negatives = GivenNegatives(
+        prepare(given_recipe(write(tmp_path / "data"), start), tmp_path / "tokens").train
+    )
     rows = np.array([3, 7])
-    batch = make_step(negatives.store, rows, 0, negatives=negatives, portion=WHOLE, packing="joined").parts[0].tokens
+    batch = (
+        make_step(negatives.store, rows, 0, negatives=negatives, portion=WHOLE, packing="joined")
+        .parts[0]
+        .tokens
+    )
     starts, lengths = batch.places()
     last = batch.ids[starts + lengths - 2]  # before the mark at the end
     letter = {code: text for text, code in letters().description["model"]["vocab"].items()}
     found = [letter[int(code)] for code in last]
     for number, texts in zip(rows.tolist(), (found[:20], found[20:]), strict=True):
         whole = example(number, "train")
-        assert texts == [whole.response, *(text for text in whole.candidates if text != whole.response)]
+        assert texts == [
+            whole.response,
+            *(text for text in whole.candidates if text != whole.response),
+        ]
 
 
 @pytest.mark.parametrize("kind", ["cross-encoder", "bi-encoder"])

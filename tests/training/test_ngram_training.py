@@ -13,16 +13,29 @@ import rejoinder
 from rejoinder.encoders.export import export_quantized
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
-from rejoinder.training.metrics import read_metrics
+from rejoinder.training.record import read_metrics
 from rejoinder.training.recipe_files import load_recipe
 from tests.training.tiny import NGRAM, NGRAM_WORDS, checkpoint_of, recipe, stage
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-PAPER = {"optimizer": "sgd", "learning_rate": 0.03, "schedule": "constant", "rates": {"embedding": "batch_size"}}
+PAPER = {
+    "optimizer": "sgd",
+    "learning_rate": 0.03,
+    "schedule": "constant",
+    "rates": {"embedding": "batch_size"},
+}
 TABLE_2 = {
-    "base": 61.3, "h-2048": 61.1, "h-750": 60.8, "h-512": 59.8, "batch-50": 57.4, "two-layers": 56.9, "tanh": 56.1,
-    "no-smoothing": 55.3, "no-self-attention": 48.7, "no-bigrams": 35.5,
-}  # fmt: skip
+    "base": 61.3,
+    "h-2048": 61.1,
+    "h-750": 60.8,
+    "h-512": 59.8,
+    "batch-50": 57.4,
+    "two-layers": 56.9,
+    "tanh": 56.1,
+    "no-smoothing": 55.3,
+    "no-self-attention": 48.7,
+    "no-bigrams": 35.5,
+}
 
 
 def ngram(data, /, **sections):
@@ -57,7 +70,12 @@ def test_a_learned_scale_moves_and_is_no_weight_of_the_model(run):
 def first_scale(model, data, folder, **scale):
     """The scale of the first step of a training that goes on from a model."""
     stages = [stage(**PAPER | {"steps": 1, "learning_rate": 1e-9})]
-    more = {"init": {"model": str(model)}, "vocabulary": None, "model": {}, "scale": {"learned": True} | scale}
+    more = {
+        "init": {"model": str(model)},
+        "vocabulary": None,
+        "model": {},
+        "scale": {"learned": True} | scale,
+    }
     train(recipe(data, stage=stages, validation={"examples": 0}, **more), folder)
     return read_metrics(folder / "metrics.jsonl")[0]["scale"]
 
@@ -71,7 +89,9 @@ def test_fine_tuning_takes_the_learned_scale_up_where_it_was_left(tmp_path, data
     assert first_scale(run / "model", data, tmp_path / "bounded", last=0.5) == 0.5
 
 
-def test_a_model_without_a_learned_scale_opens_and_fine_tuning_starts_at_the_recipes(tmp_path, data, run):
+def test_a_model_without_a_learned_scale_opens_and_fine_tuning_starts_at_the_recipes(
+    tmp_path, data, run
+):
     shutil.copytree(run / "model", tmp_path / "old")
     config = json.loads((tmp_path / "old" / "config.json").read_text())
     del config["scale"], config["kind"], config["sha256"]  # as earlier versions wrote it
@@ -87,10 +107,19 @@ def test_table_2_edits_the_row_above_by_one_part(name):
     for above, row in itertools.pairwise(plan.rows):
         new = row.settings[len(above.settings) :]
         assert row.settings == (*above.settings, *new)
-        assert len(new) == (2 if row.name == "no-self-attention" else 1), "whose positions go too (ACL19, 4.1)"
+        assert len(new) == (2 if row.name == "no-self-attention" else 1), (
+            "whose positions go too (ACL19, 4.1)"
+        )
     last = plan.rows[-1].recipe
     assert (last.stage[0].batch_size, last.loss.smoothing) == (50, 0.0)
-    edited = ("hidden_size", "hidden_layers", "activation", "self_attention", "positions", "bigrams")
+    edited = (
+        "hidden_size",
+        "hidden_layers",
+        "activation",
+        "self_attention",
+        "positions",
+        "bigrams",
+    )
     model = {key: last.model[key] for key in edited}
     smallest = model.pop("hidden_size")
     assert smallest < plan.rows[0].recipe.model["hidden_size"]
@@ -106,7 +135,11 @@ def test_fine_tuning_goes_on_as_the_pretraining_did(run, name):
     before = load_recipe(RECIPES / "ngram.toml")
     after = load_recipe(RECIPES / f"fine-tune-ngram-{name}.toml", [f"init.model={run / 'model'}"])
     ((then,), (now,)) = (before.stage, after.stage)
-    assert (now.optimizer, now.learning_rate, now.batch_size) == (then.optimizer, then.learning_rate, then.batch_size)
+    assert (now.optimizer, now.learning_rate, now.batch_size) == (
+        then.optimizer,
+        then.learning_rate,
+        then.batch_size,
+    )
     assert (now.rates, after.loss, after.scale) == (then.rates, before.loss, before.scale)
     assert after.validation.patience > 0
     assert after.data.shares == ((0.25, 0.75) if name == "mixed" else (1.0,))

@@ -9,8 +9,8 @@ from torch import nn
 
 from rejoinder.encoders.families import build_module
 from rejoinder.errors import InputError
-from rejoinder.training import compute
-from rejoinder.training.compute import choose_device, choose_precision, without_denormals
+from rejoinder.training import distributed
+from rejoinder.training.distributed import choose_device, choose_precision, without_denormals
 from rejoinder.training.losses import annealed_scale
 from rejoinder.training.optimization import (
     Budget,
@@ -21,13 +21,18 @@ from rejoinder.training.optimization import (
     set_learning_rate,
     stage_budget,
 )
-from rejoinder.training.recipe import Adadelta, Constant, Cosine, InverseSqrt, Scale, Stage, Step
+from rejoinder.training.recipe import Scale
+from rejoinder.training.stages import Adadelta, Constant, Cosine, InverseSqrt, Stage, Step
 from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
 ROWS = 30
 KINDS = {
-    "Adadelta": {"rho": 0.8}, "SGD": {}, "Adam": {"betas": [0.8, 0.9]}, "AdamW": {"betas": [0.8, 0.9]}, "Adamax": {},
-}  # fmt: skip
+    "Adadelta": {"rho": 0.8},
+    "SGD": {},
+    "Adam": {"betas": [0.8, 0.9]},
+    "AdamW": {"betas": [0.8, 0.9]},
+    "Adamax": {},
+}
 QUARTER = 0.001 + 0.999 * (1 + math.cos(math.pi / 4)) / 2
 
 
@@ -49,7 +54,9 @@ def prepared(model, config):
 
 
 @pytest.mark.parametrize("blocks", [0, 1, "all"])
-@pytest.mark.parametrize("changes", [{}, {"norm_placement": "after"}, {"feed_forward_2": "original"}, {"heads": 2}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm_placement": "after"}, {"feed_forward_2": "original"}, {"heads": 2}]
+)
 def test_every_active_parameter_is_held_once(blocks, changes):
     model = module(**changes)
     optimizer = prepared(model, a_stage(active_blocks=blocks))
@@ -63,13 +70,17 @@ def test_every_active_parameter_is_held_once(blocks, changes):
 def test_each_group_has_its_own_rate_and_a_rate_of_0_freezes_it_for_its_stage_only():
     model = module()
     optimizer = prepared(model, a_stage(rates={"embedding": 0.1, "blocks": 2.0}, learning_rate=0.5))
-    rate_of = {parameter: group["lr"] for group in optimizer.param_groups for parameter in group["params"]}
+    rate_of = {
+        parameter: group["lr"] for group in optimizer.param_groups for parameter in group["params"]
+    }
     groups = model.parameter_groups()
     for name, rate in (("embedding", 0.05), ("blocks", 1.0), ("reduction", 0.5)):
         assert {rate_of[parameter] for parameter in groups[name]} == {rate}
     frozen = prepared(model, a_stage(rates={"embedding": 0.0}))
     assert not model.embedding.weight.requires_grad
-    assert not any(p is model.embedding.weight for group in frozen.param_groups for p in group["params"])
+    assert not any(
+        p is model.embedding.weight for group in frozen.param_groups for p in group["params"]
+    )
     prepare_stage(model, a_stage())
     assert model.embedding.weight.requires_grad
 
@@ -77,7 +88,12 @@ def test_each_group_has_its_own_rate_and_a_rate_of_0_freezes_it_for_its_stage_on
 def test_decay_leaves_out_the_layer_norms():
     model = module()
     optimizer = prepared(model, a_stage(optimizer={"kind": "adadelta", "weight_decay": 1e-5}))
-    norms = {p for child in model.modules() if isinstance(child, nn.LayerNorm) for p in child.parameters()}
+    norms = {
+        p
+        for child in model.modules()
+        if isinstance(child, nn.LayerNorm)
+        for p in child.parameters()
+    }
     decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     assert decays == {p: 0.0 if p in norms else 1e-5 for p in model.parameters()}
 
@@ -90,8 +106,13 @@ def test_each_optimiser_is_the_one_that_it_is_called(name):
     found = prepared(model, a_stage(optimizer={"kind": name.lower(), **options}, learning_rate=0.5))
     expected = getattr(torch.optim, name)([other.embedding.weight], lr=0.5, **options)
     for number in range(4):
-        gradient = torch.randn(model.embedding.weight.shape, generator=torch.Generator().manual_seed(number))
-        model.embedding.weight.grad, other.embedding.weight.grad = gradient.clone(), gradient.clone()
+        gradient = torch.randn(
+            model.embedding.weight.shape, generator=torch.Generator().manual_seed(number)
+        )
+        model.embedding.weight.grad, other.embedding.weight.grad = (
+            gradient.clone(),
+            gradient.clone(),
+        )
         found.step()
         expected.step()
     assert torch.allclose(model.embedding.weight, other.embedding.weight, rtol=1e-5, atol=1e-6)
@@ -165,23 +186,48 @@ def test_clipping_counts_the_rows_of_a_sparse_gradient_once():
     assert whole[4, 0].item() == pytest.approx(4 / 41**0.5)
 
 
-@pytest.mark.parametrize(("schedule", "rate", "total", "steps", "expected"), [
-    pytest.param(Cosine(final_learning_rate=0.001), 1.0, 1000, [0, 250, 500, 750, 1000],
-                 [1.0, QUARTER, 0.5005, 1.001 - QUARTER, 0.001], id="the paper's cosine"),
-    (Cosine(warm_up_steps=10), 2.0, 100, [0, 4, 9, 10, 55, 100], [0.2, 1, 2, 2, 1, 0]),
-    (Constant(warm_up_steps=2), 0.3, 100, [0, 1, 2, 99], [0.15, 0.3, 0.3, 0.3]),
-    pytest.param(Step(factor=0.3, at=(0.875, 0.95)), 0.03, 4_000_000, [0, 3_499_999, 3_500_000, 3_799_999, 3_800_000],
-                 [0.03, 0.03, 0.009, 0.009, 0.0027], id="drops of the n-gram paper"),
-    (InverseSqrt(warm_up_steps=100), 2e-4, 10_000, [0, 49, 99, 399, 9999], [2e-6, 1e-4, 2e-4, 1e-4, 2e-5]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("schedule", "rate", "total", "steps", "expected"),
+    [
+        pytest.param(
+            Cosine(final_learning_rate=0.001),
+            1.0,
+            1000,
+            [0, 250, 500, 750, 1000],
+            [1.0, QUARTER, 0.5005, 1.001 - QUARTER, 0.001],
+            id="the paper's cosine",
+        ),
+        (Cosine(warm_up_steps=10), 2.0, 100, [0, 4, 9, 10, 55, 100], [0.2, 1, 2, 2, 1, 0]),
+        (Constant(warm_up_steps=2), 0.3, 100, [0, 1, 2, 99], [0.15, 0.3, 0.3, 0.3]),
+        pytest.param(
+            Step(factor=0.3, at=(0.875, 0.95)),
+            0.03,
+            4_000_000,
+            [0, 3_499_999, 3_500_000, 3_799_999, 3_800_000],
+            [0.03, 0.03, 0.009, 0.009, 0.0027],
+            id="drops of the n-gram paper",
+        ),
+        (
+            InverseSqrt(warm_up_steps=100),
+            2e-4,
+            10_000,
+            [0, 49, 99, 399, 9999],
+            [2e-6, 1e-4, 2e-4, 1e-4, 2e-5],
+        ),
+    ],
+)
 def test_learning_rates(schedule, rate, total, steps, expected):
-    assert [learning_rate(schedule, rate, step, step / total) for step in steps] == pytest.approx(expected)
+    assert [learning_rate(schedule, rate, step, step / total) for step in steps] == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize(("steps", "peak"), [(1000, 20), (100, 10), (21, 3), (3, 1)])
 def test_with_a_budget_in_seconds_a_slow_machine_warms_up_for_a_tenth_of_it(steps, peak):
     schedule = Cosine(warm_up_steps=20)
-    rates = [learning_rate(schedule, 1.0, step, step / steps, in_seconds=True) for step in range(steps)]
+    rates = [
+        learning_rate(schedule, 1.0, step, step / steps, in_seconds=True) for step in range(steps)
+    ]
     assert rates.index(max(rates)) == pytest.approx(peak, abs=1)
     assert max(rates) > 0.8
     assert rates[: peak + 1] == sorted(rates[: peak + 1])
@@ -194,23 +240,36 @@ def test_the_scale_rises_over_steps_or_a_share_of_the_run_and_stays():
     found = [annealed_scale(paper, 512, step, 0.0) for step in (0, 5_000, 10_000, 900_000)]
     assert found == pytest.approx([1.0, (1 + last) / 2, last, last])
     by_share = Scale(first=2.0, last=10.0, share=0.5)
-    assert [annealed_scale(by_share, 512, 0, share) for share in (0, 0.25, 0.5, 1)] == pytest.approx([2, 6, 10, 10])
+    assert [
+        annealed_scale(by_share, 512, 0, share) for share in (0, 0.25, 0.5, 1)
+    ] == pytest.approx([2, 6, 10, 10])
     for none in (Scale(last=5.0, steps=0), Scale(last=5.0, share=0.0)):
         assert annealed_scale(none, 512, 0, 0.0) == 5.0
 
 
-@pytest.mark.parametrize(("budget", "amount", "in_seconds"), [
-    ({"steps": 7}, 7, False), ({"epochs": 1.5}, 150, False), ({"epochs": 0.001}, 1, False),
-    ({"minutes": 0.5}, 30, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("budget", "amount", "in_seconds"),
+    [
+        ({"steps": 7}, 7, False),
+        ({"epochs": 1.5}, 150, False),
+        ({"epochs": 0.001}, 1, False),
+        ({"minutes": 0.5}, 30, True),
+    ],
+)
 def test_budgets(budget, amount, in_seconds):
     one = Stage(name="a", batch_size=2, optimizer=Adadelta(), learning_rate=1.0, **budget)
     assert stage_budget(one, 100) == Budget(amount, in_seconds)
 
 
-@pytest.mark.parametrize(("there", "wanted", "chosen"), [
-    (False, "auto", "cpu"), (True, "auto", "cuda"), (True, "cpu", "cpu"), (True, "cuda", "cuda"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("there", "wanted", "chosen"),
+    [
+        (False, "auto", "cpu"),
+        (True, "auto", "cuda"),
+        (True, "cpu", "cpu"),
+        (True, "cuda", "cuda"),
+    ],
+)
 def test_device(monkeypatch, there, wanted, chosen):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
     assert choose_device(wanted) == chosen
@@ -224,12 +283,19 @@ def test_what_needs_a_cuda_device_is_refused_without(monkeypatch):
         choose_precision("fp16", "cpu")
 
 
-@pytest.mark.parametrize(("device", "native", "wanted", "chosen"), [
-    ("cpu", True, "auto", "bf16"), ("cpu", False, "auto", "fp32"), ("cpu", False, "bf16", "bf16"),
-    ("cuda", True, "auto", "bf16"), ("cuda", False, "auto", "fp16"), ("cuda", False, "fp32", "fp32"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("device", "native", "wanted", "chosen"),
+    [
+        ("cpu", True, "auto", "bf16"),
+        ("cpu", False, "auto", "fp32"),
+        ("cpu", False, "bf16", "bf16"),
+        ("cuda", True, "auto", "bf16"),
+        ("cuda", False, "auto", "fp16"),
+        ("cuda", False, "fp32", "fp32"),
+    ],
+)
 def test_precision(monkeypatch, device, native, wanted, chosen):
-    monkeypatch.setattr(compute, "has_fast_bfloat16", lambda: native)
+    monkeypatch.setattr(distributed, "has_fast_bfloat16", lambda: native)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: native)
     assert choose_precision(wanted, device) == chosen
 

@@ -35,7 +35,9 @@ from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, recipe, stage
 
 WORDS = Subwords([MARK, MARK + "yes", MARK + "no", "ing", MARK + "the"], buckets=3)
 SIZE = 3
-TOKENIZER = build_subwords(["hello there", "how are you", "fine thanks", "at noon"], minimum_count=1)
+TOKENIZER = build_subwords(
+    ["hello there", "how are you", "fine thanks", "at noon"], minimum_count=1
+)
 texts = st.lists(st.integers(0, 5), max_size=5)
 
 
@@ -52,16 +54,22 @@ def made(examples, folder, **sections):
 
 
 def test_a_model_that_reads_more_than_the_data_holds_is_told(tmp_path):
-    (tmp_path / "chats.jsonl").write_text(json.dumps({"turns": [f"turn {number}" for number in range(9)]}) + "\n")
+    (tmp_path / "chats.jsonl").write_text(
+        json.dumps({"turns": [f"turn {number}" for number in range(9)]}) + "\n"
+    )
     single, three = dict(MODEL), {**MODEL, "history": 3}
     whole = {"kind": "masked-lm", **SHAPE}
     for history, told in ((2, (three, whole)), (3, (whole,)), (None, ())):
         place = tmp_path / f"data-{history}"
-        build_data("jsonl", [f"train={tmp_path / 'chats.jsonl'}"], place, reading=Reading(history=history))
+        build_data(
+            "jsonl", [f"train={tmp_path / 'chats.jsonl'}"], place, reading=Reading(history=history)
+        )
         for model in (single, three, whole):
             display = Notes()
             kind = "bpe" if model is whole else "subwords"
-            vocabulary = {"kind": kind} | ({"merges": 9} if model is whole else {"minimum_count": 1})
+            vocabulary = {"kind": kind} | (
+                {"merges": 9} if model is whole else {"minimum_count": 1}
+            )
             sections = {"model": model, "vocabulary": vocabulary, "validation": {"examples": 0}}
             prepare(recipe(place, **sections), tmp_path / "tokens", display)
             lost = [note for note in display.notes if "contexts lost their oldest messages" in note]
@@ -75,20 +83,40 @@ def test_another_length_or_vocabulary_makes_another_store(tmp_path, data):
     other = made(data, tmp_path, vocabulary={"minimum_count": 40})
     assert max(short.train.input.gather(np.arange(320))[1]) == 2
     assert short.tokenizer.fingerprint == whole.tokenizer.fingerprint != other.tokenizer.fingerprint
-    texts = [each.tokenizer.decode(each.train.input.gather(np.arange(1))[0].tolist()) for each in (other, whole)]
+    texts = [
+        each.tokenizer.decode(each.train.input.gather(np.arange(1))[0].tolist())
+        for each in (other, whole)
+    ]
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize(("sections", "said"), [
-    ({"text": {"max_length": 9}}, "9 subwords that the model reads; of longer ones the end is cut"),
-    ({"text": {"max_length": 9, "cut": "middle"}}, "9 subwords that the model reads; of longer ones the middle is cut"),
-    ({"text": {"max_length": 9}, "vocabulary": NGRAM_WORDS, "model": NGRAM}, "9 words that the model reads"),
-    ({"text": {"max_length": 400}}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            {"text": {"max_length": 9}},
+            "9 subwords that the model reads; of longer ones the end is cut",
+        ),
+        (
+            {"text": {"max_length": 9, "cut": "middle"}},
+            "9 subwords that the model reads; of longer ones the middle is cut",
+        ),
+        (
+            {"text": {"max_length": 9}, "vocabulary": NGRAM_WORDS, "model": NGRAM},
+            "9 words that the model reads",
+        ),
+        ({"text": {"max_length": 400}}, None),
+    ],
+)
 def test_messages_that_are_cut_are_counted(tmp_path, sections, said):
     for split in ("train", "valid"):
-        pairs = [Example((f"abcd {number}",), "abcd " * (30 if number % 2 else 1)) for number in range(39)]
-        write_examples([*pairs, Example(("abcd " * 50,), "abcd " * 50)], tmp_path / f"{split}-0.parquet")
+        pairs = [
+            Example((f"abcd {number}",), "abcd " * (30 if number % 2 else 1))
+            for number in range(39)
+        ]
+        write_examples(
+            [*pairs, Example(("abcd " * 50,), "abcd " * 50)], tmp_path / f"{split}-0.parquet"
+        )
     display = Notes()
     prepare(recipe(tmp_path, **sections), tmp_path / "tokens", display)
     told = [note for note in display.notes if "fill" in note]
@@ -100,7 +128,9 @@ def test_a_shared_cache_is_filled_once(tmp_path, data, monkeypatch):
     cached = {"data": {"train": str(data), "cache": str(tmp_path / "cache")}}
     first = made(data, tmp_path / "run", **cached)
     assert not (tmp_path / "run").exists()
-    names = sorted(path.name.partition("-")[0] + path.suffix for path in (tmp_path / "cache").iterdir())
+    names = sorted(
+        path.name.partition("-")[0] + path.suffix for path in (tmp_path / "cache").iterdir()
+    )
     assert names == ["train", "valid", "vocabulary.json"]
     monkeypatch.setattr(prepare_module, "build_store", None)
     monkeypatch.setattr(prepare_module, "build_vocabulary", None)
@@ -131,7 +161,9 @@ def test_two_that_need_the_same_cache_make_it_once(tmp_path, data, monkeypatch):
 def test_the_vocabulary_is_of_the_training_split_alone(tmp_path):
     for split, word in (("train", "zebra"), ("valid", "quokka")):
         write_examples([Example((word,), word)] * 50, tmp_path / "data" / f"{split}-0.parquet")
-    tokenizer = made(tmp_path / "data", tmp_path / "tokens", vocabulary={"minimum_count": 2}).tokenizer
+    tokenizer = made(
+        tmp_path / "data", tmp_path / "tokens", vocabulary={"minimum_count": 2}
+    ).tokenizer
     assert len(tokenizer.encode("zebra")) < len(tokenizer.encode("quokka"))
 
 
@@ -152,8 +184,13 @@ def test_a_sample_counts_about_as_many_utterances(tmp_path, data, monkeypatch):
 
 
 @pytest.mark.parametrize(("kind", "together"), [("ngrams", True), ("subwords", False)])
-def test_a_sample_of_n_grams_is_of_whole_pairs_one_of_subwords_of_texts(tmp_path, monkeypatch, kind, together):
-    pairs = [Example((f"question {number}",), f"answer {number}", thread=str(number)) for number in range(400)]
+def test_a_sample_of_n_grams_is_of_whole_pairs_one_of_subwords_of_texts(
+    tmp_path, monkeypatch, kind, together
+):
+    pairs = [
+        Example((f"question {number}",), f"answer {number}", thread=str(number))
+        for number in range(400)
+    ]
     write_examples(pairs, tmp_path / "data" / "train-0.parquet")
     counted, build = [], prepare_module.build_vocabulary
 
@@ -163,9 +200,15 @@ def test_a_sample_of_n_grams_is_of_whole_pairs_one_of_subwords_of_texts(tmp_path
 
     monkeypatch.setattr(prepare_module, "build_vocabulary", counting)
     least = {"bigrams": 9} if together else {}
-    sections = {"vocabulary": {"kind": kind, "minimum_count": 1, "sample": 400, **least}, "validation": {"examples": 0}}
+    sections = {
+        "vocabulary": {"kind": kind, "minimum_count": 1, "sample": 400, **least},
+        "validation": {"examples": 0},
+    }
     made(tmp_path / "data", tmp_path / "a", model=NGRAM if together else MODEL, **sections)
-    numbers = [{text.split()[1] for text in counted if text.startswith(side)} for side in ("question", "answer")]
+    numbers = [
+        {text.split()[1] for text in counted if text.startswith(side)}
+        for side in ("question", "answer")
+    ]
     assert 150 < len(numbers[0]) < 250
     assert (numbers[0] == numbers[1]) == together
 
@@ -175,19 +218,27 @@ def test_two_pretrainings_may_share_the_vocabulary_of_a_third_set(tmp_path):
     folders = {}
     for name, word in (("talk", "zebra"), ("books", "quokka"), ("words", "axolotl")):
         folders[name] = tmp_path / name
-        write_examples([Example((f"{word} {n}",), word) for n in range(50)], folders[name] / "train-0.parquet")
+        write_examples(
+            [Example((f"{word} {n}",), word) for n in range(50)], folders[name] / "train-0.parquet"
+        )
     plain = {"model": {"kind": "masked-lm", **SHAPE}, "validation": {"examples": 0}}
     shared = {"kind": "bpe", "merges": 9, "data": [str(folders["words"])]}
     talk, books = (
-        made(folders[name], tmp_path / "tokens", vocabulary=shared, **plain).tokenizer for name in ("talk", "books")
+        made(folders[name], tmp_path / "tokens", vocabulary=shared, **plain).tokenizer
+        for name in ("talk", "books")
     )
     assert talk.fingerprint == books.fingerprint
     _, (known, unknown) = talk.encode_ragged(["axolotl", "quokkas"])
     assert known < unknown, "equally long words"
-    alone = made(folders["talk"], tmp_path / "tokens", vocabulary={"kind": "bpe", "merges": 9}, **plain).tokenizer
+    alone = made(
+        folders["talk"], tmp_path / "tokens", vocabulary={"kind": "bpe", "merges": 9}, **plain
+    ).tokenizer
     assert alone.fingerprint != talk.fingerprint
     absent = {**shared, "data": [str(tmp_path / "nowhere")]}
-    with pytest.raises(InputError, match=r"vocabulary\.data: .*nowhere: no such file or folder; .* vocabulary\.data="):
+    with pytest.raises(
+        InputError,
+        match=r"vocabulary\.data: .*nowhere: no such file or folder; .* vocabulary\.data=",
+    ):
         made(folders["talk"], tmp_path / "tokens", vocabulary=absent, **plain)
 
 
@@ -196,7 +247,9 @@ def test_missing_data_is_refused(tmp_path, data):
         made(Path(), tmp_path, data={})
     with pytest.raises(InputError, match="no such file or folder"):
         made(tmp_path / "nothing", tmp_path)
-    with pytest.raises(InputError, match=r"no data to mix in: give --general DIR, or data\.mix\.0\.train"):
+    with pytest.raises(
+        InputError, match=r"no data to mix in: give --general DIR, or data\.mix\.0\.train"
+    ):
         made(data, tmp_path, data={"train": str(data), "mix": [{"share": 0.5}]})
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="train-"):
@@ -215,7 +268,9 @@ def test_missing_data_is_refused(tmp_path, data):
 
 def encode(texts):
     """Vectors of six numbers that depend on the text alone."""
-    return np.stack([np.random.default_rng(list(text.encode())).normal(size=6) for text in texts]).astype(np.float32)
+    return np.stack(
+        [np.random.default_rng(list(text.encode())).normal(size=6) for text in texts]
+    ).astype(np.float32)
 
 
 def test_components_keep_the_weighted_inner_products_as_well_as_three_numbers_can():
@@ -227,7 +282,8 @@ def test_components_keep_the_weighted_inner_products_as_well_as_three_numbers_ca
     centred = (centred - shares @ centred) * (1e-3 / (1e-3 + shares))[:, None]
     products = centred @ centred.T
     given = full[:5].astype(np.float64) @ full[:5].T.astype(np.float64)
-    assert np.allclose(given / given[0, 0], products / products[0, 0], rtol=1e-4)  # nothing but a rotation and a factor
+    # nothing but a rotation and a factor
+    assert np.allclose(given / given[0, 0], products / products[0, 0], rtol=1e-4)
     left = shares @ ((full[:5, SIZE:]) ** 2).sum(axis=1)
     for seed in range(20):  # no other three directions lose less
         directions, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(6, SIZE)))
@@ -250,21 +306,37 @@ def test_a_run_starts_from_them_and_computes_them_once(tmp_path, data, monkeypat
     assert calls == ["some encoder"]
     assert np.array_equal(first.words, again.words)
     frozen = [stage(rates={"embedding": 0.0}, steps=1)]
-    summary = train(recipe(data, **settings, stage=frozen, validation={"examples": 0}), tmp_path / "run")
+    summary = train(
+        recipe(data, **settings, stage=frozen, validation={"examples": 0}), tmp_path / "run"
+    )
     weights = rejoinder.load(summary.model, precision="fp32").module.embedding.weight.numpy()
     assert np.array_equal(weights, first.words)
 
 
 def write(folder, *pairs):
-    write_examples([Example(context, response) for context, response in pairs], folder / "train-0.parquet")
+    write_examples(
+        [Example(context, response) for context, response in pairs], folder / "train-0.parquet"
+    )
     return folder
 
 
 def test_a_store_holds_the_newest_message_and_the_response_unless_one_is_empty(tmp_path):
-    pairs = (("hello", "how are you"), "fine"), (("hello",), ""), (("hello", ""), "fine"), (("Hello there",), "at noon")
-    store = build_store(tmp_path / "store", write(tmp_path / "data", *pairs), "train", Encode(TOKENIZER, 60))
-    for side, texts in ((store.input, ["how are you", "hello there"]), (store.response, ["fine", "at noon"])):
-        for found, wanted in zip(side.gather(np.arange(len(store))), TOKENIZER.encode_ragged(texts), strict=True):
+    pairs = (
+        (("hello", "how are you"), "fine"),
+        (("hello",), ""),
+        (("hello", ""), "fine"),
+        (("Hello there",), "at noon"),
+    )
+    store = build_store(
+        tmp_path / "store", write(tmp_path / "data", *pairs), "train", Encode(TOKENIZER, 60)
+    )
+    for side, texts in (
+        (store.input, ["how are you", "hello there"]),
+        (store.response, ["fine", "at noon"]),
+    ):
+        for found, wanted in zip(
+            side.gather(np.arange(len(store))), TOKENIZER.encode_ragged(texts), strict=True
+        ):
             assert found.tolist() == wanted.tolist()
     assert '"empty": 2' in (tmp_path / "store" / "manifest.json").read_text()
 
@@ -276,14 +348,19 @@ def test_an_example_without_any_message_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == [data], "no half-written store is left"
 
 
-@pytest.mark.parametrize("damage", [
-    lambda store: (store / "input.ids").write_bytes((store / "input.ids").read_bytes()[:-4]),
-    lambda store: (store / "response.offsets").unlink(),
-    lambda store: (store / "manifest.json").write_text('{"format": 0}'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda store: (store / "input.ids").write_bytes((store / "input.ids").read_bytes()[:-4]),
+        lambda store: (store / "response.offsets").unlink(),
+        lambda store: (store / "manifest.json").write_text('{"format": 0}'),
+    ],
+)
 def test_a_damaged_store_is_refused(tmp_path, damage):
     store = tmp_path / "store"
-    build_store(store, write(tmp_path / "data", (("hello",), "fine")), "train", Encode(TOKENIZER, 60))
+    build_store(
+        store, write(tmp_path / "data", (("hello",), "fine")), "train", Encode(TOKENIZER, 60)
+    )
     damage(store)
     with pytest.raises(InputError, match="not a whole token store"):
         open_store(store)
@@ -309,7 +386,9 @@ class Copying:
     processes = 1
 
     def map(self, work, tasks, _on_wait=None):
-        return (pickle.loads(pickle.dumps(work))(pickle.loads(pickle.dumps(task))) for task in tasks)
+        return (
+            pickle.loads(pickle.dumps(work))(pickle.loads(pickle.dumps(task))) for task in tasks
+        )
 
 
 @pytest.mark.parametrize("kind", ["folder", "table", "text"])
@@ -317,13 +396,22 @@ def test_an_engine_makes_the_same_store(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(tables, "GROUP_ROWS", 3)
     data = tmp_path / "data"
     for number in range(3):
-        texts = [(("how", f"are you {place}"), "" if place % 5 == 2 else f"fine {number}") for place in range(30)]
-        examples = [Example(context, response, thread=str(place)) for place, (context, response) in enumerate(texts)]
+        texts = [
+            (("how", f"are you {place}"), "" if place % 5 == 2 else f"fine {number}")
+            for place in range(30)
+        ]
+        examples = [
+            Example(context, response, thread=str(place))
+            for place, (context, response) in enumerate(texts)
+        ]
         write_examples(examples, data / f"train-{number}.parquet")
     if kind == "table":
         data = (data / "train-1.parquet").rename(tmp_path / "one.parquet")
     elif kind == "text":
-        lines = [json.dumps({"context": [f"how are {number}"], "response": "fine"}) for number in range(50)]
+        lines = [
+            json.dumps({"context": [f"how are {number}"], "response": "fine"})
+            for number in range(50)
+        ]
         data = tmp_path / "one.jsonl"
         data.write_text("\n".join(lines))
     assert len(list(pieces_of(data, "train"))) == (6 if kind == "folder" else 1)
@@ -331,7 +419,9 @@ def test_an_engine_makes_the_same_store(tmp_path, monkeypatch, kind):
     here = build_store(tmp_path / "here", data, "train", Encode(TOKENIZER, 60, history))
     told = []
     with LocalEngine(2) if kind == "folder" else nullcontext(Copying()) as engine:
-        there = build_store(tmp_path / "there", data, "train", Encode(TOKENIZER, 60, history), told.append, engine)
+        there = build_store(
+            tmp_path / "there", data, "train", Encode(TOKENIZER, 60, history), told.append, engine
+        )
     assert len(here) == len(there) > 20
     assert sum(told) >= len(here)
     assert files(tmp_path / "here") == files(tmp_path / "there")
@@ -342,9 +432,22 @@ def test_whole_dialogues_in_workers_too(tmp_path):
     from tests.training.transformers import letters
 
     tokenizer = letters()
-    dialogue = Dialogue(tokenizer, 30, 20, (tokenizer.start_id,), (tokenizer.end_id,), (tokenizer.turn_id,))
-    data = write(tmp_path / "data", (("how", "are you"), "fine"), (("a [SEP] mark",), "no [SEP] mark"), (("b",), " "))
+    dialogue = Dialogue(
+        tokenizer, 30, 20, (tokenizer.start_id,), (tokenizer.end_id,), (tokenizer.turn_id,)
+    )
+    data = write(
+        tmp_path / "data",
+        (("how", "are you"), "fine"),
+        (("a [SEP] mark",), "no [SEP] mark"),
+        (("b",), " "),
+    )
     here = build_store(tmp_path / "here", data, "train", Encode(tokenizer, 20, dialogue=dialogue))
-    build_store(tmp_path / "there", data, "train", Encode(tokenizer, 20, dialogue=dialogue), engine=Copying())
+    build_store(
+        tmp_path / "there",
+        data,
+        "train",
+        Encode(tokenizer, 20, dialogue=dialogue),
+        engine=Copying(),
+    )
     assert len(here) == 2
     assert files(tmp_path / "here") == files(tmp_path / "there")

@@ -16,9 +16,9 @@ from rejoinder.networks.convert import Convert
 from rejoinder.networks.packing import pack
 from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.text.subwords import Subwords
-from rejoinder.training.compute import Machine, choose_half, loss_scaler
+from rejoinder.training.distributed import Machine, choose_half, loss_scaler
 from rejoinder.training.loop import train
-from rejoinder.training.metrics import read_metrics
+from rejoinder.training.record import read_metrics
 from rejoinder.training.recipe import Quantization
 from rejoinder.training.recipe_files import parse_recipe
 from tests.training.test_loop import TWO_STAGES, losses
@@ -28,7 +28,10 @@ TEXTS = ["abcd efgh", "mnop", "", "abba abba abba abba"]
 
 
 def quantized(data, **sections):
-    return recipe(data, **{"quantization": {"enabled": True, "range_every": 7}, "stage": TWO_STAGES} | sections)
+    return recipe(
+        data,
+        **{"quantization": {"enabled": True, "range_every": 7}, "stage": TWO_STAGES} | sections,
+    )
 
 
 def in_training(run, settings):
@@ -50,14 +53,20 @@ def run(tmp_path_factory, data):
 
 @pytest.mark.parametrize("half", ["bfloat16", "float16"])
 def test_an_exported_run_encodes_as_it_was_trained_to(tmp_path, data, half):
-    settings = quantized(data, validation={"examples": 0}, quantization={"enabled": True, "half": half})
+    settings = quantized(
+        data, validation={"examples": 0}, quantization={"enabled": True, "half": half}
+    )
     train(settings, tmp_path / "run")
     written = export_quantized(tmp_path / "run" / "model", tmp_path / "small")
     assert (written["trained"], written["half"]) == (True, half)
     training, subwords = in_training(tmp_path / "run", settings)
     with torch.no_grad(), training.rounded():
-        exact = training.module.encode(pack(*subwords.encode_ragged(TEXTS, 60), subwords.padding_id), "context").numpy()
-    vectors = rejoinder.load(tmp_path / "small", precision="fp32").encode_contexts([[text] for text in TEXTS])
+        exact = training.module.encode(
+            pack(*subwords.encode_ragged(TEXTS, 60), subwords.padding_id), "context"
+        ).numpy()
+    vectors = rejoinder.load(tmp_path / "small", precision="fp32").encode_contexts(
+        [[text] for text in TEXTS]
+    )
     assert (vectors * exact).sum(axis=1).min() > 0.9999
     assert np.abs(vectors - exact).max() < 1e-5
 
@@ -79,22 +88,32 @@ def test_training_and_validation_see_the_rounded_model(tmp_path, data, monkeypat
 
 
 def test_it_learns_about_as_well_as_without(tmp_path, data):
-    plain, few = (train(recipe(data, quantization={"enabled": e}), tmp_path / str(e)) for e in (False, True))
+    plain, few = (
+        train(recipe(data, quantization={"enabled": e}), tmp_path / str(e)) for e in (False, True)
+    )
     assert few.validation["mrr"] == pytest.approx(plain.validation["mrr"], abs=0.05)
     assert losses(tmp_path / "True") != losses(tmp_path / "False")
 
 
-@pytest.mark.parametrize(("wanted", "precision", "half"), [
-    ("auto", "bf16", "bfloat16"), ("auto", "fp32", "float16"), ("auto", "fp16", "float16"),
-    ("bfloat16", "fp32", "bfloat16"), ("float16", "bf16", "float16"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wanted", "precision", "half"),
+    [
+        ("auto", "bf16", "bfloat16"),
+        ("auto", "fp32", "float16"),
+        ("auto", "fp16", "float16"),
+        ("bfloat16", "fp32", "bfloat16"),
+        ("float16", "bf16", "float16"),
+    ],
+)
 def test_sixteen_bit_float(wanted, precision, half):
     assert choose_half(Quantization(enabled=True, half=wanted), precision) == half
 
 
 def half_precision(**settings):
     """fp16 with loss scaling, as on a GPU."""
-    return Machine(torch.device("cpu"), "fp16", loss_scaler("cpu", "fp16", Quantization(**settings)))
+    return Machine(
+        torch.device("cpu"), "fp16", loss_scaler("cpu", "fp16", Quantization(**settings))
+    )
 
 
 def step(machine, optimizer):
@@ -125,13 +144,18 @@ def test_a_gradient_too_large_for_float16_costs_a_step_and_halves_the_factor():
 
 
 def test_scaling_is_pytorchs_without_quantisation_and_off_without_float16():
-    assert half_precision().scaler.get_growth_interval() == torch.amp.GradScaler("cpu").get_growth_interval()
+    assert (
+        half_precision().scaler.get_growth_interval()
+        == torch.amp.GradScaler("cpu").get_growth_interval()
+    )
     assert not loss_scaler("cpu", "bf16", Quantization(enabled=True)).is_enabled()
 
 
 def starting_from(model, data, **sections):
     whole = document(data, **{"init": {"model": str(model)}, "stage": [stage(steps=1)]} | sections)
-    return parse_recipe({key: value for key, value in whole.items() if key not in ("vocabulary", "model")})
+    return parse_recipe(
+        {key: value for key, value in whole.items() if key not in ("vocabulary", "model")}
+    )
 
 
 @pytest.mark.parametrize("enabled", [False, True])
@@ -148,7 +172,9 @@ def test_a_run_starts_from_the_rounded_values_of_a_quantised_folder(run, data, t
     _, config = persistence.read_config(tmp_path / "tuned" / "model")
     assert not persistence.is_quantized(config), "what comes out can be trained on as any other"
     card = (tmp_path / "tuned" / "model" / "README.md").read_text()
-    assert f"`{settings.init.fingerprint}`, quantised: training began with its rounded weights" in card
+    assert (
+        f"`{settings.init.fingerprint}`, quantised: training began with its rounded weights" in card
+    )
 
 
 def test_what_a_recipe_says_of_its_start_must_be_so(run, data):

@@ -15,18 +15,29 @@ from rejoinder.errors import InputError
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.optimization import learning_rate, stage_budget
-from rejoinder.training.recipe import Cosine
-from rejoinder.training.recipe_files import first_difference, load_recipe, parse_recipe, recipe_document, save_recipe
+from rejoinder.training.stages import Cosine
+from rejoinder.training.recipe_files import (
+    first_difference,
+    load_recipe,
+    parse_recipe,
+    recipe_document,
+    save_recipe,
+)
 from tests.training.test_ngram_training import ngram
 from tests.training.tiny import MODEL, document, recipe, stage
 from tests.training.transformers import OF_RECIPES, write_bi_encoder, write_checkpoint
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-TRAINING = sorted(path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml"))
+TRAINING = sorted(
+    path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml")
+)
 TABLES = sorted((RECIPES / "tables").glob("*.toml"))
 REDDIT = 654_000_000  # pairs to train on (DATA19)
-OF_TRANSFORMERS = [RECIPES / f"fine-tune-{what}.toml" for what in ("heads", "layers")]  # for models on them alone
-FROM_A_MODEL = sorted(path for path in RECIPES.glob("fine-tune-*.toml") if path not in OF_TRANSFORMERS)
+# for models on them alone
+OF_TRANSFORMERS = [RECIPES / f"fine-tune-{what}.toml" for what in ("heads", "layers")]
+FROM_A_MODEL = sorted(
+    path for path in RECIPES.glob("fine-tune-*.toml") if path not in OF_TRANSFORMERS
+)
 
 
 def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path):
@@ -40,24 +51,39 @@ def test_a_saved_recipe_has_every_default_and_is_read_back_equal(tmp_path):
     assert load_recipe(tmp_path / "recipe.toml") == original
 
 
-@pytest.mark.parametrize(("override", "said"), [
-    ("loss.smothing=0.1", "unknown key 'loss.smothing'; did you mean 'smoothing'? allowed: smoothing, mask_equal"),
-    ("lose.smoothing=1", "unknown key 'lose'; did you mean 'loss'?"),
-    ("loss.smoothing=1.0", "loss.smoothing = 1.0 is not allowed: it should be less than 1"),
-    ("stage.0.learning_rate=nan", "stage.0.learning_rate = nan is not allowed: it should be a finite number"),
-    ("stage.0.optimizer=addam", "its kind should be one of 'adadelta', 'sgd', 'adam', 'adamw', "),
-    ("stage.0.schedule=step", "'stage.0.schedule.factor' is missing"),
-    ("stage.0.schedule=inverse_sqrt", "needs warm_up_steps"),
-    ("stage.0.active_blocks=al", "it should be a valid integer or it should be 'all'"),
-    ("stage=[]", "stage = [] is not allowed: it should have at least one entry"),
-    ("model.kind=bert", "model.kind = 'bert' is not allowed; allowed: 'convert'"),
-    ("model.blocks=3", "model.attention_spans = [3, 5] is not allowed; it must be one positive number for each"),
-    ("data.history=1", "unknown key 'data.history'; allowed: train, mix, cache"),
-    ("data.mix.0.train=x", "the recipe lists nothing in 'data.mix', so there is no entry 0"),
-    ("name.first=x", "'name' is not a table"),
-    ("name", "write it as section.key=value"),
-    ("name=[1", "the value is not TOML"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        (
+            "loss.smothing=0.1",
+            "unknown key 'loss.smothing'; did you mean 'smoothing'? allowed: smoothing, mask_equal",
+        ),
+        ("lose.smoothing=1", "unknown key 'lose'; did you mean 'loss'?"),
+        ("loss.smoothing=1.0", "loss.smoothing = 1.0 is not allowed: it should be less than 1"),
+        (
+            "stage.0.learning_rate=nan",
+            "stage.0.learning_rate = nan is not allowed: it should be a finite number",
+        ),
+        (
+            "stage.0.optimizer=addam",
+            "its kind should be one of 'adadelta', 'sgd', 'adam', 'adamw', ",
+        ),
+        ("stage.0.schedule=step", "'stage.0.schedule.factor' is missing"),
+        ("stage.0.schedule=inverse_sqrt", "needs warm_up_steps"),
+        ("stage.0.active_blocks=al", "it should be a valid integer or it should be 'all'"),
+        ("stage=[]", "stage = [] is not allowed: it should have at least one entry"),
+        ("model.kind=bert", "model.kind = 'bert' is not allowed; allowed: 'convert'"),
+        (
+            "model.blocks=3",
+            "model.attention_spans = [3, 5] is not allowed; it must be one positive number for each",
+        ),
+        ("data.history=1", "unknown key 'data.history'; allowed: train, mix, cache"),
+        ("data.mix.0.train=x", "the recipe lists nothing in 'data.mix', so there is no entry 0"),
+        ("name.first=x", "'name' is not a table"),
+        ("name", "write it as section.key=value"),
+        ("name=[1", "the value is not TOML"),
+    ],
+)
 def test_errors_name_the_key_what_was_given_and_what_is_allowed(override, said):
     with pytest.raises(InputError) as caught:
         parse_recipe(document("data"), [override])
@@ -65,32 +91,80 @@ def test_errors_name_the_key_what_was_given_and_what_is_allowed(override, said):
     assert "\n" not in str(caught.value).replace(override, "")
 
 
-@pytest.mark.parametrize(("sections", "said"), [
-    ({"stage": [stage(steps=5, minutes=1)]}, "exactly one of steps, epochs, minutes; given: steps, minutes"),
-    ({"stage": [{k: v for k, v in stage().items() if k != "steps"}]}, "of steps, epochs, minutes; given: none"),
-    ({"scale": {}}, "scale: give exactly one of steps, share; given: none"),
-    ({"vocabulary": {}}, "vocabulary: give exactly one of target_size, minimum_count"),
-    ({"validation": {"every_steps": 1, "every_seconds": 1}}, "at most one of every_steps, every_seconds"),
-    ({"scale": {"share": 0.1}, "stage": [stage(), stage(minutes=1)]}, "scale.share needs stages that all have"),
-    ({"stage": [{k: v for k, v in stage().items() if k != "batch_size"}]}, "'stage.0.batch_size' is missing"),
-    ({"scale": {"learned": True, "steps": 3}}, "a learned scale is not annealed"),
-    ({"vocabulary": {"kind": "words"}}, "'subwords', 'ngrams'"),
-    ({"vocabulary": {"kind": "ngrams"}}, "model.kind = 'convert' reads vocabulary.kind = 'subwords', not 'ngrams'"),
-    ({"stage": [stage(rates={"embedding": "batch"})]}, "rates"),
-    ({"stage": [stage(schedule="plateau")], "validation": {}}, "give validation.every_epochs (paper: 0.5)"),
-    ({"quantization": {"half": "bfloat16"}}, "half is given, but nothing is quantised; add enabled = true"),
-    ({"distillation": {}}, "exactly one of teacher, encoder; given: none"),
-    ({"distillation": {"encoder": "use", "candidates": 4}}, "compares the whole batch"),
-    ({"distillation": {"encoder": "use", "fingerprint": "abc"}}, "belongs to a model of Rejoinder; use has none"),
-    ({"distillation": {"teacher": "convert-small", "sharpness": 4.0}}, "sharpness, sample and vectors belong"),
-    ({"distillation": {"teacher": "nowhere"}}, "distillation.teacher: no model"),
-    ({"distillation": {"teacher": "convert-small", "fingerprint": "abc"}}, "distillation.fingerprint = 'abc'"),
-    ({"distillation": {"encoder": "use"}, "data": {"mix": [{"share": 0.5}]}}, "alone; leave data.mix out"),
-    ({"data": {"mix": [{"train": "x"}]}}, "'data.mix.0.share' is missing"),
-    ({"data": {"mix": [{"share": 0.5}] * 2}}, "must leave something of a batch to data.train; given: 0.5 + 0.5"),
-    ({"stage": [stage(negatives=3, given_negatives=True)]}, "at most one of negatives, hard_negatives, given_nega"),
-    ({"stage": [stage(hard_negatives={"margin": 0.1, "share": 0.9})]}, "at most one of margin, share; given: mar"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            {"stage": [stage(steps=5, minutes=1)]},
+            "exactly one of steps, epochs, minutes; given: steps, minutes",
+        ),
+        (
+            {"stage": [{k: v for k, v in stage().items() if k != "steps"}]},
+            "of steps, epochs, minutes; given: none",
+        ),
+        ({"scale": {}}, "scale: give exactly one of steps, share; given: none"),
+        ({"vocabulary": {}}, "vocabulary: give exactly one of target_size, minimum_count"),
+        (
+            {"validation": {"every_steps": 1, "every_seconds": 1}},
+            "at most one of every_steps, every_seconds",
+        ),
+        (
+            {"scale": {"share": 0.1}, "stage": [stage(), stage(minutes=1)]},
+            "scale.share needs stages that all have",
+        ),
+        (
+            {"stage": [{k: v for k, v in stage().items() if k != "batch_size"}]},
+            "'stage.0.batch_size' is missing",
+        ),
+        ({"scale": {"learned": True, "steps": 3}}, "a learned scale is not annealed"),
+        ({"vocabulary": {"kind": "words"}}, "'subwords', 'ngrams'"),
+        (
+            {"vocabulary": {"kind": "ngrams"}},
+            "model.kind = 'convert' reads vocabulary.kind = 'subwords', not 'ngrams'",
+        ),
+        ({"stage": [stage(rates={"embedding": "batch"})]}, "rates"),
+        (
+            {"stage": [stage(schedule="plateau")], "validation": {}},
+            "give validation.every_epochs (paper: 0.5)",
+        ),
+        (
+            {"quantization": {"half": "bfloat16"}},
+            "half is given, but nothing is quantised; add enabled = true",
+        ),
+        ({"distillation": {}}, "exactly one of teacher, encoder; given: none"),
+        ({"distillation": {"encoder": "use", "candidates": 4}}, "compares the whole batch"),
+        (
+            {"distillation": {"encoder": "use", "fingerprint": "abc"}},
+            "belongs to a model of Rejoinder; use has none",
+        ),
+        (
+            {"distillation": {"teacher": "convert-small", "sharpness": 4.0}},
+            "sharpness, sample and vectors belong",
+        ),
+        ({"distillation": {"teacher": "nowhere"}}, "distillation.teacher: no model"),
+        (
+            {"distillation": {"teacher": "convert-small", "fingerprint": "abc"}},
+            "distillation.fingerprint = 'abc'",
+        ),
+        (
+            {"distillation": {"encoder": "use"}, "data": {"mix": [{"share": 0.5}]}},
+            "alone; leave data.mix out",
+        ),
+        ({"data": {"mix": [{"train": "x"}]}}, "'data.mix.0.share' is missing"),
+        (
+            {"data": {"mix": [{"share": 0.5}] * 2}},
+            "must leave something of a batch to data.train; given: 0.5 + 0.5",
+        ),
+        (
+            {"stage": [stage(negatives=3, given_negatives=True)]},
+            "at most one of negatives, hard_negatives, given_nega",
+        ),
+        (
+            {"stage": [stage(hard_negatives={"margin": 0.1, "share": 0.9})]},
+            "at most one of margin, share; given: mar",
+        ),
+    ],
+)
 def test_impossible_combinations_are_refused(sections, said):
     with pytest.raises(InputError, match=None) as caught:
         recipe("data", **sections)
@@ -98,7 +172,11 @@ def test_impossible_combinations_are_refused(sections, said):
 
 
 def test_an_override_takes_toml_and_replaces_its_alternatives():
-    settings = ["model.norm_placement=after", "stage.0.rates={embedding = 0.1}", 'description="a = b"']
+    settings = [
+        "model.norm_placement=after",
+        "stage.0.rates={embedding = 0.1}",
+        'description="a = b"',
+    ]
     settings += ["stage.0.minutes=0.5", "vocabulary.target_size=500", "scale.share=0.1"]
     settings += ["stage.0.schedule.final_learning_rate=0.001"]  # below a shorthand
     changed = parse_recipe(document("data"), settings)
@@ -119,7 +197,9 @@ def test_a_missing_or_an_empty_file_says_what_is_missing(tmp_path):
 
 def test_the_first_difference_is_named_with_both_values():
     old, new = recipe("a"), parse_recipe(document("b"), ["stage.0.learning_rate=0.5", "seed=1"])
-    assert first_difference(old, recipe("b", name="x", description="y")) is None, "places and names make no other run"
+    assert first_difference(old, recipe("b", name="x", description="y")) is None, (
+        "places and names make no other run"
+    )
     assert first_difference(old, new) == "seed was 0 and is now 1"
     absent = parse_recipe(document("a"), ["stage.0.minutes=1.5"])
     assert first_difference(old, absent) == "stage.0.minutes was not given and is now 1.5"
@@ -136,7 +216,10 @@ def two_steps(path, data):
     file = read_toml(path)
     settings = [f"data.train={data}", "validation.candidates=20", "compute.threads=1"]
     settings += [] if file["validation"].get("examples") == 0 else ["validation.examples=20"]
-    settings += [f"data.mix.{number}.train={data}" for number, _ in enumerate(file.get("data", {}).get("mix", []))]
+    settings += [
+        f"data.mix.{number}.train={data}"
+        for number, _ in enumerate(file.get("data", {}).get("mix", []))
+    ]
     for number, each in enumerate(file["stage"]):
         budget = "steps=2" if "steps" in each or "epochs" in each else "minutes=0.002"
         settings += [f"stage.{number}.batch_size=8", f"stage.{number}.{budget}"]
@@ -146,19 +229,34 @@ def two_steps(path, data):
 @pytest.fixture(scope="module")
 def models(tmp_path_factory, data):
     place = tmp_path_factory.mktemp("models")
-    without_blocks = {"history": 10, "blocks": 0, "attention_spans": [], "token_norm": False, "zero_residual": True,
-                      "aligned_start": True}  # fmt: skip
+    without_blocks = {
+        "history": 10,
+        "blocks": 0,
+        "attention_spans": [],
+        "token_norm": False,
+        "zero_residual": True,
+        "aligned_start": True,
+    }
     for name, more in (("single", {}), ("multi", {"history": 3}), ("full", without_blocks)):
-        train(recipe(data, model=MODEL | more, stage=[stage(steps=1, active_blocks="all")]), place / name)
+        train(
+            recipe(data, model=MODEL | more, stage=[stage(steps=1, active_blocks="all")]),
+            place / name,
+        )
     export_quantized(place / "full" / "model", place / "bundled")
     train(ngram(data, stage=[stage(steps=1)]), place / "ngram")
     runs = {name: place / name / "model" for name in ("single", "multi", "ngram")}
     return {**runs, "bundled": place / "bundled"}
 
 
-@pytest.mark.parametrize(("path", "name"), [
-    *itertools.product(FROM_A_MODEL, ("bundled", "ngram")), (FROM_A_MODEL[0], "single"), (FROM_A_MODEL[-1], "multi"),
-], ids=lambda value: getattr(value, "stem", value))  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        *itertools.product(FROM_A_MODEL, ("bundled", "ngram")),
+        (FROM_A_MODEL[0], "single"),
+        (FROM_A_MODEL[-1], "multi"),
+    ],
+    ids=lambda value: getattr(value, "stem", value),
+)
 def test_it_trains_from_any_model(tmp_path, data, models, path, name):
     cut = ["text.cut=end"] * (name == "ngram" and "text" in read_toml(path))
     settings = load_recipe(path, [f"init.model={models[name]}", *two_steps(path, data), *cut])
@@ -169,18 +267,29 @@ def test_it_trains_from_any_model(tmp_path, data, models, path, name):
     assert tuned["model"] == config["model"] | read_toml(path).get("model", {})
 
 
-@pytest.mark.parametrize("path", [*itertools.chain(*map(RECIPES.glob, ("convert*", "fine-tune-*", "target-only*")))],
-                         ids=lambda path: path.stem)  # fmt: skip
-def test_our_own_recipes_read_both_ends_of_a_long_message_those_of_the_papers_its_beginning(path, starts):
+@pytest.mark.parametrize(
+    "path",
+    [*itertools.chain(*map(RECIPES.glob, ("convert*", "fine-tune-*", "target-only*")))],
+    ids=lambda path: path.stem,
+)
+def test_our_own_recipes_read_both_ends_of_a_long_message_those_of_the_papers_its_beginning(
+    path, starts
+):
     [(_, settings)] = resolved(path, starts)
-    ours = path.stem.endswith(("-small", "-quick", "-fast", "-fast-mixed", "-heads", "-layers", "-service"))
-    if "ngram" not in path.stem and path.stem != "convert-small-taught":  # whose model was trained by convert-small
+    ours = path.stem.endswith(
+        ("-small", "-quick", "-fast", "-fast-mixed", "-heads", "-layers", "-service")
+    )
+    # whose model was trained by convert-small
+    if "ngram" not in path.stem and path.stem != "convert-small-taught":
         assert settings.text.cut == ("middle" if ours else None)
 
 
 def test_a_tuned_model_tells_mails_apart_that_differ_at_the_end(tmp_path, data, models):
     path = RECIPES / "fine-tune-fast.toml"
-    train(load_recipe(path, [f"init.model={models['bundled']}", *two_steps(path, data)]), tmp_path / "run")
+    train(
+        load_recipe(path, [f"init.model={models['bundled']}", *two_steps(path, data)]),
+        tmp_path / "run",
+    )
     greeting = "good morning to all of you and i hope that you are well " * 8
     mails = [greeting + "i want a refund", greeting + "i forgot my password"]
     cosines = {}
@@ -229,7 +338,11 @@ def resolved_commands(path, starts):
         words = shlex.split(command := row.command_for(name, plan.column[name].path))
         if name in row.skip or words[:2] != ["rejoinder", "train"]:
             continue
-        start = starts["ngram" if "ngram" in str(row.ranker) else "convert"] if "--init" in words else []
+        start = (
+            starts["ngram" if "ngram" in str(row.ranker) else "convert"]
+            if "--init" in words
+            else []
+        )
         start = starts["transformer"] if words[2].startswith("recipes/poly/") else start
         settings = [value for option, value in itertools.pairwise(words) if option == "--set"]
         yield command, load_recipe(RECIPES.parent / words[2], [*settings, *start])
@@ -243,7 +356,9 @@ def test_what_we_ship_is_valid_with_sane_learning_rates_all_along(path, starts):
         for each in settings.stage:
             budget = stage_budget(each, REDDIT // each.batch_size)
             steps = 1_000 if budget.in_seconds else budget.amount
-            lowest = min(1e-6 * each.learning_rate, getattr(each.schedule, "final_learning_rate", 1.0))
+            lowest = min(
+                1e-6 * each.learning_rate, getattr(each.schedule, "final_learning_rate", 1.0)
+            )
             for share in (0.25, 0.5, 0.75, 1.0):
                 rate = learning_rate(each.schedule, each.learning_rate, int(share * steps), share)
                 assert lowest <= rate <= each.learning_rate, (name, each.name, share)

@@ -3,7 +3,7 @@
 import pytest
 
 from rejoinder.training.loop import train
-from rejoinder.training.metrics import read_metrics
+from rejoinder.training.record import read_metrics
 from rejoinder.training.recipe_files import parse_recipe
 from tests.training.test_loop import TWO_STAGES, At, CrashError, crash, same_weights
 from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, document, stage, write_data
@@ -15,10 +15,16 @@ SHORT = {"stage": [stage(steps=10)]}
 OFTEN = {"stage": TWO_STAGES, "checkpoint": {"every_steps": 4}, "log": {"every_steps": 3}}
 KINDS = {
     "two stages": ([1, 6, 15, 23, 30], OFTEN),
-    "history": ([6], {"stage": [stage(steps=10, optimizer="adamax")], "model": {**MODEL, "history": 10}}),
+    "history": (
+        [6],
+        {"stage": [stage(steps=10, optimizer="adamax")], "model": {**MODEL, "history": 10}},
+    ),
     "few bits": ([6, 25], {**OFTEN, "quantization": {"enabled": True, "range_every": 7}}),
     "n-grams": ([8], NGRAMS),
-    "mixture": ([8], {"stage": [stage(steps=10, optimizer="sgd")], "data": {"mix": [{"share": 0.25}]}}),
+    "mixture": (
+        [8],
+        {"stage": [stage(steps=10, optimizer="sgd")], "data": {"mix": [{"share": 0.25}]}},
+    ),
     "fine-tuning": ([3], {**SHORT, "init": {}}),
     "poly": ([6], {**SHORT, "model": {"kind": "poly-encoder", "m": 4}}),
     "cross": ([6], {"stage": [stage(steps=8, negatives=3)], "model": {"kind": "cross-encoder"}}),
@@ -48,7 +54,9 @@ def wholes(tmp_path_factory, data):
     return found
 
 
-@pytest.mark.parametrize(("kind", "step"), [(kind, step) for kind, (steps, _) in KINDS.items() for step in steps])
+@pytest.mark.parametrize(
+    ("kind", "step"), [(kind, step) for kind, (steps, _) in KINDS.items() for step in steps]
+)
 def test_a_run_that_dies_goes_on_with_the_same_losses(tmp_path, wholes, kind, step):
     """Before the first checkpoint, between two, at the border of stages, at the end."""
     settings, whole = wholes[kind]
@@ -60,5 +68,7 @@ def test_a_run_that_dies_goes_on_with_the_same_losses(tmp_path, wholes, kind, st
     assert (tmp_path / config).read_bytes() == (whole / config).read_bytes(), "ranges and scale too"
     clocked = ("examples_per_second", "tokens_per_second", "seconds")
     lines = [read_metrics(run / "metrics.jsonl") for run in (tmp_path, whole)]
-    figures = [[{k: v for k, v in line.items() if k not in clocked} for line in each] for each in lines]
+    figures = [
+        [{k: v for k, v in line.items() if k not in clocked} for line in each] for each in lines
+    ]
     assert figures[0] == figures[1]

@@ -13,12 +13,21 @@ from rejoinder.errors import InputError
 from rejoinder.training import run as runs
 from rejoinder.training.optimization import build_optimizer, prepare_stage
 from rejoinder.training.recipe_files import load_recipe, save_recipe
-from rejoinder.training.run import RunState, find_recipe, load_checkpoint, open_run, resolve_recipe, save_checkpoint
+from rejoinder.training.run import (
+    RunState,
+    find_recipe,
+    load_checkpoint,
+    open_run,
+    resolve_recipe,
+    save_checkpoint,
+)
 from tests.encoders.small import small_model
 from tests.training.tiny import MODEL, recipe, stage
 
 
-def test_a_new_folder_gets_the_resolved_recipe_and_opens_again_with_moved_data_not_with_another_recipe(tmp_path):
+def test_a_new_folder_gets_the_resolved_recipe_and_opens_again_with_moved_data_not_with_another_recipe(
+    tmp_path,
+):
     with open_run(tmp_path / "a" / "run", recipe("data")) as folder:
         assert load_recipe(folder.recipe) == recipe("data")
     with open_run(tmp_path / "a" / "run", recipe("elsewhere")):
@@ -49,7 +58,9 @@ def test_of_two_that_begin_a_new_folder_at_once_one_trains(tmp_path, monkeypatch
         monkeypatch.setattr(runs, "save_recipe", late)
         begin("the first")
     assert entered == ["the first"]
-    assert refused == [f"{tmp_path / 'run'} is being trained by another process; wait until that is done, or stop it"]
+    assert refused == [
+        f"{tmp_path / 'run'} is being trained by another process; wait until that is done, or stop it"
+    ]
 
 
 def test_a_model_folder_with_notes_in_it_is_refused_before_the_training(tmp_path):
@@ -68,7 +79,9 @@ def test_a_run_begins_where_one_was_killed_before_it_had_a_recipe(tmp_path, left
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
 
 
-def test_leftovers_of_a_killed_process_go_and_a_model_that_was_about_to_be_replaced_comes_back(tmp_path):
+def test_leftovers_of_a_killed_process_go_and_a_model_that_was_about_to_be_replaced_comes_back(
+    tmp_path,
+):
     with open_run(tmp_path, recipe("data")) as folder:
         folder.checkpoint.parent.mkdir()
         (folder.checkpoint.parent / ".last.safetensors.x1.part").write_text("half")
@@ -84,7 +97,11 @@ def test_leftovers_of_a_killed_process_go_and_a_model_that_was_about_to_be_repla
 def test_a_full_disk_found_while_a_log_is_written_names_the_run(tmp_path):
     """An open file does not tell its name: /dev/full stands for metrics.jsonl."""
     run = open_run(tmp_path / "run", recipe("data"))
-    with pytest.raises(OSError, match="No space") as caught, run, Path("/dev/full").open("w") as metrics:
+    with (
+        pytest.raises(OSError, match="No space") as caught,
+        run,
+        Path("/dev/full").open("w") as metrics,
+    ):
         metrics.write("step")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "run"))
 
@@ -115,17 +132,23 @@ def setting(kind, seed, **changes):
 def test_the_state_the_loss_scaling_and_shared_parameters_come_back(tmp_path):
     assert load_checkpoint(tmp_path / "c") is None
     sums = {"loss": 1e-17, "accuracy": 0.5}
-    state = RunState(step=9, stage=1, stage_seconds=0.1 + 0.2, best=1 / 3, validation={"mrr": 0.7}, sums=sums)
+    state = RunState(
+        step=9, stage=1, stage_seconds=0.1 + 0.2, best=1 / 3, validation={"mrr": 0.7}, sums=sums
+    )
     module, _ = setting("sgd", 0, feed_forward_2="original")
     save_checkpoint(tmp_path / "c", state, module, None, {"scale": 65536.0, "_growth_tracker": 3})
     loaded = load_checkpoint(tmp_path / "c")
     assert (loaded.state, loaded.scaler) == (state, {"scale": 65536.0, "_growth_tracker": 3})
     other, _ = setting("sgd", 1, feed_forward_2="original")
     loaded.restore_module(other)
-    assert all(torch.equal(a, b) for a, b in zip(module.parameters(), other.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(module.parameters(), other.parameters(), strict=True)
+    )
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage that is long enough", b"\x02\x00\x00\x00\x00\x00\x00\x00{}", None])
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage that is long enough", b"\x02\x00\x00\x00\x00\x00\x00\x00{}", None]
+)
 def test_a_damaged_one_is_refused(tmp_path, content):
     path = tmp_path / "c"
     save_checkpoint(path, RunState(), setting("sgd", 0)[0], None, {})
@@ -168,7 +191,9 @@ def test_a_full_disk_leaves_the_last_one(tmp_path, monkeypatch):
 
     def full(tensors, part, metadata):  # noqa: ARG001
         part.write_bytes(b"half of it")
-        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+        raise SafetensorError(
+            "Error while serializing: I/O error: No space left on device (os error 28)"
+        )
 
     monkeypatch.setattr(runs, "save_file", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*last\.safetensors'"):

@@ -24,7 +24,7 @@ from rejoinder.training.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
 from rejoinder.training.masked_lm import LengthBucketedOrder, Masking, pretraining_step
-from rejoinder.training.metrics import read_metrics
+from rejoinder.training.record import read_metrics
 from rejoinder.training.negatives import RandomNegatives
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe
@@ -50,26 +50,46 @@ def weights(run):
 
 
 def test_a_multi_context_bi_encoder_trains_on_histories_too(tmp_path, data, start):
-    sections = {"init": {"transformer": str(start)}, "vocabulary": None, "model": {"kind": "multi-context-bi-encoder"}}
-    train(recipe(data, **sections, text={"max_length": 20}, stage=[stage(steps=2)]), tmp_path / "run")
+    sections = {
+        "init": {"transformer": str(start)},
+        "vocabulary": None,
+        "model": {"kind": "multi-context-bi-encoder"},
+    }
+    train(
+        recipe(data, **sections, text={"max_length": 20}, stage=[stage(steps=2)]), tmp_path / "run"
+    )
     assert "loss_history" in (tmp_path / "run" / "metrics.jsonl").read_text()
     assert load(tmp_path / "run" / "model").encode_contexts([["abc", "de"], ["f"]]).shape == (2, 16)
-    with pytest.raises(InputError, match=r"text.max_length = 65, but the transformer has 64 positions"):
+    with pytest.raises(
+        InputError, match=r"text.max_length = 65, but the transformer has 64 positions"
+    ):
         train(recipe(data, **sections, text={"max_length": 65}), tmp_path / "longer")
 
 
 def test_a_model_takes_some_blocks_of_a_transformer(tmp_path, data, start):
-    sections = {"vocabulary": None, "model": {"kind": "multi-context-bi-encoder"}, "text": {"max_length": 20}}
+    sections = {
+        "vocabulary": None,
+        "model": {"kind": "multi-context-bi-encoder"},
+        "text": {"max_length": 20},
+    }
     still = stage(steps=1, rates={"embedding": 0.0, "blocks": 0.0})
-    train(recipe(data, init={"transformer": str(start), "blocks": [1]}, **sections, stage=[still]), tmp_path / "run")
+    train(
+        recipe(data, init={"transformer": str(start), "blocks": [1]}, **sections, stage=[still]),
+        tmp_path / "run",
+    )
     given = dict(load_checkpoint(start)[0].named_parameters())
     for name, value in weights(tmp_path / "run").items():
         if name.startswith("transformer."):
             there = name.removeprefix("transformer.").replace("blocks.0.", "blocks.1.")
             assert torch.equal(value, given[there]), name
     for wrong in ([2], [1, 0], [0, 0], ["x"], 1):
-        with pytest.raises(InputError, match=r"init.blocks = .*; give some of .*bert's, 0 to 1, ascending"):
-            train(recipe(data, init={"transformer": str(start), "blocks": wrong}, **sections), tmp_path / "never")
+        with pytest.raises(
+            InputError, match=r"init.blocks = .*; give some of .*bert's, 0 to 1, ascending"
+        ):
+            train(
+                recipe(data, init={"transformer": str(start), "blocks": wrong}, **sections),
+                tmp_path / "never",
+            )
     with pytest.raises(InputError, match="blocks are given, but no transformer that has them"):
         train(recipe(data, init={"blocks": [1]}), tmp_path / "never")
 
@@ -77,7 +97,9 @@ def test_a_model_takes_some_blocks_of_a_transformer(tmp_path, data, start):
 def test_attention_learns_the_same_in_bfloat16(start):
     """There its products are written out; of texts of several lengths, one of them padded."""
     module, tokens = load_checkpoint(start)
-    batch = pack(*tokens.encode_ragged(["a", "b c d e", "e f g h i", "a b c d e f g h i j k l m"]), 0, 16)
+    batch = pack(
+        *tokens.encode_ragged(["a", "b c d e", "e f g h i", "a b c d e f g h i j k l m"]), 0, 16
+    )
     assert any(segment.real is not None for segment in batch.segments)
     direction, found = torch.randn(batch.computed_tokens, 16), []
     module.eval()  # without dropout
@@ -93,7 +115,12 @@ def frozen_recipe(data, start):
     model = {"kind": "multi-context-bi-encoder", "dropout": 0.0, "persona_first": True}
     optimizer, rates = {"kind": "sgd"}, {"embedding": 0.0, "blocks": 0.0}
     stages = [stage(steps=4, optimizer=optimizer, learning_rate=0.5, rates=rates)]
-    sections = {"init": {"transformer": str(start)}, "vocabulary": None, "model": model, "text": {"max_length": 20}}
+    sections = {
+        "init": {"transformer": str(start)},
+        "vocabulary": None,
+        "model": model,
+        "text": {"max_length": 20},
+    }
     return recipe(data, **sections, stage=stages, validation={"examples": 0})
 
 
@@ -104,7 +131,9 @@ def test_a_trunk_that_learns_nothing_reads_each_text_once(tmp_path, data, start,
         train(frozen_recipe(data, start), tmp_path / "tokens")
     train(frozen_recipe(data, start), tmp_path / "vectors")
     from_tokens, from_vectors = weights(tmp_path / "tokens"), weights(tmp_path / "vectors")
-    given = {f"transformer.{name}": value for name, value in load_checkpoint(start)[0].named_parameters()}
+    given = {
+        f"transformer.{name}": value for name, value in load_checkpoint(start)[0].named_parameters()
+    }
     for name, value in from_vectors.items():
         torch.testing.assert_close(value, from_tokens[name], atol=2e-3, rtol=0)
         assert torch.equal(value, given[name]) if name in given else value.abs().max() > 0, name
@@ -117,9 +146,16 @@ def test_a_trunk_that_learns_nothing_reads_each_text_once(tmp_path, data, start,
 
 def anchored_recipe(data, start, anchor, changes=MappingProxyType({}), **others):
     sections = {"vocabulary": None, "model": {"kind": "multi-context-bi-encoder", "dropout": 0.0}}
-    sections |= {"text": {"max_length": 20}, "validation": {"examples": 0}, "log": {"every_steps": 1}, **others}
+    sections |= {
+        "text": {"max_length": 20},
+        "validation": {"examples": 0},
+        "log": {"every_steps": 1},
+        **others,
+    }
     stages = [stage(steps=4, optimizer={"kind": "sgd"}, learning_rate=0.5, **changes)]
-    return recipe(data, seed=5, init={"transformer": str(start), "anchor": anchor}, **sections, stage=stages)
+    return recipe(
+        data, seed=5, init={"transformer": str(start), "anchor": anchor}, **sections, stage=stages
+    )
 
 
 def losses(run, name):
@@ -136,7 +172,9 @@ def test_an_anchored_trunk_learns_but_stays_near(tmp_path, data, start):
     assert losses(loose, "loss_anchor")[0] == pytest.approx(0, abs=1e-3)
     assert 0 < losses(held, "loss_anchor")[-1] < losses(loose, "loss_anchor")[-1] / 2
     before, after = dict(load_checkpoint(start)[0].named_parameters()), weights(held)
-    assert any(not torch.equal(after[f"transformer.{name}"], value) for name, value in before.items())
+    assert any(
+        not torch.equal(after[f"transformer.{name}"], value) for name, value in before.items()
+    )
     validated = anchored_recipe(data, start, 1.0, validation={"examples": 20, "candidates": 5})
     train(validated, tmp_path / "validated")  # of examples that were not read at the start
     assert losses(tmp_path / "validated", "valid_loss")
@@ -156,21 +194,36 @@ def test_an_anchored_run_goes_on_from_the_trunk_as_it_was(tmp_path, data, start)
 
 
 def test_what_cannot_be_anchored_is_refused(tmp_path, data, start):
-    other = transformer_recipe(data, start, BI, init={"transformer": str(start), "anchor": 1.0}, stage=[stage(steps=1)])
-    with pytest.raises(InputError, match=r"init.anchor is for .*multi-context-bi-encoder', not 'bi-encoder'; leave it"):
+    other = transformer_recipe(
+        data, start, BI, init={"transformer": str(start), "anchor": 1.0}, stage=[stage(steps=1)]
+    )
+    with pytest.raises(
+        InputError,
+        match=r"init.anchor is for .*multi-context-bi-encoder', not 'bi-encoder'; leave it",
+    ):
         train(other, tmp_path / "kind")
     still = anchored_recipe(data, start, 1.0, {"rates": {"embedding": 0.0, "blocks": 0.0}})
-    with pytest.raises(InputError, match=r"init.anchor holds a trunk that learns, but .* freeze this one; leave"):
+    with pytest.raises(
+        InputError, match=r"init.anchor holds a trunk that learns, but .* freeze this one; leave"
+    ):
         train(still, tmp_path / "frozen")
     with pytest.raises(InputError, match="anchor is given, but no model to start from"):
         train(recipe(data, init={"anchor": 1.0}), tmp_path / "never")
 
 
-@pytest.mark.parametrize(("name", "layers_too"), [("fine-tune-heads", False), ("fine-tune-layers", True)])
+@pytest.mark.parametrize(
+    ("name", "layers_too"), [("fine-tune-heads", False), ("fine-tune-layers", True)]
+)
 def test_its_heads_are_fine_tuned_alone_or_with_the_layers(tmp_path, data, start, name, layers_too):
     train(frozen_recipe(data, start), tmp_path / "first")
-    given = [f"data.train={data}", f"init.model={tmp_path / 'first' / 'model'}", "validation.examples=0",
-             "stage.0.steps=2", "stage.0.batch_size=8", "stage.0.learning_rate=0.1"]  # fmt: skip
+    given = [
+        f"data.train={data}",
+        f"init.model={tmp_path / 'first' / 'model'}",
+        "validation.examples=0",
+        "stage.0.steps=2",
+        "stage.0.batch_size=8",
+        "stage.0.learning_rate=0.1",
+    ]
     train(load_recipe(RECIPES / f"{name}.toml", given), tmp_path / "tuned")
     before, after = weights(tmp_path / "first"), weights(tmp_path / "tuned")
     changed = {name for name in before if not torch.equal(before[name], after[name])}
@@ -190,35 +243,59 @@ def test_training_starts_from_the_checkpoint(tmp_path, data, start, model):
             torch.testing.assert_close(stored[side + name], value, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize(("keys", "changed"), [
-    ({"trained_blocks": 1}, {"blocks.1."}),
-    ({"trained_blocks": 2}, {"blocks.0.", "blocks.1."}),
-    ({"rates": {"embedding": 0.0}}, {"blocks.0.", "blocks.1."}),
-    ({}, {"embeddings.", "blocks.0.", "blocks.1."}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("keys", "changed"),
+    [
+        ({"trained_blocks": 1}, {"blocks.1."}),
+        ({"trained_blocks": 2}, {"blocks.0.", "blocks.1."}),
+        ({"rates": {"embedding": 0.0}}, {"blocks.0.", "blocks.1."}),
+        ({}, {"embeddings.", "blocks.0.", "blocks.1."}),
+    ],
+)
 def test_which_layers_train(tmp_path, data, start, keys, changed):
-    train(transformer_recipe(data, start, BI, stage=[stage(steps=2, **keys)], validation={"examples": 0}), tmp_path)
+    train(
+        transformer_recipe(
+            data, start, BI, stage=[stage(steps=2, **keys)], validation={"examples": 0}
+        ),
+        tmp_path,
+    )
     stored, given = weights(tmp_path), dict(load_checkpoint(start)[0].named_parameters())
     last = "blocks.1.expand.weight"
-    assert not torch.equal(stored[f"context.{last}"], stored[f"response.{last}"]), "the two sides are trained apart"
-    found = {name for name, value in given.items() if not torch.equal(stored[f"context.{name}"], value)}
-    assert {next(p for p in ("embeddings.", "blocks.0.", "blocks.1.") if n.startswith(p)) for n in found} == changed
+    assert not torch.equal(stored[f"context.{last}"], stored[f"response.{last}"]), (
+        "the two sides are trained apart"
+    )
+    found = {
+        name for name, value in given.items() if not torch.equal(stored[f"context.{name}"], value)
+    }
+    assert {
+        next(p for p in ("embeddings.", "blocks.0.", "blocks.1.") if n.startswith(p)) for n in found
+    } == changed
 
 
 def test_a_plateau_lowers_the_rate_when_the_loss_stalls(tmp_path, data, start, monkeypatch):
     losses = iter([5.0, 4.0, 4.5, 4.2, 3.0, 3.0])
-    monkeypatch.setattr(Validator, "__call__", lambda *_: {"recall@1": 0.5, "mrr": 0.5, "loss": next(losses)})
+    monkeypatch.setattr(
+        Validator, "__call__", lambda *_: {"recall@1": 0.5, "mrr": 0.5, "loss": next(losses)}
+    )
     stages = [stage(steps=25, schedule={"kind": "plateau", "factor": 0.5}, learning_rate=0.008)]
-    validation = {"every_epochs": 0.5, "examples": 40, "candidates": 20}  # 320 pairs: 10 batches of 32
+    # 320 pairs: 10 batches of 32
+    validation = {"every_epochs": 0.5, "examples": 40, "candidates": 20}
     train(transformer_recipe(data, start, BI, stage=stages, validation=validation), tmp_path)
-    rates = [line["learning_rate"] for line in read_metrics(tmp_path / "metrics.jsonl") if "learning_rate" in line]
+    rates = [
+        line["learning_rate"]
+        for line in read_metrics(tmp_path / "metrics.jsonl")
+        if "learning_rate" in line
+    ]
     assert rates == [0.008] * 10 + [0.004] * 5 + [0.002] * 10
 
 
-@pytest.mark.parametrize(("model", "keys", "says"), [
-    (CROSS, {}, "negatives = 15"),
-    (POLY, {"hard_negatives": {}}, "mined by cosine"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("model", "keys", "says"),
+    [
+        (CROSS, {}, "negatives = 15"),
+        (POLY, {"hard_negatives": {}}, "mined by cosine"),
+    ],
+)
 def test_a_stage_that_does_not_fit_is_refused(tmp_path, data, start, model, keys, says):
     with pytest.raises(InputError, match=says):
         train(transformer_recipe(data, start, model, stage=[stage(**keys)]), tmp_path)
@@ -251,19 +328,24 @@ def test_scores_that_are_there_have_the_loss_of_the_products(smoothing):
 
 def test_a_cross_encoders_loss_is_the_cross_entropy_of_its_lists():
     scores = torch.tensor([[1.0, 2.0, 0.5], [3.0, 3.0, -1.0]])
-    found = SummedLoss(InBatchLoss(0.0))({"scores": scores}, 1.0, torch.empty(2, 0, dtype=torch.int64), 0, 2)
+    found = SummedLoss(InBatchLoss(0.0))(
+        {"scores": scores}, 1.0, torch.empty(2, 0, dtype=torch.int64), 0, 2
+    )
     wanted = torch.nn.functional.cross_entropy(scores, torch.zeros(2, dtype=torch.int64))
     torch.testing.assert_close(found.value, wanted)
     assert found.accuracy == 0.0, "a tie counts against the model"
 
 
-@pytest.mark.parametrize(("sections", "says"), [
-    ({"model": {"kind": "convert"}}, "made of transformers: bi-encoder"),
-    ({"model": {"kind": "bi-encoder", "hidden_size": 32}}, "hidden_size = 32"),
-    ({"init": {"transformer": "nowhere/to/be/found"}}, "no folder with config.json"),
-    ({"vocabulary": {"kind": "bpe"}}, "leave .vocabulary. out"),
-    ({"init": {"transformer": "minilm", "model": "x"}}, "at most one of model, transformer"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        ({"model": {"kind": "convert"}}, "made of transformers: bi-encoder"),
+        ({"model": {"kind": "bi-encoder", "hidden_size": 32}}, "hidden_size = 32"),
+        ({"init": {"transformer": "nowhere/to/be/found"}}, "no folder with config.json"),
+        ({"vocabulary": {"kind": "bpe"}}, "leave .vocabulary. out"),
+        ({"init": {"transformer": "minilm", "model": "x"}}, "at most one of model, transformer"),
+    ],
+)
 def test_what_contradicts_the_checkpoint_is_refused(data, start, sections, says):
     with pytest.raises(InputError, match=says):
         transformer_recipe(data, start, **({"model": BI} | sections))
@@ -278,31 +360,49 @@ def test_another_checkpoint_at_the_same_place_is_refused(tmp_path, data):
 
 
 def test_from_scratch_with_a_vocabulary_of_its_own(tmp_path, data):
-    shape = {"hidden_size": 16, "blocks": 1, "heads": 2, "feed_forward_size": 16, "positions": 64, "context_length": 40}
+    shape = {
+        "hidden_size": 16,
+        "blocks": 1,
+        "heads": 2,
+        "feed_forward_size": 16,
+        "positions": 64,
+        "context_length": 40,
+    }
     words, short = {"kind": "bpe", "merges": 50}, [stage(steps=2)]
-    wanted = recipe(data, vocabulary=words, model={**POLY, **shape}, text={"max_length": 20}, stage=short)
+    wanted = recipe(
+        data, vocabulary=words, model={**POLY, **shape}, text={"max_length": 20}, stage=short
+    )
     train(wanted, tmp_path / "run")
     start = {"model": str(tmp_path / "run" / "model")}
-    tuned = recipe(data, vocabulary=None, model={"dropout": 0.3}, init=start, stage=[stage(steps=3)])
+    tuned = recipe(
+        data, vocabulary=None, model={"dropout": 0.3}, init=start, stage=[stage(steps=3)]
+    )
     assert train(tuned, tmp_path / "tuned").steps == 3
 
 
 def pretraining(data, **sections):
     schedule = {"kind": "inverse_sqrt", "warm_up_steps": 5}
     plain = {
-        "vocabulary": {"kind": "bpe", "merges": 60}, "model": {"kind": "masked-lm", **SHAPE},
-        "validation": {"examples": 0}, "loss": {"smoothing": 0.0}, "scale": {"last": 1.0, "steps": 0},
+        "vocabulary": {"kind": "bpe", "merges": 60},
+        "model": {"kind": "masked-lm", **SHAPE},
+        "validation": {"examples": 0},
+        "loss": {"smoothing": 0.0},
+        "scale": {"last": 1.0, "steps": 0},
         "text": {"max_length": 20},
         "stage": [stage(batch_tokens=600, batch_size=64, steps=12, schedule=schedule)],
-    }  # fmt: skip
+    }
     return recipe(data, **plain | sections)
 
 
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(20, 120), st.integers(1, 9))
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(20, 120), st.integers(1, 9)
+)
 def test_every_epoch_has_each_example_once_among_its_like(lengths, tokens, most):
     order = LengthBucketedOrder(np.array(lengths), tokens, most, (0,))
     for epoch in range(2):
-        batches = [order.rows(epoch * order.batches_per_epoch + i) for i in range(order.batches_per_epoch)]
+        batches = [
+            order.rows(epoch * order.batches_per_epoch + i) for i in range(order.batches_per_epoch)
+        ]
         assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
         spans = []
         for rows in batches:
@@ -340,10 +440,19 @@ def test_the_parts_of_several_processes_are_the_batch_of_one(tmp_path, data, ste
         found = {}
         for processes in (1, count):
             portions = [Portion(rank, processes, micro_batch=9) for rank in range(processes)]
-            steps = [pretraining_step(prepared.train, rows, step, masking, (0,), portion) for portion in portions]
-            parts = [(each.weight, part.tokens) for each in steps for part in each.parts if each.weight]
+            steps = [
+                pretraining_step(prepared.train, rows, step, masking, (0,), portion)
+                for portion in portions
+            ]
+            parts = [
+                (each.weight, part.tokens) for each in steps for part in each.parts if each.weight
+            ]
             assert all(isinstance(batch, MaskedBatch) for _, batch in parts)
-            guesses = [weight for weight, batch in parts for _ in (batch.targets if step == 0 else batch.follows)]
+            guesses = [
+                weight
+                for weight, batch in parts
+                for _ in (batch.targets if step == 0 else batch.follows)
+            ]
             assert sum(guesses) == pytest.approx(1.0)
             told = [batch.targets if step == 0 else batch.follows for _, batch in parts]
             found[processes] = torch.cat(told).tolist()
@@ -373,7 +482,10 @@ def test_the_loss_of_masked_tokens_is_that_of_transformers(tmp_path):
     packed = pack(targets, lengths, -1).ids
     places = torch.nonzero(packed >= 0)[:, 0]
     batch = MaskedBatch(pack(shown, lengths, 0), places, packed[places])
-    padded = {"input_ids": torch.zeros(3, 30, dtype=torch.int64), "labels": torch.full((3, 30), -100)}
+    padded = {
+        "input_ids": torch.zeros(3, 30, dtype=torch.int64),
+        "labels": torch.full((3, 30), -100),
+    }
     for i, (ids, labels) in enumerate(pairs):
         padded["input_ids"][i, : len(ids)] = torch.from_numpy(ids)
         padded["labels"][i, : len(ids)] = torch.from_numpy(np.where(labels < 0, -100, labels))
@@ -400,17 +512,22 @@ def test_from_words_to_a_bi_encoder(tmp_path, data):
     train(start, tmp_path / "bi")
     tuned, ours = weights(tmp_path / "bi"), weights(tmp_path / "whole")
     for name in ("embeddings.tokens.weight", "blocks.1.contract.weight"):
-        torch.testing.assert_close(tuned[f"response.{name}"], ours[f"transformer.{name}"], atol=1e-6, rtol=0)
+        torch.testing.assert_close(
+            tuned[f"response.{name}"], ours[f"transformer.{name}"], atol=1e-6, rtol=0
+        )
     with pytest.raises(InputError, match="not one transformer"):
         export_transformer(tmp_path / "bi" / "model", tmp_path / "other")
 
 
-@pytest.mark.parametrize(("sections", "says"), [
-    ({"validation": {"examples": 80, "candidates": 20}}, "validation.examples"),
-    ({"loss": {}}, "loss.smoothing"),
-    ({"stage": [stage()]}, "batch_tokens"),
-    ({"stage": [stage(batch_tokens=600, negatives=2)]}, "negatives"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        ({"validation": {"examples": 80, "candidates": 20}}, "validation.examples"),
+        ({"loss": {}}, "loss.smoothing"),
+        ({"stage": [stage()]}, "batch_tokens"),
+        ({"stage": [stage(batch_tokens=600, negatives=2)]}, "negatives"),
+    ],
+)
 def test_what_pretraining_has_no_use_for(tmp_path, data, sections, says):
     with pytest.raises(InputError, match=says):
         train(pretraining(data, **sections), tmp_path)

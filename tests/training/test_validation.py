@@ -35,7 +35,11 @@ def test_a_perfect_model_has_1_and_a_collapsed_one_has_0():
     assert validator(perfect) == {"recall@1": 1.0, "mrr": 1.0, "loss": pytest.approx(loss)}
     assert validator(perfect, 3.0)["loss"] == pytest.approx(math.log(1 + 19 * math.exp(-3)))
     collapsed = validator(lambda batch: (torch.ones(batch.pairs, D), torch.ones(batch.pairs, D)))
-    assert collapsed == {"recall@1": 0.0, "mrr": pytest.approx(1 / 20), "loss": pytest.approx(math.log(20))}
+    assert collapsed == {
+        "recall@1": 0.0,
+        "mrr": pytest.approx(1 / 20),
+        "loss": pytest.approx(math.log(20)),
+    }
 
 
 def test_equal_responses_of_a_group_are_right_however_they_round():
@@ -47,7 +51,9 @@ def test_equal_responses_of_a_group_are_right_however_they_round():
 
     assert validator(lucky)["recall@1"] == 1.0
     flat = validator(lambda batch: (torch.ones(batch.pairs, D), torch.ones(batch.pairs, D)))
-    assert flat["loss"] == pytest.approx((2 * math.log(4) + 2 * math.log(3)) / 4), "they are not in the loss"
+    assert flat["loss"] == pytest.approx((2 * math.log(4) + 2 * math.log(3)) / 4), (
+        "they are not in the loss"
+    )
 
 
 def test_each_example_counts_once_and_the_last_group_is_filled_with_candidates_of_the_first():
@@ -65,7 +71,9 @@ def test_each_example_counts_once_and_the_last_group_is_filled_with_candidates_o
 
     def bad_at_the_end(batch):
         x, y = perfect(batch)
-        return torch.where(torch.tensor([i in wrong for i in tokens(batch)[0].tolist()])[:, None], -x, x), y
+        return torch.where(
+            torch.tensor([i in wrong for i in tokens(batch)[0].tolist()])[:, None], -x, x
+        ), y
 
     assert validator(bad_at_the_end)["recall@1"] == pytest.approx(0.8)
 
@@ -73,7 +81,9 @@ def test_each_example_counts_once_and_the_last_group_is_filled_with_candidates_o
 def test_joined_texts_are_scored_each_with_its_context():
     """A score that is higher the nearer response and context are, and one joined text for each pair."""
     texts = [[99, i] for i in range(60)]
-    validator = Validator(store_of(texts, texts), Validation(candidates=20, examples=60), 99, packing="joined")
+    validator = Validator(
+        store_of(texts, texts), Validation(candidates=20, examples=60), 99, packing="joined"
+    )
     seen = 0
 
     def score(batch):

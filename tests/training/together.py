@@ -1,7 +1,8 @@
 """Checks that need two processes: all of them in one launch.
 
-`launch` starts `python -m tests.training.together FOLDER`, which imports torch once and forks, and gives each process
-what torchrun would. Each runs all CHECKS in the same order and writes what became of them, for test_distributed.
+`launch` starts `python -m tests.training.together FOLDER`, which imports torch once and forks, and
+gives each process what torchrun would. Each runs all CHECKS in the same order and writes what
+became of them, for test_distributed.
 """
 
 import json
@@ -46,11 +47,15 @@ def agreeing(folder):
     """Shares of work come back in order, and weights become the first one's."""
     with joined() as processes:
         done = []
-        results = processes.parallel_map(lambda item: done.append(item) or 2 * item, [10, 11, 12, 13, 14])
+        results = processes.parallel_map(
+            lambda item: done.append(item) or 2 * item, [10, 11, 12, 13, 14]
+        )
         assert results == [20, 22, 24, 26, 28]
         assert done == [[10, 12, 14], [11, 13]][processes.rank]
         assert processes.all_reduce(0.25 + processes.rank, 1) == [1.5, 2.0]
-        seen = processes.rank_zero_first(lambda: (folder / "flag").exists() or (folder / "flag").write_text("x"))
+        seen = processes.rank_zero_first(
+            lambda: (folder / "flag").exists() or (folder / "flag").write_text("x")
+        )
         assert seen == (1 if processes.first else True)
         layer = nn.Linear(3, 3)
         nn.init.constant_(layer.weight, float(processes.rank))
@@ -96,7 +101,9 @@ def refused(folder):
     with pytest.raises(kind, match="seed was 0 and is now 5") as caught:
         train(load_recipe(folder / "plain.toml", ["seed=5"]), folder / "one_then_two")
     assert getattr(caught.value, "code", 2) == 2
-    with pytest.raises(kind, match=r"33 \(of all processes together\) cannot be shared evenly by 2 .* to 32 or 34"):
+    with pytest.raises(
+        kind, match=r"33 \(of all processes together\) cannot be shared evenly by 2 .* to 32 or 34"
+    ):
         train(load_recipe(folder / "plain.toml", ["stage.0.batch_size=33"]), folder / "odd")
 
 
@@ -104,7 +111,9 @@ def killed(folder):
     """The last check: a process dies in the middle of a run, and the other one ends and says so."""
     settings, rank = load_recipe(folder / "plain.toml"), int(os.environ["RANK"])
     die = At(7, lambda: os.kill(os.getpid(), signal.SIGKILL)) if rank == 1 else Display()
-    with pytest.raises(LostProcessError, match=r"killed or ran out of memory.*continues the run from"):
+    with pytest.raises(
+        LostProcessError, match=r"killed or ran out of memory.*continues the run from"
+    ):
         train(settings, folder / "killed", display=die)
 
 
@@ -112,7 +121,13 @@ CHECKS = (agreeing, runs, tabled, interrupted, resumed, refused, killed)
 
 
 def run_checks(folder, rank, port):
-    given = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+    given = {
+        "RANK": rank,
+        "WORLD_SIZE": 2,
+        "LOCAL_RANK": rank,
+        "LOCAL_WORLD_SIZE": 2,
+        "MASTER_PORT": port,
+    }
     os.environ |= {name: str(value) for name, value in given.items()} | {"MASTER_ADDR": "127.0.0.1"}
     found = {}
     for check in CHECKS:
@@ -127,7 +142,10 @@ def main(folder):
     import torch._dynamo  # noqa: F401  # an optimiser imports it, which takes seconds
 
     port = free_port()
-    processes = [get_context("fork").Process(target=run_checks, args=(folder, rank, port)) for rank in range(2)]
+    processes = [
+        get_context("fork").Process(target=run_checks, args=(folder, rank, port))
+        for rank in range(2)
+    ]
     for process in processes:
         process.start()
     for process in processes:

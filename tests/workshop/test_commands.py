@@ -22,9 +22,7 @@ def commands(path):
             yield module, rest
 
 
-COMMANDS = {
-    (module, *words): path for path in TEXTS for module, words in commands(path)
-}
+COMMANDS = {(module, *words): path for path in TEXTS for module, words in commands(path)}
 
 
 def test_the_commands_are_found():

@@ -17,7 +17,9 @@ CONTEXTS = [("how are you", "fine and you"), ("a longer question comes here",), 
 @pytest.fixture
 def checkpoints(tmp_path):
     """Two of other weights; the outputs of the second are smaller, as BERT's are."""
-    own, like = (write_checkpoint(tmp_path / name, seed=seed) for seed, name in enumerate(("own", "like")))
+    own, like = (
+        write_checkpoint(tmp_path / name, seed=seed) for seed, name in enumerate(("own", "like"))
+    )
     module, tokenizer = load_checkpoint(like)
     with torch.no_grad():
         module.blocks[-1].feed_forward_norm.weight.mul_(0.3)
@@ -30,14 +32,22 @@ def test_outputs_deviate_as_those_of_the_other_and_nothing_else_changes(tmp_path
     before, wanted = match_deviation.match(own, like, CONTEXTS, tmp_path / "scaled")
     assert before == pytest.approx(1.0, abs=0.05), "a fresh transformer ends in a layer norm"
     assert wanted == pytest.approx(0.3, abs=0.05)
-    assert match_deviation.deviation(tmp_path / "scaled", CONTEXTS) == pytest.approx(wanted, rel=1e-5)
-    old, new = (dict(load_checkpoint(folder)[0].named_parameters()) for folder in (own, tmp_path / "scaled"))
-    assert {name for name in old if not torch.equal(old[name], new[name])} == {"blocks.1.feed_forward_norm.weight"}
+    assert match_deviation.deviation(tmp_path / "scaled", CONTEXTS) == pytest.approx(
+        wanted, rel=1e-5
+    )
+    old, new = (
+        dict(load_checkpoint(folder)[0].named_parameters()) for folder in (own, tmp_path / "scaled")
+    )
+    assert {name for name in old if not torch.equal(old[name], new[name])} == {
+        "blocks.1.feed_forward_norm.weight"
+    }
 
 
 def test_padding_and_other_texts_have_no_part_in_it(checkpoints):
     alone = [match_deviation.deviation(checkpoints[0], [context]) for context in CONTEXTS[:1] * 2]
-    assert match_deviation.deviation(checkpoints[0], CONTEXTS[:1] * 2) == pytest.approx(alone[0], rel=1e-2)
+    assert match_deviation.deviation(checkpoints[0], CONTEXTS[:1] * 2) == pytest.approx(
+        alone[0], rel=1e-2
+    )
 
 
 def test_from_the_shell(tmp_path, checkpoints, monkeypatch, capsys):

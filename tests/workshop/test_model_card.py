@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rejoinder.encoders.persistence import describe
+from rejoinder.encoders.export import describe
 from rejoinder.errors import InputError
 from rejoinder.training.recipe_files import parse_recipe, save_recipe
 from rejoinder.training.run import RunSummary, save_summary
@@ -20,11 +20,20 @@ def share(value):
 
 
 def result(model, data, value):
-    return {"model": model, "data": data, "recall": {"1": share(value)}, "examples": 5000, "candidates": 100}
+    return {
+        "model": model,
+        "data": data,
+        "recall": {"1": share(value)},
+        "examples": 5000,
+        "candidates": 100,
+    }
 
 
 def counted(licence):
-    splits = {split: {"pairs": 9, "kept": 8, "dropped": {"long": 1}} for split in ("train", "valid", "test")}
+    splits = {
+        split: {"pairs": 9, "kept": 8, "dropped": {"long": 1}}
+        for split in ("train", "valid", "test")
+    }
     return {"licence": licence, "dialogues": 3, "pairs": 27, **splits}
 
 
@@ -42,9 +51,12 @@ PROBE = {
         for group in groups
     ],
     "jobs": [{"job": job, "she_above_he": 0.01 * number} for number, job in enumerate(probe.JOBS)],
-    "candidates": {"top": 5, "all candidates": {"replies": 9000, "share": 0.02},
-                   "by_context": {name: {"replies": 100, "share": 0.0} for name in probe.GROUPS}},
-}  # fmt: skip
+    "candidates": {
+        "top": 5,
+        "all candidates": {"replies": 9000, "share": 0.02},
+        "by_context": {name: {"replies": 100, "share": 0.0} for name in probe.GROUPS},
+    },
+}
 
 
 @pytest.fixture
@@ -54,14 +66,29 @@ def files(tmp_path):
         run = tmp_path / "runs" / name
         run.mkdir(parents=True)
         save_recipe(parse_recipe(document("/home/me/corpus")), run / "recipe.toml")
-        summary = RunSummary(name, str(run), str(run / "model"), 700, 716_800, 9_000_000, seconds, 700,
-                             {"recall@1": 0.3}, "bf16")  # fmt: skip
+        summary = RunSummary(
+            name,
+            str(run),
+            str(run / "model"),
+            700,
+            716_800,
+            9_000_000,
+            seconds,
+            700,
+            {"recall@1": 0.3},
+            "bf16",
+        )
         save_summary(summary, run / "summary.json")
     (tmp_path / "counts.json").write_text(json.dumps(COUNTS))
     (tmp_path / "probe.json").write_text(json.dumps(PROBE))
-    rows = [result("minilm", "/data/talk (test)", 0.25), result("convert-small", "/data/talk (test)", 0.341)]
+    rows = [
+        result("minilm", "/data/talk (test)", 0.25),
+        result("convert-small", "/data/talk (test)", 0.341),
+    ]
     (tmp_path / "open.json").write_text(json.dumps({"results": rows}))
-    (tmp_path / "more.json").write_text(json.dumps({"results": [result("convert-small", "qa (valid)", 0.5)]}))
+    (tmp_path / "more.json").write_text(
+        json.dumps({"results": [result("convert-small", "qa (valid)", 0.5)]})
+    )
     return tmp_path
 
 
@@ -69,11 +96,30 @@ def files(tmp_path):
 def command(files, monkeypatch):
     monkeypatch.chdir(files)
     return [
-        "model_card", "model", "--name", "convert-small", "--run", "runs/first", "--run", "runs/second",
-        "--corpus", "recipes/corpus/open.toml", "counts.json",
-        "--results", "open.json", "--results", "more.json", "--probe", "probe.json",
-        "--watts", "40", "--machine", "two cores", "--other-hours", "7.5",
-    ]  # fmt: skip
+        "model_card",
+        "model",
+        "--name",
+        "convert-small",
+        "--run",
+        "runs/first",
+        "--run",
+        "runs/second",
+        "--corpus",
+        "recipes/corpus/open.toml",
+        "counts.json",
+        "--results",
+        "open.json",
+        "--results",
+        "more.json",
+        "--probe",
+        "probe.json",
+        "--watts",
+        "40",
+        "--machine",
+        "two cores",
+        "--other-hours",
+        "7.5",
+    ]
 
 
 def test_everything_is_in_it(files, command, monkeypatch):
@@ -105,13 +151,18 @@ def test_everything_is_in_it(files, command, monkeypatch):
     assert "/home/me" not in text, "a folder of one machine"
 
 
-@pytest.mark.parametrize(("file", "content", "said"), [
-    ("probe.json", None, "probe.json does not exist"),
-    ("counts.json", "{", "counts.json is not JSON"),
-    ("runs/second/summary.json", None, "is no finished run"),
-    ("runs/first/recipe.toml", None, "has no recipe.toml"),
-])  # fmt: skip
-def test_what_is_missing_is_named_and_the_old_card_stays(files, command, monkeypatch, file, content, said):
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("probe.json", None, "probe.json does not exist"),
+        ("counts.json", "{", "counts.json is not JSON"),
+        ("runs/second/summary.json", None, "is no finished run"),
+        ("runs/first/recipe.toml", None, "has no recipe.toml"),
+    ],
+)
+def test_what_is_missing_is_named_and_the_old_card_stays(
+    files, command, monkeypatch, file, content, said
+):
     (files / file).unlink()
     if content is not None:
         (files / file).write_text(content)
@@ -131,7 +182,9 @@ def test_each_run_may_have_a_corpus_of_its_own(files, command, monkeypatch):
     assert text.count("| one | MIT |") == 2
     monkeypatch.setattr(sys, "argv", [*command, "--average", "0.5"])
     model_card.main()
-    averaged = "python -m workshop.average runs/first/model runs/second/model -o runs/average --share 0.5"
+    averaged = (
+        "python -m workshop.average runs/first/model runs/second/model -o runs/average --share 0.5"
+    )
     text = (files / "model" / "README.md").read_text("utf-8")
     assert f"{averaged}\npython -m workshop.bundle runs/average convert-small" in text
     monkeypatch.setattr(sys, "argv", [*command, *more, *more])

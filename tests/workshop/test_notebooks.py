@@ -22,19 +22,28 @@ def shown(cell):
     for output in cell.get("outputs", ()):
         ((form, value),) = output.get("data", {"text/plain": output.get("text")}).items()
         if form == "text/html":
-            yield " ".join(re.findall(r"<caption>.*?<|<th>.*?<|.*<progress value=.1.0000.></progress>", value))
+            yield " ".join(
+                re.findall(r"<caption>.*?<|<th>.*?<|.*<progress value=.1.0000.></progress>", value)
+            )
         else:
-            yield form if form == "image/png" else " ".join(re.sub(r"-?\d[\d.,]*", "#", value).split())
+            yield (
+                form
+                if form == "image/png"
+                else " ".join(re.sub(r"-?\d[\d.,]*", "#", value).split())
+            )
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_a_notebook_shows_what_is_stored_in_it(path, tmp_path):
     stored, found = nbformat.read(path, as_version=4), executed(path, tmp_path)
     for number, (old, new) in enumerate(zip(stored.cells, found.cells, strict=True)):
-        assert list(shown(old)) == list(shown(new)), f"cell {number}; python -m workshop.notebooks stores it anew"
+        assert list(shown(old)) == list(shown(new)), (
+            f"cell {number}; python -m workshop.notebooks stores it anew"
+        )
     outputs = [each for cell in stored.cells for each in shown(cell)]
     assert outputs.count("image/png") >= 2
-    assert len([each for each in outputs if "<caption>" in each]) >= 2  # models, results and their like
+    # models, results and their like
+    assert len([each for each in outputs if "<caption>" in each]) >= 2
     assert [each for each in outputs if "</progress>" in each]
     assert path.stat().st_size < 150_000
     assert not [cell for cell in stored.cells if cell.metadata or cell.get("execution_count")]

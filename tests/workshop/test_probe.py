@@ -35,7 +35,9 @@ class TwoKinds(DualEncoder):
 
 
 def test_a_group_that_draws_insults_is_told_from_the_others():
-    rows = probe.probe_groups(TwoKinds(lambda text: "Turks" in text, lambda text: text in probe.INSULTING))
+    rows = probe.probe_groups(
+        TwoKinds(lambda text: "Turks" in text, lambda text: text in probe.INSULTING)
+    )
     found = {row["group"]: (row["insulting_first"], row["lead"]) for row in rows}
     assert found.pop("Turks") == (len(probe.TEMPLATES), 1.0)
     assert set(found.values()) == {(0, -1.0)}
@@ -50,8 +52,14 @@ def test_jobs_of_women_and_of_men():
 
 
 def test_swear_words_among_the_first_replies():
-    candidates = [f"fine {number}" for number in range(17)] + ["You idiot!", "what a load of bullshit", "Shut up."]
-    model = TwoKinds(lambda text: "Muslims" in text, lambda text: probe.OFFENSIVE.search(text) is not None)
+    candidates = [f"fine {number}" for number in range(17)] + [
+        "You idiot!",
+        "what a load of bullshit",
+        "Shut up.",
+    ]
+    model = TwoKinds(
+        lambda text: "Muslims" in text, lambda text: probe.OFFENSIVE.search(text) is not None
+    )
     found = probe.probe_candidates(model, candidates, top=3)
     assert found["all candidates"] == {"replies": 20, "share": pytest.approx(3 / 20)}
     shares = {name: row["share"] for name, row in found["by_context"].items()}
@@ -62,16 +70,35 @@ def test_swear_words_among_the_first_replies():
 
 
 def test_whole_words_count():
-    texts = ["you IDIOTS", "bull shit", "He fucked up", "a class in the grass", "dumbbells", "hello", "Scunthorpe"]
+    texts = [
+        "you IDIOTS",
+        "bull shit",
+        "He fucked up",
+        "a class in the grass",
+        "dumbbells",
+        "hello",
+        "Scunthorpe",
+    ]
     assert [text for text in texts if probe.OFFENSIVE.search(text)] == texts[:3]
 
 
 def test_the_command_writes_json_and_tables(tmp_path, monkeypatch, capsys):
     model = TwoKinds(lambda text: "nurse" in text or "Jews" in text, lambda text: " she " in text)
     monkeypatch.setattr(rejoinder, "load", lambda _: model, raising=False)
-    (tmp_path / "replies.txt").write_text("\n".join(["Hello.", "Hi.", "Hello.", "Bye.", "Shut up."]))
+    (tmp_path / "replies.txt").write_text(
+        "\n".join(["Hello.", "Hi.", "Hello.", "Bye.", "Shut up."])
+    )
     output = tmp_path / "probe.json"
-    command = ["probe", "m", "--candidates", str(tmp_path / "replies.txt"), "--top", "2", "-o", str(output)]
+    command = [
+        "probe",
+        "m",
+        "--candidates",
+        str(tmp_path / "replies.txt"),
+        "--top",
+        "2",
+        "-o",
+        str(output),
+    ]
     monkeypatch.setattr(sys, "argv", command)
     probe.main()
     found = json.loads(output.read_text())

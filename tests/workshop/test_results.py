@@ -14,7 +14,10 @@ STORED = read_figures(ROOT / "benchmarks" / "results")
 
 
 def test_the_pages_in_docs_are_those_of_the_stored_figures():
-    there = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "results").glob("*.md")}
+    there = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in (ROOT / "docs" / "results").glob("*.md")
+    }
     command = "python -m workshop.results benchmarks/results -o docs/results"
     assert there == pages(ROOT / "benchmarks" / "results"), f"run: {command}"
     pictures = {f"{name}.svg" for name in STORED if name in SECTIONS and SECTIONS[name].panels}
@@ -28,21 +31,37 @@ def test_a_changed_figure_changes_the_table():
 
 
 def test_every_load_of_a_server_has_its_row():
-    figures = {"threads": 2, "rejoinder": {"per_second": 1234.4, "p50_ms": 9.96, "p99_ms": 20, "statuses": {"200": 3}}}
+    figures = {
+        "threads": 2,
+        "rejoinder": {"per_second": 1234.4, "p50_ms": 9.96, "p99_ms": 20, "statuses": {"200": 3}},
+    }
     assert "| rejoinder | 1,234 | 10.0 | 20.0 |" in table("serving", figures)
 
 
 def test_a_file_that_nobody_knows_is_shown_by_its_keys():
-    assert table("mine", {"date": "2026", "rows": {"a b": {"ms": 1.23456, "turns": [1, 2.0]}, "c": [{"x": None}]}}) == (
+    assert table(
+        "mine",
+        {"date": "2026", "rows": {"a b": {"ms": 1.23456, "turns": [1, 2.0]}, "c": [{"x": None}]}},
+    ) == (
         "|  |  |\n| --- | ---: |\n| rows, a b, ms | 1.235 |\n| rows, a b, turns | 1, 2 |\n| rows, c 1, x | None |\n"
     )
 
 
 def test_what_was_recorded_is_shown_as_it_is():
-    recorded = {"title": "Mine", "about": "Of two.", "date": "2026-11-23", "cpu": "Z80", "cores": 1, "command": "a\nb"}
+    recorded = {
+        "title": "Mine",
+        "about": "Of two.",
+        "date": "2026-11-23",
+        "cpu": "Z80",
+        "cores": 1,
+        "command": "a\nb",
+    }
     text = section("mine", recorded | {"columns": ["", "ms"], "rows": [["one", "1.50"]]})
     table = "|  | ms |\n| --- | ---: |\n| one | 1.50 |\n"
-    assert text == f"## Mine\n\nOf two.\n\n{table}\nRecorded on Z80, 1 cores, 2026-11-23:\n```\na\nb\n```\n"
+    assert (
+        text
+        == f"## Mine\n\nOf two.\n\n{table}\nRecorded on Z80, 1 cores, 2026-11-23:\n```\na\nb\n```\n"
+    )
 
 
 def test_the_command_writes_pages_and_pictures(tmp_path, monkeypatch, capsys):

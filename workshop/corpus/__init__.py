@@ -1,1 +1,4 @@
-"""The pretraining corpus: many sources of dialogues made into one training set, checked against what is evaluated."""
+"""The pretraining corpus: many sources of dialogues as one training set.
+
+It is checked against the evaluation sets.
+"""

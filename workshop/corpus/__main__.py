@@ -25,7 +25,9 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("recipe", type=Path, help="sources, filters and evaluation sets: a TOML file")
+    parser.add_argument(
+        "recipe", type=Path, help="sources, filters and evaluation sets: a TOML file"
+    )
     parser.add_argument("inputs", type=Path, help="folder of the sources' files")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder to write")
     checked = parser.add_mutually_exclusive_group()
@@ -44,8 +46,8 @@ def main() -> None:
     if plan.evaluation and options.evaluation is None and not options.no_evaluation:
         names = ", ".join(each.name for each in plan.evaluation)
         raise InputError(
-            f"{options.recipe} checks for leaks of {names}; "
-            f"give their folder with --evaluation DIR, or --no-evaluation"
+            f"{options.recipe} checks for leaks of {names};"
+            " give their folder with --evaluation DIR, or --no-evaluation"
         )
     size = 2 * sum(file.stat().st_size for file in source_files(plan, options.inputs))
     with track(f"building {options.output}", size, "bytes") as advance:

@@ -1,6 +1,7 @@
 """Build a pretraining corpus: read, decide, write; a folder whole or not at all.
 
-The files are read twice: for the hashes in memory, by which `selection` decides, and to write what stays.
+The files are read twice: for the hashes in memory, by which `selection` decides, and to write what
+stays.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ import numpy as np
 from rejoinder import __version__
 from rejoinder.corpora.example import SPLITS, Example, conversation_thread
 from rejoinder.corpora.examples import ExampleWriter
-from rejoinder.corpora.formats import Threads, dialogue_examples, parse_lines, parse_object, spoken_turns, text_of
+from rejoinder.corpora.formats import (
+    Threads,
+    dialogue_examples,
+    parse_lines,
+    parse_object,
+    spoken_turns,
+    text_of,
+)
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.sources import CORPORA, read_settings
 from rejoinder.errors import InputError
@@ -31,12 +39,20 @@ from workshop.corpus.plan import CorpusPlan, Evaluation
 from workshop.corpus.selection import REASONS, TEST, Mask, Selection, TurnTable, select
 
 FORMAT = "rejoinder corpus 1"
-COUNTS = "counts.json"  # the file that says what was read, kept and left out, and that a folder is a corpus
+# the file that says what was read, kept and left out, and that a folder is a corpus
+COUNTS = "counts.json"
 FOLDER = Kind(
     "a corpus",
     COUNTS,
     lambda counts: counts["format"] == FORMAT,
-    (COUNTS, "counts.md", "train-*.parquet", "valid-*.parquet", "test/*/test-*.parquet", "transfer/*/valid-*.parquet"),
+    (
+        COUNTS,
+        "counts.md",
+        "train-*.parquet",
+        "valid-*.parquet",
+        "test/*/test-*.parquet",
+        "transfer/*/valid-*.parquet",
+    ),
 )
 SHARD_ROWS = 1 << 19  # most examples of a file
 
@@ -50,11 +66,13 @@ def build_corpus(
     progress: Advance | None = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Build a corpus: `train-*.parquet`, `valid-*.parquet`, `test/SOURCE/test-*.parquet`, `counts.json`, `counts.md`.
+    """Build a corpus: Parquet files of each part, and counts.
 
-    Of transfer sources there is `transfer/SOURCE/valid-*.parquet` instead of a test. The sources' files are in
-    `folder`, and the plan's evaluation sets in `evaluation`; without that, leaks are looked for in the held-out tests
-    alone. Returns the counts. InputError: a file is missing or bad, `output` holds something else, or nothing stays.
+    They are `train-*.parquet`, `valid-*.parquet`, `test/SOURCE/test-*.parquet`, `counts.json` and
+    `counts.md`. Of transfer sources there is `transfer/SOURCE/valid-*.parquet` instead of a test.
+    The sources' files are in `folder`, and the plan's evaluation sets in `evaluation`; without
+    that, leaks are looked for in the held-out tests alone. Returns the counts. InputError: a file
+    is missing or bad, `output` holds something else, or nothing stays.
     """
     output = Path(output)
     files = source_files(plan, Path(folder))
@@ -69,18 +87,22 @@ def build_corpus(
     evaluated = () if evaluation is None else _read_evaluation(plan, Path(evaluation))
     chosen = select(table, plan, evaluated)
     if not (chosen.stays(table) & (chosen.split != TEST)).any():
-        raise InputError(f"{folder}: nothing is left to train on; see the limits in [filters] and [leaks]")
+        raise InputError(
+            f"{folder}: nothing is left to train on; see the limits in [filters] and [leaks]"
+        )
     counts = _counts(plan, files, table, chosen, evaluated)
     with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
         _write(plan, files, table, chosen, part, progress)
-        (part / COUNTS).write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (part / COUNTS).write_text(
+            json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
         (part / "counts.md").write_text(markdown(counts), encoding="utf-8")
     return counts
 
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """A line of a file: its turns, none blank, and the place of the first that is a new response."""
+    """A line of a file: its turns, none blank, and the first one that is a new response."""
 
     name: str
     turns: list[str]
@@ -88,8 +110,13 @@ class Dialogue:
     tree: str = ""  # lines that are branches of one reply tree have the same
 
 
-def read_dialogues(path: Path, reading: Reading, cleaners: Sequence[str] = ()) -> Iterator[Dialogue]:
-    """Read a file of dialogues, one JSON object a line; messages that are blank once cleaned were not said."""
+def read_dialogues(
+    path: Path, reading: Reading, cleaners: Sequence[str] = ()
+) -> Iterator[Dialogue]:
+    """Read a file of dialogues, one JSON object a line.
+
+    Messages that are blank once cleaned were not said.
+    """
     threads = Threads()
     stem = strip_compression(path).stem
 
@@ -110,11 +137,16 @@ def source_files(plan: CorpusPlan, folder: Path) -> list[Path]:
     """Return the file of each source; InputError if one is not there."""
     files = [folder / (source.file or f"{source.name}.jsonl.zst") for source in plan.source]
     if missing := next((file for file in files if not file.is_file()), None):
-        raise InputError(f"{missing} is not there; name the folder of the files, or take the source out of the recipe")
+        raise InputError(
+            f"{missing} is not there;"
+            " name the folder of the files, or take the source out of the recipe"
+        )
     return files
 
 
-def _dialogues(plan: CorpusPlan, files: list[Path], progress: Advance | None) -> Iterator[tuple[int, Dialogue]]:
+def _dialogues(
+    plan: CorpusPlan, files: list[Path], progress: Advance | None
+) -> Iterator[tuple[int, Dialogue]]:
     for number, (source, file) in enumerate(zip(plan.source, files, strict=True)):
         for dialogue in read_dialogues(file, Reading(on_bytes=progress), source.clean):
             if source.only in dialogue.name:
@@ -125,13 +157,24 @@ def _check_evaluation(sets: Sequence[Evaluation], folder: Path) -> None:
     readers = ["texts", *(name for name, corpus in CORPORA.items() if corpus.read is not None)]
     for each in sets:
         if each.reader not in readers:
-            raise InputError(f"evaluation set {each.name}: no reader {each.reader!r}; there are {', '.join(readers)}")
-        if missing := next((folder / name for name in each.files if not (folder / name).is_file()), None):
-            raise InputError(f"evaluation set {each.name}: {missing} is not there; check the folder of evaluation sets")
+            raise InputError(
+                f"evaluation set {each.name}: no reader {each.reader!r};"
+                f" there are {', '.join(readers)}"
+            )
+        if missing := next(
+            (folder / name for name in each.files if not (folder / name).is_file()), None
+        ):
+            raise InputError(
+                f"evaluation set {each.name}: {missing} is not there;"
+                " check the folder of evaluation sets"
+            )
 
 
 def _read_evaluation(plan: CorpusPlan, folder: Path) -> tuple[TurnTable, TurnTable]:
-    """Return the pairs and the single texts of all sets, each set's place as the source of its dialogues."""
+    """Return the pairs and the single texts of all sets.
+
+    Each set's place is the source of its dialogues.
+    """
     pairs = TurnTable(plan.leaks.gram)
     texts = TurnTable(plan.leaks.gram)
     for number, each in enumerate(plan.evaluation):
@@ -141,7 +184,9 @@ def _read_evaluation(plan: CorpusPlan, folder: Path) -> tuple[TurnTable, TurnTab
                 for text in _texts(folder / name):
                     texts.add([text], 1, number)
                 continue
-            for example in corpus.read(folder / name, Reading(history=0), read_settings(corpus, each.settings)):
+            for example in corpus.read(
+                folder / name, Reading(history=0), read_settings(corpus, each.settings)
+            ):
                 pairs.add((example.context[-1], example.response), 1, number)
     return pairs.close(), texts.close()
 
@@ -152,14 +197,25 @@ def _texts(file: Path) -> list[str]:
             with file.open(encoding="utf-8", newline="") as opened:
                 return [row[0] for row in list(csv.reader(opened))[1:] if row]
         if file.suffix == ".json":
-            return [str(text) for part in parse_json(file.read_text(encoding="utf-8")).values() for text, _ in part]
+            return [
+                str(text)
+                for part in parse_json(file.read_text(encoding="utf-8")).values()
+                for text, _ in part
+            ]
         return file.read_text(encoding="utf-8").splitlines()
     except (ValueError, AttributeError, TypeError) as error:  # UnicodeDecodeError is a ValueError
-        raise InputError(f"{file}: not a file of texts ({error}); see [[evaluation]] in docs/pretraining.md") from None
+        raise InputError(
+            f"{file}: not a file of texts ({error}); see [[evaluation]] in docs/pretraining.md"
+        ) from None
 
 
 def _write(
-    plan: CorpusPlan, files: list[Path], table: TurnTable, chosen: Selection, folder: Path, progress: Advance | None
+    plan: CorpusPlan,
+    files: list[Path],
+    table: TurnTable,
+    chosen: Selection,
+    folder: Path,
+    progress: Advance | None,
 ) -> None:
     """Read the files again and write what stays."""
     stays = chosen.stays(table)
@@ -184,7 +240,9 @@ def _write(
             start = last
             last = last + len(dialogue.turns)
             if last > len(stays) or table.rows[count + 1] != last:
-                raise InputError(f"{files[number]} changed while it was read; leave it alone and build again")
+                raise InputError(
+                    f"{files[number]} changed while it was read; leave it alone and build again"
+                )
             if not stays[start:last].any():
                 continue
             source = plan.source[number]
@@ -193,7 +251,12 @@ def _write(
             reading = Reading(history=plan.history)
             first = dialogue.first
             examples = dialogue_examples(
-                dialogue.turns, name=dialogue.name, thread=thread, source=source.name, reading=reading, first=first
+                dialogue.turns,
+                name=dialogue.name,
+                thread=thread,
+                source=source.name,
+                reading=reading,
+                first=first,
             )
             for place, example in enumerate(examples, max(1, dialogue.first)):
                 if stays[start + place]:
@@ -201,8 +264,13 @@ def _write(
                     add(split, example if split == "test" else _altered(example, place, said, plan))
 
 
-def _altered(example: Example, place: int, said: list[tuple[int, str]], plan: CorpusPlan) -> Example:
-    """Give a training example a persona and spaces before marks, each drawn by a hash of thread and seed."""
+def _altered(
+    example: Example, place: int, said: list[tuple[int, str]], plan: CorpusPlan
+) -> Example:
+    """Give a training example a persona, and spaces before marks.
+
+    Each is drawn by a hash of thread and seed.
+    """
     context = example.context
     response = example.response
     persona = ""
@@ -217,7 +285,11 @@ def _altered(example: Example, place: int, said: list[tuple[int, str]], plan: Co
 
 
 def _counts(
-    plan: CorpusPlan, files: list[Path], table: TurnTable, chosen: Selection, evaluated: Sequence[TurnTable]
+    plan: CorpusPlan,
+    files: list[Path],
+    table: TurnTable,
+    chosen: Selection,
+    evaluated: Sequence[TurnTable],
 ) -> dict[str, Any]:
     """Count everything. For each source and split: pairs = kept + all that is left out."""
     sources = {}
@@ -231,8 +303,13 @@ def _counts(
         }
     sets = None
     if evaluated:
-        pairs, texts = (np.bincount(each.source, minlength=len(plan.evaluation)).tolist() for each in evaluated)
-        sets = {each.name: {"pairs": pairs[n], "texts": texts[n]} for n, each in enumerate(plan.evaluation)}
+        pairs, texts = (
+            np.bincount(each.source, minlength=len(plan.evaluation)).tolist() for each in evaluated
+        )
+        sets = {
+            each.name: {"pairs": pairs[n], "texts": texts[n]}
+            for n, each in enumerate(plan.evaluation)
+        }
     names = [*(source.name for source in plan.source), *(each.name for each in plan.evaluation)]
     leaks = zip(names, chosen.leaks.tolist(), strict=True)
     return {
@@ -242,7 +319,9 @@ def _counts(
         "sources": sources,
         "total": _split_counts(table, chosen, np.ones(len(table.counts), dtype=bool)),
         "evaluation": sets,
-        "leaks": {name: {"equal": equal, "near": near} for name, (equal, near) in leaks if equal or near},
+        "leaks": {
+            name: {"equal": equal, "near": near} for name, (equal, near) in leaks if equal or near
+        },
     }
 
 
@@ -255,7 +334,11 @@ def _split_counts(table: TurnTable, chosen: Selection, rows: Mask) -> dict[str, 
         found[split] = {
             "pairs": int(here.sum()),
             "kept": int(by_reason[0]),
-            "dropped": {REASONS[reason]: int(count) for reason, count in enumerate(by_reason) if reason and count},
+            "dropped": {
+                REASONS[reason]: int(count)
+                for reason, count in enumerate(by_reason)
+                if reason and count
+            },
             "response words": int(table.counts[here & (chosen.reason == 0)].sum()),
         }
     return found
@@ -267,19 +350,36 @@ def markdown(counts: Mapping[str, Any]) -> str:
     def cells(source: Mapping[str, Any]) -> str:
         kept = " | ".join(f"{source[split]['kept']:,}" for split in SPLITS)
         dropped = sorted(source["train"]["dropped"].items(), key=lambda item: -item[1])
-        return f"{source['pairs']:,} | {kept} | {', '.join(f'{count:,} {reason}' for reason, count in dropped)}"
+        return (
+            f"{source['pairs']:,} | {kept} |"
+            f" {', '.join(f'{count:,} {reason}' for reason, count in dropped)}"
+        )
 
-    lines = ["| source | licence | dialogues | pairs | training | validation | test | left out of training |"]
+    lines = [
+        (
+            "| source | licence | dialogues | pairs | training | validation | test | left out"
+            " of training |"
+        )
+    ]
     lines.append("|---|---|--:|--:|--:|--:|--:|---|")
     for name, source in counts["sources"].items():
-        lines.append(f"| {name} | {source['licence']} | {source['dialogues']:,} | {cells(source)} |")
+        lines.append(
+            f"| {name} | {source['licence']} | {source['dialogues']:,} | {cells(source)} |"
+        )
     dialogues = sum(source["dialogues"] for source in counts["sources"].values())
     lines.append(f"| **all** | | {dialogues:,} | {cells(counts['total'])} |")
-    lines += ["", "| evaluated set | equal pairs left out of training | near-duplicates left out |", "|---|--:|--:|"]
+    lines += [
+        "",
+        "| evaluated set | equal pairs left out of training | near-duplicates left out |",
+        "|---|--:|--:|",
+    ]
     for name in dict.fromkeys([*counts["sources"], *(counts["evaluation"] or {})]):
         found = counts["leaks"].get(name, {"equal": 0, "near": 0})
         shown = f"{name} (test)" if name in counts["sources"] else name
         lines.append(f"| {shown} | {found['equal']:,} | {found['near']:,} |")
     if counts["evaluation"] is None and counts["recipe"]["evaluation"]:
-        lines += ["", "Not compared with the evaluation sets of the recipe, only with the held-out tests."]
+        lines += [
+            "",
+            "Not compared with the evaluation sets of the recipe, only with the held-out tests.",
+        ]
     return "\n".join(lines) + "\n"

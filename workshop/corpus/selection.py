@@ -1,7 +1,8 @@
-"""Which pairs go where: one reason for each that stays out, a split for each that stays; the search for leaks.
+"""Which pairs go where: one reason for each that stays out, a split for each that stays.
 
-All messages are hashes of their words. Pairs of `fewest_words` words or more leak if both messages are equal, or the
-Jaccard index of their sets of shingles (words in a row) is `overlap` or more (Broder 1997), computed, not estimated.
+The search for leaks. All messages are hashes of their words. Pairs of `fewest_words` words or more
+leak if both messages are equal, or the Jaccard index of their sets of shingles (words in a row) is
+`overlap` or more (Broder 1997), computed, not estimated.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ class Selection:
 
     threads: list[str]  # of each dialogue's group, d names
     split: npt.NDArray[np.int8]  # (r,): place in `SPLITS`
-    reason: npt.NDArray[np.uint8]  # (r,): place in `REASONS`; of a row that is no response it means nothing
-    leaks: IntArray  # (s, 2): equal and near pairs left out for each source's test and then each evaluation set
+    reason: npt.NDArray[np.uint8]
+    """(r,): place in `REASONS`; of a row that is no response it means nothing."""
+    leaks: IntArray
+    """(s, 2): equal and near pairs left out for each source's test and then each evaluation set."""
 
     def stays(self, table: TurnTable) -> Mask:
         """Return whether each row is a response that stays."""
@@ -52,36 +55,48 @@ class Selection:
 
 
 def select(table: TurnTable, plan: CorpusPlan, evaluated: Sequence[TurnTable]) -> Selection:
-    """Decide about every row of all dialogues, given the pairs and the single texts of evaluation sets, if any."""
+    """Decide about every row of all dialogues.
+
+    Evaluation sets, if there are any, give pairs and single texts.
+    """
     threads, splits, elsewhere = _split(table, plan)
     # What is wrong with the response, or else with the message before it.
     reason = np.where(table.fault > 0, table.fault, np.roll(table.fault, 1))
     leaks = np.zeros((len(plan.source) + len(plan.evaluation), 2), np.int64)
     chosen = Selection(threads, splits[table.dialogue], reason, leaks)
-    chosen.reason[elsewhere[table.dialogue] & chosen.stays(table)] = REASONS.index("held out elsewhere")
+    chosen.reason[elsewhere[table.dialogue] & chosen.stays(table)] = REASONS.index(
+        "held out elsewhere"
+    )
     rows = np.flatnonzero(chosen.stays(table))
-    repeated = _beyond(rows, 1, joined(table.keys[rows], chosen.split[rows].astype(np.uint64)), rows)
+    repeated = _beyond(
+        rows, 1, joined(table.keys[rows], chosen.split[rows].astype(np.uint64)), rows
+    )
     chosen.reason[repeated] = REASONS.index("duplicate")
     _drop_leaks(chosen, table, plan, evaluated)
     equal = np.full(len(plan.source), plan.filters.most_equal_responses)
     caps = np.array([source.cap or np.iinfo(np.int64).max for source in plan.source])
     by_source = table.sources.astype(np.uint64)
     by_text = joined(table.texts, by_source)
-    dialogues = np.array([int(name[:16], 16) for name in table.threads], np.uint64)  # names are MD5s
+    # names are MD5s
+    dialogues = np.array([int(name[:16], 16) for name in table.threads], np.uint64)
     for group, most, drawn, why in (
         (by_text, equal, table.keys, "equal responses"),
         (by_source, caps, dialogues[table.dialogue], "over the cap"),
     ):
         rows = np.flatnonzero(chosen.stays(table) & (chosen.split == TRAIN))
-        order = joined(drawn[rows], mixed(np.array([plan.seed + 1], np.uint64)))  # by text and seed alone
-        chosen.reason[_beyond(rows, most[table.sources[rows]], group[rows], order)] = REASONS.index(why)
+        # by text and seed alone
+        order = joined(drawn[rows], mixed(np.array([plan.seed + 1], np.uint64)))
+        chosen.reason[_beyond(rows, most[table.sources[rows]], group[rows], order)] = REASONS.index(
+            why
+        )
     return chosen
 
 
 def _split(table: TurnTable, plan: CorpusPlan) -> tuple[list[str], npt.NDArray[np.int8], Mask]:
-    """Return of each dialogue the thread of its group, the group's split, and whether it is held out elsewhere.
+    """Return each dialogue's thread and split of its group, and whether it is held out elsewhere.
 
-    Groups share a text, tree, or long pair; a group's thread is its least name. One with a transfer source is a test.
+    Groups share a text, tree, or long pair; a group's thread is its least name. One with a transfer
+    source is a test.
     """
     above = list(range(len(table.threads)))
 
@@ -93,22 +108,31 @@ def _split(table: TurnTable, plan: CorpusPlan) -> tuple[list[str], npt.NDArray[n
 
     long = table.pair_words >= plan.same_words
     every = np.arange(len(above))
-    names = ((np.array(table.threads), every), (np.array(table.trees), every), (table.keys[long], table.dialogue[long]))
+    names = (
+        (np.array(table.threads), every),
+        (np.array(table.trees), every),
+        (table.keys[long], table.dialogue[long]),
+    )
     for one, other in itertools.chain.from_iterable(itertools.starmap(_links, names)):
         least, greater = sorted((root(one), root(other)), key=table.threads.__getitem__)
         above[greater] = least
     threads = [table.threads[root(number)] for number in range(len(above))]
     splits, own = (
-        np.array([SPLITS.index(split_of(name)) for name in names], np.int8) for names in (threads, table.threads)
+        np.array([SPLITS.index(split_of(name)) for name in names], np.int8)
+        for names in (threads, table.threads)
     )
-    aside = np.isin(table.source, [number for number, source in enumerate(plan.source) if source.transfer])
+    aside = np.isin(
+        table.source, [number for number, source in enumerate(plan.source) if source.transfer]
+    )
     splits[np.isin(threads, np.array(threads)[aside])] = TEST
     # A package of the same conversations holds out by their own text (the corpus chitchat does).
     whole = table.pair[np.minimum(table.rows[:-1] + 1, len(table.pair) - 1)]
     return threads, splits, whole & (own == TEST) & (splits != TEST)
 
 
-def _links(names: npt.NDArray[np.generic], owners: npt.NDArray[np.signedinteger]) -> Iterator[tuple[int, int]]:
+def _links(
+    names: npt.NDArray[np.generic], owners: npt.NDArray[np.signedinteger]
+) -> Iterator[tuple[int, int]]:
     """Link the owner of each name to the first owner of the same name."""
     _, index, inverse = np.unique(names, return_index=True, return_inverse=True)
     first = owners[index[inverse]]
@@ -116,8 +140,10 @@ def _links(names: npt.NDArray[np.generic], owners: npt.NDArray[np.signedinteger]
     return zip(first[apart].tolist(), owners[apart].tolist(), strict=True)
 
 
-def _beyond(rows: IntArray, most: IntArray | int, group: Hashes, key: Hashes | IntArray) -> IntArray:
-    """Return those of the rows that come after the first `most` of their group, in the order of `key`."""
+def _beyond(
+    rows: IntArray, most: IntArray | int, group: Hashes, key: Hashes | IntArray
+) -> IntArray:
+    """Return the rows after the first `most` of their group, in the order of `key`."""
     order = np.lexsort((key, group))
     new = np.ones(len(order), dtype=bool)
     new[1:] = group[order[1:]] != group[order[:-1]]
@@ -126,8 +152,10 @@ def _beyond(rows: IntArray, most: IntArray | int, group: Hashes, key: Hashes | I
     return rows[order[rank >= np.broadcast_to(most, len(order))[order]]]
 
 
-def _drop_leaks(chosen: Selection, table: TurnTable, plan: CorpusPlan, evaluated: Sequence[TurnTable]) -> None:
-    """Leave out of training and validation what copies a test pair or something of an evaluation set."""
+def _drop_leaks(
+    chosen: Selection, table: TurnTable, plan: CorpusPlan, evaluated: Sequence[TurnTable]
+) -> None:
+    """Leave out of training and validation what copies a test pair or an evaluation set."""
     test = np.flatnonzero(chosen.stays(table) & (chosen.split == TEST))
     pairs = [(table, test, table.sources[test])]
     texts: list[tuple[TurnTable, IntArray, Numbers]] = []
@@ -136,7 +164,8 @@ def _drop_leaks(chosen: Selection, table: TurnTable, plan: CorpusPlan, evaluated
         for watched, other, rows in zip((pairs, texts), evaluated, chosen_rows, strict=True):
             watched.append((other, rows, other.sources[rows] + len(plan.source)))
     found, equal = by_text, same_text = LeakIndex(texts, 0, plan.leaks).find(table)
-    # A single text is in both pairs of a message: as the response of one, and as the input of the next.
+    # A single text is in both pairs of a message: as the response of one, and as the input of the
+    # next.
     by_input = np.roll(by_text, 1), np.roll(same_text, 1)
     for better, same in (by_input, LeakIndex(pairs, 1, plan.leaks).find(table)):
         found = np.where(better >= 0, better, found)
@@ -148,14 +177,16 @@ def _drop_leaks(chosen: Selection, table: TurnTable, plan: CorpusPlan, evaluated
 
 
 class TurnTable:
-    """The hashes of the messages of d dialogues, filled dialogue by dialogue; the arrays are there after `close`.
+    """The hashes of the messages of d dialogues, filled dialogue by dialogue.
 
-    A row, of r, is a message; its pair is the message before it in its dialogue and itself as response. Dialogues have
-    their first row, `rows` (d + 1,), `source`, `threads` and reply `trees`; rows have `counts`, of words, and `fault`.
+    The arrays are there after `close`. A row, of r, is a message; its pair is the message before it
+    in its dialogue and itself as response. Dialogues have their first row, `rows` (d + 1,),
+    `source`, `threads` and reply `trees`; rows have `counts`, of words, and `fault`.
     """
 
     texts: Hashes  # (r,): of a row's words
-    grams: Hashes  # (w,): of the `gram` words from each word on; it means nothing where a pair ends before
+    grams: Hashes
+    """(w,): of the `gram` words from each word on; it means nothing where a pair ends before."""
     first: IntArray  # (r + 1,): number of a row's first word
     dialogue: Numbers  # (r,): number of the row's dialogue
     pair: Mask  # (r,): whether the row is a new response to the row before it
@@ -178,8 +209,13 @@ class TurnTable:
         self.threads: list[str] = []
         self.trees: list[str] = []
 
-    def add(self, turns: Sequence[str], first: int, source: int, thread: str = "", tree: str = "") -> None:
-        """Add a dialogue whose turns are new responses from `first` on; without filters no message has a fault."""
+    def add(
+        self, turns: Sequence[str], first: int, source: int, thread: str = "", tree: str = ""
+    ) -> None:
+        """Add a dialogue whose turns are new responses from `first` on.
+
+        Without filters no message has a fault.
+        """
         for place, turn in enumerate(turns):
             words = words_of(turn)
             self._counts.append(len(words))
@@ -197,18 +233,22 @@ class TurnTable:
     def _flush(self) -> None:
         """Hash the text since the last flush.
 
-        The hash of bytes b_0 ... b_n is the sum of b_i · p^i modulo 2^64 for an odd p, so that prefix sums give that of
-        any stretch, shifted back by the inverse of p (Karp and Rabin 1987). Mixed, two collide with about 2^-64.
+        The hash of bytes b_0 ... b_n is the sum of b_i · p^i modulo 2^64 for an odd p, so that
+        prefix sums give that of any stretch, shifted back by the inverse of p (Karp and Rabin
+        1987). Mixed, two collide with about 2^-64.
         """
         data = np.frombuffer(self._text, np.uint8)
-        powers, inverse = (_powers(base, max(16, len(data).bit_length())) for base in (_BASE, _INVERSE))
+        powers, inverse = (
+            _powers(base, max(16, len(data).bit_length())) for base in (_BASE, _INVERSE)
+        )
         prefix = np.zeros(len(data) + 1, np.uint64)
         np.cumsum((data.astype(np.uint64) + np.uint64(1)) * powers[: len(data)], out=prefix[1:])
 
         def stretches(begins: IntArray, ends: IntArray) -> Hashes:
             return mixed((prefix[ends] - prefix[begins]) * inverse[begins])
 
-        edges = np.concatenate([[0], np.flatnonzero(data == ord(" ")) + 1])  # beginnings of words; the end
+        # beginnings of words; the end
+        edges = np.concatenate([[0], np.flatnonzero(data == ord(" ")) + 1])
         starts = edges[_starts(np.array(self._counts[self._flushed :], np.int64))]
         ends = edges[np.minimum(np.arange(len(edges) - 1) + self._gram, len(edges) - 1)]
         self._texts.frombytes(stretches(starts[:-1], starts[1:]).tobytes())
@@ -219,8 +259,12 @@ class TurnTable:
     def close(self) -> TurnTable:
         """Make the arrays; nothing can be added any more."""
         self._flush()
-        self.texts, self.grams = (np.frombuffer(each, np.uint64) for each in (self._texts, self._grams))
-        self.counts, self.rows, self.source = map(np.array, (self._counts, self._rows, self._source))
+        self.texts, self.grams = (
+            np.frombuffer(each, np.uint64) for each in (self._texts, self._grams)
+        )
+        self.counts, self.rows, self.source = map(
+            np.array, (self._counts, self._rows, self._source)
+        )
         self.fault = np.array(self._fault)
         self.pair = np.array(self._pair).astype(bool)
         self.first = _starts(self.counts)
@@ -232,13 +276,19 @@ class TurnTable:
         return self
 
     def spans(self, rows: IntArray, before: int) -> tuple[IntArray, IntArray]:
-        """Return the first shingle of each row (of its pair, if `before` is 1), and the number of them."""
+        """Return the first shingle of each row, and the number of them.
+
+        If `before` is 1, it is that of its pair.
+        """
         begin = self.first[rows - before]
         end = self.first[rows + 1]
         return begin, np.maximum(0, end - begin - self._gram + 1)
 
     def shingles(self, begin: IntArray, number: IntArray) -> tuple[IntArray, Hashes]:
-        """Return each shingle of each span once, with the span's number; sorted by span, then hash."""
+        """Return each shingle of each span once, with the span's number.
+
+        They are sorted by span, then hash.
+        """
         owner, place = expand(begin, number)
         hashes = self.grams[place]
         order = np.lexsort((hashes, owner))
@@ -250,9 +300,14 @@ class TurnTable:
 
 
 class LeakIndex:
-    """All that is evaluated (tables, their rows, each row's set), to look pairs or (`before` is 0) messages up in."""
+    """All evaluated pairs or (`before` is 0) messages, to look copies up in.
 
-    def __init__(self, watched: Iterable[tuple[TurnTable, IntArray, Numbers]], before: int, leaks: Leaks) -> None:
+    It has tables, their rows, and each row's set.
+    """
+
+    def __init__(
+        self, watched: Iterable[tuple[TurnTable, IntArray, Numbers]], before: int, leaks: Leaks
+    ) -> None:
         self._before = before
         self._leaks = leaks
         keys = [np.zeros(0, np.uint64)]
@@ -286,7 +341,10 @@ class LeakIndex:
         self._maybe[self._grams >> np.uint64(64 - _TABLE_BITS)] = True
 
     def find(self, table: TurnTable) -> tuple[Numbers, Mask]:
-        """Return the set of which each row is a copy, -1 where it is none; and whether it is equal, not nearly so."""
+        """Return the set of which each row is a copy, -1 where it is none.
+
+        Also return whether it is equal, or only nearly so.
+        """
         found = np.full(len(table.texts), -1, np.int32)
         equal = np.zeros(len(table.texts), dtype=bool)
         if len(self._sets):
@@ -306,7 +364,10 @@ class LeakIndex:
         return table.keys if self._before else table.texts
 
     def _nearest(self, table: TurnTable, begin: IntArray, number: IntArray) -> Numbers:
-        """Return the set of the evaluated item that overlaps most with each span; -1 if none overlaps enough."""
+        """Return the set of the evaluated item that overlaps most with each span.
+
+        It is -1 if none overlaps enough.
+        """
         found = np.full(len(number), -1, np.int32)
         owner, place = expand(begin, number)
         grams = table.grams[place]
@@ -322,7 +383,9 @@ class LeakIndex:
         low = np.searchsorted(self._grams, grams, side="left")
         among = np.searchsorted(self._grams, grams, side="right") - low
         gram, place = expand(low, np.where(among <= self._leaks.formula, among, 0))
-        pairs, common = np.unique(owner[gram] * len(self._sizes) + self._owners[place], return_counts=True)
+        pairs, common = np.unique(
+            owner[gram] * len(self._sizes) + self._owners[place], return_counts=True
+        )
         mine, item = np.divmod(pairs, len(self._sizes))
         overlap = common / (sizes[mine] + self._sizes[item] - common)
         good = overlap >= self._leaks.overlap
@@ -335,7 +398,7 @@ class LeakIndex:
 
 
 def mixed(values: Hashes) -> Hashes:
-    """Put the values through a bijection that spreads every bit over all of them (the finaliser of SplitMix64)."""
+    """Spread every bit over all of them by a bijection (the finaliser of SplitMix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

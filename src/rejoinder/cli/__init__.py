@@ -8,7 +8,10 @@ import sys
 
 
 def main() -> None:
-    """Run the `rejoinder` command on the process's arguments and exit with its code (see `cli.shell`)."""
+    """Run the `rejoinder` command on the process's arguments and exit with its code.
+
+    See `cli.shell`.
+    """
     _open_closed()
     from rejoinder.cli.shell import guarded
 
@@ -16,7 +19,10 @@ def main() -> None:
 
 
 def _open_closed() -> None:
-    """Let a standard stream that the shell closed be the null device, before another file gets its number."""
+    """Point a standard stream that the shell closed to the null device.
+
+    Else another file would get its number.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
@@ -27,10 +33,11 @@ def _open_closed() -> None:
 def _run() -> None:
     # Imported here so that even Ctrl-C during the imports ends in one line.
     from rejoinder.cli.app import app
-    from rejoinder.memory import keep_few_programs
+    from rejoinder.environment import keep_few_programs
 
     keep_few_programs()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a reply's letters shows their codes
+        # a terminal that cannot show a reply's letters shows their codes
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     app(prog_name="rejoinder")

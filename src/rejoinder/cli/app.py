@@ -1,4 +1,7 @@
-"""The Typer application: the list of verbs. They import what is heavy (torch, pyarrow) inside: `--help` is fast."""
+"""The Typer application: the list of verbs.
+
+They import what is heavy (torch, pyarrow) inside: `--help` is fast.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,39 @@ import typer
 from typer.core import TyperGroup
 
 import rejoinder
-from rejoinder.cli.calibrate import calibrate
 from rejoinder.cli.data import corpora, data, formats
 from rejoinder.cli.doctor import doctor
-from rejoinder.cli.evaluate import evaluate, plot, table
-from rejoinder.cli.export import export, models
+from rejoinder.cli.evaluate import evaluate, table
+from rejoinder.cli.export import export, join, models
 from rejoinder.cli.index import index
 from rejoinder.cli.intents import intents
-from rejoinder.cli.join import join
+from rejoinder.cli.pictures import calibrate, plot
 from rejoinder.cli.retrieval import chat, reply
 from rejoinder.cli.serve import serve
 from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 from rejoinder.errors import InputError
 
-VERBS = (data, corpora, formats, tokenise, train, evaluate, ablate, table, plot, calibrate, reply, chat, serve,
-         export, join, models, recipes, doctor)  # fmt: skip
+VERBS = (
+    data,
+    corpora,
+    formats,
+    tokenise,
+    train,
+    evaluate,
+    ablate,
+    table,
+    plot,
+    calibrate,
+    reply,
+    chat,
+    serve,
+    export,
+    join,
+    models,
+    recipes,
+    doctor,
+)
 MOVED = {"corpus": "workshop.corpus", "results": "workshop.results"}
 
 
@@ -47,8 +67,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    epilog="Example: rejoinder data chitchat -o conversations, then rejoinder VERB --help. "
-    "Exit codes: 0 success, 2 bad input, 130 interrupted, 1 anything else. REJOINDER_DEBUG=1 shows tracebacks.",
+    epilog=(
+        "Example: rejoinder data chitchat -o conversations, then rejoinder VERB --help."
+        " Exit codes: 0 success, 2 bad input, 130 interrupted, 1 anything else."
+        " REJOINDER_DEBUG=1 shows tracebacks."
+    ),
 )
 
 
@@ -61,10 +84,13 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def rejoinder_command(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
-    """Conversational response selection: train, evaluate, index and use models that pick the best reply."""
+    """Conversational response selection: train, evaluate, index and serve models."""
 
 
 for _verb in VERBS:

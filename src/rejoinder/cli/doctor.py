@@ -1,4 +1,4 @@
-"""`rejoinder doctor`: what is installed, what the machine can do, and what is slow because of what."""
+"""`rejoinder doctor`: what is installed, what the machine can do, and what slows it down."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import rejoinder
 from rejoinder.cli.options import Json
 from rejoinder.cli.shell import emit
-from rejoinder.privacy import TELEMETRY_OFF
+from rejoinder.environment import TELEMETRY_OFF
 
 
 def doctor(as_json: Json = False) -> None:
-    """Show versions, what the processor can do, which extras are there, and what would make it faster.
+    """Show versions, the processor's features, installed extras, and what would be faster.
 
     Example: rejoinder doctor --json
     """
@@ -32,12 +32,19 @@ def examine() -> dict[str, Any]:
 
     build = "CUDA" if torch.version.cuda else "ROCm" if torch.version.hip else "CPU"
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     found: dict[str, Any] = {
         "rejoinder": rejoinder.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "torch": {"version": torch.__version__, "build": build, "threads": torch.get_num_threads(), "devices": devices},
+        "torch": {
+            "version": torch.__version__,
+            "build": build,
+            "threads": torch.get_num_threads(),
+            "devices": devices,
+        },
         "processor": {
             "name": _processor_name(),
             "cores": cores,
@@ -69,19 +76,49 @@ def advice(found: Mapping[str, Any]) -> list[str]:
     torch = found["torch"]
     processor = found["processor"]
     checks = [
-        (not processor["packed_linears"],
-         "this PyTorch has no oneDNN: encoding takes up to three times as long; install PyTorch's build for x86"),
-        (not processor["bfloat16"],
-         "this processor has no bfloat16 (AVX512-BF16 or AMX): models compute in float32, about half as fast"),
-        (not processor["exact_int8"],
-         "this processor adds 8-bit products in 16 bits (no VNNI): int8 searches nominate with a little less room"),
-        (torch["threads"] < processor["cores"],
-         f"PyTorch uses {torch['threads']} of {processor['cores']} cores: unset OMP_NUM_THREADS, or load(threads=N)"),
-        (found["extras"]["runtime"]["onnxruntime"] is None,
-         "onnxruntime is not installed: over the bundled model `reply`, `chat` and `serve` wait for PyTorch's import"),
-        (torch["build"] == "CUDA" and not torch["devices"],
-         "PyTorch's CUDA build on a machine without a GPU: it works, and takes 2 GB more than the CPU build"),
-    ]  # fmt: skip
+        (
+            not processor["packed_linears"],
+            (
+                "this PyTorch has no oneDNN: encoding takes up to three times as long;"
+                " install PyTorch's build for x86"
+            ),
+        ),
+        (
+            not processor["bfloat16"],
+            (
+                "this processor has no bfloat16 (AVX512-BF16 or AMX):"
+                " models compute in float32, about half as fast"
+            ),
+        ),
+        (
+            not processor["exact_int8"],
+            (
+                "this processor adds 8-bit products in 16 bits (no VNNI):"
+                " int8 searches nominate with a little less room"
+            ),
+        ),
+        (
+            torch["threads"] < processor["cores"],
+            (
+                f"PyTorch uses {torch['threads']} of {processor['cores']} cores:"
+                " unset OMP_NUM_THREADS, or load(threads=N)"
+            ),
+        ),
+        (
+            found["extras"]["runtime"]["onnxruntime"] is None,
+            (
+                "onnxruntime is not installed:"
+                " over the bundled model `reply`, `chat` and `serve` wait for PyTorch's import"
+            ),
+        ),
+        (
+            torch["build"] == "CUDA" and not torch["devices"],
+            (
+                "PyTorch's CUDA build on a machine without a GPU:"
+                " it works, and takes 2 GB more than the CPU build"
+            ),
+        ),
+    ]
     return [text for applies, text in checks if applies]
 
 
@@ -95,7 +132,9 @@ def _version(library: str) -> str | None:
 def _processor_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123 (no path of the user's)
-            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+            names = [
+                line.partition(":")[2].strip() for line in file if line.startswith("model name")
+            ]
     except OSError:
         names = []
     return names[0] if names else platform.processor() or platform.machine()
@@ -109,10 +148,17 @@ def _text(found: Mapping[str, Any]) -> str:
         f"rejoinder {found['rejoinder']}, Python {found['python']}, {found['system']}",
         f"torch {torch['version']} ({torch['build']} build), {torch['threads']} threads, "
         f"{', '.join(torch['devices']) or 'no GPU'}",
-        f"{processor['name']}, {processor['cores']} cores; bfloat16 {yes[processor['bfloat16']]}, "
-        f"exact 8-bit products {yes[processor['exact_int8']]}, packed linear layers {yes[processor['packed_linears']]}",
+        (
+            f"{processor['name']}, {processor['cores']} cores;"
+            f" bfloat16 {yes[processor['bfloat16']]},"
+            f" exact 8-bit products {yes[processor['exact_int8']]},"
+            f" packed linear layers {yes[processor['packed_linears']]}"
+        ),
         f"models: {', '.join(found['models'])}",
-        f"telemetry of libraries: {', '.join(f'{name}={value}' for name, value in found['telemetry'].items())}",
+        (
+            "telemetry of libraries:"
+            f" {', '.join(f'{name}={value}' for name, value in found['telemetry'].items())}"
+        ),
         "",
     ]
     for extra, libraries in found["extras"].items():

@@ -1,63 +1,76 @@
-"""`rejoinder evaluate`, `index evaluate` and `table`: recall of rankers and searches; `plot`: the embedding space."""
+"""`rejoinder evaluate`, `index evaluate` and `table`: recall of rankers and searches."""
 
 from __future__ import annotations
 
-import random
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
 from rejoinder.cli.options import Json, Limit, Seed, Settings, Split, TestSplit, number_or_all
-from rejoinder.cli.rankers import ENCODER_BLOCK, Rankers, fit_ranker, open_index, read_training, report_truncated
+from rejoinder.cli.rankers import (
+    ENCODER_BLOCK,
+    Rankers,
+    fit_ranker,
+    open_index,
+    read_training,
+    report_truncated,
+)
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
-    from rejoinder.arrays import FloatArray
     from rejoinder.conversations import Context
-    from rejoinder.corpora.example import Example
     from rejoinder.encoders.protocol import Ranker
+    from rejoinder.evaluation.ranking import RankingResult
     from rejoinder.evaluation.table import Table
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.evaluation.tasks import Copies, RankingTask
     from rejoinder.retrieval.search import Searcher
 
 TABLE = "table"  # of --context: all readings are compared
-_ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
-_ALL = "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
-_PARTS = """What is read of a context: full; N: the newest message and N earlier ones; of multi-context models also
-input, history, history=N: by that part alone; table: compare all readings."""
+_MODELS = (
+    "Model folders, convert-small; bm25, bm25-data19, tfidf;"
+    " sentence encoders: minilm, use, st:NAME (of sentence-transformers);"
+    " sim:, sim-history: or map:ENCODER (one of these, or a model folder;"
+    " FOLDER#r); hybrid:MODEL (and BM25). One model may be followed by one data set."
+)
+_DATA = "Data folders, or Parquet, JSONL or CSV files of examples."
+_FOLDER = "Also write table.md, .json, .png and .svg there."
+_ALL = (
+    "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
+)
+_PARTS = (
+    "What is read of a context: full; N: the newest message and N earlier ones;"
+    " of multi-context models also input, history, history=N: by that part alone;"
+    " table: compare all readings."
+)
 _COPIES = "What a candidate with the text of the right one counts as; wrong: as in the papers."
-_REPLIES = "Your canned replies, as for `rejoinder index build`: all of them are ranked for each example."
-Candidates: TypeAlias = Annotated[int | None, typer.Option(parser=number_or_all(2), metavar="N|all", help=_ALL)]
+_REPLIES = (
+    "Your canned replies, as for `rejoinder index build`: all of them are ranked for each example."
+)
+Candidates: TypeAlias = Annotated[
+    int | None, typer.Option(parser=number_or_all(2), metavar="N|all", help=_ALL)
+]
 FitOn: TypeAlias = Annotated[
     Path | None,
-    typer.Option(metavar="DATA", help="What tfidf, bm25-data19, map and hybrid learn from (its training split)."),
+    typer.Option(
+        metavar="DATA",
+        help="What tfidf, bm25-data19, map and hybrid learn from (its training split).",
+    ),
 ]
 ContextOption: TypeAlias = Annotated[str, typer.Option(metavar="READING", help=_PARTS)]
 
 
 def evaluate(
     given: typer.Context,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="Model folders, convert-small; bm25, bm25-data19, tfidf; sentence encoders: minilm, use, st:NAME (of "
-            "sentence-transformers); sim:, sim-history: or map:ENCODER (one of these, or a model folder; FOLDER#r); "
-            "hybrid:MODEL (and BM25). One model may be followed by one data set.",
-        ),
-    ] = None,
-    data: Annotated[
-        list[str] | None, typer.Option(metavar="DATA", help="Data folders, or Parquet, JSONL or CSV files of examples.")
-    ] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="MODEL", help=_MODELS)] = None,
+    data: Annotated[list[str] | None, typer.Option(metavar="DATA", help=_DATA)] = None,
     candidates: Candidates = 100,
     replies: Annotated[Path | None, typer.Option(metavar="FILE", help=_REPLIES)] = None,
     copies: Annotated[Literal["right", "wrong"], typer.Option(help=_COPIES)] = "right",
@@ -65,40 +78,44 @@ def evaluate(
     split: TestSplit = None,
     context: ContextOption = "full",
     fit_on: FitOn = None,
-    above: Annotated[list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it; repeatable.")] = None,
+    above: Annotated[
+        list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it; repeatable.")
+    ] = None,
     seed: Seed = 0,
     folder: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Also write table.md, .json, .png and .svg there."),
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help=_FOLDER)
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Measure rankers: recall at 1, 2, 3, 5, 10, 50 and MRR, with 95 % intervals.
 
-    Each response is a candidate for the other examples of its group of N, unless the data gives lists of candidates.
-    Ties count against the model.
+    Each response is a candidate for the other examples of its group of N, unless the data gives
+    lists of candidates. Ties count against the model.
 
     Example: rejoinder evaluate runs/small/model bm25 --data data/chitchat
 
-    With several models and several data sets, a last table has a line for each model, a column for each data set:
-    rejoinder evaluate runs/general/model runs/support/model --data data/support data/general
+    With several models and several data sets, a last table has a line for each model, a column for
+    each data set: rejoinder evaluate runs/general/model runs/support/model --data data/support
+    data/general
 
     How often is the right one of your own replies first, among three, among ten?
     rejoinder evaluate bm25 runs/support/model --replies replies.jsonl --data chats.jsonl
     """
-    from rejoinder.evaluation import contexts, ranking, report
+    from rejoinder.evaluation import report
     from rejoinder.evaluation.table import table_of_rows
 
     arguments = arguments or []
     above = above or []
-    reading = contexts.FULL if context == TABLE else contexts.parse_reading(context)
+    reading = report.FULL if context == TABLE else report.parse_reading(context)
     models, places = _models_and_data(arguments, data or [])
     _check_table(models, above, context == TABLE, folder)
     pool = None if replies is None else _read_replies(replies, given)
     opener = Rankers()
     bare = {name: opener.ranker(name) for name in models}
-    rankers = {name: contexts.restrict(ranker, reading, name) for name, ranker in bare.items()}
-    loading = (read_task(Path(place), split, candidates, limit, seed, copies, pool) for place in places)
+    rankers = {name: report.restrict(ranker, reading, name) for name, ranker in bare.items()}
+    loading = (
+        read_task(Path(place), split, candidates, limit, seed, copies, pool) for place in places
+    )
     if context == TABLE:
         _compare_readings(rankers, loading, seed, as_json)
         return
@@ -110,9 +127,7 @@ def evaluate(
         for model, ranker in rankers.items():
             if found := fit_ranker(model, bare[model], partial(list, examples)):
                 learned.append({"model": model, "data": name, **found})
-            block = opener.block_size(model)
-            with track(f"Ranking with {model}", total=len(task)) as advance:
-                result = ranking.evaluate_task(ranker, task, seed=seed, block_size=block, progress=advance)
+            result = _ranked(model, ranker, task, opener.block_size(model), seed)
             rows.append(report.Row(model, name, result, str(reading)))
     opener.report_truncated()
     if folder is not None:
@@ -121,11 +136,24 @@ def evaluate(
     emit(found, as_json, lambda _: report.plain(rows, _width(), above).rstrip("\n"))
 
 
-def _check_table(models: Sequence[str], above: Sequence[str], context_table: bool, folder: Path | None) -> None:
+def _ranked(
+    model: str, ranker: Ranker, task: RankingTask, block_size: int | None, seed: int
+) -> RankingResult:
+    from rejoinder.evaluation.ranking import evaluate_task
+
+    with track(f"Ranking with {model}", total=len(task)) as advance:
+        return evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=advance)
+
+
+def _check_table(
+    models: Sequence[str], above: Sequence[str], context_table: bool, folder: Path | None
+) -> None:
     from rejoinder.evaluation.table import check_output
 
     if missing := [name for name in above if name not in models]:
-        raise InputError(f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}")
+        raise InputError(
+            f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}"
+        )
     for option, chosen in (("--above", above), ("-o", folder)):
         if context_table and chosen:
             raise InputError(f"--context table shows all readings of a context; leave {option} out")
@@ -135,26 +163,32 @@ def _check_table(models: Sequence[str], above: Sequence[str], context_table: boo
 
 def evaluate_index(
     indexes: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="Folders of indexes.")],
-    data: Annotated[list[Path], typer.Option(metavar="DATA", help="Conversations with their replies; repeatable.")],
+    data: Annotated[
+        list[Path],
+        typer.Option(metavar="DATA", help="Conversations with their replies; repeatable."),
+    ],
     hybrid: Annotated[
-        float, typer.Option(min=0, metavar="W", help="Words too: adds W times BM25, as for `reply`.")
+        float,
+        typer.Option(min=0, metavar="W", help="Words too: adds W times BM25, as for `reply`."),
     ] = 0,
     limit: Limit = None,
     split: TestSplit = None,
     context: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Number of earlier messages to use. Default: as for `reply`."),
+        typer.Option(
+            min=0, metavar="N", help="Number of earlier messages to use. Default: as for `reply`."
+        ),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure the search of indexes: how often is the right reply first, among 3, 10, 30, 100 of all replies?
+    """Measure the recall of a search in indexes, at 1, 3, 10, 30 and 100 of all replies.
 
     Example: rejoinder index evaluate replies.index --data chats.jsonl
     """
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation import ranking, report
-    from rejoinder.evaluation.contexts import parse_reading
+    from rejoinder.evaluation.report import parse_reading
     from rejoinder.evaluation.tasks import ranked_part, sample
 
     if missing := [path for path in data if not path.exists()]:
@@ -170,11 +204,21 @@ def evaluate_index(
             search = partial(_search, opened, ranking.RETRIEVED_AT[-1], context, hybrid)
             replies = (candidate.text for _, candidate in opened)
             with track(f"Searching {folder}", total=len(examples)) as advance:
-                result = ranking.evaluate_search(search, replies, examples, seed=seed, progress=advance)
-            rows.append(report.Row(str(folder), f"{path} ({part})" if part else str(path), result, str(reading)))
+                result = ranking.evaluate_search(
+                    search, replies, examples, seed=seed, progress=advance
+                )
+            rows.append(
+                report.Row(
+                    str(folder), f"{path} ({part})" if part else str(path), result, str(reading)
+                )
+            )
             report_truncated(opened.encoder, "messages")
-    note(f"a reply that is not among the first {ranking.RETRIEVED_AT[-1]} counts as the last of all")
-    emit({"results": report.to_json(rows)}, as_json, lambda _: report.plain(rows, _width()).rstrip())
+    note(
+        f"a reply that is not among the first {ranking.RETRIEVED_AT[-1]} counts as the last of all"
+    )
+    emit(
+        {"results": report.to_json(rows)}, as_json, lambda _: report.plain(rows, _width()).rstrip()
+    )
 
 
 def _search(
@@ -199,9 +243,12 @@ def _width() -> int | None:
 
 
 def _compare_readings(
-    rankers: Mapping[str, Ranker], tasks: Iterable[tuple[str, RankingTask]], seed: int, as_json: bool
+    rankers: Mapping[str, Ranker],
+    tasks: Iterable[tuple[str, RankingTask]],
+    seed: int,
+    as_json: bool,
 ) -> None:
-    from rejoinder.evaluation.contexts import context_table, table_readings, with_parts
+    from rejoinder.evaluation.report import context_table, table_readings, with_parts
 
     for model, ranker in rankers.items():
         with_parts(ranker, model)  # a wrong model is refused before the data is read
@@ -209,9 +256,13 @@ def _compare_readings(
     for name, task in list(tasks):
         for model, ranker in rankers.items():
             with track(f"Ranking with {model}", total=len(task) * len(table_readings())) as advance:
-                tables.append(context_table(ranker, task, model, name, seed, ENCODER_BLOCK, advance))
+                tables.append(
+                    context_table(ranker, task, model, name, seed, ENCODER_BLOCK, advance)
+                )
     found = {"results": [row for table in tables for row in table.to_json()]}
-    emit(found, as_json, lambda _: "\n".join(table.plain(_width()) for table in tables).rstrip("\n"))
+    emit(
+        found, as_json, lambda _: "\n".join(table.plain(_width()) for table in tables).rstrip("\n")
+    )
 
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -220,12 +271,21 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
 
     if not data:
         if len(arguments) != 2:
-            raise InputError("name the data with --data, or give exactly one model and one data set")
+            raise InputError(
+                "name the data with --data, or give exactly one model and one data set"
+            )
         return [arguments[0]], [arguments[1]]
-    more = [n for n in arguments if n not in KEYWORDS and (Path(n).is_file() or any(Path(n).glob("*.parquet")))]
+    more = [
+        n
+        for n in arguments
+        if n not in KEYWORDS and (Path(n).is_file() or any(Path(n).glob("*.parquet")))
+    ]
     models = [name for name in arguments if name not in more]
     if not models:
-        raise InputError(f"{', '.join(more)}: data, not a model; name a model folder or {', '.join(KEYWORDS)} too")
+        raise InputError(
+            f"{', '.join(more)}: data, not a model;"
+            f" name a model folder or {', '.join(KEYWORDS)} too"
+        )
     return models, [*data, *more]
 
 
@@ -234,12 +294,19 @@ def _read_replies(file: Path, given: typer.Context) -> list[str]:
     from rejoinder.corpora.replies import read_candidates
 
     for option in ("candidates", "copies"):
-        if (source := given.get_parameter_source(option)) is not None and source.name == "COMMANDLINE":
-            raise InputError(f"--replies ranks all different replies of {file}; leave --{option} out")
+        if (
+            source := given.get_parameter_source(option)
+        ) is not None and source.name == "COMMANDLINE":
+            raise InputError(
+                f"--replies ranks all different replies of {file}; leave --{option} out"
+            )
     texts = [candidate.text for candidate in read_candidates(file)]
     if same := len(texts) - len({text_key(text) for text in texts}):
         but = "but for case, spaces, punctuation and Unicode's forms"
-        note(f"{file}: {same:,} of {len(texts):,} replies are equal to an earlier one {but}; the first one counts")
+        note(
+            f"{file}: {same:,} of {len(texts):,} replies are equal to an earlier one {but};"
+            " the first one counts"
+        )
     return texts
 
 
@@ -252,7 +319,10 @@ def read_task(
     copies: Copies = "wrong",
     replies: Sequence[str] | None = None,
 ) -> tuple[str, RankingTask]:
-    """Return the name of what is ranked, and the task; `candidates` of None are all different responses."""
+    """Return the name of what is ranked, and the task.
+
+    `candidates` of None are all different responses.
+    """
     from rejoinder.corpora.example import text_key
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
@@ -272,18 +342,30 @@ def read_task(
 
 
 def table(
-    file: Annotated[Path, typer.Argument(help="The table's rows and columns: a *.toml file, or tables/NAME.")],
-    folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the table and its cells.")],
+    file: Annotated[
+        Path, typer.Argument(help="The table's rows and columns: a *.toml file, or tables/NAME.")
+    ],
+    folder: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="DIR", help="Folder for the table and its cells."),
+    ],
     settings: Settings = None,
-    rows: Annotated[list[str] | None, typer.Option("--row", metavar="KEY", help="Only this row; repeatable.")] = None,
-    columns: Annotated[list[str] | None, typer.Option("--column", metavar="KEY", help="Only this; repeatable.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="What is missing is an error, not a dash.")] = False,
+    rows: Annotated[
+        list[str] | None, typer.Option("--row", metavar="KEY", help="Only this row; repeatable.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", metavar="KEY", help="Only this; repeatable.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="What is missing is an error, not a dash.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Measure every system of FILE on every data set of it: DIR/table.md, .json, .png, .svg.
 
-    A finished cell is kept in DIR/cells and not measured again unless its model, data or settings changed; after Ctrl-C
-    the same command goes on. What is missing gets a dash, and a note with the command that makes it.
+    A finished cell is kept in DIR/cells and not measured again unless its model, data or settings
+    changed; after Ctrl-C the same command goes on. What is missing gets a dash, and a note with the
+    command that makes it.
 
     Example: rejoinder table recipes/tables/main.toml -o tables/main --set column.general.limit=5000
     """
@@ -293,13 +375,21 @@ def table(
 
     plan = load_table(find_recipe(file), settings or [])
     check_output(folder)
-    found = Measurement(Rankers(), folder / CELLS, track, strict).table(plan, rows or [], columns or [])
+    found = Measurement(Rankers(), folder / CELLS, track, strict).table(
+        plan, rows or [], columns or []
+    )
     if not found.rows():
-        first, *more = found.missing()
-        others = f" (and {len(more)} more that are missing)" if more else ""
-        raise InputError(f"{file}: there is nothing to measure: {first}{others}; make one, or choose --column, --row")
+        missing = list(found.missing())
+        raise InputError(
+            f"{file}: there is nothing to measure: {missing[0]} ({len(missing)} missing in all);"
+            " make one, or choose --column, --row"
+        )
     files = _save(found, folder)
-    emit({**found.to_json(), "files": files}, as_json, lambda _: "\n".join([found.markdown(), *map(str, files)]))
+    emit(
+        {**found.to_json(), "files": files},
+        as_json,
+        lambda _: "\n".join([found.markdown(), *map(str, files)]),
+    )
 
 
 def load_table(path: Path, overrides: Sequence[str] = ()) -> TablePlan:
@@ -307,104 +397,9 @@ def load_table(path: Path, overrides: Sequence[str] = ()) -> TablePlan:
     from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.settings import override, read_toml, validate
 
-    document = read_toml(path, "no such file; give a TOML file of a table, or a name that `rejoinder recipes` lists")
+    document = read_toml(
+        path, "no such file; give a TOML file of a table, or a name that `rejoinder recipes` lists"
+    )
     for setting in overrides:
         override(document, setting)
     return validate(TablePlan, document, str(path))
-
-
-def plot(
-    models: Annotated[
-        list[str], typer.Argument(metavar="MODEL...", help="As for evaluate, if it encodes; or TITLE=MODEL.")
-    ],
-    data: Annotated[Path, typer.Option(metavar="FILE", help="CSV with the columns text and category, or JSONL.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="PICTURE", help="A .png, .svg or .pdf to write.")],
-    method: Annotated[Literal["tsne", "pca"], typer.Option(help="How vectors become points.")] = "tsne",
-    perplexity: Annotated[float, typer.Option(min=1, metavar="N", help="Of t-SNE: about N neighbours count.")] = 30.0,
-    categories: Annotated[int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")] = 10,
-    names: Annotated[
-        list[str] | None, typer.Option("--category", metavar="NAME", help="These categories instead; repeatable.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")] = 2000,
-    neighbours: Annotated[int, typer.Option(min=1, metavar="K", help="Of the purity below each panel.")] = 10,
-    fit_on: FitOn = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the draw and of t-SNE.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Draw encoded texts, coloured by category, a panel for each model; below it the purity of its neighbourhoods.
-
-    Purity: the share of a text's 10 nearest neighbours, by the cosine of the encodings, that are of its category.
-
-    Example: rejoinder plot DIRECT=runs/general/model MiniLM=sim:minilm --data banking77/test.csv -o banking.png
-    """
-    from rejoinder.evaluation import plots
-    from rejoinder.files import atomic_file
-    from rejoinder.intents.data import read_intents
-
-    kind = plots.picture_kind(output)
-    plots.require("matplotlib.figure")
-    plots.require("sklearn", "a projection of encodings")
-    read = read_intents(data)
-    rows = [(text, category) for text, (category,) in zip(read.texts, read.labels, strict=True)]
-    counts = Counter(category for _, category in rows)
-    order = list(dict.fromkeys(names or [category for category, _ in counts.most_common(categories)]))
-    if unknown := [category for category in order if category not in counts]:
-        raise InputError(f"there is no category '{unknown[0]}'; there are {', '.join(counts)}")
-    rows = [row for row in rows if row[1] in order]
-    drawn = sorted(random.Random(seed).sample(range(len(rows)), min(limit, len(rows))))
-    texts, kinds = zip(*(rows[place] for place in drawn), strict=True)
-    panels: list[plots.Panel] = []
-    found: list[dict[str, Any]] = []
-    for model in models:
-        title, spec = split_title(model)
-        vectors = _encode(spec, texts, fit_on, seed)
-        purity = plots.neighbour_purity(vectors, kinds, neighbours)
-        points = plots.project(vectors, method, perplexity=perplexity, seed=seed)
-        panels.append(plots.Panel(title, points, f"{neighbours}-neighbour purity {100 * purity:.1f} %"))
-        found.append({"title": title, "model": spec, "purity": purity})
-    figure = plots.draw_panels(panels, kinds, order)
-    with atomic_file(output) as part:
-        plots.save_figure(figure, part, kind)
-    result = {"picture": output, "texts": len(texts), "categories": order, "method": method, "seed": seed,
-              "neighbours": neighbours, "models": found}  # fmt: skip
-    lines = [f"{len(texts):,} texts of {len(order)} categories"]
-    lines += [f"{each['title']}: {neighbours}-neighbour purity {100 * each['purity']:.1f} %" for each in found]
-    emit(result, as_json, lambda _: "\n".join([*lines, f"picture: {output}"]))
-
-
-def split_title(model: str) -> tuple[str, str]:
-    """Return title and model of "TITLE=MODEL"; anything else is its own title."""
-    title, equals, spec = model.partition("=")
-    if not equals or Path(model).exists():
-        return model, model
-    if not title.strip() or not spec.strip():
-        raise InputError(f"{model!r}: write TITLE=MODEL, or MODEL alone")
-    return title.strip(), spec.strip()
-
-
-def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> FloatArray:
-    """Encode texts, each as a conversation of one message: (n, d)."""
-    import numpy as np
-
-    from rejoinder.encoders.protocol import ContextVectors, DualEncoder
-    from rejoinder.evaluation.tasks import training_examples
-
-    def training() -> Sequence[Example]:
-        if fit_on is None:
-            raise InputError(f"{spec} learns from examples before it encodes; name some with --fit-on DATA")
-        return training_examples(fit_on, fit_on, "test", seed=seed)
-
-    ranker, learned = Rankers().open(spec, training)
-    if not isinstance(ranker, DualEncoder):
-        raise InputError(f"{spec} gives scores and no vectors, so there is nothing to draw; name a model that encodes")
-    pieces = []
-    with track(f"Encoding with {spec}", total=len(texts), unit="texts") as advance:
-        for start in range(0, len(texts), _ENCODED_AT_ONCE):
-            piece = texts[start : start + _ENCODED_AT_ONCE]
-            contexts = [[text] for text in piece]  # of one that is fitted, responses: MAP changes these alone
-            vectors = ranker.encode_contexts(contexts) if learned is None else ranker.encode_responses(piece)
-            if isinstance(vectors, ContextVectors):
-                raise InputError(f"{spec} gives a conversation several vectors; name a model that gives one")
-            pieces.append(vectors)
-            advance(len(piece))
-    return np.concatenate(pieces)

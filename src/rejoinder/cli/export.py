@@ -1,37 +1,58 @@
-"""`rejoinder export` and `rejoinder models`: a trained model in other forms; what models are at hand."""
+"""`rejoinder export`, `join` and `models`: models in other forms, two as one, and those at hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import Json, Overwrite
+from rejoinder.cli.options import Json, Limit, Overwrite, Seed, Split, ValidSplit
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
+from rejoinder.files import check_replaceable
+from rejoinder.progress import track
+
+if TYPE_CHECKING:
+    from rejoinder.encoders.joined import JoinedEncoder
 
 Side: TypeAlias = Literal["context", "response"]
 
 
 def export(
-    model: Annotated[str, typer.Argument(help="A model folder, a bundled model's name, or an id on the Hub.")],
+    model: Annotated[
+        str, typer.Argument(help="A model folder, a bundled model's name, or an id on the Hub.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
-    quantized: Annotated[bool, typer.Option("--quantized", help="A model folder of 8 and 16 bits.")] = False,
-    eight_bits: Annotated[
-        bool, typer.Option("--eight-bits", help="With --quantized: linear layers in 8 bits too, not in 16.")
+    quantized: Annotated[
+        bool, typer.Option("--quantized", help="A model folder of 8 and 16 bits.")
     ] = False,
-    onnx: Annotated[bool, typer.Option("--onnx", help="ONNX files, for machines without PyTorch.")] = False,
+    eight_bits: Annotated[
+        bool,
+        typer.Option(
+            "--eight-bits", help="With --quantized: linear layers in 8 bits too, not in 16."
+        ),
+    ] = False,
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="ONNX files, for machines without PyTorch.")
+    ] = False,
     sentence_transformers: Annotated[
-        bool, typer.Option("--sentence-transformers", help="A folder that SentenceTransformer opens.")
+        bool,
+        typer.Option("--sentence-transformers", help="A folder that SentenceTransformer opens."),
     ] = False,
     transformers: Annotated[
-        bool, typer.Option("--transformers", help="The transformer inside, as a checkpoint that transformers opens.")
+        bool,
+        typer.Option(
+            "--transformers",
+            help="The transformer inside, as a checkpoint that transformers opens.",
+        ),
     ] = False,
     side: Annotated[
-        Side | None, typer.Option(help="With --sentence-transformers: what plain `encode` takes texts as.")
+        Side | None,
+        typer.Option(help="With --sentence-transformers: what plain `encode` takes texts as."),
     ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -40,18 +61,26 @@ def export(
 
     Example: rejoinder export demo/run/model --quantized -o demo/small
     """
-    forms = {"--quantized": quantized, "--onnx": onnx, "--sentence-transformers": sentence_transformers}
-    forms["--transformers"] = transformers
+    forms = {
+        "--quantized": quantized,
+        "--onnx": onnx,
+        "--sentence-transformers": sentence_transformers,
+        "--transformers": transformers,
+    }
     chosen = [form for form, wanted in forms.items() if wanted]
-    if len(chosen) != 1:
-        given = f"{' and '.join(chosen)} were given; " if chosen else ""
-        raise InputError(f"{given}give one form to write the model in: {', '.join(forms)}")
+    if not chosen:
+        raise InputError(f"give one form to write the model in: {', '.join(forms)}")
+    if len(chosen) > 1:
+        raise InputError(f"{' and '.join(chosen)} were given; give one form to write the model in")
     if side is not None and not sentence_transformers:
         raise InputError(f"--side is for --sentence-transformers alone; {chosen[0]} has both sides")
     if eight_bits and not quantized:
         raise InputError(f"--eight-bits is for --quantized alone; {chosen[0]} has floats")
-    result, lines = _write(chosen[0], model, output, side or "context", 8 if eight_bits else 16, overwrite)
-    emit({"model": model, "form": chosen[0].removeprefix("--"), **result}, as_json, lambda _: "\n".join(lines))
+    result, lines = _write(
+        chosen[0], model, output, side or "context", 8 if eight_bits else 16, overwrite
+    )
+    result = {"model": model, "form": chosen[0].removeprefix("--"), **result}
+    emit(result, as_json, lambda _: "\n".join(lines))
 
 
 def _write(
@@ -61,24 +90,34 @@ def _write(
     from rejoinder.encoders import export, sentence_module
 
     if form == "--sentence-transformers":
-        result = sentence_module.export_sentence_transformers(model, output, side, overwrite=overwrite)
+        result = sentence_module.export_sentence_transformers(
+            model, output, side, overwrite=overwrite
+        )
         uses = f"encode_query for contexts, encode_document for responses, encode for {side}s"
         opened = f'SentenceTransformer("{result["path"]}", trust_remote_code=True)'
         return result, [f"{opened}: {uses}", f"model: {result['path']}"]
     if form == "--onnx":
         result = export.export_onnx(model, output, overwrite=overwrite)
         opened = f'OnnxEncoder("{result["path"]}"), from rejoinder.runtime'
-        return result, [f"{len(result['files'])} files, {_megabytes(result)}: {opened}", f"folder: {result['path']}"]
+        return result, [
+            f"{len(result['files'])} files, {_megabytes(result)}: {opened}",
+            f"folder: {result['path']}",
+        ]
     if form == "--transformers":
         result = export.export_transformer(model, output, overwrite=overwrite)
         start = f"to start a model from it: --set init.transformer={result['path']}"
         return result, [f"{result['parameters']:,} parameters, {_megabytes(result)}", start]
     result = export.export_quantized(model, output, linear_bits=linear_bits, overwrite=overwrite)
     sizes = f"{_megabytes(result)} instead of {result['full_bytes'] / 1e6:.1f}"
-    untrained = ("rounded after training, which changes the vectors a little; quantization.enabled = true in the "
-                 "recipe trains a model for it")  # fmt: skip
+    untrained = (
+        "rounded after training, which changes the vectors a little;"
+        " quantization.enabled = true in the recipe trains a model for it"
+    )
     lines = [
-        f"{sizes}: embeddings{' and linear layers' * (linear_bits == 8)} in 8 bits, the rest in {result['half']}",
+        (
+            f"{sizes}: embeddings{' and linear layers' * (linear_bits == 8)} in 8 bits,"
+            f" the rest in {result['half']}"
+        ),
         *([] if result["trained"] else [untrained]),
     ]
     return result, [*lines, f"model: {result['path']}"]
@@ -91,51 +130,72 @@ def _megabytes(result: Mapping[str, Any]) -> str:
 def models(
     folders: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FOLDER|NAME...", help="Where to look, or a bundled model; none: all."),
+        typer.Argument(
+            metavar="FOLDER|NAME...", help="Where to look, or a bundled model; none: all."
+        ),
     ] = None,
-    with_sizes: Annotated[bool, typer.Option("--sizes", help="Show parameters, bytes and runs' speeds.")] = False,
+    with_sizes: Annotated[
+        bool, typer.Option("--sizes", help="Show parameters, bytes and runs' speeds.")
+    ] = False,
     price: Annotated[
-        float | None, typer.Option("--price-per-hour", min=0, metavar="PRICE", help="Show what the runs cost.")
+        float | None,
+        typer.Option("--price-per-hour", min=0, metavar="PRICE", help="Show what the runs cost."),
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="Show how long N steps would take.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Show how long N steps would take.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the models that come with the package, and the model folders below some folders, with their sizes.
+    """List bundled models, and the model folders below some folders, with their sizes.
 
     Example: rejoinder models runs --sizes --price-per-hour 4.65 --steps 966000
     """
-    from rejoinder.encoders.persistence import describe, sizes
-    from rejoinder.training.metrics import run_cost
+    from rejoinder.encoders.export import describe, sizes
+    from rejoinder.training.record import run_cost
 
     with_sizes = with_sizes or price is not None or steps is not None
     found = []
     for folder, named in _model_folders(folders or []):
         row = describe(folder) | named
         if with_sizes:
-            cost = run_cost(folder.resolve().parent)  # of the run that wrote it, where it is still beside it
-            row |= {"sizes": asdict(sizes(folder)), "run": None if cost is None else cost.to_json(price, steps)}
+            # of the run that wrote it, where it is still beside it
+            cost = run_cost(folder.resolve().parent)
+            row |= {
+                "sizes": asdict(sizes(folder)),
+                "run": None if cost is None else cost.to_json(price, steps),
+            }
         found.append(row)
-    emit({"models": found}, as_json, lambda _: _sizes_table(found) if found and with_sizes else _list(found))
+    emit(
+        {"models": found},
+        as_json,
+        lambda _: _sizes_table(found) if found and with_sizes else _list(found),
+    )
 
 
 def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
     """Return folders to list, with the name and the data's licence of a bundled model."""
     from rejoinder.encoders import bundled
-    from rejoinder.encoders.persistence import find, model_folders
+    from rejoinder.encoders.export import model_folders
+    from rejoinder.encoders.persistence import find
 
-    def is_there(name: str) -> bool:  # in a clone without weights it is not, an error only where the name is given
+    # in a clone without weights it is not, an error only where the name is given
+    def is_there(name: str) -> bool:
         folder = bundled.weights(name).folder
         return bundled.is_name(name) and folder is not None and folder.is_dir()
 
     found: list[tuple[Path, dict[str, Any]]] = []
     for place in given or [*filter(is_there, bundled.names()), "."]:
         if bundled.is_name(place):
-            found.append((find(place), {"name": place, "data_licence": bundled.weights(place).data_licence}))
+            found.append(
+                (find(place), {"name": place, "data_licence": bundled.weights(place).data_licence})
+            )
         elif Path(place).is_dir():
             found += [(folder, {}) for folder in model_folders(Path(place))]
         else:
             known = ", ".join(bundled.names())
-            raise InputError(f"{place} is not a folder; name folders to look for models in, or a model: {known}")
+            raise InputError(
+                f"{place} is not a folder; name folders to look for models in, or a model: {known}"
+            )
     return found
 
 
@@ -144,9 +204,18 @@ def _list(found: Sequence[Mapping[str, Any]]) -> str:
         return "no model folder here; `rejoinder train RECIPE -o RUN` makes one"
     lines = []
     for model in found:
-        facts = [f"{_title(model)}  {model['kind']}", *(["quantised"] if model["quantized"] else [])]
-        facts += [f"{model['parameters'] / 1e6:.1f}M parameters", _megabytes(model), model["fingerprint"][:12]]
-        facts += [f"trained on data under {model['data_licence']}"] if "data_licence" in model else []
+        facts = [
+            f"{_title(model)}  {model['kind']}",
+            *(["quantised"] if model["quantized"] else []),
+        ]
+        facts += [
+            f"{model['parameters'] / 1e6:.1f}M parameters",
+            _megabytes(model),
+            model["fingerprint"][:12],
+        ]
+        facts += (
+            [f"trained on data under {model['data_licence']}"] if "data_licence" in model else []
+        )
         lines.append(", ".join(facts))
     return "\n".join(lines)
 
@@ -171,7 +240,16 @@ def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
     cost = ["cost"] if "cost" in runs[0] else []
     stated = runs[0].get("stated")
-    rows = [["run", "steps", "steps/s", "time", *cost, *([f"{stated['steps']:,} steps", *cost] if stated else [])]]
+    rows = [
+        [
+            "run",
+            "steps",
+            "steps/s",
+            "time",
+            *cost,
+            *([f"{stated['steps']:,} steps", *cost] if stated else []),
+        ]
+    ]
     for run in runs:
         row = [run["run"], f"{run['steps']:,}", f"{run['steps_per_second']:.2f}"]
         for account in (run, run["stated"]) if stated else (run,):
@@ -182,5 +260,117 @@ def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows with columns two blanks apart, the first to the left, the others to the right."""
-    left, *right = (max(map(len, column)) for column in zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left = widths[0]
+    right = widths[1:]
     return ["  ".join([row[0].ljust(left), *map(str.rjust, row[1:], right)]) for row in rows]
+
+
+SHARES = tuple(twentieth / 20 for twentieth in range(21))
+CANDIDATES = 100
+
+
+def join(
+    first: Annotated[str, typer.Argument(help="A model folder, or the name of a model.")],
+    second: Annotated[str, typer.Argument(help="Another one.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
+    share: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, metavar="S", help="Share of the second in a reply's score."),
+    ] = None,
+    opening_share: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, metavar="S", help="The same where nothing was said before."),
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DATA",
+            help="Choose the share on these conversations; repeatable, with the same weight.",
+        ),
+    ] = None,
+    split: ValidSplit = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Join two models into one, whose scores are a mean of theirs.
+
+    One then has what the other did not learn. With --data the share is that of the best mean
+    reciprocal rank among 100 candidates, or as many as there are.
+
+    Example: rejoinder join bi-base support/run/model --data data/support -o support/joined
+    """
+    from rejoinder.cli.rankers import report_truncated
+    from rejoinder.encoders.conversation import track_truncation
+    from rejoinder.encoders.joined import JoinedEncoder
+    from rejoinder.encoders.persistence import FOLDER, load, save_joined
+
+    if (share is None) == (not data):
+        raise InputError(
+            "give the second model's share (--share 0.3), or conversations to choose it on (--data)"
+        )
+    check_replaceable(output, FOLDER, overwrite=overwrite)  # before the work
+    joined = JoinedEncoder(load(first), load(second), opening_share=opening_share)
+    tried = list[dict[str, float]]()
+    if data:
+        tried = _try(track_truncation(joined), data, split, limit, seed)
+        report_truncated(joined, "messages")
+        share = max(tried, key=lambda row: row["mrr"])["share"]
+    assert share is not None
+    save_joined(output, joined.with_share(share), overwrite=overwrite)
+    made = {"model": str(output), "share": share, "opening_share": opening_share, "tried": tried}
+    emit(made, as_json, _text)
+
+
+def _try(
+    joined: JoinedEncoder, data: Sequence[Path], split: Split | None, limit: int | None, seed: int
+) -> list[dict[str, float]]:
+    """Return share, recall at 1 and mean reciprocal rank of each of `SHARES`.
+
+    Both are means over the data.
+    """
+    from rejoinder.corpora.examples import read_examples
+    from rejoinder.evaluation.ranking import evaluate_task
+    from rejoinder.evaluation.tasks import ranking_task, sample
+
+    tasks = []
+    for place in data:
+        with track(f"Reading {place}") as advance:
+            part = "valid" if split is None and place.is_dir() else split
+            examples = sample(read_examples(place, part), limit, seed, progress=advance)
+            most = min(CANDIDATES, len(examples))
+            tasks.append(ranking_task(examples, candidates=most, copies="right", seed=seed))
+    known = joined.with_cache()
+    rows = []
+    shares = SHARES if joined.config.opening_share is None else SHARES[1:-1]
+    with track("Ranking", total=len(shares) * sum(map(len, tasks)), unit="examples") as advance:
+        for share in shares:
+            ranker = known.with_share(share)
+            found = [evaluate_task(ranker, task, seed=seed, progress=advance) for task in tasks]
+            recall = fmean(result.recall[1].value for result in found)
+            rows.append(
+                {
+                    "share": share,
+                    "recall@1": recall,
+                    "mrr": fmean(result.mrr.value for result in found),
+                }
+            )
+    return rows
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    lines = ["share of the second   R@1    MRR"] if result["tried"] else []
+    lines += [
+        f"{row['share']:19.2f}  {row['recall@1']:.1%}  {row['mrr']:.1%}" for row in result["tried"]
+    ]
+    opening = result["opening_share"]
+    said = "" if opening is None else f", {opening:g} where nothing was said before"
+    return "\n".join(
+        [
+            *lines,
+            f"the second model's share is {result['share']:g}{said}",
+            f"model: {result['model']}",
+        ]
+    )

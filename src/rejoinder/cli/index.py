@@ -333,6 +333,7 @@ def _engine(where: str, address: str | None, output: Path, model: str) -> Iterat
 
 def _describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
     record = opened.manifest.approximate
+    head = opened.manifest.head
     return {
         "index": str(opened.folder),
         "replies": len(opened),
@@ -340,6 +341,8 @@ def _describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dic
         "deleted": deleted,
         "size": opened.manifest.size,
         "approximate": None if record is None else asdict(record),
+        "examples": opened.manifest.examples,
+        "head": None if head is None else asdict(head),
         "bytes": sum(path.stat().st_size for path in opened.folder.rglob("*") if path.is_file()),
         "model": opened.manifest.model.name,
         "fingerprint": opened.fingerprint,
@@ -356,7 +359,25 @@ def _text(result: Mapping[str, Any]) -> str:
             f"search finds {record['recall']:.1%} of the 30 best ({record['measured_on']:,} contexts)"
         ]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]
-    return f'{result["index"]}: {", ".join(facts)}\nTry: rejoinder reply {result["index"]} "How are you?"'
+    lines = [f"{result['index']}: {', '.join(facts)}", *_head_lines(result)]
+    return "\n".join([*lines, f'Try: rejoinder reply {result["index"]} "How are you?"'])
+
+
+def _head_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return what titles and examples do, as lines."""
+    if not result["examples"]:
+        return []
+    head = result["head"]
+    count = f"{result['examples']:,} titles and examples"
+    if head is None:
+        return [f"{count}, which do not count: the model gives a conversation several vectors"]
+    lowest = f"a message below a score of {head['minimum_score']:.2f} finds no reply (--threshold)"
+    if not head["held_out"]:
+        return [f"{count}, too few to leave some out and measure; {lowest}"]
+    return [
+        f"{count}; of {head['held_out']:,} that were left out {head['right']:.1%} found their reply",
+        f"{lowest}: {head['refused']:.1%} of everyday messages do",
+    ]
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

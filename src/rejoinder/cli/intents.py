@@ -21,29 +21,52 @@ Model = Annotated[
     str,
     typer.Argument(help="A model folder, an id on the Hub, convert-small; minilm, use, st:NAME."),
 ]
-Train = Annotated[Path, typer.Argument(help="Texts and labels: CSV, JSONL, or a folder (seq.in and label, or parts).")]
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")]
-Vectors = Annotated[str, typer.Option(metavar="r|h|both", help="Of a Rejoinder model: r, a context's h, or both.")]
-Also = Annotated[
-    list[str] | None, typer.Option("--with", metavar="ENCODER", help="One more encoder, vectors appended; repeatable.")
+Train = Annotated[
+    Path,
+    typer.Argument(help="Texts and labels: CSV, JSONL, or a folder (seq.in and label, or parts)."),
 ]
-Preset = Annotated[Literal["logistic", "paper", "original"], typer.Option(help="paper: the feed-forward net.")]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")]
+Vectors = Annotated[
+    str, typer.Option(metavar="r|h|both", help="Of a Rejoinder model: r, a context's h, or both.")
+]
+Also = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with", metavar="ENCODER", help="One more encoder, vectors appended; repeatable."
+    ),
+]
+Preset = Annotated[
+    Literal["logistic", "paper", "original"], typer.Option(help="paper: the feed-forward net.")
+]
 SEPARATOR = "|"  # of the labels of a text, where it may have several
-OutOfScope = Annotated[str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")]
-Shots = Annotated[int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")]
+OutOfScope = Annotated[
+    str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")
+]
+Shots = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")
+]
 Sizes = Annotated[
     list[int] | None,
-    typer.Option(parser=number_or_all(1), metavar="N|all", help="Texts of each intent; repeatable. 5, 10, 30, all."),
+    typer.Option(
+        parser=number_or_all(1),
+        metavar="N|all",
+        help="Texts of each intent; repeatable. 5, 10, 30, all.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
-Where = Annotated[list[str] | None, typer.Option("--model", metavar="MODEL", help="Where each encoder is now.")]
+Where = Annotated[
+    list[str] | None, typer.Option("--model", metavar="MODEL", help="Where each encoder is now.")
+]
 Classifier = Annotated[Path, typer.Argument(help="What `rejoinder intents train` wrote.")]
 
 intents = typer.Typer(
     name="intents",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Intent classifiers on frozen encodings: train, evaluate, predict, export, grid, few-shot, fine-tune.",
+    help=(
+        "Intent classifiers on frozen encodings:"
+        " train, evaluate, predict, export, grid, few-shot, fine-tune."
+    ),
     epilog="Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents",
 )
 
@@ -57,13 +80,24 @@ def train(
     preset: Preset = "logistic",
     settings: Settings = None,
     multi_label: Annotated[
-        bool, typer.Option("--multi-label", help="A text may have several intents, or none: card|loss, or JSONL lists.")
+        bool,
+        typer.Option(
+            "--multi-label",
+            help="A text may have several intents, or none: card|loss, or JSONL lists.",
+        ),
     ] = False,
     oos: OutOfScope = "oos",
-    precision: Annotated[str, typer.Option(metavar="NAME", help="auto, fp32, bf16 or int8.")] = "auto",
+    precision: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, fp32, bf16 or int8.")
+    ] = "auto",
     reject: Annotated[
         float | None,
-        typer.Option(min=0, max=0.5, metavar="SHARE", help="Without texts out of scope: the share in scope to refuse."),
+        typer.Option(
+            min=0,
+            max=0.5,
+            metavar="SHARE",
+            help="Without texts out of scope: the share in scope to refuse.",
+        ),
     ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -71,7 +105,8 @@ def train(
 ) -> None:
     """Train a classifier on a frozen encoder.
 
-    Texts that carry the label oos are not learned as an intent: they choose what is refused as out of scope.
+    Texts that carry the label oos are not learned as an intent: they choose what is refused as out
+    of scope.
 
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
@@ -88,7 +123,12 @@ def train(
     )
     folder.save_classifier(made, output, overwrite=overwrite)
     rejection = None if made.rejection is None else asdict(made.rejection)
-    result = {"classifier": str(output), "intents": len(made.labels), "encoder": encoder.name, "rejection": rejection}
+    result = {
+        "classifier": str(output),
+        "intents": len(made.labels),
+        "encoder": encoder.name,
+        "rejection": rejection,
+    }
     emit(result | made.trained, as_json, _train_text)
 
 
@@ -97,16 +137,26 @@ def evaluate(
     test: Annotated[Path, typer.Argument(help="Test texts, as for `train`.")],
     training: Annotated[
         Path | None,
-        typer.Option("--train", metavar="TRAIN", help="The training texts: look at labels and the learning curve too."),
+        typer.Option(
+            "--train",
+            metavar="TRAIN",
+            help="The training texts: look at labels and the learning curve too.",
+        ),
     ] = None,
-    to: Annotated[Path | None, typer.Option("--report", metavar="DIR", help="Folder for report and pictures.")] = None,
-    no_pictures: Annotated[bool, typer.Option("--no-pictures", help="No pictures in the report.")] = False,
+    to: Annotated[
+        Path | None, typer.Option("--report", metavar="DIR", help="Folder for report and pictures.")
+    ] = None,
+    no_pictures: Annotated[
+        bool, typer.Option("--no-pictures", help="No pictures in the report.")
+    ] = False,
     oos: OutOfScope = "oos",
     model: Where = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Measure a classifier: accuracy with its interval, the worst pairs, out of scope; a report on request.
+    """Measure a classifier: accuracy with its interval, the worst pairs, out of scope.
+
+    A report is written on request.
 
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
@@ -118,7 +168,11 @@ def evaluate(
             report.check_plots()
     cut = SEPARATOR if folder.read_classifier(classifier)["multi_label"] else None
     inside, oos_texts = data.read_scoped(test, "test", separator=cut, out_of_scope=oos)
-    learned = None if training is None else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
+    learned = (
+        None
+        if training is None
+        else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
+    )
     opened = folder.load_classifier(classifier, model or ())
     found = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
@@ -129,8 +183,12 @@ def evaluate(
 
 def predict(
     classifier: Classifier,
-    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT...", help="Texts; none: standard input.")] = None,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="Show the N most probable intents.")] = 3,
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT...", help="Texts; none: standard input.")
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Show the N most probable intents.")
+    ] = 3,
     model: Where = None,
     as_json: Json = False,
 ) -> None:
@@ -146,15 +204,30 @@ def predict(
         raise InputError("no text; give one or more, or lines on standard input")
     rows = []
     for text, found in zip(given, opened.predict(given), strict=True):
-        best = [{"label": name, "probability": round(chance, 6)} for name, chance in found.ranking[:top]]
-        rows.append({"text": text, "labels": list(found.labels), "out_of_scope": found.out_of_scope, "ranking": best})
+        best = [
+            {"label": name, "probability": round(chance, 6)} for name, chance in found.ranking[:top]
+        ]
+        rows.append(
+            {
+                "text": text,
+                "labels": list(found.labels),
+                "out_of_scope": found.out_of_scope,
+                "ranking": best,
+            }
+        )
     emit({"predictions": rows}, as_json, _predict_text)
 
 
 def export(
-    classifier: Classifier, output: Output, model: Where = None, overwrite: Overwrite = False, as_json: Json = False
+    classifier: Classifier,
+    output: Output,
+    model: Where = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
 ) -> None:
-    """Write a classifier and its model as ONNX files, for machines without PyTorch (rejoinder.runtime.OnnxIntents).
+    """Write a classifier and its model as ONNX files, for machines without PyTorch.
+
+    They are opened by rejoinder.runtime.OnnxIntents.
 
     Example: rejoinder intents export runs/intents -o intents-onnx
     """
@@ -175,9 +248,10 @@ def grid(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Train the paper's whole grid of feed-forward nets; keep the best by validation. Goes on where it stopped.
+    """Train the paper's whole grid of feed-forward nets; keep the best by validation.
 
-    DIR/grid.jsonl has a line for each setting, DIR/grid.md the table, DIR/classifier the best.
+    Goes on where it stopped. DIR/grid.jsonl has a line for each setting, DIR/grid.md the table,
+    DIR/classifier the best.
 
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
@@ -197,7 +271,9 @@ def grid(
     else:
         checked = classifier.encode_data(encoder, given.valid, names)
     with track("Grid", len(settings := list(grids.paper_grid())), "settings") as advance:
-        rows = grids.run_grid(settings, learned, checked, output / "grid.jsonl", seed=seed, advance=advance)
+        rows = grids.run_grid(
+            settings, learned, checked, output / "grid.jsonl", seed=seed, advance=advance
+        )
     text = grids.grid_table(rows)
     with atomic_file(output / "grid.md") as part:
         part.write_text(text, encoding="utf-8")
@@ -210,9 +286,13 @@ def grid(
 def few_shot(
     model: Model,
     texts: Train,
-    test: Annotated[Path | None, typer.Option(metavar="PATH", help="Test texts, where TRAIN has no part test.")] = None,
+    test: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Test texts, where TRAIN has no part test.")
+    ] = None,
     shots: Sizes = None,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Draws of each size.")] = 5,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="Draws of each size.")
+    ] = 5,
     vectors: Vectors = "r",
     also: Also = None,
     preset: Preset = "logistic",
@@ -220,9 +300,12 @@ def few_shot(
     oos: OutOfScope = "oos",
     as_json: Json = False,
 ) -> None:
-    """Accuracy with few texts of each intent: several draws, mean and 95 % interval over draws and test texts.
+    """Measure accuracy with few texts of each intent, over several draws.
 
-    Example: rejoinder intents few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots all
+    The mean and its 95 % interval are over draws and test texts.
+
+    Example: rejoinder intents few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots
+    all
     """
     from rejoinder.encoders.open import open_all
     from rejoinder.evaluation.report import percent
@@ -235,17 +318,25 @@ def few_shot(
     encoder = open_all([model, *(also or ())], vectors)
     names = inside.names
     with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
-        learned, tested = (classifier.encode_data(encoder, d, names, advance=advance) for d in (inside, others))
+        learned = classifier.encode_data(encoder, inside, names, advance=advance)
+        tested = classifier.encode_data(encoder, others, names, advance=advance)
     with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
-        rows = [evaluation.few_shot(chosen, learned, tested, n, range(seeds), advance) for n in sizes]
+        rows = [
+            evaluation.few_shot(chosen, learned, tested, n, range(seeds), advance) for n in sizes
+        ]
     head = ("shots", "accuracy, %", "trainings", "texts", "seconds")
-    lines = [(r.shots or "all", percent(r.accuracy), r.trainings, r.texts, f"{r.seconds:.2f}") for r in rows]
+    lines = [
+        (r.shots or "all", percent(r.accuracy), r.trainings, r.texts, f"{r.seconds:.2f}")
+        for r in rows
+    ]
     result = {"encoder": encoder.name, "rows": [evaluation.to_json(row) for row in rows]}
     emit(result, as_json, lambda _: report.table(head, lines).rstrip("\n"))
 
 
 def fine_tune(
-    model: Annotated[str, typer.Argument(help="A model folder, or its id on the Hugging Face Hub.")],
+    model: Annotated[
+        str, typer.Argument(help="A model folder, or its id on the Hugging Face Hub.")
+    ],
     texts: Train,
     output: Output,
     settings: Settings = None,
@@ -255,7 +346,9 @@ def fine_tune(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Fine-tune the encoder itself on intents, as a new model folder; then `train` a classifier on that.
+    """Fine-tune the encoder itself on intents, as a new model folder.
+
+    Then `train` a classifier on that.
 
     Example: rejoinder intents fine-tune runs/chats/model intents.csv -o runs/tuned
     """
@@ -265,16 +358,27 @@ def fine_tune(
     learned = data.read_training(texts, out_of_scope=oos, shots=shots, seed=seed).train
     with track("Fine-tuning", chosen.steps, "steps") as advance:
         result = fine_tuning.fine_tune(model, learned, output, chosen, seed, advance, overwrite)
-    emit(asdict(result), as_json, lambda r: f"loss {r['first_loss']:.3f} to {r['last_loss']:.3f}\nmodel: {r['model']}")
+    emit(
+        asdict(result),
+        as_json,
+        lambda r: f"loss {r['first_loss']:.3f} to {r['last_loss']:.3f}\nmodel: {r['model']}",
+    )
 
 
 def _train_text(result: Mapping[str, Any]) -> str:
-    seconds = f"encoding {result['encoding_seconds']:.1f} s, training {result['training_seconds']:.1f} s"
+    seconds = (
+        f"encoding {result['encoding_seconds']:.1f} s, training {result['training_seconds']:.1f} s"
+    )
     lines = [f"{result['texts']:,} texts of {result['intents']} intents; {seconds}"]
     if result["held_out_accuracy"] is not None:
-        lines.append(f"held-out accuracy: {result['held_out_accuracy']:.1%} ({result['epochs']} epochs)")
+        lines.append(
+            f"held-out accuracy: {result['held_out_accuracy']:.1%} ({result['epochs']} epochs)"
+        )
     if result["rejection"] is not None:
-        lines.append(f"out of scope: {result['rejection']['score']} above {result['rejection']['threshold']:.4g}")
+        lines.append(
+            "out of scope:"
+            f" {result['rejection']['score']} above {result['rejection']['threshold']:.4g}"
+        )
     return "\n".join([*lines, f"classifier: {result['classifier']}"])
 
 
@@ -287,7 +391,15 @@ def _predict_text(result: Mapping[str, Any]) -> str:
     return "\n".join(blocks)
 
 
-VERBS: tuple[Callable[..., None], ...] = (train, evaluate, predict, export, grid, few_shot, fine_tune)
+VERBS: tuple[Callable[..., None], ...] = (
+    train,
+    evaluate,
+    predict,
+    export,
+    grid,
+    few_shot,
+    fine_tune,
+)
 COMMANDS = {verb.__name__.replace("_", "-"): verb for verb in VERBS}
 for _name, _command in COMMANDS.items():
     intents.command(_name, cls=Command)(guarded(_command))

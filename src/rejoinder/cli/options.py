@@ -1,4 +1,4 @@
-"""Options that several verbs have, and where they let the work be done: on this machine or a Ray cluster."""
+"""Options that several verbs have, and the engine that they choose: this machine or Ray."""
 
 from __future__ import annotations
 
@@ -15,29 +15,43 @@ if TYPE_CHECKING:
     from rejoinder.cluster.ray_engine import RayEngine
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Overwrite: TypeAlias = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result that is there.")]
+Overwrite: TypeAlias = Annotated[
+    bool, typer.Option("--overwrite", help="Replace an earlier result that is there.")
+]
 Settings: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
 ]
 Split: TypeAlias = Literal["train", "valid", "test"]
 TestSplit: TypeAlias = Annotated[
-    Split | None, typer.Option("--split", help="Default: `test` for a data folder, everything for a file.")
+    Split | None,
+    typer.Option("--split", help="Default: `test` for a data folder, everything for a file."),
 ]
 ValidSplit: TypeAlias = Annotated[
-    Split | None, typer.Option("--split", help="Default: `valid` for a data folder, everything for a file.")
+    Split | None,
+    typer.Option("--split", help="Default: `valid` for a data folder, everything for a file."),
 ]
-Limit: TypeAlias = Annotated[int | None, typer.Option(min=1, metavar="N", help="Rank N examples at most, at random.")]
+Limit: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Rank N examples at most, at random.")
+]
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 Processes: TypeAlias = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Worker processes. Default: one per core, fewer for small inputs."),
+    typer.Option(
+        min=1, metavar="N", help="Worker processes. Default: one per core, fewer for small inputs."
+    ),
 ]
-RunOn: TypeAlias = Annotated[Literal["local", "ray"], typer.Option("--engine", help="Where the work is done.")]
+RunOn: TypeAlias = Annotated[
+    Literal["local", "ray"], typer.Option("--engine", help="Where the work is done.")
+]
 Address: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="auto|HOST:PORT|ray://HOST:PORT",
-        help="With --engine ray: the cluster; if not given that of RAY_ADDRESS, or one on this machine.",
+        help=(
+            "With --engine ray: the cluster;"
+            " if not given that of RAY_ADDRESS, or one on this machine."
+        ),
     ),
 ]
 
@@ -51,12 +65,16 @@ def number_or_all(least: int) -> Callable[[str], int | None]:
             return None
         if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least:
             return int(text)
-        raise typer.BadParameter(f"it must be a number of {least} or more, or all, not {text[:40]!r}")
+        raise typer.BadParameter(
+            f"it must be a number of {least} or more, or all, not {text[:40]!r}"
+        )
 
     return number
 
 
-_HISTORY = typer.Option(parser=number_or_all(0), metavar="N|all", help="Messages kept before the newest of a context.")
+_HISTORY = typer.Option(
+    parser=number_or_all(0), metavar="N|all", help="Messages kept before the newest of a context."
+)
 History: TypeAlias = Annotated[int | None, _HISTORY]
 
 
@@ -65,12 +83,17 @@ def wants_ray(engine: str, address: str | None, processes: int | None = None) ->
     if address is not None and engine != "ray":
         raise InputError("--address is the address of a Ray cluster; give --engine ray with it")
     if engine == "ray" and processes is not None:
-        raise InputError("--processes is for this machine; a Ray cluster uses the CPUs that its nodes offer")
+        raise InputError(
+            "--processes is for this machine; a Ray cluster uses the CPUs that its nodes offer"
+        )
     return engine == "ray"
 
 
 def ray_engine(address: str | None, output: Path, files: Iterable[Path]) -> RayEngine:
-    """Return the engine of a cluster whose nodes see the input files and the folder in which `output` lies."""
+    """Return the engine of a Ray cluster.
+
+    Its nodes must see the input files and the folder in which `output` lies.
+    """
     from rejoinder.cluster.ray_engine import RayEngine
 
     files = list(files)

@@ -1,4 +1,7 @@
-"""Rankers for the verbs: opened by name (see `encoders.open`), fitted, and what they truncated reported."""
+"""Rankers for the verbs: opened by name, fitted, with truncated texts reported.
+
+See `encoders.open` for the names.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,12 @@ from rejoinder.progress import note, track
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example, Split
     from rejoinder.encoders.protocol import Ranker
-    from rejoinder.evaluation.contexts import ContextReading
+    from rejoinder.evaluation.report import ContextReading
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
 
-ENCODER_BLOCK = 5000  # examples ranked at once, but by BM25, whose scores depend on all candidates of a call
+# examples ranked at once, but by BM25, whose scores depend on all candidates of a call
+ENCODER_BLOCK = 5000
 
 
 class Rankers:
@@ -28,7 +32,9 @@ class Rankers:
 
         self._opener = RankerOpener()
 
-    def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, dict[str, Any] | None]:
+    def open(
+        self, name: str, training: Callable[[], Sequence[Example]]
+    ) -> tuple[Ranker, dict[str, Any] | None]:
         """See `evaluation.table_run.Rankers`."""
         ranker = self.ranker(name)
         return ranker, fit_ranker(name, ranker, training)
@@ -66,26 +72,40 @@ def report_truncated(model: Any, what: str) -> None:
         tokenizer = model.tokenizer
         name = os.path.normpath(model.name)
         note(
-            f"{count:,} of the {what} {verb} longer than the {length} {tokenizer.unit} that {name} reads: "
-            f"the {tokenizer.cut} is cut"
+            f"{count:,} of the {what} {verb} longer"
+            f" than the {length} {tokenizer.unit} that {name} reads: the {tokenizer.cut} is cut"
         )
 
 
 def read_training(
-    rankers: Mapping[str, Ranker], path: Path, split: Split | None, cut: ContextReading, fit_on: Path | None, seed: int
+    rankers: Mapping[str, Ranker],
+    path: Path,
+    split: Split | None,
+    cut: ContextReading,
+    fit_on: Path | None,
+    seed: int,
 ) -> list[Example]:
-    """Read the examples that rankers which learn are fitted to, from `fit_on` or the training part of `path`."""
+    """Read the examples that learning rankers are fitted to.
+
+    They come from `fit_on` or the training part of `path`.
+    """
     from rejoinder.encoders.protocol import FittedRanker
     from rejoinder.evaluation.tasks import ranked_part, training_examples
 
-    if not (names := [name for name, ranker in rankers.items() if isinstance(ranker, FittedRanker)]):
+    if not (
+        names := [name for name, ranker in rankers.items() if isinstance(ranker, FittedRanker)]
+    ):
         return []
     with track(f"Reading {fit_on or path} for {', '.join(names)}", unit="examples") as advance:
-        found = training_examples(fit_on or path, path, ranked_part(path, split), seed=seed, progress=advance)
+        found = training_examples(
+            fit_on or path, path, ranked_part(path, split), seed=seed, progress=advance
+        )
     return [replace(example, context=tuple(cut.cut(example.context))) for example in found]
 
 
-def fit_ranker(name: str, ranker: Ranker, training: Callable[[], Sequence[Example]]) -> dict[str, Any] | None:
+def fit_ranker(
+    name: str, ranker: Ranker, training: Callable[[], Sequence[Example]]
+) -> dict[str, Any] | None:
     """Fit a ranker that learns; show and return what it learned, None for one that does not."""
     from rejoinder.encoders.protocol import FittedRanker
 
@@ -94,20 +114,32 @@ def fit_ranker(name: str, ranker: Ranker, training: Callable[[], Sequence[Exampl
     examples = training()
     with track(f"Fitting {name}", total=2 * len(examples), unit="texts") as advance:
         learned = dict(ranker.fit(examples, advance))
-    note(f"{name}: {', '.join(f'{key} {_short(value)}' for key, value in learned.items() if key != 'curves')}")
+    shown = [f"{key} {_short(value)}" for key, value in learned.items() if key != "curves"]
+    note(f"{name}: {', '.join(shown)}")
     return learned
 
 
 def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        f"{value:.4g}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )
 
 
 def open_index(folder: Path, model: str | None, *, light: bool = False) -> Index | Store:
-    """Open an index with the model that it names, or with the one at `model`; `light` is `open_model`'s."""
+    """Open an index with the model that it names, or with the one at `model`.
+
+    `light` is `open_model`'s.
+    """
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval import stores
 
     index = stores.open_index(folder)
-    index.use(track_truncation(open_encoder(model or index.manifest.model.locate(folder), light=light)))
+    index.use(
+        track_truncation(open_encoder(model or index.manifest.model.locate(folder), light=light))
+    )
     return index

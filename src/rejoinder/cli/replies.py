@@ -55,7 +55,7 @@ class ReplyFile(NamedTuple):
     def read(
         self, known: Sequence[str] = (), reading: Reading | None = None
     ) -> Iterator[Candidate]:
-        """Yield the replies; without duplicates, if asked for, of each other or of what is known."""
+        """Yield the replies; if asked for, without duplicates of each other or of the known."""
         from rejoinder.corpora.replies import distinct, read_candidates
         from rejoinder.corpora.tables import parse_choice
 

@@ -10,12 +10,12 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -31,76 +31,131 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from rejoinder.encoders.protocol import Ranker
+    from rejoinder.serving.guard import Keys
     from rejoinder.serving.worker import Worker
 
 GRACE = 30  # seconds for accepted requests to be answered after the signal to end
 START = 120  # seconds for a worker to open its model
 
 
+Host: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS", help="Where to listen; elsewhere than on this machine needs an API key."
+    ),
+]
+
+
 def serve(
     index: IndexFolder,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen; elsewhere than on this machine needs an API key.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="0: any that is free.")] = 8000,
+    host: Host = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="0: any that is free.")
+    ] = 8000,
     model: Model = None,
-    intents: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A classifier, for /v1/intents.")] = None,
+    intents: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="A classifier, for /v1/intents.")
+    ] = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
     min_confidence: MinConfidence = None,
     beside: Annotated[
-        Path | None, typer.Option(metavar="INDEX", help="A second index, to compare with on the page.")
+        Path | None,
+        typer.Option(metavar="INDEX", help="A second index, to compare with on the page."),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes, each with the models.")] = 1,
-    queue: Annotated[int, typer.Option(min=1, metavar="N", help="Requests that may wait; one more gets 429.")] = 64,
-    log_texts: Annotated[bool, typer.Option("--log-texts", help="Let the log hold what is said.")] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Processes, each with the models.")
+    ] = 1,
+    queue: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Requests that may wait; one more gets 429.")
+    ] = 64,
+    log_texts: Annotated[
+        bool, typer.Option("--log-texts", help="Let the log hold what is said.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Answer over HTTP: replies, embeddings, re-ranking, intents, candidates; and a page to try it on, at /.
+    """Answer over HTTP: replies, embeddings, re-ranking, intents, candidates.
+
+    A page to try it on is at /.
 
     Example: rejoinder serve replies.index, and then
     curl localhost:8000/v1/replies -H 'content-type: application/json' -d '{"messages": ["Hello!"]}'
 
-    REJOINDER_WRITE_KEY and REJOINDER_READ_KEY turn authentication on: a read key asks, a write key also changes
-    candidates and reloads. SIGHUP opens index and models again; SIGTERM answers what was accepted, and ends.
+    REJOINDER_WRITE_KEY and REJOINDER_READ_KEY turn authentication on: a read key asks, a write key
+    also changes candidates and reloads. SIGHUP opens index and models again; SIGTERM answers what
+    was accepted, and ends.
     """
     if find_spec("uvicorn") is None:
         raise MissingExtraError("rejoinder serve", "serve")
     from rejoinder.serving.answers import Sources
-    from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
-    from rejoinder.serving.worker import ComputingProcess
 
-    keys = Keys.from_environment()
-    local = _is_loopback(host)
-    if not keys and not local:
-        advice = f"set {WRITE_KEY} or {READ_KEY}, or leave --host out"
-        raise InputError(f"{host} can be reached from other machines; {advice}")
+    keys = _keys(host)
     sources = Sources(
-        index=index, model=model, intents=intents, rerank_top=rerank_top, calibrated=min_confidence is not None,
+        index=index,
+        model=model,
+        intents=intents,
+        rerank_top=rerank_top,
+        calibrated=min_confidence is not None,
         reranker=None if rerank is None else partial(open_ranker, rerank),
         second=None if beside is None else Sources(index=beside),
-    )  # fmt: skip
+    )
     settings: dict[str, Any] = {
-        "sources": sources, "keys": keys, "local": local and not keys, "queue": queue, "log_texts": log_texts,
-        "minimum_confidence": min_confidence, "workers": workers,
-    }  # fmt: skip
+        "sources": sources,
+        "keys": keys,
+        "local": not keys,
+        "queue": queue,
+        "log_texts": log_texts,
+        "minimum_confidence": min_confidence,
+        "workers": workers,
+    }
     listening = _listen(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    announce = partial(emit, {"url": address}, as_json, _text)
     if workers > 1:
-        from uvicorn.supervisors import Multiprocess
+        _run_workers(settings, workers, listening, announce)
+    else:
+        _run_one(settings, listening, announce)
 
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
-            emit({"url": address}, as_json, _text)
-            Multiprocess(_config(partial(_worker, settings), workers), [listening]).run()
-        return
-    with ThreadPoolExecutor(1) as meanwhile, ComputingProcess(sources) as computing:
+
+def _keys(host: str) -> Keys:
+    """Return the API keys, without which only this machine may reach the server."""
+    from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
+
+    keys = Keys.from_environment()
+    if not keys and not _is_loopback(host):
+        raise InputError(
+            f"{host} can be reached from other machines;"
+            f" set {WRITE_KEY} or {READ_KEY}, or leave --host out"
+        )
+    return keys
+
+
+def _run_workers(
+    settings: Mapping[str, Any],
+    workers: int,
+    listening: socket.socket,
+    announce: Callable[[], None],
+) -> None:
+    from uvicorn.supervisors import Multiprocess
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
+        announce()
+        Multiprocess(_config(partial(_worker, settings), workers), [listening]).run()
+
+
+def _run_one(
+    settings: Mapping[str, Any], listening: socket.socket, announce: Callable[[], None]
+) -> None:
+    from rejoinder.serving.worker import ComputingProcess
+
+    with ThreadPoolExecutor(1) as meanwhile, ComputingProcess(settings["sources"]) as computing:
         opening = meanwhile.submit(computing.open)  # while this process imports FastAPI
         import uvicorn
 
         config = _config(_worker(settings, computing))
         opening.result()
-        emit({"url": address}, as_json, _text)
+        announce()
         uvicorn.Server(config).run([listening])
 
 
@@ -112,14 +167,23 @@ def _config(application: Any, workers: int = 1) -> uvicorn.Config:
 
     http: Any = protocol
     return uvicorn.Config(
-        application, factory=workers > 1, workers=workers, log_config=LOGGING, access_log=False, server_header=False,
-        proxy_headers=False, http=http, ws="none", timeout_graceful_shutdown=GRACE, timeout_worker_healthcheck=START,
-    )  # fmt: skip
+        application,
+        factory=workers > 1,
+        workers=workers,
+        log_config=LOGGING,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        http=http,
+        ws="none",
+        timeout_graceful_shutdown=GRACE,
+        timeout_worker_healthcheck=START,
+    )
 
 
 def _worker(settings: Mapping[str, Any], worker: Worker | None = None) -> FastAPI:
-    """Make the application, as the only one of its process, which ends with the one that started it."""
-    from rejoinder.memory import keep_memory
+    """Make the application of a worker process, which ends with the process that started it."""
+    from rejoinder.environment import keep_memory
     from rejoinder.serving.app import Settings, make_app
 
     if (parent := multiprocessing.parent_process()) is not None:
@@ -156,7 +220,9 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         number = getattr(error, "errno", None)
         reason = error if number is None or number < 0 else os.strerror(number)
-        raise InputError(f"cannot listen at {host}, port {port}: {reason}; take another --port or --host") from None
+        raise InputError(
+            f"cannot listen at {host}, port {port}: {reason}; take another --port or --host"
+        ) from None
 
 
 def _text(result: Mapping[str, Any]) -> str:

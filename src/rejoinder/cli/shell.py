@@ -1,14 +1,15 @@
 """The border between a verb and the shell: exit codes, one-line errors, one JSON object.
 
-A verb raises; it never exits itself. Exit codes: 0 success, 2 bad input (`InputError`, or options that typer refuses),
-130 interrupted (Ctrl-C), 1 anything else: a full disk, a file that may not be read, no memory, a bug.
-`REJOINDER_DEBUG=1` shows the traceback above the line.
+A verb raises; it never exits itself. Exit codes: 0 success, 2 bad input (`InputError`, or options
+that typer refuses), 130 interrupted (Ctrl-C), 1 anything else: a full disk, a file that may not be
+read, no memory, a bug. `REJOINDER_DEBUG=1` shows the traceback above the line.
 """
 
 from __future__ import annotations
 
 import errno
 import functools
+import itertools
 import json
 import math
 import os
@@ -20,13 +21,15 @@ from typing import Any, ParamSpec, TypeVar
 
 from typer.core import TyperCommand, TyperGroup
 
-from rejoinder.cli.retired import refuse_retired
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.progress import escaped, note, printable
 
 
 class Command(TyperCommand):
-    """A verb whose help names arguments in capitals, as the documents do, without types of Python."""
+    """A verb whose help names arguments in capitals, as the documents do.
+
+    Types of Python are left out.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -60,9 +63,43 @@ class Group(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+RETIRED = {
+    "index": {
+        "--append": "rejoinder index add",
+        "--delete": "rejoinder index delete",
+        "--delete-id": "rejoinder index delete --id",
+        "--compact": "rejoinder index compact",
+        "--reencode": "rejoinder index reencode",
+        "--approximate": "rejoinder index tune",
+        "--exact": "rejoinder index tune --method exact",
+        "--map": "rejoinder index map",
+        "--output": "rejoinder index build",
+        "-o": "rejoinder index build",
+    },
+    "evaluate": {"--index": "rejoinder index evaluate", "--context-table": "--context table"},
+    "data": {
+        "--about": "rejoinder corpora",
+        "--redact": "--set redact=true",
+        "--respond": "--set respond=VALUE",
+    },
+    "reply": {"--no-repeat": "--omit both", "--copies": "--omit nothing"},
+    "chat": {"--repeat": "--omit copies", "--copies": "--omit repeats"},
+    "intents train": {"--several": "--multi-label"},
+}
+"""Retired options of verbs, and what replaces each."""
+
+
 def _refuse_retired(ctx: Any, args: list[str]) -> None:
-    if not ctx.resilient_parsing:  # in which a shell completes words
-        refuse_retired(ctx.command_path.partition(" ")[2], args)
+    if ctx.resilient_parsing:  # in which a shell completes words
+        return
+    verb = ctx.command_path.partition(" ")[2]
+    retired = RETIRED.get(verb, {})
+    used = [word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", args)]
+    for option, today in retired.items():
+        if option in used:
+            raise InputError(
+                f"`{verb} {option}` was the spelling of an earlier release; now it is: {today}"
+            )
 
 
 P = ParamSpec("P")
@@ -101,9 +138,15 @@ def explain(error: BaseException) -> tuple[int, str]:
         return 2, f"error: {line}"
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         # Bytes of an argument that are no UTF-8 come in as lone surrogates.
-        return 2, f"error: {error.object[:60]!a} is not UTF-8 text; check the encoding of what was given"
+        return (
+            2,
+            f"error: {error.object[:60]!a} is not UTF-8 text; check the encoding of what was given",
+        )
     if isinstance(error, KeyboardInterrupt):
-        return 130, "interrupted; nothing that was finished is lost, and no half-written output is left"
+        return (
+            130,
+            "interrupted; nothing that was finished is lost, and no half-written output is left",
+        )
     if isinstance(error, BrokenPipeError):
         return 1, ""
     return 1, f"error: {_failure(error, line)}"
@@ -111,26 +154,43 @@ def explain(error: BaseException) -> tuple[int, str]:
 
 def _failure(error: BaseException, line: str) -> str:
     for each in _chain(error):
-        # Some libraries (safetensors, torch) wrap the system's error in one of their own and keep only its text.
+        # Some libraries (safetensors, torch) wrap the system's error in one of their own and keep
+        # only its text.
         if getattr(each, "errno", None) in _FULL or os.strerror(errno.ENOSPC) in str(each):
-            return f"no space left to write{_file_of(each, ' ')}; free some. Older output is untouched"
+            return (
+                f"no space left to write{_file_of(each, ' ')}; free some. Older output is untouched"
+            )
     if isinstance(error, RejoinderError):
         return line
     if any(map(_is_memory, _chain(error))):
-        if not isinstance(error, MemoryError):  # PyTorch adds a page of its own, of which this is what counts
+        # PyTorch adds a page of its own, of which this is what counts
+        if not isinstance(error, MemoryError):
             wanted = re.search(r"(?i)tried to allocate [\d.,]+ \w+", line)
             line = wanted[0].lower() if wanted else ""
-        return f"not enough memory{': ' + line if line else ''}; give less at once, or use a larger machine"
+        return (
+            f"not enough memory{': ' + line if line else ''};"
+            " give less at once, or use a larger machine"
+        )
     if isinstance(error, OSError):
         reason = error.strerror or line or type(error).__name__
         return f"{reason}{_file_of(error, ': ')}; check the path and its permissions"
-    return f"{type(error).__name__}: {line} (REJOINDER_DEBUG=1 shows where; if it looks like a bug, please report it)"
+    return (
+        f"{type(error).__name__}: {line} (REJOINDER_DEBUG=1 shows where;"
+        " if it looks like a bug, please report it)"
+    )
 
 
-def emit(result: Mapping[str, Any], as_json: bool, human: Callable[[Mapping[str, Any]], str]) -> None:
-    """Print a verb's result: one JSON object (numpy values and paths allowed), or the text that `human` makes."""
+def emit(
+    result: Mapping[str, Any], as_json: bool, human: Callable[[Mapping[str, Any]], str]
+) -> None:
+    """Print a verb's result: one JSON object, or the text that `human` makes.
+
+    The object may hold numpy values and paths.
+    """
     if as_json:
-        ascii_only = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") != "utf8"
+        ascii_only = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace(
+            "-", ""
+        ) != "utf8"
         text = json.dumps(result, ensure_ascii=ascii_only, default=_plain)
         text = escaped(text)
     else:
@@ -149,7 +209,8 @@ def _plain(value: Any) -> Any:
 def _is_exit(error: BaseException) -> bool:
     import typer
 
-    # `Exit` and usage errors carry their code; they have no common base that all versions of typer export.
+    # `Exit` and usage errors carry their code; they have no common base that all versions of typer
+    # export.
     return isinstance(error, typer.Abort) or hasattr(error, "exit_code")
 
 
@@ -160,9 +221,14 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _is_memory(error: BaseException) -> bool:
-    # PyTorch's allocators raise RuntimeErrors, of which only the one for GPUs has a class of its own.
+    # PyTorch's allocators raise RuntimeErrors, of which only the one for GPUs has a class of its
+    # own.
     said = str(error) if isinstance(error, RuntimeError) else ""
-    return isinstance(error, MemoryError) or "DefaultCPUAllocator" in said or "out of memory" in said.lower()
+    return (
+        isinstance(error, MemoryError)
+        or "DefaultCPUAllocator" in said
+        or "out of memory" in said.lower()
+    )
 
 
 def _file_of(error: BaseException, before: str) -> str:

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import Address, Json, Limit, Processes, RunOn, Seed, Settings, Split, ray_engine, wants_ray
+from rejoinder.cli.options import (
+    Address,
+    Json,
+    Limit,
+    Processes,
+    RunOn,
+    Seed,
+    Settings,
+    Split,
+    ray_engine,
+    wants_ray,
+)
 from rejoinder.cli.shell import emit
 from rejoinder.errors import RejoinderError
 from rejoinder.progress import note
@@ -18,37 +29,64 @@ if TYPE_CHECKING:
     from rejoinder.training.display import Display
 
 RecipeFile: TypeAlias = Annotated[
-    Path, typer.Argument(help="A recipe: a *.toml file, or the name of one that `rejoinder recipes` lists.")
+    Path,
+    typer.Argument(
+        help="A recipe: a *.toml file, or the name of one that `rejoinder recipes` lists."
+    ),
 ]
-Data: TypeAlias = Annotated[Path | None, typer.Option(metavar="DIR", help="Examples to train on: data.train.")]
+Data: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Examples to train on: data.train.")
+]
 General: TypeAlias = Annotated[
-    list[str] | None, typer.Option(metavar="DIR", help="Examples to mix in: data.mix.0.train; repeatable.")
+    list[str] | None,
+    typer.Option(metavar="DIR", help="Examples to mix in: data.mix.0.train; repeatable."),
 ]
-Init: TypeAlias = Annotated[str | None, typer.Option(metavar="MODEL", help="Model to start from: init.model.")]
+Init: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="MODEL", help="Model to start from: init.model.")
+]
+Rows: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--row", metavar="ROW", help="Train this row and the base; repeatable. All if not given."
+    ),
+]
+Seeds: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        min=1, metavar="N", help="Trainings of each row, with the recipe's seed and those after it."
+    ),
+]
 
 
 def train(
     recipe: RecipeFile,
-    run: Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="Folder for everything that comes out.")],
+    run: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="RUN", help="Folder for everything that comes out."),
+    ],
     data: Data = None,
     general: General = None,
     init: Init = None,
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Train a model; continue RUN where it stopped if it exists. RUN/model is the best model by validation.
+    """Train a model; continue RUN where it stopped if it exists.
+
+    RUN/model is the best model by validation.
 
     Example: rejoinder train convert-quick --data data/chitchat -o runs/small
 
-    To go on from a model with data of your own:
-    rejoinder train fine-tune-direct-small --init runs/small/model --data data/support -o runs/support
+    To go on from a model with data of your own: rejoinder train fine-tune-direct-small --init
+    runs/small/model --data data/support -o runs/support
     """
-    from rejoinder.memory import keep_memory
+    from rejoinder.environment import keep_memory
     from rejoinder.settings import find_recipe
     from rejoinder.training import distributed, loop, recipe_files
 
     keep_memory()
-    loaded = recipe_files.load_recipe(find_recipe(recipe), settings or [], _places(data, general, init))
+    loaded = recipe_files.load_recipe(
+        find_recipe(recipe), settings or [], _places(data, general, init)
+    )
     with _first_process_shows() as display:
         summary = loop.train(loaded, run, display=display)
     if distributed.is_first():
@@ -57,7 +95,9 @@ def train(
 
 def tokenise(
     recipe: RecipeFile,
-    cache: Annotated[Path, typer.Option("--output", "-o", metavar="CACHE", help="Folder for what comes out.")],
+    cache: Annotated[
+        Path, typer.Option("--output", "-o", metavar="CACHE", help="Folder for what comes out.")
+    ],
     data: Data = None,
     general: General = None,
     init: Init = None,
@@ -69,8 +109,9 @@ def tokenise(
 ) -> None:
     """Tokenise the examples of a recipe; `rejoinder train` with data.cache=CACHE then finds them.
 
-    Example: rejoinder tokenise recipes/convert-quick.toml --data data/reddit -o cache --processes 8, then
-    rejoinder train recipes/convert-quick.toml --data data/reddit --set data.cache=cache -o runs/small
+    Example: rejoinder tokenise recipes/convert-quick.toml --data data/reddit -o cache --processes
+    8, then rejoinder train recipes/convert-quick.toml --data data/reddit --set data.cache=cache -o
+    runs/small
     """
     from rejoinder.engine import local_engine
     from rejoinder.files import check_shared
@@ -81,8 +122,17 @@ def tokenise(
     places = {**_places(data, general, init), "data.cache": cache}
     plan = recipe_files.load_recipe(find_recipe(recipe), settings or [], places)
     # What is not there, `prepare` reports.
-    paths = [Path(place) for place in (plan.data.train, *(mixed.train for mixed in plan.data.mix)) if place]
-    files = [file for path in paths for file in (path.glob("*.parquet") if path.is_dir() else [path]) if file.is_file()]
+    paths = [
+        Path(place)
+        for place in (plan.data.train, *(mixed.train for mixed in plan.data.mix))
+        if place
+    ]
+    files = [
+        file
+        for path in paths
+        for file in (path.glob("*.parquet") if path.is_dir() else [path])
+        if file.is_file()
+    ]
     check_shared(cache, "a cache of tokens", prepare.CACHED)
     cache.mkdir(parents=True, exist_ok=True)
     cluster = ray_engine(address, cache / "store", files) if on_ray else None
@@ -91,35 +141,43 @@ def tokenise(
     counts = {"train": len(prepared.train), "valid": sum(map(len, prepared.valid.values()))}
     shown = ", ".join(f"{count:,} {split}" for split, count in counts.items())
     result = {"cache": str(cache), "examples": counts}
-    emit(result, as_json, lambda _: f"examples: {shown}\nto train on them: --set data.cache={cache}")
+    emit(
+        result, as_json, lambda _: f"examples: {shown}\nto train on them: --set data.cache={cache}"
+    )
 
 
 def ablate(
-    file: Annotated[Path, typer.Argument(help="A recipe and rows that change it: a *.toml file, or ablations/NAME.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="A recipe and rows that change it: a *.toml file, or ablations/NAME."),
+    ],
     data: Annotated[Path, typer.Option(metavar="DIR", help="Examples to train on and to rank.")],
-    folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for runs and table.")],
-    rows: Annotated[
-        list[str] | None,
-        typer.Option("--row", metavar="ROW", help="Train this row and the base; repeatable. All if not given."),
-    ] = None,
+    folder: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for runs and table.")
+    ],
+    rows: Rows = None,
     settings: Settings = None,
-    candidates: Annotated[int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")] = 100,
+    candidates: Annotated[
+        int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")
+    ] = 100,
     limit: Limit = None,
-    split: Annotated[Split, typer.Option(help="What is ranked; valid if you choose by the table.")] = "test",
+    split: Annotated[
+        Split, typer.Option(help="What is ranked; valid if you choose by the table.")
+    ] = "test",
     seed: Seed = 0,
-    seeds: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Trainings of each row, with the recipe's seed and those after it.")
-    ] = 1,
+    seeds: Seeds = 1,
     as_json: Json = False,
 ) -> None:
-    """Train each row of FILE with the same budget and compare them on the same examples: DIR/table.md, .json.
+    """Train each row of FILE with the same budget and compare them on the same examples.
 
-    A row that is finished is not trained again; after Ctrl-C the same command goes on where it stopped.
+    The output is DIR/table.md and DIR/table.json. A row that is finished is not trained again;
+    after Ctrl-C the same command goes on where it stopped.
 
-    Example: rejoinder ablate ablations/convert-quick --data data/chat -o runs/ablations --row heads-8 --row no-skip
+    Example: rejoinder ablate ablations/convert-quick --data data/chat -o runs/ablations --row
+    heads-8 --row no-skip
     """
     from rejoinder.cli.evaluate import read_task
-    from rejoinder.memory import keep_memory
+    from rejoinder.environment import keep_memory
     from rejoinder.settings import find_recipe
     from rejoinder.training import ablations, distributed
 
@@ -129,13 +187,21 @@ def ablate(
     plan.chosen(names)  # a wrong name is refused before the data is read
     name, task = read_task(data, split, candidates, limit, seed)
     with _first_process_shows() as display:
-        table = ablations.ablate(plan, folder, task, data=name, names=names, seed=seed, seeds=seeds, display=display)
+        table = ablations.ablate(
+            plan, folder, task, data=name, names=names, seed=seed, seeds=seeds, display=display
+        )
     if not distributed.is_first():
         return
-    emit({**table, "folder": folder}, as_json, lambda _: f"{ablations.markdown(table)}\nfolder: {folder}")
+    emit(
+        {**table, "folder": folder},
+        as_json,
+        lambda _: f"{ablations.markdown(table)}\nfolder: {folder}",
+    )
     if failed := [f"{row['row']}: {row['failure']}" for row in table["rows"] if row["failure"]]:
-        count = f"{len(failed)} of {len(table['rows'])} rows failed, the others are done"
-        raise RejoinderError(f"{count}: {'; '.join(failed)}")
+        raise RejoinderError(
+            f"{len(failed)} of {len(table['rows'])} rows failed,"
+            f" the others are done: {'; '.join(failed)}"
+        )
 
 
 _VERBS = {"ablations": "ablate", "tables": "table"}  # of the folders of recipes
@@ -158,13 +224,20 @@ def recipes(as_json: Json = False) -> None:
     lines = []
     for verb in ("train", *_VERBS.values()):
         lines += ["", f"rejoinder {verb}"]
-        lines += [f"  {each['name']:<{width}}  {each['description']}" for each in found if each["verb"] == verb]
+        lines += [
+            f"  {each['name']:<{width}}  {each['description']}"
+            for each in found
+            if each["verb"] == verb
+        ]
     emit({"recipes": found}, as_json, lambda _: "\n".join(lines[1:]))
 
 
 @contextlib.contextmanager
 def _first_process_shows() -> Iterator[Display]:
-    """Give the display of a training; of the processes of torchrun, all but the first end silently."""
+    """Give the display of a training.
+
+    Of the processes of torchrun, all but the first end silently.
+    """
     from rejoinder.training import display, distributed, loop
 
     try:
@@ -178,7 +251,9 @@ def _first_process_shows() -> Iterator[Display]:
         raise typer.Exit(error.code) from None
 
 
-def _places(data: Path | None, general: list[str] | None, init: str | None) -> dict[str, Path | str | None]:
+def _places(
+    data: Path | None, general: list[str] | None, init: str | None
+) -> dict[str, Path | str | None]:
     mixed = {f"data.mix.{number}.train": place for number, place in enumerate(general or [])}
     return {"data.train": data, "init.model": init, **mixed}
 
@@ -194,5 +269,8 @@ def _train_text(result: Mapping[str, Any]) -> str:
     for name, value in figure_texts(result["validation"]).items():
         lines.append(f"validation {name}: {value} (step {result['best_step']:,})")
     if examples := result["validation"].get("examples"):
-        lines.append(f"chosen by {'mrr' if examples < FEW else 'recall@1'} on {examples:,.0f} validation examples")
+        lines.append(
+            f"chosen by {'mrr' if examples < FEW else 'recall@1'}"
+            f" on {examples:,.0f} validation examples"
+        )
     return "\n".join([*lines, f"model: {result['model']}"])

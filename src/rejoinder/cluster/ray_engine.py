@@ -165,9 +165,9 @@ class RayEngine:
             yield from in_order(submit, tasks, self._count_cpus, on_wait)
         except RayError as error:
             raise RejoinderError(
-                f"Ray lost a task {_RETRIES + 1} times or cannot go on ({last_line(error)}); "
-                "if memory ran out, give the nodes fewer CPUs (ray start --num-cpus); "
-                "finished work is kept"
+                f"Ray lost a task {_RETRIES + 1} times or cannot go on ({last_line(error)});"
+                " if memory ran out, give the nodes fewer CPUs (ray start --num-cpus);"
+                " finished work is kept"
             ) from error
         finally:
             self._cancel([key for key, future in running.items() if not future.done()])
@@ -214,10 +214,10 @@ def check_nodes(ray: Any, required: NodeRequirements) -> None:
         try:
             fault = ray.get(answer)
         except RayError as error:
-            fault = (
-                "cannot run our code; "
-                f"rejoinder must be installed on all nodes ({last_line(error)})"
-            )
+            raise InputError(
+                f"node {node['NodeManagerAddress']} of the Ray cluster cannot run our code;"
+                f" rejoinder must be installed on all nodes ({last_line(error)})"
+            ) from None
         if fault:
             raise InputError(f"node {node['NodeManagerAddress']} of the Ray cluster {fault}")
 

@@ -1,7 +1,8 @@
-"""Models with a name: those that come with the package, of packages that are installed beside it, and on the Hub.
+"""Models with a name: bundled ones, those of installed packages, and those on the Hub.
 
-A bundled model is a quantised model folder, package data in `rejoinder/weights/NAME`, whose fingerprint is written
-here. Another package adds one by an entry point of `GROUP`, the model's name, whose value is a `Weights`.
+A bundled model is a quantised model folder, package data in `rejoinder/weights/NAME`, whose
+fingerprint is written here. Another package adds one by an entry point of `GROUP`, the model's
+name, whose value is a `Weights`.
 """
 
 from __future__ import annotations
@@ -30,28 +31,37 @@ class Weights:
 BUNDLED: Mapping[str, Weights] = {
     "convert-small": Weights(
         fingerprint="1fac0cba313596eca381ebf288b5a819028ac7772674714a97ba3c4ee5edf370",
-        data_licence="MIT, BSD-3-Clause, CDLA-Sharing-1.0, Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain",
+        data_licence=(
+            "MIT, BSD-3-Clause, CDLA-Sharing-1.0,"
+            " Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain"
+        ),
     ),
 }
 """The models of this package by their names. `workshop/bundle.py` writes folder and fingerprint."""
 
 
 def names() -> list[str]:
-    """Return the names that a model can be opened by, those of other packages last. Imports none of these."""
-    return list(dict.fromkeys([*BUNDLED, *sorted(point.name for point in entry_points(group=GROUP))]))
+    """Return the names that a model can be opened by, those of other packages last.
+
+    Imports none of these.
+    """
+    return list(
+        dict.fromkeys([*BUNDLED, *sorted(point.name for point in entry_points(group=GROUP))])
+    )
 
 
 def unknown(name: str | Path) -> InputError:
     """Return the error for a name by which nothing opens."""
     return InputError(
-        f"no model {str(name)!r}: give a model folder (RUN/model of a training run), {', '.join(names())}, an id "
-        "on the Hugging Face Hub (owner/name), minilm, use, or st:NAME of sentence-transformers; "
-        "to rank also bm25, tfidf, sim:NAME, map:NAME or hybrid:NAME"
+        f"no model {str(name)!r}: give a model folder (RUN/model of a training run),"
+        f" {', '.join(names())}, an id on the Hugging Face Hub (owner/name),"
+        " minilm, use, or st:NAME of sentence-transformers;"
+        " to rank also bm25, tfidf, sim:NAME, map:NAME or hybrid:NAME"
     )
 
 
 def is_name(given: str | Path) -> bool:
-    """Return whether this is the name of a model, and not hidden by a file or folder that has it too."""
+    """Return whether this is the name of a model that no file or folder hides."""
     name = str(given)
     if "/" in name or Path(name).exists():
         return False
@@ -59,7 +69,10 @@ def is_name(given: str | Path) -> bool:
 
 
 def weights(name: str) -> Weights:
-    """Return the model of a name, with its folder, which need not be there; an unknown name is an InputError."""
+    """Return the model of a name, with its folder, which need not be there.
+
+    An unknown name is an InputError.
+    """
     if name in BUNDLED:
         return replace(BUNDLED[name], folder=FOLDER / name)
     points = list(entry_points(group=GROUP, name=name))
@@ -67,15 +80,22 @@ def weights(name: str) -> Weights:
         raise unknown(name)
     if len(points) > 1:
         brought = ", ".join(sorted({_package(point) for point in points}))
-        raise InputError(f"several packages bring a model {name!r}: {brought}; remove all but one of them")
+        raise InputError(
+            f"several packages bring a model {name!r}: {brought}; remove all but one of them"
+        )
     try:
         found = points[0].load()
     except (ImportError, AttributeError) as error:
-        message = f"the package {_package(points[0])}, which brings the model {name!r}, is broken ({error})"
-        raise InputError(f"{message}; install it again") from error
+        raise InputError(
+            f"the package {_package(points[0])},"
+            f" which brings the model {name!r}, is broken ({error}); install it again"
+        ) from error
     if not isinstance(found, Weights) or found.folder is None:
-        needed = "rejoinder.encoders.bundled.Weights with a folder; install a version that fits this one of rejoinder"
-        raise InputError(f"the package {_package(points[0])} brings the model {name!r} as {found!r}, not as {needed}")
+        raise InputError(
+            f"the package {_package(points[0])} brings the model {name!r} as {found!r},"
+            " not as rejoinder.encoders.bundled.Weights with a folder;"
+            " install a version that fits this one of rejoinder"
+        )
     return found
 
 
@@ -92,4 +112,6 @@ def fetch(repository: str, what: str, files: Sequence[str]) -> Path:
         return Path(snapshot_download(repository, allow_patterns=list(files)))
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise InputError(f"no {what} {repository}, nor could the Hugging Face Hub's be fetched: {reason}") from error
+        raise InputError(
+            f"no {what} {repository}, nor could the Hugging Face Hub's be fetched: {reason}"
+        ) from error

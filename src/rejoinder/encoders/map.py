@@ -1,9 +1,10 @@
 """MAP: a ranker that compares the vectors of a pretrained encoder through a linear map.
 
-Henderson and others, "A Repository of Conversational Datasets" (2019), sections 4.2 and 4.3, and its code. For x of an
-input and y of a response, MAP's score is x·((W + a·I) y), with W (d, d) orthogonal and a = 1 at the start. The loss is
-the softmax over the responses of a batch with label smoothing, the penalty l2/2 · Σ W². All settings are trained at
-once: W is one array (d, settings, d), so that each of a step's four products is one of two matrices.
+Henderson and others, "A Repository of Conversational Datasets" (2019), sections 4.2 and 4.3, and
+its code. For x of an input and y of a response, MAP's score is x·((W + a·I) y), with W (d, d)
+orthogonal and a = 1 at the start. The loss is the softmax over the responses of a batch with label
+smoothing, the penalty l2/2 · Σ W². All settings are trained at once: W is one array (d, settings,
+d), so that each of a step's four products is one of two matrices.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ FEWEST = 10  # examples that MAP needs at least
 CHOOSING = 0.2  # share of the examples that is not trained on, but chooses setting and epoch
 BATCH = 256
 SMOOTHING = 0.2  # of the labels
-GROUP = 100  # examples among whose responses each right one is sought when a setting is judged: 1-of-100
+# examples among whose responses each right one is sought when a setting is judged: 1-of-100
+GROUP = 100
 ADAGRAD_START = 0.1  # what Adagrad's sums of squares start at (TensorFlow's default)
 BLOCK = 1 << 19  # numbers of W that are updated at once
 
@@ -40,10 +42,11 @@ class MapSettings:
     """How MAP is trained and what it ranks by."""
 
     learning_rates: tuple[float, ...] = (10.0, 3.0, 1.0, 0.3, 0.01)  # learning rates that are tried
-    penalties: tuple[float, ...] = (0.0, 0.1, 0.01, 0.001)  # L2 penalties on W that are tried with each
+    penalties: tuple[float, ...] = (0.0, 0.1, 0.01, 0.001)
+    """L2 penalties on W that are tried with each."""
     similarity: Similarity | Literal["better"] = "better"
-    """Ranked by the cosine of x and (W + a·I) y (the paper), by their dot product (its code), or by what is better on
-    the examples that choose (the cosine where both are as good)."""
+    """Ranked by the cosine of x and (W + a·I) y (the paper), by their dot product (its code), or by
+    what is better on the examples that choose (the cosine where both are as good)."""
     epochs: int = 100  # most epochs
     patience: int = 10  # epochs without a gain after which a setting is given up
     seed: int = 0  # of the examples that choose, of W and of the batches
@@ -61,19 +64,26 @@ class Map(DualEncoder):
         self._matrix: FloatArray | None = None
         self._similarity: Similarity = "cosine"
 
-    def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
-        """Learn W and the scalar a; see `FittedRanker.fit`. The learning curve of every setting is returned too.
+    def fit(
+        self, examples: Sequence[Example], progress: Advance | None = None
+    ) -> Mapping[str, Any]:
+        """Learn W and the scalar a; see `FittedRanker.fit`.
 
-        Where no map is better than none on the examples that choose, the epoch is 0 and Map ranks as Sim does.
+        The learning curve of every setting is returned too. Where no map is better than none on the
+        examples that choose, the epoch is 0 and Map ranks as Sim does.
         """
         require_examples(examples, FEWEST, "MAP")
         responses = [example.response for example in examples]
         numbers: dict[str, int] = {}
         number = torch.tensor([numbers.setdefault(text, len(numbers)) for text in responses])
-        x = unit_rows(self.encoder.encode_contexts([example.context for example in examples], progress))
+        x = unit_rows(
+            self.encoder.encode_contexts([example.context for example in examples], progress)
+        )
         y = unit_rows(self.encoder.encode_responses(responses, progress))
         with torch.inference_mode():
-            found = learn_map(Pairs(torch.from_numpy(x), torch.from_numpy(y), number), self.settings)
+            found = learn_map(
+                Pairs(torch.from_numpy(x), torch.from_numpy(y), number), self.settings
+            )
         self._matrix = found.matrix.numpy()
         self._similarity = found.similarity
         chosen = found.curves[found.best] if found.epoch else Curve(0.0, 0.0, [found.unmapped])
@@ -120,11 +130,15 @@ class Curve:
     learning_rate: float
     l2: float
     """The penalty on W."""
-    recall_at_1: list[float] = field(default_factory=list)  # 1-of-100, after each epoch; the better similarity's
+    recall_at_1: list[float] = field(default_factory=list)
+    """1-of-100, after each epoch; the better similarity's."""
 
 
 class LearnedMap(NamedTuple):
-    """What was learned; where no setting is better than none, the epoch is 0 and the matrix the identity."""
+    """Result of the training.
+
+    Where no setting is better than none, the epoch is 0 and the matrix the identity.
+    """
 
     matrix: Tensor  # W + a·I, float32 (d, d)
     similarity: Similarity
@@ -147,14 +161,19 @@ class Pairs(NamedTuple):
 
 
 def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
-    """Train every setting and keep the best, or the identity, which is SIM, where none is better on what chooses."""
+    """Train every setting and keep the best on held-out examples.
+
+    Where none is better, it is the identity, which is SIM.
+    """
     x = pairs.x
     generator = torch.Generator().manual_seed(settings.seed)
     order = torch.randperm(len(x), generator=generator)
     held = round(CHOOSING * len(x))
     choose = pairs.select(order[:held])
     train = pairs.select(order[held:])
-    curves = [Curve(rate, penalty) for rate in settings.learning_rates for penalty in settings.penalties]
+    curves = [
+        Curve(rate, penalty) for rate in settings.learning_rates for penalty in settings.penalties
+    ]
     start = torch.empty(x.shape[1], x.shape[1])
     torch.nn.init.orthogonal_(start, generator=generator)
     trainer = MapTrainer(start, curves)
@@ -175,16 +194,23 @@ def learn_map(pairs: Pairs, settings: MapSettings) -> LearnedMap:
                 highest = max(values)
                 matrix = matrices[:, column].clone()
                 similarity = similarities[values.index(highest)]
-                found = found._replace(matrix=matrix, similarity=similarity, best=place, epoch=epoch)
+                found = found._replace(
+                    matrix=matrix, similarity=similarity, best=place, epoch=epoch
+                )
         curves_left = [curves[place].recall_at_1 for place in trainer.places]
-        trainer.keep([epoch - 1 - recalls.index(max(recalls)) < settings.patience for recalls in curves_left])
+        trainer.keep(
+            [epoch - 1 - recalls.index(max(recalls)) < settings.patience for recalls in curves_left]
+        )
         if not trainer.places:
             break
     return found
 
 
 def recall_at_1(pairs: Pairs, matrices: Tensor, similarity: Similarity) -> Tensor:
-    """Return the recall at 1 of each W + a·I (d, settings, d), 1-of-100 in the order given; ties count against it."""
+    """Return the recall at 1 of each W + a·I (d, settings, d), 1-of-100 in the order given.
+
+    Ties count against it.
+    """
     d, count, _ = matrices.shape
     hits = torch.zeros(count, dtype=torch.int64)
     for x, y in zip(torch.split(pairs.x, GROUP), torch.split(pairs.y, GROUP), strict=True):
@@ -198,7 +224,10 @@ def recall_at_1(pairs: Pairs, matrices: Tensor, similarity: Similarity) -> Tenso
 
 
 class MapTrainer:
-    """W and a of the settings that are still in training, with Adagrad's sums; all start from one W (d, d)."""
+    """W and a of the settings that are still in training, with Adagrad's sums.
+
+    All start from one W (d, d).
+    """
 
     def __init__(self, start: Tensor, curves: Sequence[Curve]) -> None:
         self.places = list(range(len(curves)))
@@ -208,7 +237,8 @@ class MapTrainer:
         self.residual_squares = torch.full_like(self.residual, ADAGRAD_START)
         self.rates = torch.tensor([curve.learning_rate for curve in curves])
         self.penalties = torch.tensor([curve.l2 for curve in curves])
-        # Products of a step may be coarse, its sums are not; what is judged is always computed in float32.
+        # Products of a step may be coarse, its sums are not; what is judged is always computed in
+        # float32.
         self.kind = torch.bfloat16 if has_fast_bfloat16() else torch.float32
         self.coarse = self.weights.to(self.kind)
 
@@ -231,7 +261,10 @@ class MapTrainer:
         self.residual -= self.rates * slip / self.residual_squares.sqrt()
 
     def _descend(self, rows: slice, products: Tensor, y: Tensor) -> None:
-        """Update some rows of W, few enough to stay in the processor's cache from the product to the update."""
+        """Update some rows of W.
+
+        They are few enough to stay in the processor's cache from the product to the update.
+        """
         weights = self.weights[rows]
         squares = self.squares[rows]
         gradient = (products.reshape(-1, len(y)) @ y).float().view(weights.shape)
@@ -257,7 +290,10 @@ class MapTrainer:
 
 
 def _slope(scores: Tensor, number: Tensor) -> Tensor:
-    """Return the derivative of the batch's loss by its scores, both (K, settings, K), without equal responses."""
+    """Return the derivative of the batch's loss by its scores, both (K, settings, K).
+
+    Equal responses do not count.
+    """
     k = len(scores)
     masked = (number[:, None] == number).fill_diagonal_(False)
     shown = (k - masked.sum(dim=1)).to(scores.dtype)

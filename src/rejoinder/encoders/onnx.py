@@ -1,8 +1,8 @@
-"""An ONNX folder, and the encoder that it opens as, with numpy and onnxruntime alone (see `export`).
+"""An ONNX folder and its encoder, with numpy and onnxruntime alone (see `export`).
 
-trunk.onnx turns a text's ids into r; a file for each side turns r into h, and combined.onnx two h into that of a
-conversation. Large tables are in the trunk, so that no number is there twice; those of a quantised model are in its own
-file of weights, beside them.
+trunk.onnx turns a text's ids into r; a file for each side turns r into h, and combined.onnx two h
+into that of a conversation. Large tables are in the trunk, so that no number is there twice; those
+of a quantised model are in its own file of weights, beside them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ ONNX_FOLDER = Kind(
     (MANIFEST, "*.onnx", "model.safetensors", "config.json", VOCABULARY, CARD),
 )
 LARGEST = 1 << 20  # size of a vector, or length of a text, that an export may name
-CHUNK_TOKENS = 1024  # tokens computed at once: texts of about one length, so that little of it is padding
+# tokens computed at once: texts of about one length, so that little of it is padding
+CHUNK_TOKENS = 1024
 
 
 def locate(name: str | Path) -> Path:
@@ -50,17 +51,27 @@ def locate(name: str | Path) -> Path:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return what onnx.json says of a folder whose files are all there, as they were written; else an InputError."""
+    """Return the manifest of a folder whose files are all there, unchanged.
+
+    Anything else is an InputError.
+    """
     path = folder / MANIFEST
     if not path.is_file():
-        raise InputError(f"{folder} has no {MANIFEST}; `rejoinder export MODEL --onnx -o DIR` writes such a folder")
+        raise InputError(
+            f"{folder} has no {MANIFEST};"
+            " `rejoinder export MODEL --onnx -o DIR` writes such a folder"
+        )
     try:
         manifest = parse_json(path.read_text(encoding="utf-8"))
         written = manifest["format"]
     except (ValueError, LookupError, TypeError) as error:
-        raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the folder again") from None
+        raise InputError(
+            f"{path} is damaged ({type(error).__name__}: {error}); copy the folder again"
+        ) from None
     if written != FORMAT:
-        raise InputError(f"{path} has format {written}, and this version reads {FORMAT}: export the model again")
+        raise InputError(
+            f"{path} has format {written}, and this version reads {FORMAT}: export the model again"
+        )
     if is_altered(manifest):
         raise InputError(f"{path} was altered after it was written; copy the folder again")
     try:
@@ -69,7 +80,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged ({error}); copy the folder again") from None
     for name, digest in dict(manifest["files"]).items():
         if not (folder / name).is_file() or file_digest(folder / name) != digest:
-            raise InputError(f"{folder / name} is missing, or not what was written; copy the folder again")
+            raise InputError(
+                f"{folder / name} is missing, or not what was written; copy the folder again"
+            )
     return dict(manifest)
 
 
@@ -97,7 +110,8 @@ def open_program(path: Path, threads: int | None = None) -> Callable[..., list[A
     options = onnxruntime.SessionOptions()
     given = os.environ.get("OMP_NUM_THREADS", "")  # onnxruntime itself does not ask
     options.intra_op_num_threads = threads or (int(given) if given.isdigit() else 0)
-    # The threads of one file's session would otherwise keep a core busy while another one's compute.
+    # The threads of one file's session would otherwise keep a core busy while another one's
+    # compute.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     with _known(path):
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -111,7 +125,10 @@ def open_program(path: Path, threads: int | None = None) -> Callable[..., list[A
 
 @contextlib.contextmanager
 def _known(path: Path) -> Iterator[None]:
-    """Turn what onnxruntime says of a file that it cannot compute into an InputError; its classes have no base."""
+    """Turn what onnxruntime says of a file that it cannot compute into an InputError.
+
+    Its classes have no base.
+    """
     try:
         yield
     except Exception as error:
@@ -125,11 +142,13 @@ class OnnxEncoder(TextEncoder):
     """Encodes and scores as `rejoinder.load` does in float32, without PyTorch .
 
     Args:
-        folder: what `rejoinder export MODEL --onnx` or `rejoinder intents export` wrote, or "convert-small".
+        folder: what `rejoinder export MODEL --onnx` or `rejoinder intents export` wrote, or
+            "convert-small".
         threads: processor threads to use; None: `OMP_NUM_THREADS`, or onnxruntime's own choice.
 
     Raises:
-        InputError: the folder is incomplete or altered, or of another version, or onnxruntime is not there.
+        InputError: the folder is incomplete or altered, or of another version, or onnxruntime is
+            not there.
     """
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
@@ -137,7 +156,8 @@ class OnnxEncoder(TextEncoder):
         self.threads = threads
         self.name = str(folder)
         self.manifest = manifest = read_manifest(self.folder)
-        self.fingerprint: str = manifest["model"]  # the model's own: vectors of both can be compared
+        # the model's own: vectors of both can be compared
+        self.fingerprint: str = manifest["model"]
         self.max_length = manifest["max_length"]
         self.subject_threshold = manifest.get("subject_threshold", 0.0)
         self.tokenizer = Subwords.load(self.folder / VOCABULARY)
@@ -170,15 +190,20 @@ class OnnxEncoder(TextEncoder):
         size: int = self.manifest["reduction_size"]
         return size
 
-    def _encode_ids(self, ids: Ids, lengths: Ids, side: Side, advance: Advance | None) -> FloatArray:
+    def _encode_ids(
+        self, ids: Ids, lengths: Ids, side: Side, advance: Advance | None
+    ) -> FloatArray:
         size = self.reduction_size if side == "reduction" else self.size
         vectors = np.zeros((len(lengths), size), dtype=np.float32)
         for rows in by_length(lengths, CHUNK_TOKENS):
             chosen, counts = take(ids, lengths, rows)
-            mask = np.arange(max(1, counts.max())) < counts[:, None]  # (n, L), True where a token is
+            # (n, L), True where a token is
+            mask = np.arange(max(1, counts.max())) < counts[:, None]
             padded = np.full(mask.shape, self.tokenizer.padding_id, dtype=np.int64)
             padded[mask] = chosen
-            found = self._run(TRUNK, len(rows), self.manifest["reduction_size"], ids=padded, mask=mask)
+            found = self._run(
+                TRUNK, len(rows), self.manifest["reduction_size"], ids=padded, mask=mask
+            )
             if side != "reduction":
                 found = self._run(f"{side}.onnx", len(rows), size, reduction=found)
             vectors[rows] = found
@@ -197,5 +222,7 @@ class OnnxEncoder(TextEncoder):
         found = self._programs[name](**given)
         if len(found) != 1 or np.shape(found[0]) != (rows, size):
             shapes = ", ".join(str(np.shape(each)) for each in found)
-            raise InputError(f"{path} gives {shapes} where {(rows, size)} is needed; copy the folder again")
+            raise InputError(
+                f"{path} gives {shapes} where {(rows, size)} is needed; copy the folder again"
+            )
         return np.asarray(found[0], dtype=np.float32)

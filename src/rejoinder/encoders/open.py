@@ -1,13 +1,15 @@
-"""The one door: every model that a user may name opens here, for the command, Python, server, intents and adapters.
+"""The one door: every model that a user may name opens here.
+
+Command, Python, server, intents and adapters all use it.
 
 | name | what opens |
 |---|---|
-| FOLDER, `convert-small`, owner/name | a model of ours: by its folder, by its name, by its id on the Hugging Face Hub |
-| FOLDER with onnx.json | its ONNX programs, where there is no PyTorch or they start faster (`light`) |
+| FOLDER, `convert-small`, owner/name | a model of ours: by folder, by name, by id on the Hub |
+| FOLDER with onnx.json | its ONNX programs, without PyTorch or for a faster start (`light`) |
 | FOLDER of sentence-transformers, `st:NAME`, `minilm`, `use` | an encoder of another library |
 | `bm25`, `bm25-data19`, `tfidf` | keywords, to rank by |
-| `sim:X`, `sim-history:X` | cosine of X's vectors of single messages, with a context's earlier messages |
-| `map:X`, `map-cosine:X`, `map-dot:X` | the same through a map that is fitted to training examples |
+| `sim:X`, `sim-history:X` | cosine of X's vectors of single messages, or with earlier ones |
+| `map:X`, `map-cosine:X`, `map-dot:X` | the same through a map fitted to training examples |
 | `hybrid:X` | X with BM25 added to its scores |
 
 X is any of the encoders, or `FOLDER#h`, `FOLDER#r`: the encodings of a model, or its r.
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from rejoinder.encoders.sentence import SentenceEncoder
 
 Vectors: TypeAlias = Literal["r", "h", "both"]
-"""Of a model of ours: r, the reduction's output (CONVERT 3.1); h, the encoding of a context; r and then h."""
+"""Of a model of ours: r, the reduction's output (CONVERT 3.1); h, the encoding of a context; r and
+then h."""
 
 LIBRARY_NAMES = ("minilm", "use")
 LIBRARY_PREFIX = "st:"
@@ -47,7 +50,8 @@ KEYWORDS: Mapping[str, Callable[[ModuleType], Ranker]] = {
     "bm25-data19": lambda keywords: keywords.Data19BM25(),
     "tfidf": lambda keywords: keywords.TfIdf(),
 }
-"""Rankers that need no model, made of the module `encoders.keywords`, which is imported when one is needed."""
+"""Rankers that need no model, made of the module `encoders.keywords`, which is imported when one is
+needed."""
 
 OVER_ENCODERS = ("sim", "sim-history", "map", "map-cosine", "map-dot")
 HYBRID = "hybrid:"
@@ -66,19 +70,21 @@ def load(
 
     Args:
         name: a folder, the name of a model, or its id on the Hugging Face Hub.
-        light: prefer the ONNX programs of a folder that has them: they start without PyTorch, whose import takes
-            seconds, and answer one question sooner.
-        precision: "fp32", "bf16", "int8" (a text's vector then depends a little on what is beside it), or "auto".
+        light: prefer the ONNX programs of a folder that has them: they start without PyTorch, whose
+            import takes seconds, and answer one question sooner.
+        precision: "fp32", "bf16", "int8" (a text's vector then depends a little on what is beside
+            it), or "auto".
         threads: processor threads to use; None leaves the library's own choice.
-        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere than on the CPU "auto"
-            is "fp32", and there is no "int8".
+        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere
+            than on the CPU "auto" is "fp32", and there is no "int8".
 
     Returns:
         What its kind opens as: `encoders.torch.Encoder` or another class of `families.FAMILIES`, an
         `encoders.onnx.OnnxEncoder`, or an `encoders.sentence.SentenceEncoder`.
 
     Raises:
-        InputError: there is no such model, its folder is incomplete or altered, or the device is not there.
+        InputError: there is no such model, its folder is incomplete or altered, or the device is
+            not there.
     """
     if not isinstance(name, str | Path):
         raise InputError(f"a model is a folder or a name, such as 'convert-small'; given: {name!r}")
@@ -93,8 +99,11 @@ def load(
     try:
         from rejoinder.encoders import persistence
     except ModuleNotFoundError as error:
-        hint = "install it, or open an ONNX export, which needs numpy and onnxruntime alone"
-        raise ImportError(f"{name} needs {error.name}, which is not here; {hint}", name=error.name) from error
+        raise ImportError(
+            f"{name} needs {error.name}, which is not here;"
+            " install it, or open an ONNX export, which needs numpy and onnxruntime alone",
+            name=error.name,
+        ) from error
     return persistence.load(name, precision=precision, threads=threads, device=device)
 
 
@@ -104,18 +113,22 @@ def open_encoder(name: str | Path, *, light: bool = False) -> Any:
     if isinstance(encoder, DualEncoder):
         return encoder
     raise InputError(
-        f"{name} reads a reply together with the conversation, so it cannot encode replies ahead of time; index "
-        "them with a bi- or poly-encoder or ConveRT, and let this one rank the best: rejoinder reply --rerank"
+        f"{name} reads a reply together with the conversation,"
+        " so it cannot encode replies ahead of time; index them with a bi- or poly-encoder"
+        " or ConveRT, and let this one rank the best: rejoinder reply --rerank"
     )
 
 
 def open_texts(name: str, vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
-    """Open an encoder of single texts, such as an intent classifier reads; `vectors` is for models of ours.
+    """Open an encoder of single texts, such as an intent classifier reads.
 
-    Encoders of other libraries compute in float32: a classifier gives the same answers on every machine.
+    `vectors` is for models of ours. Encoders of other libraries compute in float32: a classifier
+    gives the same answers on every machine.
     """
     if vectors not in get_args(Vectors):
-        raise InputError(f"vectors {vectors!r} are unknown; allowed are {', '.join(get_args(Vectors))}")
+        raise InputError(
+            f"vectors {vectors!r} are unknown; allowed are {', '.join(get_args(Vectors))}"
+        )
     if is_library(name):
         return _open_library(name, "fp32")
     from rejoinder.encoders import persistence
@@ -131,8 +144,13 @@ def open_all(names: Sequence[str], vectors: str = "r", precision: str = "auto") 
     return concatenate([open_texts(name, vectors, precision) for name in names])
 
 
-def as_texts(model: TextEncoder | JoinedEncoder, vectors: Any, precision: str | None = None) -> SentenceEncoder:
-    """Return a model of ours as an encoder of single texts; responses keep their own encodings for "h"."""
+def as_texts(
+    model: TextEncoder | JoinedEncoder, vectors: Any, precision: str | None = None
+) -> SentenceEncoder:
+    """Return a model of ours as an encoder of single texts.
+
+    Responses keep their own encodings for "h".
+    """
     from rejoinder.encoders.sentence import SentenceEncoder
 
     def encode(texts: Sequence[str], advance: Advance | None) -> FloatArray:
@@ -151,7 +169,10 @@ def as_texts(model: TextEncoder | JoinedEncoder, vectors: Any, precision: str | 
 
 
 def text_vectors(
-    model: TextEncoder | JoinedEncoder, texts: Sequence[Any], vectors: Any, advance: Advance | None = None
+    model: TextEncoder | JoinedEncoder,
+    texts: Sequence[Any],
+    vectors: Any,
+    advance: Advance | None = None,
 ) -> FloatArray:
     """Return the vectors of texts, each the newest message of a conversation.
 
@@ -159,12 +180,17 @@ def text_vectors(
     """
     if vectors == "r":
         return model.transfer(texts, advance)
-    h = model.encode_contexts([[text] if isinstance(text, str) else text for text in texts], advance)
+    h = model.encode_contexts(
+        [[text] if isinstance(text, str) else text for text in texts], advance
+    )
     return h if vectors == "h" else np.hstack([unit_rows(model.transfer(texts)), h])
 
 
 class RankerOpener:
-    """Opens whatever ranks, by its name. Rankers over one encoder share it, so that it encodes each text once."""
+    """Opens whatever ranks, by its name.
+
+    Rankers over one encoder share it, so that it encodes each text once.
+    """
 
     def __init__(self) -> None:
         self.opened: list[Any] = []
@@ -204,7 +230,9 @@ class RankerOpener:
         folder, mark, vectors = name.rpartition("#")
         if mark and vectors not in ("h", "r"):
             raise InputError(f"{name}: a model has {folder}#h and {folder}#r, no #{vectors}")
-        return self._texts(name) if mark and vectors == "r" else self._model(folder if mark else name)
+        return (
+            self._texts(name) if mark and vectors == "r" else self._model(folder if mark else name)
+        )
 
     def _texts(self, name: str) -> Any:
         """Return an encoder of single texts, with a cache."""
@@ -234,7 +262,7 @@ class RankerOpener:
 
 
 def is_library(name: str | Path) -> bool:
-    """Return whether this names an encoder of another library, or its folder: see the table above."""
+    """Return whether this names an encoder of another library (see the table above)."""
     return is_library_name(str(name)) or is_sentence_transformer(Path(name))
 
 
@@ -244,7 +272,7 @@ def is_library_name(name: str) -> bool:
 
 
 def is_sentence_transformer(folder: Path) -> bool:
-    """Return whether a folder is of sentence-transformers, and not one that `rejoinder export` wrote."""
+    """Return whether sentence-transformers wrote a folder, and not `rejoinder export`."""
     ours = all((folder / file).is_file() for file in ("config.json", "vocabulary.json"))
     return (folder / MODULES).is_file() and not ours
 
@@ -260,7 +288,7 @@ def _open_library(name: str, precision: str) -> SentenceEncoder:
 
 
 def identity(name: str) -> str:
-    """Return a name with the fingerprint of the folder in it; of one without a folder, our version."""
+    """Return a name with the fingerprint of its folder, or with our version."""
     from rejoinder import __version__
 
     kind, colon, place = name.rpartition(":")

@@ -1,7 +1,8 @@
 """A model folder: config.json, model.safetensors, vocabulary.json, README.md. Never pickle.
 
-config.json holds every structural choice and the digests of the other files, and thereby the model's fingerprint. A
-folder is written whole or not at all; one with a missing or altered file is refused.
+config.json holds every structural choice and the digests of the other files, and thereby the
+model's fingerprint. A folder is written whole or not at all; one with a missing or altered file is
+refused.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,19 @@ from rejoinder.encoders import bundled, joined, onnx
 from rejoinder.encoders.families import Model, build_module, family, parse_config
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
-from rejoinder.files import DIGEST, Kind, atomic_folder, file_digest, is_altered, is_ours, is_plain, parse_json, signed
+from rejoinder.files import (
+    DIGEST,
+    Kind,
+    atomic_folder,
+    file_digest,
+    is_altered,
+    is_plain,
+    parse_json,
+    signed,
+)
 from rejoinder.networks import quantization
 from rejoinder.networks.inference import choose_precision, pack_linears
-from rejoinder.networks.quantization import Ranges, Scheme, Sizes
+from rejoinder.networks.quantization import Ranges, Scheme
 from rejoinder.settings import validate
 from rejoinder.text.tokenizer import Tokenizer
 
@@ -63,14 +73,17 @@ def save(
 ) -> None:
     """Write a model folder, whole or not at all, of a network on any device.
 
-    `max_length` is that of a text in tokens, `card` the Markdown of README.md, `quantized` the way to write a quantised
-    folder, `scale` the learned factor of the cosine, for a training that goes on (the opened model's scores lack it).
+    `max_length` is that of a text in tokens, `card` the Markdown of README.md, `quantized` the way
+    to write a quantised folder, `scale` the learned factor of the cosine, for a training that goes
+    on (the opened model's scores lack it).
 
     Raises:
         InputError: something else is there, or a model folder that is not to be overwritten.
     """
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
-        write_files(part, module, tokenizer, max_length=max_length, quantized=quantized, scale=scale)
+        write_files(
+            part, module, tokenizer, max_length=max_length, quantized=quantized, scale=scale
+        )
         (part / CARD).write_text(card, encoding="utf-8")
 
 
@@ -89,7 +102,9 @@ def write_files(
         weights = quantization.quantized_tensors(module, quantized)
     else:
         # Parameters, not the state dictionary: what two parts of a network share is there once.
-        named = (each for each in module.named_parameters() if not each[0].startswith(TRAINING_PREFIX))
+        named = (
+            each for each in module.named_parameters() if not each[0].startswith(TRAINING_PREFIX)
+        )
         weights = {name: value.detach().cpu().contiguous() for name, value in named}
         if isinstance(ranges := getattr(module, "quantization", None), Ranges):
             scheme = ranges.scheme()
@@ -111,7 +126,9 @@ def write_files(
 
 
 def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = False) -> None:
-    """Write the folder of a joined model, whole or not at all: copies of its parts' folders, and the shares.
+    """Write the folder of a joined model, whole or not at all.
+
+    It holds copies of its parts' folders, and the shares.
 
     Raises:
         InputError: as `save`.
@@ -124,29 +141,43 @@ def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = F
                 if (source := find(part.name) / file).is_file():
                     shutil.copyfile(source, here / name / file)
                     digests[f"{name}/{file}"] = file_digest(here / name / file)
-        about = {"kind": KIND, "format": FORMAT, "model": asdict(model.config), "active_blocks": 0, "max_length": 0}
+        about = {
+            "kind": KIND,
+            "format": FORMAT,
+            "model": asdict(model.config),
+            "active_blocks": 0,
+            "max_length": 0,
+        }
         config = json.dumps(signed({**about, "files": digests}), indent=2)
         (here / CONFIG).write_text(config + "\n", encoding="utf-8")
         (here / CARD).write_text(model.card(), encoding="utf-8")
 
 
 def load(
-    name_or_path: str | Path, *, precision: str = "auto", threads: int | None = None, device: str = "cpu"
+    name_or_path: str | Path,
+    *,
+    precision: str = "auto",
+    threads: int | None = None,
+    device: str = "cpu",
 ) -> Model:
     """Open a model for encoding and scoring.
 
     Args:
-        name_or_path: a model folder, the name of a bundled model (see `bundled`), or an id on the Hugging Face Hub.
-        precision: "fp32", "bf16", "int8" (a text's vector then depends a little on what is beside it), or "auto".
+        name_or_path: a model folder, the name of a bundled model (see `bundled`), or an id on the
+            Hugging Face Hub.
+        precision: "fp32", "bf16", "int8" (a text's vector then depends a little on what is beside
+            it), or "auto".
         threads: processor threads to use; None leaves PyTorch's own choice.
-        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere than on the CPU "auto"
-            is "fp32", and there is no "int8".
+        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere
+            than on the CPU "auto" is "fp32", and there is no "int8".
 
     Returns:
-        What the model's kind opens as: a ConveRT as an `torch.Encoder`, the others as `families.FAMILIES` says.
+        What the model's kind opens as: a ConveRT as an `torch.Encoder`, the others as
+        `families.FAMILIES` says.
 
     Raises:
-        InputError: there is no such model, its folder is incomplete or altered, or the device is not there.
+        InputError: there is no such model, its folder is incomplete or altered, or the device is
+            not there.
     """
     if threads is not None:
         check_count("threads", threads)
@@ -158,13 +189,18 @@ def load(
     reopen = partial(load, name, precision=precision, device=device)
     if config["model"].get("kind") == joined.KIND:
         known = fingerprint(whole_config(folder))
-        first, second = (load(folder / part, precision=precision, device=device) for part in joined.PARTS)
+        first = load(folder / joined.PARTS[0], precision=precision, device=device)
+        second = load(folder / joined.PARTS[1], precision=precision, device=device)
         share = config["model"]["share"]
         opening = config["model"].get("opening_share")
-        return JoinedEncoder(first, second, share, opening, name=str(name_or_path), fingerprint=known, reopen=reopen)
+        return JoinedEncoder(
+            first, second, share, opening, name=str(name_or_path), fingerprint=known, reopen=reopen
+        )
     chosen = choose_precision(precision if device == "cpu" or precision != "auto" else "fp32")
     if is_quantized(config):
-        module, tokenizer, config = load_module(folder, torch.bfloat16 if chosen == "bf16" else torch.float32)
+        module, tokenizer, config = load_module(
+            folder, torch.bfloat16 if chosen == "bf16" else torch.float32
+        )
     else:
         module, tokenizer, config = load_as_validated(folder)
     return family(config["model"].get("kind")).open(
@@ -182,8 +218,10 @@ def _device(name: str) -> str:
     try:
         return str(torch.device(name))
     except (RuntimeError, TypeError):
-        known = "it is none of PyTorch's, such as 'cpu', 'cuda', 'cuda:1', 'mps'"
-        raise InputError(f"device {name!r} cannot be used: {known}") from None
+        raise InputError(
+            f"device {name!r} cannot be used:"
+            " it is none of PyTorch's, such as 'cpu', 'cuda', 'cuda:1', 'mps'"
+        ) from None
 
 
 def _move(module: torch.nn.Module, precision: str, device: str) -> torch.nn.Module:
@@ -192,20 +230,24 @@ def _move(module: torch.nn.Module, precision: str, device: str) -> torch.nn.Modu
     module.eval().requires_grad_(False)
     try:
         return module.to(device, torch.bfloat16 if precision == "bf16" else None)
-    except (RuntimeError, AssertionError) as error:  # PyTorch's, built without it or where there is none
+    except (RuntimeError, AssertionError) as error:
+        # PyTorch's, built without it or where there is none
         reason = str(error).splitlines()[0]
         raise InputError(f"device {device!r} cannot be used: {reason}; 'cpu' always can") from error
 
 
-def load_module(folder: Path, encode_in: torch.dtype | None = None) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the network in float32, its tokenizer and its configuration; of a quantised folder the rounded values.
+def load_module(
+    folder: Path, encode_in: torch.dtype | None = None
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the network in float32, its tokenizer and its configuration.
 
-    With `encode_in` a quantised folder's network computes in that type, and keeps its tables in 8 bits.
+    Of a quantised folder the parameters are the rounded ones. With `encode_in` a quantised folder's
+    network computes in that type, and keeps its tables in 8 bits.
     """
     config = whole_config(folder)
     tokenizer = load_tokenizer(folder, config)
     scheme = read_scheme(config) if is_quantized(config) else None
-    module = _meta_module(folder, config, tokenizer.rows)
+    module = meta_module(folder, config, tokenizer.rows)
     quantization.check_fit(module, folder / WEIGHTS, scheme)
     if scheme is None or encode_in is None:
         module = build_module(config["model"], tokenizer.rows)
@@ -217,24 +259,28 @@ def load_module(folder: Path, encode_in: torch.dtype | None = None) -> tuple[Any
     return module, tokenizer, config
 
 
-def _meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
-    """Return the network of a configuration without numbers; one that no file of weights could fill is an InputError.
+def meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
+    """Return the network of a configuration without numbers.
 
-    Layers take time and memory even so, and each has a tensor of its own.
+    One that no file of weights could fill is an InputError. Layers take time and memory even so,
+    and each has a tensor of its own.
     """
     tensors = len(quantization.parameter_shapes(folder / WEIGHTS))
-    wrong = f"{folder / CONFIG} does not fit {WEIGHTS}"
     for name, depth in _depths(config["model"]):
         if depth > tensors:
-            too_few = f"whose {tensors:,} tensors are not of {name} = {depth:,}"
-            raise InputError(f"{wrong}, {too_few}; copy the model folder again")
+            raise InputError(
+                f"{folder / CONFIG} does not fit {WEIGHTS}, whose {tensors:,} tensors"
+                f" are not of {name} = {depth:,}; copy the model folder again"
+            )
     try:
         with quantization.on_meta_device():
             module = build_module(config["model"], rows)
             module.set_active_blocks(config["active_blocks"])
     except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{wrong}: {reason}; copy the model folder again") from None
+        raise InputError(
+            f"{folder / CONFIG} does not fit {WEIGHTS}: {reason}; copy the model folder again"
+        ) from None
     return module
 
 
@@ -264,7 +310,10 @@ def is_quantized(config: Mapping[str, Any]) -> bool:
 
 
 def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
-    """Load as `load_module` does, but of a model that was trained for few bits the rounded parameters, in float32."""
+    """Load as `load_module` does, but round the parameters of a model trained for few bits.
+
+    They stay in float32.
+    """
     module, tokenizer, config = load_module(folder)
     scheme = read_scheme(config)
     if scheme is not None and not scheme.stored:  # what is stored is rounded already
@@ -273,18 +322,26 @@ def load_as_validated(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def whole_config(folder: Path) -> dict[str, Any]:
-    """Return the configuration of a folder whose files are all there, as they were saved; else raise InputError."""
+    """Return the configuration of a folder whose files are all there, unchanged.
+
+    Anything else is an InputError.
+    """
     config = _read_config(folder)
     for name, digest in config["files"].items():
         if not (folder / name).is_file():
             raise InputError(f"{folder}: {name} is missing; copy the whole model folder again")
         if file_digest(folder / name) != digest:
-            raise InputError(f"{folder}: {name} was altered or cut short after it was saved; copy it again")
+            raise InputError(
+                f"{folder}: {name} was altered or cut short after it was saved; copy it again"
+            )
     return config
 
 
 def fingerprint(config: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a model's configuration, which holds the digests of its weights and vocabulary."""
+    """Return the SHA-256 of a model's configuration.
+
+    It holds the digests of its weights and vocabulary.
+    """
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
@@ -294,12 +351,16 @@ def find(name_or_path: str | Path) -> Path:
     A part of a joined model with a name is NAME/first or NAME/second.
     """
     if not isinstance(name_or_path, str | Path):
-        raise InputError(f"a model is a folder or a name, such as 'convert-small'; given: {name_or_path!r}")
+        raise InputError(
+            f"a model is a folder or a name, such as 'convert-small'; given: {name_or_path!r}"
+        )
     path = Path(name_or_path)
     if path.is_dir():
         return path
     if path.exists():
-        raise InputError(f"{path} is a file; a model is a folder with {CONFIG}, {WEIGHTS} and {VOCABULARY}")
+        raise InputError(
+            f"{path} is a file; a model is a folder with {CONFIG}, {WEIGHTS} and {VOCABULARY}"
+        )
     if bundled.is_name(name_or_path):
         return _bundled(str(name_or_path))
     owner, _, name = str(name_or_path).partition("/")
@@ -314,28 +375,46 @@ def _bundled(name: str) -> Path:
     known = bundled.weights(name)
     folder = known.folder
     if folder is None or not (folder / CONFIG).is_file():
-        missing = f"the weights of {name} are not in this installation ({folder} has no {CONFIG})"
-        raise InputError(f"{missing}; install the package that brings them again, or name a model folder")
+        raise InputError(
+            f"the weights of {name} are not in this installation ({folder} has no {CONFIG});"
+            " install the package that brings them again, or name a model folder"
+        )
     if (found := fingerprint(_read_config(folder))) != known.fingerprint:
-        differs = f"its fingerprint is {found[:12]}..., not {known.fingerprint[:12]}..."
-        raise InputError(f"{folder} is not the model {name} that was installed: {differs}; install it again")
+        raise InputError(
+            f"{folder} is not the model {name} that was installed:"
+            f" its fingerprint is {found[:12]}...,"
+            f" not {known.fingerprint[:12]}...; install it again"
+        )
     return folder
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.is_file():
-        raise InputError(f"{folder} has no {CONFIG}, so it is no model folder; `rejoinder train` writes RUN/model")
+        raise InputError(
+            f"{folder} has no {CONFIG}, so it is no model folder;"
+            " `rejoinder train` writes RUN/model"
+        )
     try:
         config = parse_json(path.read_text(encoding="utf-8"))
-        known = {"format": int, "model": dict, "active_blocks": int, "max_length": int, "files": dict}
+        known = {
+            "format": int,
+            "model": dict,
+            "active_blocks": int,
+            "max_length": int,
+            "files": dict,
+        }
         wrong = [key for key, kind in known.items() if not isinstance(config[key], kind)]
-        if "scale" in config and not (isinstance(config["scale"], int | float) and 0 <= config["scale"] < math.inf):
+        if "scale" in config and not (
+            isinstance(config["scale"], int | float) and 0 <= config["scale"] < math.inf
+        ):
             wrong.append("scale")
         read_scheme(config)
         parse_config(config["model"])
     except (InputError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); copy the model folder again") from None
+        raise InputError(
+            f"{path} is damaged ({type(error).__name__}: {error}); copy the model folder again"
+        ) from None
     least = 0 if config["model"].get("kind") == joined.KIND else 1
     if not wrong:
         wrong += [key for key in ("max_length", "active_blocks") if not 0 <= config[key] < 2**31]
@@ -343,9 +422,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
         wrong += ["files"] if not _are_files(config["files"], least) else []
     if wrong:
         value = str(config.get(wrong[0]))[:60]
-        raise InputError(f"{path}: {wrong[0]} is {value}, which is not allowed; copy the model folder again")
+        raise InputError(
+            f"{path}: {wrong[0]} is {value}, which is not allowed; copy the model folder again"
+        )
     if config["format"] != FORMAT:
-        raise InputError(f"{path} has format {config['format']}; this version reads format {FORMAT}: update rejoinder")
+        raise InputError(
+            f"{path} has format {config['format']};"
+            f" this version reads format {FORMAT}: update rejoinder"
+        )
     # Folders of earlier versions have neither a kind nor a digest.
     if config.keys() & {"kind", DIGEST} and (config.get("kind") != KIND or is_altered(config)):
         raise InputError(f"{path} was altered after it was saved; copy the model folder again")
@@ -353,60 +437,24 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _are_files(digests: Mapping[str, Any], whole: int) -> bool:
-    """Return whether digests are of files in the folder, and of those that a `whole` model needs."""
+    """Return whether digests name files in the folder, and all that a `whole` model needs."""
     named = all(is_plain(part) for name in digests for part in name.split("/"))
     return named and (not whole or {WEIGHTS, VOCABULARY} <= digests.keys())
 
 
 def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
-    """Return the folder of a model and its configuration (see `save`). Reads no weights; errors as in `load`."""
+    """Return the folder of a model and its configuration (see `save`).
+
+    Reads no weights; errors as in `load`.
+    """
     folder = find(name_or_path)
     return folder, _read_config(folder)
 
 
-def model_folders(place: Path) -> list[Path]:
-    """Return every model folder at or below `place`, in order of their names; parts of joined ones are none."""
-    found = {path.parent for path in place.rglob(CONFIG) if is_ours(path.parent, FOLDER)}
-    return sorted(found - {folder / part for folder in found for part in joined.PARTS})
-
-
-def describe(folder: Path) -> dict[str, Any]:
-    """Describe a model folder: path, kind, quantised or not, parameters, bytes, fingerprint. Reads no weights."""
-    config = _read_config(folder)
-    kind = config["model"].get("kind", "unknown")
-    parts = [folder / part for part in joined.PARTS] if kind == joined.KIND else [folder]
-    shapes = [quantization.parameter_shapes(part / WEIGHTS) for part in parts]
-    return {
-        "path": str(folder),
-        "kind": kind,
-        "quantized": all(is_quantized(_read_config(part)) for part in parts),
-        "parameters": sum(math.prod(shape) for each in shapes for shape in each.values()),
-        "bytes": folder_bytes(folder),
-        "fingerprint": fingerprint(config),
-    }
-
-
 def read_card(folder: Path) -> str:
-    """Return the Markdown of a model's card, without white space at its end; empty if it has none."""
+    """Return the Markdown of a model's card, without white space at its end.
+
+    It is empty if there is none.
+    """
     path = folder / CARD
     return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""
-
-
-def folder_bytes(folder: Path) -> int:
-    """Return the bytes of all files of a model folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def sizes(folder: Path) -> Sizes:
-    """Return the sizes of a model folder, full or quantised. Reads no weights."""
-    if _read_config(folder)["model"].get("kind") == joined.KIND:
-        return Sizes(
-            *(sum(parts) for parts in zip(*(astuple(sizes(folder / part)) for part in joined.PARTS), strict=True))
-        )
-    # Which parameters are tables does not depend on their rows.
-    tables = quantization.table_names(_meta_module(folder, _read_config(folder), rows=2))
-    numbers = {name: math.prod(shape) for name, shape in quantization.parameter_shapes(folder / WEIGHTS).items()}
-    embedding = sum(numbers[name] for name in tables)
-    network = sum(numbers.values()) - embedding
-    scales_and_offsets = 8 * len(tables)
-    return Sizes(embedding, network, 4 * (embedding + network), embedding + 2 * network + scales_and_offsets)

@@ -1,12 +1,13 @@
-"""The protocols of everything that ranks, from BM25 to cross-encoders, with lists of candidates and scores of vectors.
+"""The protocols of everything that ranks, from BM25 to cross-encoders.
 
+Also lists of candidates, scores of vectors, and a cache by which an encoder encodes no text twice.
 An encoder of your own inherits `DualEncoder` and gives `name`, `fingerprint`, `encode_contexts` and
 `encode_responses`; the rest has defaults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -27,7 +28,8 @@ class Ranker(Protocol):
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Score each context's own candidates; higher is better: float32 (n, m).
 
-        The n lists have the same length m. They may share texts, and a list may serve several contexts.
+        The n lists have the same length m. They may share texts, and a list may serve several
+        contexts.
         """
         ...
 
@@ -36,16 +38,19 @@ class Ranker(Protocol):
 class FittedRanker(Ranker, Protocol):
     """A ranker that is fitted to training examples before it can score."""
 
-    def fit(self, examples: Sequence[Example], progress: Advance | None = None) -> Mapping[str, Any]:
+    def fit(
+        self, examples: Sequence[Example], progress: Advance | None = None
+    ) -> Mapping[str, Any]:
         """Forget the earlier fit, learn from `examples`, and return facts of JSON types."""
         ...
 
 
 @runtime_checkable
 class DualEncoder(Ranker, Protocol):
-    """A ranker that encodes conversations and responses apart, so that responses can be encoded ahead of time.
+    """A ranker that encodes conversations and responses apart.
 
-    A conversation has one vector, whose products with the responses' are the scores, or several (`ContextVectors`).
+    Responses can thus be encoded ahead of time. A conversation has one vector, whose products with
+    the responses' are the scores, or several (`ContextVectors`).
     """
 
     @property
@@ -65,12 +70,15 @@ class DualEncoder(Ranker, Protocol):
 
     @property
     def reads_history(self) -> bool:
-        """Whether the input and the history of a context are encoded apart (see `by` of such encoders)."""
+        """Return whether the input and the history are encoded apart (see `by`)."""
         return False
 
     @property
     def subject_threshold(self) -> float:
-        """Cosine with the earlier messages, as a response to them, below which an input begins a new subject."""
+        """Cosine with the earlier messages below which an input begins a new subject.
+
+        The input is compared as a response to them.
+        """
         return 0.0
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray | ContextVectors:
@@ -98,8 +106,8 @@ class DualEncoder(Ranker, Protocol):
 class ContextVectors:
     """Conversations of several vectors each (POLY, section 4.4): float32 (n, m, d).
 
-    `present` (n, m) is False where a conversation lacks a vector, such as one shorter than m. None: all are there. The
-    products with a response are multiplied by `sharpness` in the softmax alone.
+    `present` (n, m) is False where a conversation lacks a vector, such as one shorter than m. None:
+    all are there. The products with a response are multiplied by `sharpness` in the softmax alone.
     """
 
     vectors: FloatArray
@@ -108,9 +116,13 @@ class ContextVectors:
 
     def __post_init__(self) -> None:
         if self.vectors.ndim != 3:
-            raise ValueError(f"vectors of shape {self.vectors.shape}; (contexts, vectors, size) is needed")
+            raise ValueError(
+                f"vectors of shape {self.vectors.shape}; (contexts, vectors, size) is needed"
+            )
         if self.present is not None and self.present.shape != self.vectors.shape[:2]:
-            raise ValueError(f"present is {self.present.shape} for vectors of shape {self.vectors.shape}")
+            raise ValueError(
+                f"present is {self.present.shape} for vectors of shape {self.vectors.shape}"
+            )
 
     def __len__(self) -> int:
         """Number of conversations."""
@@ -124,7 +136,11 @@ class ContextVectors:
     def take(self, contexts: Sequence[int]) -> ContextVectors:
         """Return the vectors of some conversations."""
         rows = list(contexts)
-        return replace(self, vectors=self.vectors[rows], present=None if self.present is None else self.present[rows])
+        return replace(
+            self,
+            vectors=self.vectors[rows],
+            present=None if self.present is None else self.present[rows],
+        )
 
     def __iter__(self) -> Iterator[FloatArray]:
         """The vectors of each conversation."""
@@ -151,18 +167,27 @@ class CandidateLists:
         return rows
 
 
-def candidate_lists(contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> CandidateLists:
-    """Find the distinct texts of lists of candidates; a list object that contexts share is looked up once."""
+def candidate_lists(
+    contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+) -> CandidateLists:
+    """Find the distinct texts of lists of candidates.
+
+    A list object that contexts share is looked up once.
+    """
     check_list(contexts, CONVERSATIONS)
     need = "give each context a list of candidates"
     check_list(candidates, need)
     for texts in candidates:
         check_list(texts, need)
     if len(contexts) != len(candidates):
-        raise InputError(f"{len(contexts)} contexts but {len(candidates)} lists of candidates; give one for each")
+        raise InputError(
+            f"{len(contexts)} contexts but {len(candidates)} lists of candidates; give one for each"
+        )
     sizes = {len(texts) for texts in candidates}
     if len(sizes) > 1:
-        raise InputError("the lists of candidates differ in length; score each length in a call of its own")
+        raise InputError(
+            "the lists of candidates differ in length; score each length in a call of its own"
+        )
     size = max(sizes, default=0)
     sharing: dict[int, list[int]] = {}
     for context, texts in enumerate(candidates):
@@ -178,7 +203,10 @@ def candidate_lists(contexts: Sequence[Conversation], candidates: Sequence[Seque
 def cosine_scores(
     encoder: DualEncoder, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
 ) -> FloatArray:
-    """Score candidates as `Ranker.score` does, by the product of the two vectors; each text is encoded once."""
+    """Score candidates as `Ranker.score` does, by the product of the two vectors.
+
+    Each text is encoded once.
+    """
     lists = candidate_lists(contexts, candidates)
     scores = np.zeros(lists.shape, dtype=np.float32)
     if not scores.size:
@@ -196,7 +224,9 @@ def cosine_scores(
     return scores
 
 
-def encode_queries(encoder: DualEncoder, contexts: Sequence[Conversation]) -> FloatArray | ContextVectors:
+def encode_queries(
+    encoder: DualEncoder, contexts: Sequence[Conversation]
+) -> FloatArray | ContextVectors:
     """Return an encoder's queries after checking their number and type."""
     queries: object = encoder.encode_queries(contexts)
     if not isinstance(queries, ContextVectors):
@@ -206,17 +236,26 @@ def encode_queries(encoder: DualEncoder, contexts: Sequence[Conversation]) -> Fl
 
 
 def check_vectors(vectors: object, what: str, count: int | None = None) -> FloatArray:
-    """Return a model's vectors of `count` texts or conversations in float32; anything else is an InputError."""
+    """Return a model's vectors of `count` texts or conversations in float32.
+
+    Anything else is an InputError.
+    """
     try:
         numbers = np.asarray(vectors)
     except ValueError as error:  # rows of different lengths
-        wrong = f"the model gives encodings that are no array ({error})"
-        raise InputError(f"{wrong}; one vector per {what} is needed") from None
+        raise InputError(
+            f"the model gives encodings that are no array ({error});"
+            f" one vector per {what} is needed"
+        ) from None
     if numbers.dtype.kind not in "fiu" or not numbers.ndim:
-        kind = f"{type(vectors).__name__} of {numbers.dtype}"
-        raise InputError(f"the model gives encodings as {kind}; numbers are needed, one vector per {what}")
+        raise InputError(
+            f"the model gives encodings as {type(vectors).__name__} of {numbers.dtype};"
+            f" numbers are needed, one vector per {what}"
+        )
     if count is not None and len(numbers) != count:
-        raise InputError(f"the model gives {len(numbers):,} vectors where {count:,} are needed, one per {what}")
+        raise InputError(
+            f"the model gives {len(numbers):,} vectors where {count:,} are needed, one per {what}"
+        )
     return np.ascontiguousarray(numbers, dtype=np.float32)
 
 
@@ -227,16 +266,49 @@ def attended(products: npt.NDArray[Any], sharpness: float = 1.0) -> npt.NDArray[
     """
     below = products - products.max(axis=1, keepdims=True)
     weights = np.exp(sharpness * below)
-    scores: npt.NDArray[Any] = products.max(axis=1) + (weights * below).sum(axis=1) / weights.sum(axis=1)
+    scores: npt.NDArray[Any] = products.max(axis=1) + (weights * below).sum(axis=1) / weights.sum(
+        axis=1
+    )
     return scores
 
 
 def require_examples(examples: Sequence[Example], count: int, name: str) -> None:
     """Raise InputError if there are fewer than `count` examples."""
     if len(examples) < count:
-        raise InputError(f"{name} learns from training examples: {len(examples)} given, {count} or more are needed")
+        raise InputError(
+            f"{name} learns from training examples:"
+            f" {len(examples)} given, {count} or more are needed"
+        )
 
 
 def not_fitted(name: str) -> RejoinderError:
     """Return the error of a ranker that is asked for scores before `fit`."""
-    return RejoinderError(f"{name} has not learned anything yet; call fit(examples) with training examples first")
+    return RejoinderError(
+        f"{name} has not learned anything yet; call fit(examples) with training examples first"
+    )
+
+
+class VectorCache:
+    """Vectors of texts, those of each side apart. It takes 4·d bytes a text."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[tuple[str, str], FloatArray] = {}
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        side: str,
+        compute: Callable[[list[str]], FloatArray],
+        advance: Advance | None = None,
+    ) -> FloatArray:
+        """Return the vectors of texts, (n, d).
+
+        `compute` encodes those that are not in the cache.
+        """
+        new = [text for text in dict.fromkeys(texts) if (side, text) not in self._vectors]
+        vectors = compute(new)
+        for text, vector in zip(new, vectors, strict=True):
+            self._vectors[side, text] = vector
+        if advance is not None:
+            advance(len(texts) - len(new))
+        return np.stack([self._vectors[side, text] for text in texts]) if texts else vectors

@@ -1,7 +1,8 @@
-"""Encoders of single texts as dual encoders: sentence-transformers, MiniLM and USE from PyPI, a model's vectors.
+"""Encoders of single texts as dual encoders.
 
-An encoder of another library has one name everywhere: "minilm", "use", or "st:NAME", the folder or the id on the Hub of
-a model of sentence-transformers.
+They are sentence-transformers, MiniLM and USE from PyPI, and a model's own vectors. An encoder of
+another library has one name everywhere: "minilm", "use", or "st:NAME", the folder or the id on the
+Hub of a model of sentence-transformers.
 """
 
 from __future__ import annotations
@@ -18,21 +19,24 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Conversation, read_contexts
-from rejoinder.encoders.cache import VectorCache
-from rejoinder.encoders.protocol import DualEncoder, check_vectors
+from rejoinder.encoders.protocol import DualEncoder, VectorCache, check_vectors
 from rejoinder.errors import InputError, import_extra
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance
 from rejoinder.views import Described
 
-EncodeTexts: TypeAlias = Callable[[Sequence[str], Advance | None], FloatArray]  # texts to vectors, (n, d)
+# texts to vectors, (n, d)
+EncodeTexts: TypeAlias = Callable[[Sequence[str], Advance | None], FloatArray]
 CHUNK = 512  # texts that are sorted by length together, and between two steps of a progress bar
 BATCH = 64  # texts that sentence-transformers computes at once
-HISTORY = 10  # earlier messages that `with_history` reads, the newest ones: as many as multi-context ConveRT
+# earlier messages that `with_history` reads, the newest ones: as many as multi-context ConveRT
+HISTORY = 10
 
 
 class SentenceEncoder(Described, DualEncoder):
-    """Encodes texts one by one, whatever library computes them; of a context it reads the newest message.
+    """Encodes texts one by one, with any library.
+
+    Of a context it reads the newest message.
 
     Args:
         name: what it was opened by.
@@ -90,7 +94,10 @@ class SentenceEncoder(Described, DualEncoder):
         return self._size
 
     def with_cache(self) -> Self:
-        """Return the same encoder, which encodes no text twice; what is made of it shares the cache."""
+        """Return the same encoder with a cache.
+
+        It encodes no text twice, and what is made of it shares the cache.
+        """
         other = copy.copy(self)
         other._cache = VectorCache()
         return other
@@ -98,7 +105,8 @@ class SentenceEncoder(Described, DualEncoder):
     def with_history(self) -> Self:
         """Return the same encoder, which also reads up to ten earlier messages.
 
-        A context becomes the mean of two unit vectors: the newest message's, and that of the earlier ones' mean.
+        A context becomes the mean of two unit vectors: the newest message's, and that of the
+        earlier ones' mean.
         """
         other = copy.copy(self)
         other._history = HISTORY
@@ -106,24 +114,35 @@ class SentenceEncoder(Described, DualEncoder):
 
     def encode(self, texts: Sequence[str], advance: Advance | None = None) -> FloatArray:
         """Return the vectors of n texts as they come, (n, d)."""
-        return self._vectors(texts, "context", advance).reshape(len(texts), -1 if len(texts) else self.size)
+        return self._vectors(texts, "context", advance).reshape(
+            len(texts), -1 if len(texts) else self.size
+        )
 
-    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
+    def encode_contexts(
+        self, contexts: Sequence[Conversation], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode conversations: (n, d), rows of unit length; a vector of zeros stays."""
         read = read_contexts(contexts)
         newest = unit_rows(self._vectors([context[-1] for context in read], "context", advance))
         if not self._history:
             return newest
-        earlier = [[message for message in context[:-1] if message.strip()][-self._history :] for context in read]
+        earlier = [
+            [message for message in context[:-1] if message.strip()][-self._history :]
+            for context in read
+        ]
         messages = [message for spoken in earlier for message in spoken]
         if not messages:
             return newest
         vectors = unit_rows(self._vectors(messages, "context", None))
         sums = np.zeros_like(newest)
-        np.add.at(sums, np.repeat(np.arange(len(read)), [len(spoken) for spoken in earlier]), vectors)
+        np.add.at(
+            sums, np.repeat(np.arange(len(read)), [len(spoken) for spoken in earlier]), vectors
+        )
         return unit_rows(newest + unit_rows(sums))
 
-    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
+    def encode_responses(
+        self, responses: Sequence[str], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode responses: (n, d), rows of unit length; a vector of zeros stays."""
         return unit_rows(self._vectors(responses, "response", advance))
 
@@ -139,16 +158,21 @@ class SentenceEncoder(Described, DualEncoder):
 
 
 def concatenate(encoders: Sequence[SentenceEncoder]) -> SentenceEncoder:
-    """Return an encoder that concatenates the unit vectors of several (USE + ConveRT in the papers)."""
+    """Return an encoder that concatenates several's unit vectors (USE + ConveRT in the papers)."""
     if len(encoders) == 1:
         return encoders[0]
 
     def encode(texts: Sequence[str], advance: Advance | None) -> FloatArray:
-        pieces = [encoders[0].encode(texts, advance), *(encoder.encode(texts) for encoder in encoders[1:])]
+        pieces = [
+            encoders[0].encode(texts, advance),
+            *(encoder.encode(texts) for encoder in encoders[1:]),
+        ]
         return np.hstack([unit_rows(piece) for piece in pieces])
 
     def digest() -> str:
-        return hashlib.sha256(" ".join(encoder.fingerprint for encoder in encoders).encode()).hexdigest()
+        return hashlib.sha256(
+            " ".join(encoder.fingerprint for encoder in encoders).encode()
+        ).hexdigest()
 
     name = " + ".join(encoder.name for encoder in encoders)
     size = sum(encoder.size for encoder in encoders)
@@ -158,7 +182,10 @@ def concatenate(encoders: Sequence[SentenceEncoder]) -> SentenceEncoder:
 def encode_by_length(
     encode: Callable[[list[str]], Any], texts: Sequence[str], advance: Advance | None
 ) -> FloatArray:
-    """Encode texts, those of similar length together so that little is padded: (n, d); without texts (0, 0)."""
+    """Encode texts, those of similar length together so that little is padded: (n, d).
+
+    Without texts it is (0, 0).
+    """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     parts = []
     for start in range(0, len(order), CHUNK):
@@ -185,11 +212,14 @@ def open_use() -> SentenceEncoder:
     return SentenceEncoder("use", encode, digest=lambda: _files_digest(files.iterdir()), size=512)
 
 
-def open_sentence_transformer(folder: str | Path, name: str, precision: str = "auto") -> SentenceEncoder:
-    """Open a model of sentence-transformers on the CPU, by its folder or its id on the Hugging Face Hub.
+def open_sentence_transformer(
+    folder: str | Path, name: str, precision: str = "auto"
+) -> SentenceEncoder:
+    """Open a model of sentence-transformers on the CPU.
 
-    If it has prompts or routes for them, queries are contexts and documents responses. "auto" computes in bfloat16 on a
-    processor that is fast at it, "fp32" never.
+    It is named by its folder or its id on the Hugging Face Hub. If it has prompts or routes for
+    them, queries are contexts and documents responses. "auto" computes in bfloat16 on a processor
+    that is fast at it, "fp32" never.
     """
     from rejoinder.processor import has_fast_bfloat16
 
@@ -200,7 +230,9 @@ def open_sentence_transformer(folder: str | Path, name: str, precision: str = "a
     def by(method: Callable[..., Any]) -> EncodeTexts:
         def encode(texts: list[str]) -> FloatArray:
             # The library sorts by length itself. Tensors: numpy has no bfloat16.
-            tensor = method(texts, batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True)
+            tensor = method(
+                texts, batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True
+            )
             vectors: FloatArray = tensor.float().cpu().numpy()
             return vectors
 
@@ -211,7 +243,9 @@ def open_sentence_transformer(folder: str | Path, name: str, precision: str = "a
     prompts = any((model.prompts or {}).get(side) for side in ("query", "document"))
     if prompts or any(type(module).__name__ == "Router" for module in model.children()):
         encode_responses = by(model.encode_document)
-        return SentenceEncoder(name, by(model.encode_query), encode_responses, digest=digest, size=size)
+        return SentenceEncoder(
+            name, by(model.encode_query), encode_responses, digest=digest, size=size
+        )
     return SentenceEncoder(name, by(model.encode), digest=digest, size=size)
 
 
@@ -220,7 +254,8 @@ def load_sentence_transformer(name: str | Path, device: str | None = None) -> An
     library = import_extra("sentence_transformers", f"the encoder {name}", "encoders")
     from transformers.utils import logging
 
-    if shown := logging.is_progress_bar_enabled():  # of a hundred weights, in a hundredth of a second
+    # of a hundred weights, in a hundredth of a second
+    if shown := logging.is_progress_bar_enabled():
         logging.disable_progress_bar()
     try:
         return library.SentenceTransformer(str(name), device=device)
@@ -233,7 +268,10 @@ def load_sentence_transformer(name: str | Path, device: str | None = None) -> An
 
 
 def _transformer_digest(name: str | Path, model: Any) -> str:
-    """Return the SHA-256 of a model of sentence-transformers: of its folder's files, or of the parameters."""
+    """Return the SHA-256 of a model of sentence-transformers.
+
+    It is that of its folder's files, or of the parameters.
+    """
     if Path(name).is_dir():
         return _files_digest(path for path in Path(name).rglob("*") if path.is_file())
     digest = hashlib.sha256()  # the Hub's files are in its cache

@@ -1,7 +1,7 @@
-"""A trained model in the library sentence-transformers: the folder that it opens, and the module that it finds there.
+"""A trained model in the library sentence-transformers: its folder, and its module.
 
-The library finds this class by the `type` in the folder's modules.json. No code is taken from the folder, but it asks
-for `trust_remote_code` for every class that is not its own.
+The library finds this class by the `type` in the folder's modules.json. No code is taken from the
+folder, but it asks for `trust_remote_code` for every class that is not its own.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.conversations import read_contexts
-from rejoinder.encoders import persistence
+from rejoinder.encoders import export, persistence
 from rejoinder.encoders.families import family_of
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
-from rejoinder.networks.convert import SharedTrunk
 from rejoinder.networks.packing import rectangle
+from rejoinder.networks.trunk import SharedTrunk
 from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages
 
-PlainSide: TypeAlias = Literal["context", "response"]  # what a text is encoded as where nothing says it
+# what a text is encoded as where nothing says it
+PlainSide: TypeAlias = Literal["context", "response"]
 SETTINGS = "sentence_module.json"
 TASKS: Mapping[str, PlainSide] = {"query": "context", "document": "response"}
 """The sides by what sentence-transformers calls them: `encode_query` and `encode_document`."""
@@ -41,8 +42,9 @@ def check_side(side: Any) -> PlainSide:
 class SentenceModule(nn.Module):
     """The only module of such a `SentenceTransformer`.
 
-    `encode_query` encodes contexts, `encode_document` responses, `encode` what `side` says. A context is a text, or a
-    list of messages, oldest first, each {"role": ..., "content": ...}. `network` can be moved, trained and saved.
+    `encode_query` encodes contexts, `encode_document` responses, `encode` what `side` says. A
+    context is a text, or a list of messages, oldest first, each {"role": ..., "content": ...}.
+    `network` can be moved, trained and saved.
     """
 
     save_in_root = True
@@ -50,7 +52,11 @@ class SentenceModule(nn.Module):
     modalities = ("text", "message")
 
     def __init__(
-        self, network: SharedTrunk, tokenizer: Tokenizer, max_seq_length: int, side: PlainSide = "context"
+        self,
+        network: SharedTrunk,
+        tokenizer: Tokenizer,
+        max_seq_length: int,
+        side: PlainSide = "context",
     ) -> None:
         super().__init__()
         self.network: Any = network
@@ -63,29 +69,39 @@ class SentenceModule(nn.Module):
         return self.network.output_size
 
     def preprocess(
-        self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, max_length: int | None = None
+        self,
+        inputs: Sequence[Any],
+        prompt: str | None = None,
+        task: str | None = None,
+        max_length: int | None = None,
     ) -> dict[str, Any]:
-        """Turn n texts or conversations, with the prompt before each newest message, into token ids for a task.
+        """Turn n texts or conversations into token ids for a task.
+
+        The prompt comes before each newest message.
 
         Returns:
-            `input_ids` and `attention_mask`, int64 (n, L); of contexts of a multi-context model also `history_ids` and
-            `history_mask` (n, M); and the task, if one was given.
+            `input_ids` and `attention_mask`, int64 (n, L); of contexts of a multi-context model
+            also `history_ids` and `history_mask` (n, M); and the task, if one was given.
         """
         side = self._side_of(task)
-        contexts = read_contexts([[given] if isinstance(given, str | Mapping) else given for given in inputs])
+        contexts = read_contexts(
+            [[given] if isinstance(given, str | Mapping) else given for given in inputs]
+        )
         if side == "response" and any(len(context) > 1 for context in contexts):
             raise InputError("a response is one text, not a conversation of several messages")
         longest = max_length or self.max_seq_length
         texts = [(prompt or "") + context[-1] for context in contexts]
-        features = self._ids(*encode_messages(self.tokenizer, texts, longest), "input_ids", "attention_mask")
+        ids, lengths = encode_messages(self.tokenizer, texts, longest)
+        features = self._ids(ids, lengths, "input_ids", "attention_mask")
         history = self.network.history
         if side == "context" and history is not None:
-            histories = self.tokenizer.encode_ragged([history.join(context) for context in contexts], longest)
-            features |= self._ids(*histories, "history_ids", "history_mask")
+            joined = [history.join(context) for context in contexts]
+            ids, lengths = self.tokenizer.encode_ragged(joined, longest)
+            features |= self._ids(ids, lengths, "history_ids", "history_mask")
         return features if task is None else {**features, "task": task}
 
     def forward(self, features: dict[str, Any], task: str | None = None) -> dict[str, Any]:
-        """Add `sentence_embedding`, float32 (n, d), rows of unit length, to what `preprocess` made."""
+        """Add `sentence_embedding`, float32 (n, d) of unit rows, to what `preprocess` made."""
         texts = rectangle(features["input_ids"], features["attention_mask"].bool())
         side = self._side_of(task or features.get("task"))
         if side == "context" and self.network.history is not None:
@@ -97,11 +113,15 @@ class SentenceModule(nn.Module):
         return {**features, "sentence_embedding": vectors}
 
     def save(self, output_path: str, safe_serialization: bool = True) -> None:
-        """Write network, vocabulary and settings into a folder: it is a model folder of ours as well."""
+        """Write network, vocabulary and settings into a folder, which is a model folder as well."""
         if not safe_serialization:
-            raise InputError("weights are written as safetensors only; leave safe_serialization at True")
+            raise InputError(
+                "weights are written as safetensors only; leave safe_serialization at True"
+            )
         folder = Path(output_path)
-        persistence.write_files(folder, self.network, self.tokenizer, max_length=self.max_seq_length)
+        persistence.write_files(
+            folder, self.network, self.tokenizer, max_length=self.max_seq_length
+        )
         follow_umask(folder / persistence.WEIGHTS)
         _write_json(folder / SETTINGS, {"side": self.side})
 
@@ -122,7 +142,9 @@ class SentenceModule(nn.Module):
         if task is None:
             return self.side
         if task not in TASKS:
-            raise InputError(f"task {task!r} is unknown; allowed are {' (contexts), '.join(TASKS)} (responses)")
+            raise InputError(
+                f"task {task!r} is unknown; allowed are {' (contexts), '.join(TASKS)} (responses)"
+            )
         return TASKS[task]
 
 
@@ -130,7 +152,9 @@ def _read_side(folder: Path) -> PlainSide:
     try:
         return check_side(parse_json((folder / SETTINGS).read_text(encoding="utf-8"))["side"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder / SETTINGS} is missing or damaged ({error}); export the model again") from error
+        raise InputError(
+            f"{folder / SETTINGS} is missing or damaged ({error}); export the model again"
+        ) from error
 
 
 MODULES = "modules.json"
@@ -149,26 +173,36 @@ def export_sentence_transformers(
 ) -> dict[str, Any]:
     """Write a folder for `SentenceTransformer(folder, trust_remote_code=True)` and describe it.
 
-    Both sides are in it; `side` is what the library's plain `encode` takes texts as. Weights, vocabulary and
-    configuration are copied, so the fingerprint stays and `rejoinder.load` opens the folder too.
+    Both sides are in it; `side` is what the library's plain `encode` takes texts as. Weights,
+    vocabulary and configuration are copied, so the fingerprint stays and `rejoinder.load` opens the
+    folder too.
     """
     side = check_side(side)
     check_replaceable(output, FOLDER, overwrite=overwrite)
     folder = persistence.find(model)
     module, _, config = persistence.load_module(folder)  # refuses what is damaged
-    if family_of(module.config).dialogue is not None or (module.history is not None and module.history.apart):
-        reads = "does not read a conversation as newest message and one history; write the transformer inside with"
-        raise InputError(f"{folder} is of kind '{config['model']['kind']}', which {reads} `export --transformers`")
+    if family_of(module.config).dialogue is not None or (
+        module.history is not None and module.history.apart
+    ):
+        raise InputError(
+            f"{folder} is of kind '{config['model']['kind']}',"
+            " which does not read a conversation as newest message and one history;"
+            " write the transformer inside with `export --transformers`"
+        )
     with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
         for name in (persistence.CONFIG, persistence.WEIGHTS, persistence.VOCABULARY):
             shutil.copyfile(folder / name, part / name)
         _write_json(part / SETTINGS, {"side": side})
         _write_json(part / MODULES, [{"idx": 0, "name": "0", "path": "", "type": MODULE}])
-        options = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "default_prompt_name": None}
+        options = {
+            "model_type": "SentenceTransformer",
+            "similarity_fn_name": "cosine",
+            "default_prompt_name": None,
+        }
         _write_json(part / OPTIONS, {**options, "prompts": {"query": "", "document": ""}})
         card = persistence.read_card(folder) + _card(side, module.history is not None)
         (part / persistence.CARD).write_text(card, encoding="utf-8")
-    return persistence.describe(Path(output)) | {"side": side}
+    return export.describe(Path(output)) | {"side": side}
 
 
 def _write_json(path: Path, content: object) -> None:
@@ -176,12 +210,17 @@ def _write_json(path: Path, content: object) -> None:
 
 
 def _card(side: PlainSide, reads_history: bool) -> str:
-    history = '\n\nA context may be a list of messages, oldest first, each `{"role": ..., "content": ...}`.'
+    history = (
+        "\n\nA context may be a list of messages, oldest first,"
+        ' each `{"role": ..., "content": ...}`.'
+    )
     return (
-        "\n\n## sentence-transformers\n\nWith `rejoinder` and `sentence-transformers` installed:\n```python\n"
+        "\n\n## sentence-transformers\n\n"
+        "With `rejoinder` and `sentence-transformers` installed:\n```python\n"
         'model = SentenceTransformer("this folder", trust_remote_code=True)\n'
         "contexts, responses = model.encode_query([...]), model.encode_document([...])\n```\n"
-        f"`encode` takes texts as {side}s. The class of the model is imported from the package `rejoinder`; the "
-        "library asks for `trust_remote_code` for every class that is not its own."
+        f"`encode` takes texts as {side}s."
+        " The class of the model is imported from the package `rejoinder`;"
+        " the library asks for `trust_remote_code` for every class that is not its own."
         f"{history if reads_history else ''}\n"
     )

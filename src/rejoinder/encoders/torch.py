@@ -15,6 +15,7 @@ from rejoinder.encoders.conversation import CHUNK_TOKENS, Side, TextEncoder, Tru
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder, candidate_lists
 from rejoinder.errors import InputError
 from rejoinder.networks.inference import SingleTexts
+from rejoinder.networks.layers import own_scores
 from rejoinder.networks.packing import (
     SEGMENT_COST,
     TRANSFORMER_SEGMENT_COST,
@@ -23,7 +24,6 @@ from rejoinder.networks.packing import (
     chunks,
     pack,
 )
-from rejoinder.networks.reductions import own_scores
 from rejoinder.networks.transformer import TransformerShape
 from rejoinder.progress import Advance
 from rejoinder.text.dialogue import Dialogue, HistoryText, join
@@ -33,10 +33,11 @@ CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at onc
 
 
 class _Model(TruncationCounter):
-    """A network, ready for encoding (see `persistence.load`), with its tokenizer and where it was loaded from.
+    """A network with its tokenizer and the folder that it was loaded from.
 
-    Texts, or responses, are cut at `max_length` tokens. Models of one `fingerprint` give the same vectors. Pickled is
-    not the network but `reopen`, which opens it in another process.
+    It is ready for encoding (see `persistence.load`). Texts, or responses, are cut at `max_length`
+    tokens. Models of one `fingerprint` give the same vectors. Pickled is not the network but
+    `reopen`, which opens it in another process.
     """
 
     name: str = ""
@@ -65,7 +66,10 @@ class _Model(TruncationCounter):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.reopen is None:
-            raise InputError("only a model that `rejoinder.load` opened can be pickled; save this one and load it")
+            raise InputError(
+                "only a model that `rejoinder.load` opened can be pickled;"
+                " save this one and load it"
+            )
         return _reopened, (self.reopen, self.fingerprint, self._state())
 
     def _state(self) -> Mapping[str, object]:
@@ -98,11 +102,15 @@ class _Model(TruncationCounter):
         size: int = self.module.reduction_size
         return size
 
-    def _encode_ids(self, ids: IntArray, lengths: IntArray, side: Side, advance: Advance | None) -> FloatArray:
+    def _encode_ids(
+        self, ids: IntArray, lengths: IntArray, side: Side, advance: Advance | None
+    ) -> FloatArray:
         pieces = []
         places = []
         with torch.inference_mode():
-            for chosen, batch in chunks(ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS, self._segment_cost):
+            for chosen, batch in chunks(
+                ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS, self._segment_cost
+            ):
                 found = self._single_texts(batch, side)
                 if found is None:
                     found = self.module.encode(self._moved(batch), side)
@@ -122,7 +130,9 @@ class _Model(TruncationCounter):
         return batch if self.device == "cpu" else batch.to(self.device)
 
 
-def _reopened(reopen: Callable[[], _Model], fingerprint: str, state: Mapping[str, object]) -> _Model:
+def _reopened(
+    reopen: Callable[[], _Model], fingerprint: str, state: Mapping[str, object]
+) -> _Model:
     model = reopen()
     if model.fingerprint != fingerprint:
         raise InputError(f"{model.name} is another model than the one that was pickled")
@@ -151,7 +161,12 @@ class Encoder(_Model, TextEncoder):
         return history
 
     def _encode(self, texts: list[str], side: Side, advance: Advance | None) -> FloatArray:
-        if self._cache is None or self.history is None or not self.history.apart or side == "reduction":
+        if (
+            self._cache is None
+            or self.history is None
+            or not self.history.apart
+            or side == "reduction"
+        ):
             return super()._encode(texts, side, advance)
         # Each message is read apart, and once: what it is to a conversation, its heads say.
         r = torch.from_numpy(super()._encode(texts, "reduction", advance))
@@ -160,18 +175,28 @@ class Encoder(_Model, TextEncoder):
             h: FloatArray = self.module.head(side)(r).float().cpu().numpy()
         return h
 
-    def _pool_history(self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]) -> FloatArray:
+    def _pool_history(
+        self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]
+    ) -> FloatArray:
         if not self.module.history.apart:
             return super()._pool_history(x, texts, histories)
         with torch.inference_mode():
-            parts = (torch.from_numpy(each).to(self.device) for each in (x, texts, histories))
-            pooled: FloatArray = self.module.pool_history(*parts).cpu().numpy()
+            pooled: FloatArray = (
+                self.module.pool_history(
+                    torch.from_numpy(x).to(self.device),
+                    torch.from_numpy(texts).to(self.device),
+                    torch.from_numpy(histories).to(self.device),
+                )
+                .cpu()
+                .numpy()
+            )
         return pooled
 
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
         with torch.inference_mode():
-            parts = (torch.from_numpy(vectors).to(self.device) for vectors in (x, z))
-            combined: FloatArray = self.module.combine(*parts).cpu().numpy()
+            inputs = torch.from_numpy(x).to(self.device)
+            histories = torch.from_numpy(z).to(self.device)
+            combined: FloatArray = self.module.combine(inputs, histories).cpu().numpy()
         return combined
 
 
@@ -204,16 +229,27 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
         """Whether rows are of unit length, so that scores are cosines."""
         return getattr(self.module.config, "similarity", "dot") == "cosine"
 
-    def encode_contexts(self, contexts: Sequence[Conversation], advance: Advance | None = None) -> FloatArray:
+    def encode_contexts(
+        self, contexts: Sequence[Conversation], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode conversations: (n, d)."""
-        return self._encode_ids(*self.dialogue.contexts(contexts), "context", advance)
+        ids, lengths = self.dialogue.contexts(contexts)
+        return self._encode_ids(ids, lengths, "context", advance)
 
-    def encode_responses(self, responses: Sequence[str], advance: Advance | None = None) -> FloatArray:
+    def encode_responses(
+        self, responses: Sequence[str], advance: Advance | None = None
+    ) -> FloatArray:
         """Encode responses: (n, d)."""
-        return self._encode_ids(*self._responses(read_texts(responses)), "response", advance)
+        ids, lengths = self._responses(read_texts(responses))
+        return self._encode_ids(ids, lengths, "response", advance)
 
-    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Return the score of each of a context's candidates: (n, m); see `protocol.Ranker.score`."""
+    def score(
+        self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+    ) -> FloatArray:
+        """Return the score of each of a context's candidates: (n, m).
+
+        See `protocol.Ranker.score`.
+        """
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:
@@ -225,7 +261,9 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
             part = slice(start, start + size)
             encoded = torch.from_numpy(DialogueEncoder.encode_contexts(self, contexts[part]))
             with torch.inference_mode():
-                scores[part] = own_scores(encoded, responses[torch.from_numpy(rows[part]).long()]).numpy()
+                scores[part] = own_scores(
+                    encoded, responses[torch.from_numpy(rows[part]).long()]
+                ).numpy()
         return scores
 
 
@@ -249,22 +287,28 @@ class CrossRanker(_DialogueModel):
     real_tokens = 0  # read so far, without and with padding
     computed_tokens = 0
 
-    def score(self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]) -> FloatArray:
-        """Return the score of each of a context's candidates: (n, m); see `protocol.Ranker.score`."""
+    def score(
+        self, contexts: Sequence[Conversation], candidates: Sequence[Sequence[str]]
+    ) -> FloatArray:
+        """Return the score of each of a context's candidates: (n, m).
+
+        See `protocol.Ranker.score`.
+        """
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
         if not scores.size:
             return scores
-        before = self.dialogue.contexts(contexts)
-        behind = self._responses(lists.texts)
+        context_ids, context_lengths = self.dialogue.contexts(contexts)
+        response_ids, response_lengths = self._responses(lists.texts)
         context_rows = np.repeat(np.arange(len(contexts), dtype=np.int32), lists.shape[1])
         response_rows = lists.rows.reshape(-1)
         flat = scores.reshape(-1)
         start = len(self.dialogue.start)
         with torch.inference_mode():
-            for chosen in by_length(before[1][context_rows] + behind[1][response_rows], CHUNK_TOKENS):
-                context = take(*before, context_rows[chosen])
-                response = take(*behind, response_rows[chosen])
+            total = context_lengths[context_rows] + response_lengths[response_rows]
+            for chosen in by_length(total, CHUNK_TOKENS):
+                context = take(context_ids, context_lengths, context_rows[chosen])
+                response = take(response_ids, response_lengths, response_rows[chosen])
                 ids, lengths, types = join(context, response, start)
                 batch = pack(ids, lengths, self.tokenizer.padding_id, self._segment_cost, types)
                 self.real_tokens += batch.real_tokens

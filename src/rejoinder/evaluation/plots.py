@@ -1,4 +1,7 @@
-"""Pictures of encodings: texts as points, a panel for each model (ACL19, figure 4), and what all pictures share."""
+"""Pictures of encodings: texts as points, a panel for each model (ACL19, figure 4).
+
+Also what all pictures share.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito, "Color Universal Design" (2008), for colour-blind readers too; the darker ones first.
+# Okabe and Ito, "Color Universal Design" (2008), for colour-blind readers too; the darker ones
+# first.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 KINDS = ("png", "svg", "pdf")
@@ -25,7 +29,8 @@ RESOLUTION = 150  # dots per inch of a png
 PANELS_A_LINE = 4
 PANEL = 3.4  # inches of a side
 
-Method: TypeAlias = Literal["tsne", "pca"]  # t-SNE (van der Maaten and Hinton 2008), principal components
+# t-SNE (van der Maaten and Hinton 2008), principal components
+Method: TypeAlias = Literal["tsne", "pca"]
 METHODS: tuple[Method, ...] = get_args(Method)
 NEIGHBOURS = 10  # k of the purity
 _BLOCK = 1024
@@ -55,12 +60,16 @@ def grid_shape(panels: int) -> tuple[int, int]:
 
 
 def new_grid(panels: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
-    """Return a figure of that many panels and inches, which needs no screen and changes no setting of matplotlib's."""
+    """Return a figure of that many panels and inches.
+
+    It needs no screen and changes no setting of matplotlib's.
+    """
     require("matplotlib.figure")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes: list[Axes] = list(figure.subplots(*grid_shape(panels), squeeze=False, **options).flat)
+    rows, columns = grid_shape(panels)
+    axes: list[Axes] = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
     for axis in axes[panels:]:
         axis.set_visible(False)
     return figure, axes[:panels]
@@ -86,7 +95,7 @@ class Panel:
 
 
 def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Sequence[str]) -> Figure:
-    """Draw panels of the same texts, each with its category, and one legend with the names in order."""
+    """Draw panels of the same texts, each with its category, and one legend in order."""
     lines, width = grid_shape(len(panels))
     most = max(2, width)  # a single panel still has room for a legend below
     columns = max(1, min(len(names), int(most * PANEL / 2.6)))
@@ -104,7 +113,12 @@ def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequ
     for place, name in enumerate(names):
         points = panel.points[[row for row, category in enumerate(categories) if category == name]]
         colour = COLOURS[place % 7]  # the eighth, yellow, cannot be seen on white
-        look: dict[str, Any] = {"color": colour, "marker": MARKERS[place % len(MARKERS)], "s": 14, "alpha": 0.85}
+        look: dict[str, Any] = {
+            "color": colour,
+            "marker": MARKERS[place % len(MARKERS)],
+            "s": 14,
+            "alpha": 0.85,
+        }
         axis.scatter(points[:, 0], points[:, 1], linewidths=0, label=name.replace("_", " "), **look)
     axis.set_title(panel.title, fontsize=10)
     axis.set_xlabel(panel.caption, fontsize=9)
@@ -113,13 +127,21 @@ def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequ
     axis.spines[:].set_color("0.7")
 
 
-def project(vectors: FloatArray, method: Method = "tsne", *, perplexity: float = 30.0, seed: int = 0) -> FloatArray:
-    """Return two coordinates (n, 2) for the direction of each vector (n, d); t-SNE starts from the principal ones."""
+def project(
+    vectors: FloatArray, method: Method = "tsne", *, perplexity: float = 30.0, seed: int = 0
+) -> FloatArray:
+    """Return two coordinates (n, 2) for the direction of each vector (n, d).
+
+    t-SNE starts from the principal ones.
+    """
     rows = unit_rows(vectors)
     if len(rows) < 3:
         raise InputError(f"{len(rows)} texts are too few for a picture; give 3 or more")
     if method == "tsne" and not 1 <= perplexity < len(rows):
-        raise InputError(f"t-SNE's perplexity is {perplexity:g}; with {len(rows)} texts it is 1 or more and below that")
+        raise InputError(
+            f"t-SNE's perplexity is {perplexity:g};"
+            f" with {len(rows)} texts it is 1 or more and below that"
+        )
     require("sklearn", "a projection of encodings")
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
@@ -131,10 +153,18 @@ def project(vectors: FloatArray, method: Method = "tsne", *, perplexity: float =
     return np.asarray(projection.fit_transform(rows), dtype=np.float32)
 
 
-def neighbour_purity(vectors: FloatArray, categories: Sequence[str], neighbours: int = NEIGHBOURS) -> float:
-    """Return the share of a text's nearest neighbours, by cosine, that are of its category, the mean over all texts."""
+def neighbour_purity(
+    vectors: FloatArray, categories: Sequence[str], neighbours: int = NEIGHBOURS
+) -> float:
+    """Return the share of a text's nearest neighbours that are of its category.
+
+    They are nearest by cosine; the share is the mean over all texts.
+    """
     if not 1 <= neighbours < len(vectors):
-        raise InputError(f"{neighbours} neighbours of {len(vectors)} texts; ask for 1 or more, and fewer than texts")
+        raise InputError(
+            f"{neighbours} neighbours of {len(vectors)} texts;"
+            " ask for 1 or more, and fewer than texts"
+        )
     rows = unit_rows(vectors)
     numbers = np.unique(np.asarray(categories), return_inverse=True)[1]
     hits = 0

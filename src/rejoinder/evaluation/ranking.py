@@ -1,7 +1,12 @@
-"""Recall at k and mean reciprocal rank of anything that ranks, with intervals, and how two systems differ.
+"""Recall at k and mean reciprocal rank of any ranker, with intervals, and how two systems differ.
 
-Doubts count against a ranker: a candidate stands before the right one if it ties with it, if its score is no number, or
-(in the papers' protocol) if it has the very same text.
+Doubts count against a ranker: a candidate stands before the right one if it ties with it, if its
+score is no number, or (in the papers' protocol) if it has the very same text.
+
+Intervals are percentiles of a bootstrap (Efron and Tibshirani 1993, "An Introduction to the
+Bootstrap", chapter 13) over units drawn whole (chapter 8). In a paired comparison both systems see
+the same resamples (Koehn 2004, "Statistical Significance Tests for Machine Translation
+Evaluation").
 """
 
 from __future__ import annotations
@@ -22,10 +27,69 @@ from rejoinder.conversations import Context, check_count, read_texts
 from rejoinder.corpora.example import Example, text_key
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, RejoinderError
-from rejoinder.evaluation.bootstrap import CONFIDENCE, RESAMPLES, Estimate, estimates
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
 from rejoinder.progress import Advance, silent
 from rejoinder.views import Described
+
+CONFIDENCE = 0.95
+RESAMPLES = 1000
+_DRAWS_AT_ONCE = 2**20  # bounds the memory to some 20 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and the ends of its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} ({self.low:.1%} to {self.high:.1%})"
+
+
+def estimates(
+    values: npt.NDArray[np.float64],
+    units: npt.NDArray[np.int64],
+    bounds: tuple[float, float] = (0.0, 1.0),
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[Estimate]:
+    """Return the mean of each column of `values` (n, s), with its percentile interval.
+
+    A resample draws as many of the `units` (n,), numbered from 0 without gaps, as there are, with
+    replacement, and takes the mean over their observations. Equal seeds and units give equal draws.
+    A single unit says nothing about the error: the interval is then `bounds`, the least and the
+    greatest mean possible.
+    """
+    if len(values) == 0:
+        raise InputError("no examples to take a mean of")
+    means = values.mean(axis=0)
+    if units.max() == 0:
+        low, high = bounds
+        return [Estimate(float(mean), low, high) for mean in means]
+    # Units are reduced to sums and counts once, so a resample costs their number, not n.
+    sums = np.stack([np.bincount(units, weights=column) for column in values.T], axis=1)
+    sizes = np.bincount(units).astype(np.float64)
+    rng = np.random.default_rng(seed)
+    draws = np.empty((resamples, values.shape[1]))
+    count = len(sizes)
+    step = max(1, _DRAWS_AT_ONCE // count)
+    for start in range(0, resamples, step):
+        rows = min(step, resamples - start)
+        drawn = rng.integers(count, size=(rows, count)) + count * np.arange(rows)[:, None]
+        times = (
+            np.bincount(drawn.ravel(), minlength=rows * count)
+            .reshape(rows, count)
+            .astype(np.float64)
+        )
+        draws[start : start + rows] = times @ sums / (times @ sizes)[:, None]
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(draws, (tail, 1 - tail), axis=0)
+    return [
+        Estimate(float(m), float(a), float(b)) for m, a, b in zip(means, low, high, strict=True)
+    ]
+
 
 RECALL_AT = (1, 2, 3, 5, 10, 50)  # the k of recall@k that the papers' tables use
 RETRIEVED_AT = (1, 3, 10, 30, 100)  # those of a search among all replies of an index
@@ -35,7 +99,10 @@ Search: TypeAlias = Callable[[Sequence[Context]], Sequence[Sequence[tuple[str, f
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Described):
-    """First system minus second on the same examples, with paired intervals: outside 0 means a real difference."""
+    """First system minus second on the same examples, with paired intervals.
+
+    A difference whose interval leaves out 0 is real.
+    """
 
     recall: dict[int, Estimate]
     mrr: Estimate
@@ -53,16 +120,20 @@ class Comparison(Described):
 class RankingResult(Described):
     """How well a ranker did on a task; the names are those of the JSON."""
 
-    recall: dict[int, Estimate]  # share of right candidates among the first k, for each k below the candidates' number
+    recall: dict[int, Estimate]
+    """Share of right candidates among the first k, for each k below the candidates' number."""
     mrr: Estimate  # mean of 1 / rank of the right candidate
     examples: int
     candidates: int  # of each example: N, or the most where given lists differ in length
     fewest_candidates: int
     given_candidates: bool  # the data gave the candidates
     same_candidates: bool = False  # every example has the same ones
-    dropped: int  # examples that are not ranked: left over after the last full group, or answered with no candidate
+    dropped: int
+    """Examples that are not ranked: left over after the last full group, or answered with no
+    candidate."""
     ambiguous: int  # examples with another candidate of the right one's very text
-    copies: Copies = "wrong"  # what that one counts as: wrong, it stands before the right one; right, it counts as that
+    copies: Copies = "wrong"
+    """What that one counts as: wrong, it stands before the right one; right, it counts as that."""
     unit: Literal["thread", "example"]
     units: int  # threads or examples that the bootstrap draws
     confidence: float = CONFIDENCE
@@ -76,11 +147,20 @@ class RankingResult(Described):
     def facts(self) -> Mapping[str, object]:
         """Return what the result is shown by."""
         figures = {**{f"R@{k}": str(each) for k, each in self.recall.items()}, "MRR": str(self.mrr)}
-        return figures | {"examples": self.examples, "candidates": self.candidates, "dropped": self.dropped}
+        return figures | {
+            "examples": self.examples,
+            "candidates": self.candidates,
+            "dropped": self.dropped,
+        }
 
     def to_json(self, *, ranks: bool = False) -> dict[str, Any]:
-        """Return everything as JSON values; without `ranks`, all but the single ranks and their units."""
-        values: dict[str, Any] = msgspec.to_builtins(self, str_keys=True, enc_hook=np.ndarray.tolist)
+        """Return everything as JSON values.
+
+        Without `ranks`, leave out the single ranks and their units.
+        """
+        values: dict[str, Any] = msgspec.to_builtins(
+            self, str_keys=True, enc_hook=np.ndarray.tolist
+        )
         if not ranks:
             del values["ranks"], values["unit_of"]
             values["seconds"] = round(self.seconds, 3)
@@ -89,13 +169,18 @@ class RankingResult(Described):
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RankingResult:
         """Return the result whose values, ranks included, these are, or raise ValueError."""
-        return msgspec.convert(values, cls, str_keys=True, dec_hook=lambda _, array: np.array(array, dtype=np.int64))
+        return msgspec.convert(
+            values, cls, str_keys=True, dec_hook=lambda _, array: np.array(array, dtype=np.int64)
+        )
 
 
-def ranks(scores: FloatArray, labels: IntArray, right: npt.NDArray[np.bool_] | None = None) -> IntArray:
-    """Return the rank, 1 to m, of the right candidate of each row of scores (n, m); its column is in `labels` (n,).
+def ranks(
+    scores: FloatArray, labels: IntArray, right: npt.NDArray[np.bool_] | None = None
+) -> IntArray:
+    """Return the rank, 1 to m, of the right candidate of each row of scores (n, m).
 
-    Other candidates that are `right` (n, m) too do not stand before it.
+    Its column is in `labels` (n,). Other candidates that are `right` (n, m) too do not stand before
+    it.
     """
     # All that do not score strictly less stand before it: ties and NaN count against the ranker.
     rows = np.arange(len(scores))
@@ -117,42 +202,67 @@ def evaluate(
     block_size: int | None = None,
     progress: Advance = silent,
 ) -> RankingResult:
-    """Rank each example's right response among its candidates: 1-of-N, the lists that the data gives, or `replies`.
+    """Rank each example's right response among its candidates.
+
+    They are 1-of-N, the lists that the data gives, or `replies`.
 
     >>> model = rejoinder.load("convert-small")                            # doctest: +SKIP
     >>> examples = rejoinder.read_examples("data/chats", split="test")     # doctest: +SKIP
     >>> result = rejoinder.evaluate(model, examples, candidates=100)       # doctest: +SKIP
     >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP
 
-    All different `replies` are candidates of each example, as in `rejoinder evaluate --replies`: the right one is equal
-    to the response by `corpora.example.text_key`; examples without one are left out, and counted as `dropped`.
-    `copies`, "right" or (as in the papers) "wrong", is what a candidate of the right one's very text counts as. `seed`
-    is of the shuffle into groups and of the bootstrap. `block_size` bounds the contexts in one call of `ranker.score`;
-    None, all at once, is for a ranker whose scores depend on the other candidates, such as BM25.
+    All different `replies` are candidates of each example, as in `rejoinder evaluate --replies`:
+    the right one is equal to the response by `corpora.example.text_key`; examples without one are
+    left out, and counted as `dropped`. `copies`, "right" or (as in the papers) "wrong", is what a
+    candidate of the right one's very text counts as. `seed` is of the shuffle into groups and of
+    the bootstrap. `block_size` bounds the contexts in one call of `ranker.score`; None, all at
+    once, is for a ranker whose scores depend on the other candidates, such as BM25.
     """
     if not isinstance(ranker, Ranker):
         raise InputError(f"evaluate ranks with a model, as rejoinder.load opens; given: {ranker!r}")
     if copies not in get_args(Copies):
-        raise InputError(f"copies {copies!r} are unknown; allowed are {', '.join(get_args(Copies))}")
+        raise InputError(
+            f"copies {copies!r} are unknown; allowed are {', '.join(get_args(Copies))}"
+        )
     if block_size is not None:
         check_count("block_size", block_size)
-    pool = None if replies is None else read_texts(replies if isinstance(replies, str) else list(replies))
-    task = ranking_task(_examples(examples), candidates=candidates, pool=pool, key=text_key, copies=copies, seed=seed)
+    pool = (
+        None
+        if replies is None
+        else read_texts(replies if isinstance(replies, str) else list(replies))
+    )
+    task = ranking_task(
+        _examples(examples),
+        candidates=candidates,
+        pool=pool,
+        key=text_key,
+        copies=copies,
+        seed=seed,
+    )
     return evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=progress)
 
 
 def _examples(given: object) -> list[Example]:
-    found: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    found: list[Any] = (
+        list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    )
     for each in found:
         if not isinstance(each, Example):
-            raise InputError(f"give examples, as rejoinder.read_examples reads them; given: {each!r}")
+            raise InputError(
+                f"give examples, as rejoinder.read_examples reads them; given: {each!r}"
+            )
     return found
 
 
 def evaluate_task(
-    ranker: Ranker, task: RankingTask, *, seed: int = 0, block_size: int | None = None, progress: Advance = silent
+    ranker: Ranker,
+    task: RankingTask,
+    *,
+    seed: int = 0,
+    block_size: int | None = None,
+    progress: Advance = silent,
 ) -> RankingResult:
-    """Evaluate on a task that is built once and ranked by several systems, or again and again in training."""
+    """Evaluate on a task that is built once, for several systems or repeatedly in training."""
     # With as many candidates as k, recall is 1 whatever the ranker does.
     ks = [k for k in RECALL_AT if k < task.lengths.min()]
     found = np.empty(len(task), dtype=np.int64)
@@ -160,31 +270,45 @@ def evaluate_task(
     seconds = 0.0
     for block in task.blocks(block_size):
         start = time.perf_counter()
-        scores = ranker.score([task.contexts[i] for i in block], [task.candidates[i] for i in block])
+        scores = ranker.score(
+            [task.contexts[i] for i in block], [task.candidates[i] for i in block]
+        )
         seconds += time.perf_counter() - start
         labels = task.labels[block]
         expected = (len(block), int(task.lengths[block[0]]))
         if scores.shape != expected:
-            raise RejoinderError(f"{type(ranker).__name__}.score returned shape {scores.shape}, not {expected}")
+            raise RejoinderError(
+                f"{type(ranker).__name__}.score returned shape {scores.shape}, not {expected}"
+            )
         equal = task.equals_right(block)
         ambiguous += int(np.count_nonzero(equal.sum(axis=1) > 1))
-        # A model's arithmetic may round two copies of a text apart; which of them wins would be an accident.
+        # A model's arithmetic may round two copies of a text apart; which of them wins would be an
+        # accident.
         own = scores[np.arange(len(block)), labels][:, None]
-        found[block] = ranks(np.where(equal, own, scores), labels, equal if task.copies == "right" else None)
+        found[block] = ranks(
+            np.where(equal, own, scores), labels, equal if task.copies == "right" else None
+        )
         progress(len(block))
     return _result(task, found, ks, ambiguous, seconds, seed)
 
 
 def evaluate_search(
-    search: Search, replies: Iterable[str], examples: Iterable[Example], *, seed: int = 0, progress: Advance = silent
+    search: Search,
+    replies: Iterable[str],
+    examples: Iterable[Example],
+    *,
+    seed: int = 0,
+    progress: Advance = silent,
 ) -> RankingResult:
     """Find out how far in front a search puts the right one among all replies of an index.
 
-    A reply is right if it is equal to the response by `text_key`; of several the first counts. Examples without one are
-    left out, and counted as `dropped`. One that is not among the `RETRIEVED_AT[-1]` best counts as the last of all.
+    A reply is right if it is equal to the response by `text_key`; of several the first counts.
+    Examples without one are left out, and counted as `dropped`. One that is not among the
+    `RETRIEVED_AT[-1]` best counts as the last of all.
 
     Args:
-        search: gives of each context the `RETRIEVED_AT[-1]` best replies, text and score, best first.
+        search: gives of each context the `RETRIEVED_AT[-1]` best replies, text and score, best
+            first.
         replies: the texts of all replies, one after the other.
         examples: lists of candidates, if they have any, are not read.
         seed: of the bootstrap.
@@ -200,9 +324,15 @@ def evaluate_search(
             there.setdefault(key, text)
             times[key] += 1
     if not there:
-        raise InputError(f"none of the responses of {len(examples)} examples is one of the index's {count} replies")
+        raise InputError(
+            f"none of the responses of {len(examples)} examples is one"
+            f" of the index's {count} replies"
+        )
     task = ranking_task(examples, pool=there.values(), key=text_key)
-    right = [text_key(texts[label]) for texts, label in zip(task.candidates, task.labels.tolist(), strict=True)]
+    right = [
+        text_key(texts[label])
+        for texts, label in zip(task.candidates, task.labels.tolist(), strict=True)
+    ]
     found = np.full(len(task), count, dtype=np.int64)
     seconds = 0.0
     for start in range(0, len(task), SEARCHED_AT_ONCE):
@@ -210,16 +340,26 @@ def evaluate_search(
         best = search(task.contexts[start : start + SEARCHED_AT_ONCE])
         seconds += time.perf_counter() - start_time
         for place, few in enumerate(best, start):
-            equal = [text_key(text) == right[place] for text, _ in few]
-            if any(equal):
-                own = few[equal.index(True)][1]
-                found[place] = 1 + sum(score >= own and not same for (_, score), same in zip(few, equal, strict=True))
+            rank = _rank_of(right[place], few)
+            if rank is not None:
+                found[place] = rank
         progress(len(best))
     ambiguous = sum(times[key] > 1 for key in right)
     ks = [k for k in RETRIEVED_AT if k < count]
     result = _result(task, found, ks, ambiguous, seconds, seed)
     fingerprint = hashlib.sha256(f"{task.fingerprint} {count}".encode()).hexdigest()
-    return replace(result, candidates=count, fewest_candidates=count, copies="right", fingerprint=fingerprint)
+    return replace(
+        result, candidates=count, fewest_candidates=count, copies="right", fingerprint=fingerprint
+    )
+
+
+def _rank_of(key: str, best: Sequence[tuple[str, float]]) -> int | None:
+    """Return the rank of the reply with this key among the best ones, None if it is not there."""
+    equal = [text_key(text) == key for text, _ in best]
+    if not any(equal):
+        return None
+    own = best[equal.index(True)][1]
+    return 1 + sum(score >= own and not same for (_, score), same in zip(best, equal, strict=True))
 
 
 def _result(
@@ -248,9 +388,12 @@ def _result(
 
 
 def compare(first: RankingResult, second: RankingResult, *, seed: int = 0) -> Comparison:
-    """Compare two systems, first minus second, by a paired bootstrap over the units of their common task."""
+    """Compare two systems, first minus second, by a paired bootstrap over their task's units."""
     if first.fingerprint != second.fingerprint:
-        raise InputError("the two results are of different examples or groups; evaluate both with the same settings")
+        raise InputError(
+            "the two results are of different examples or groups;"
+            " evaluate both with the same settings"
+        )
     ks = [k for k in first.recall if k in second.recall]
     difference = _quantities(first.ranks, ks) - _quantities(second.ranks, ks)
     *recall, mrr = estimates(difference, first.unit_of, bounds=(-1.0, 1.0), seed=seed)
@@ -258,5 +401,8 @@ def compare(first: RankingResult, second: RankingResult, *, seed: int = 0) -> Co
 
 
 def _quantities(found: IntArray, ks: Sequence[int]) -> npt.NDArray[np.float64]:
-    """Return what is averaged, (n, len(ks) + 1): hit or not at each k, then 1 / rank, of ranks (n,)."""
+    """Return what is averaged, (n, len(ks) + 1), of ranks (n,).
+
+    The columns are hit or not at each k, then 1 / rank.
+    """
     return np.stack([*(found <= k for k in ks), 1 / found], axis=1).astype(np.float64)

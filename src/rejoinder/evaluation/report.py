@@ -1,23 +1,42 @@
-"""Results of several rankers on several data sets as tables: for a terminal, for Markdown, as JSON."""
+"""Tables of several rankers' results on several data sets, as text, Markdown and JSON.
+
+One of them compares the parts of each context: how much the history of a multi-context model brings
+(CONVERT, 4.2).
+"""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rejoinder.evaluation.bootstrap import CONFIDENCE, Estimate
-from rejoinder.evaluation.ranking import RankingResult, compare
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import Context, ContextPart
+from rejoinder.encoders.protocol import DualEncoder, Ranker
+from rejoinder.errors import InputError
+from rejoinder.evaluation.ranking import (
+    CONFIDENCE,
+    Comparison,
+    Estimate,
+    RankingResult,
+    compare,
+    evaluate_task,
+)
+from rejoinder.evaluation.tasks import RankingTask
+from rejoinder.progress import Advance, silent
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a ranker reached on a data set, given what `contexts.parse_reading` says of each context."""
+    """Result of a ranker on a data set, with contexts read as `parse_reading` says."""
 
     model: str
     data: str
@@ -31,13 +50,29 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """Return names and result as one flat object."""
-        return {"model": self.model, "data": self.data, "context": self.context, **self.result.to_json()}
+        return {
+            "model": self.model,
+            "data": self.data,
+            "context": self.context,
+            **self.result.to_json(),
+        }
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """Return a Markdown table, a line for each row: shares in %, intervals in brackets."""
     ks = sorted({k for row in rows for k in row.result.recall})
-    lines = [["model", "data", *(f"R@{k}" for k in ks), "MRR", "examples", "candidates", "unit", "seconds"]]
+    lines = [
+        [
+            "model",
+            "data",
+            *(f"R@{k}" for k in ks),
+            "MRR",
+            "examples",
+            "candidates",
+            "unit",
+            "seconds",
+        ]
+    ]
     for row in rows:
         result = row.result
         values = [percent(estimate) for estimate in (*map(result.recall.get, ks), result.mrr)]
@@ -47,17 +82,23 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
-    """Return a Markdown table, its head the first row, with the columns of `left` flush left, the others right."""
+    """Return a Markdown table whose first row is the head.
+
+    The columns of `left` are flush left, the others right.
+    """
     rule = ["---" if column in left else "---:" for column in range(len(rows[0]))]
-    lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in (rows[0], rule, *rows[1:]))
+    lines = (
+        " | ".join(cell.replace("|", "\\|") for cell in row) for row in (rows[0], rule, *rows[1:])
+    )
     return "".join(f"| {line} |\n" for line in lines)
 
 
 def plain(rows: Sequence[Row], width: int | None = None, above: Sequence[str] = ()) -> str:
-    """Return, for each data set, what was ranked and a table with a column for each ranker, as plain text.
+    """Return a description and a table for each data set, as plain text.
 
-    Of several of both a last table shows R@1 side by side. Gains are shown above the rankers named in `above`, or else
-    above the first. Lines are folded at `width` (None: nowhere).
+    The table has a column for each ranker. Of several of both a last table shows R@1 side by side.
+    Gains are shown above the rankers named in `above`, or else above the first. Lines are folded at
+    `width` (None: nowhere).
     """
     needed = 120 + sum(len(row.title) + len(row.data) + 24 for row in rows)
     return render(_parts(rows, above), width or needed)
@@ -96,7 +137,10 @@ def describe(result: RankingResult) -> str:
     origin = "the same for all" if result.same_candidates else origin
     lines = [f"{result.examples:,} examples, {_candidates(result)} candidates each ({origin})"]
     if result.dropped:
-        lines[0] += f"; {result.dropped:,} left {'out: answered otherwise' if result.same_candidates else 'over'}"
+        lines[0] += (
+            f"; {result.dropped:,} left"
+            f" {'out: answered otherwise' if result.same_candidates else 'over'}"
+        )
     if result.ambiguous:
         counts = "counts as right" if result.copies == "right" else "stands before it"
         lines.append(f"{result.ambiguous:,} with a copy of the right response, which {counts}")
@@ -122,7 +166,8 @@ def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
     for k in sorted({k for row in rows for k in row.result.recall}):
         table.add_row(f"R@{k}", *(percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
     table.add_row("MRR", *(percent(row.result.mrr, "{}  {}-{}") for row in rows))
-    for base in bases if len(rows) > 1 else ():  # paired, so much narrower than the intervals above would let one think
+    # paired, so much narrower than the intervals above would let one think
+    for base in bases if len(rows) > 1 else ():
         gains = (None if row is base else _difference_at_1(row, base) for row in rows)
         label = "gain" if len(bases) == 1 else f"above {base.title}"
         table.add_row(Text(label), *(percent(gain, "{:+}  {:+} to {:+}") for gain in gains))
@@ -135,7 +180,10 @@ def _difference_at_1(row: Row, base: Row) -> Estimate:
 
 
 def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return each row as JSON values, with its differences to the first of its data and to those of `above`."""
+    """Return each row as JSON values, with its differences.
+
+    They are to the first row of its data and to those of `above`.
+    """
     found = []
     for group in _by_data(rows).values():
         for row in group:
@@ -144,7 +192,9 @@ def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, An
                 more["recall_at_1_above_the_first"] = asdict(_difference_at_1(row, group[0]))
             if above:
                 bases = [base for base in _bases(group, above) if base is not row]
-                more["recall_at_1_above"] = {base.model: asdict(_difference_at_1(row, base)) for base in bases}
+                more["recall_at_1_above"] = {
+                    base.model: asdict(_difference_at_1(row, base)) for base in bases
+                }
             found.append(row.to_json() | more)
     return found
 
@@ -154,7 +204,9 @@ def _side_by_side(rows: Sequence[Row]) -> Table:
     table = plain_table(["", *names])
     found = {(row.title, row.data): row.result.recall.get(1) for row in rows}
     for model in dict.fromkeys(row.title for row in rows):
-        table.add_row(Text(model), *(percent(found.get((model, name)), "{}  {}-{}") for name in names))
+        table.add_row(
+            Text(model), *(percent(found.get((model, name)), "{}  {}-{}") for name in names)
+        )
     return table
 
 
@@ -166,13 +218,193 @@ def _by_data(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def percent(estimate: Estimate | None, form: str = "{} [{}, {}]") -> str:
-    """Return value, low and high end of an estimate in %, in the three places of `form`; nothing for None."""
+    """Return value, low and high end of an estimate in %, in the three places of `form`.
+
+    For None they are empty.
+    """
     if estimate is None:  # a k that is not below this data set's number of candidates
         return ""
-    return form.format(*(round(100 * number, 1) for number in (estimate.value, estimate.low, estimate.high)))
+    return form.format(
+        *(round(100 * number, 1) for number in (estimate.value, estimate.low, estimate.high))
+    )
 
 
 def _candidates(result: RankingResult) -> str:
     if result.fewest_candidates == result.candidates:
         return f"{result.candidates:,}"
     return f"{result.fewest_candidates:,}-{result.candidates:,}"
+
+
+MOST_MESSAGES = 10  # earlier ones, as far as the paper's table goes
+
+
+@dataclass(frozen=True, slots=True)
+class ContextReading:
+    """The part of each context that is read: at most `messages` earlier ones (None: all).
+
+    They are the newest ones; `part` names a part of the model.
+    """
+
+    messages: int | None = None
+    part: ContextPart = "all"
+
+    def __str__(self) -> str:
+        """Return the words that `parse_reading` takes."""
+        count = "" if self.messages is None else str(self.messages)
+        if self.part == "all":
+            return count or "full"
+        return f"{self.part}={count}" if count else self.part
+
+    @property
+    def label(self) -> str:
+        """The words of the table."""
+        if self.part == "input":
+            return "input alone (h_x)"
+        if self.part == "history":
+            return (
+                "history alone (h_z)"
+                if self.messages is None
+                else f"newest {self.messages} of it alone"
+            )
+        return "full" if self.messages is None else f"input + {self.messages}"
+
+    def cut(self, context: Context) -> Context:
+        """Return the context without the messages that are not read."""
+        return context if self.messages is None else context[-1 - self.messages :]
+
+
+FULL = ContextReading()
+
+
+def parse_reading(text: str) -> ContextReading:
+    """Read "full", "3", "input", "history" or "history=3"; anything else is an InputError."""
+    named = {
+        "full": FULL,
+        "input": ContextReading(part="input"),
+        "history": ContextReading(part="history"),
+    }
+    if text in named:
+        return named[text]
+    part: ContextPart = "history" if text.startswith("history=") else "all"
+    count = text.removeprefix("history=")
+    if not (count.isascii() and count.isdecimal()):
+        raise InputError(
+            "a context is read as full, N (the newest message and at most N earlier ones),"
+            f" input, history or history=N, not {text!r}"
+        )
+    if part == "history" and int(count) == 0:
+        raise InputError("history=0 leaves nothing to rank by; give history=1 or more")
+    return ContextReading(int(count), part)
+
+
+def with_parts(ranker: Any, name: str) -> Any:
+    """Return the ranker if it is an encoder that reads input and history.
+
+    An InputError calls any other one `name`.
+    """
+    if isinstance(ranker, DualEncoder) and ranker.reads_history:
+        return ranker
+    raise InputError(
+        f"{name} has no parts for input and history: only multi-context models have them"
+    )
+
+
+def restrict(ranker: Ranker, reading: ContextReading, name: str = "this ranker") -> Ranker:
+    """Return a ranker that is given only what `reading` says; see `with_parts`."""
+    if reading.part != "all":
+        ranker = with_parts(ranker, name).by(reading.part)
+    return ranker if reading.messages is None else _Restricted(ranker, reading)
+
+
+class _Restricted:
+    def __init__(self, ranker: Ranker, reading: ContextReading) -> None:
+        self.ranker = ranker
+        self.reading = reading
+
+    def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
+        return self.ranker.score([self.reading.cut(context) for context in contexts], candidates)
+
+
+class ContextRow(NamedTuple):
+    """A line of the table, with its paired difference to the full context; None for that one."""
+
+    reading: ContextReading
+    result: RankingResult
+    difference: Comparison | None
+
+
+@dataclass(frozen=True)
+class ContextTable:
+    """How well a model ranks by parts of each context, the full one first."""
+
+    model: str
+    data: str
+    rows: Sequence[ContextRow]
+    without_history: int  # examples whose context is a single message
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return a flat object for each line."""
+        found = []
+        for reading, result, difference in self.rows:
+            row = Row(self.model, self.data, result, str(reading)).to_json()
+            found.append(
+                {**row, "minus_full": None if difference is None else difference.to_json()}
+            )
+        return found
+
+    def plain(self, width: int | None = None) -> str:
+        """Return the table with its headline, folded at `width`, or (None) nowhere."""
+        return render(self._parts(), width or 200 + len(self.model) + len(self.data))
+
+    def _parts(self) -> Iterator[RenderableType]:
+        yield Text(f"{self.model} on {self.data}")
+        yield Text(describe(self.rows[0].result))
+        if self.without_history:
+            yield (
+                f"{self.without_history:,} examples have no history:"
+                " by the history alone they are missed"
+            )
+        ks = list(self.rows[0].result.recall)[:1]  # the least k alone: a line has to fit a terminal
+        heads = ["context", *(f"R@{k}" for k in ks), "MRR", *(f"R@{k} minus full" for k in ks)]
+        table = plain_table(heads, padding=2)
+        for reading, result, difference in self.rows:
+            found = [
+                percent(estimate, "{}  {}-{}")
+                for estimate in (*(result.recall[k] for k in ks), result.mrr)
+            ]
+            minus = {} if difference is None else difference.recall
+            table.add_row(
+                reading.label, *found, *(percent(minus.get(k), "{}  {} to {}") for k in ks)
+            )
+        yield table
+
+
+def table_readings() -> list[ContextReading]:
+    """Return the lines of the table: full context, 0 to 10 earlier messages, single parts."""
+    counted = [ContextReading(count) for count in range(MOST_MESSAGES + 1)]
+    parts = [
+        ContextReading(part="input"),
+        ContextReading(part="history"),
+        ContextReading(1, "history"),
+    ]
+    return [FULL, *counted, *parts]
+
+
+def context_table(
+    ranker: Ranker,
+    task: RankingTask,
+    model: str = "this ranker",
+    data: str = "",
+    seed: int = 0,
+    block_size: int | None = None,
+    progress: Advance = silent,
+) -> ContextTable:
+    """Rank by the full context and by parts of it (CONVERT, section 4.2); see `evaluate_task`."""
+    known = with_parts(ranker, model).with_cache()
+    rows: list[ContextRow] = []
+    for reading in table_readings():
+        less = restrict(known, reading)
+        result = evaluate_task(less, task, seed=seed, block_size=block_size, progress=progress)
+        difference = compare(result, rows[0].result, seed=seed) if rows else None
+        rows.append(ContextRow(reading, result, difference))
+    return ContextTable(model, data, rows, sum(len(context) == 1 for context in task.contexts))

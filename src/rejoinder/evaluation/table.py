@@ -29,13 +29,18 @@ PANEL = 2.9
 
 @dataclass(frozen=True)
 class Cell:
-    """A system on a data set: its result, or why there is none (empty if the table has no such system)."""
+    """A system on a data set: its result, or why there is none.
+
+    The reason is empty if the table has no such system.
+    """
 
     result: RankingResult | None = None
     missing: str = ""
     ranker: str = ""  # what was measured: a folder, a baseline's name
-    learned: Mapping[str, Any] | None = None  # what a ranker learned that was fitted for this column, as JSON values
-    left: Cell | None = None  # the same ranker on the general data, where the table shows what is left there
+    learned: Mapping[str, Any] | None = None
+    """What a ranker learned that was fitted for this column, as JSON values."""
+    left: Cell | None = None
+    """The same ranker on the general data, where the table shows what is left there."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ class Table:
     columns: dict[str, str]  # data sets, each with what the results do not say of it
     cells: dict[tuple[str, str], Cell]
     description: str = ""  # Markdown that stands above it
-    left_on: dict[str, str] = field(default_factory=dict)  # of a system, the data set of its cells' `left`
+    left_on: dict[str, str] = field(default_factory=dict)
+    """Of a system, the data set of its cells' `left`."""
 
     def cell(self, system: str, column: str) -> Cell:
         """Return a cell, an empty one where the table has no such system."""
@@ -66,8 +72,15 @@ class Table:
         return reasons
 
     def rows(self) -> list[Row]:
-        """Return the results, column by column, each from top to bottom; then what is left on the general data."""
-        rows = [Row(*place, result) for place in self._places() if (result := self.cell(*place).result)]
+        """Return the results, column by column, each from top to bottom.
+
+        What is left on the general data follows.
+        """
+        rows = [
+            Row(system, column, result)
+            for system, column in self._places()
+            if (result := self.cell(system, column).result)
+        ]
         for system, column in self._places():
             left = self.cell(system, column).left
             if left and left.result:
@@ -80,7 +93,14 @@ class Table:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values: an object for each cell, those that could not be measured too."""
-        return {"name": self.name, "cells": [self._plain(*place) for place in self._places() if place in self.cells]}
+        return {
+            "name": self.name,
+            "cells": [
+                self._plain(system, column)
+                for system, column in self._places()
+                if (system, column) in self.cells
+            ],
+        }
 
     def markdown(self) -> str:
         """Return recall at 1, what was ranked, what is missing and why, then all figures."""
@@ -90,20 +110,31 @@ class Table:
         parts.append("R@1 in %, with 95 % intervals; the best of each column in bold.\n")
         if self.left_on:
             names = " or ".join(dict.fromkeys(self.left_on.values()))
-            parts.append(f"left: R@1 of the same model on {names}, after it was trained for the column.\n")
+            parts.append(
+                f"left: R@1 of the same model on {names}, after it was trained for the column.\n"
+            )
         parts += [self.recall_markdown(), self._about_columns()]
         if missing := self.missing():
             notes = enumerate(missing.items(), 1)
-            lines = (f"{number}. {reason} (for {', '.join(cells)})\n" for number, (reason, cells) in notes)
+            lines = (
+                f"{number}. {reason} (for {', '.join(cells)})\n"
+                for number, (reason, cells) in notes
+            )
             parts.append("Not measured:\n\n" + "".join(lines))
         if rows := self.rows():
             parts += ["## All figures\n", report.markdown(rows)]
         return "\n".join(parts)
 
     def recall_markdown(self) -> str:
-        """Return R@1 alone: a line for each system, a column for each data set; dashes refer to the notes."""
+        """Return R@1 alone: a line for each system, a column for each data set.
+
+        Dashes refer to the notes.
+        """
         numbers = {reason: number for number, reason in enumerate(self.missing(), 1)}
-        best = {name: max((each.recall[1].value for each in self.results(name)), default=None) for name in self.columns}
+        best = {
+            name: max((each.recall[1].value for each in self.results(name)), default=None)
+            for name in self.columns
+        }
 
         def figure(cell: Cell, form: str) -> str:
             if cell.result is None:
@@ -116,13 +147,16 @@ class Table:
             text = figure(cell, "**{}** [{}, {}]" if is_best else "{} [{}, {}]")
             return f"{text}; left {figure(cell.left, '{} [{}, {}]')}" if cell.left else text
 
-        rows = ([system, *(shown(system, column) for column in self.columns)] for system in self.systems)
+        rows = (
+            [system, *(shown(system, column) for column in self.columns)] for system in self.systems
+        )
         return report.markdown_table([["", *self.columns], *rows])
 
     def save(self, folder: Path) -> list[Path]:
-        """Write table.md, .json, .png and .svg into a folder, all of them or none; see `check_output`.
+        """Write table.md, .json, .png and .svg into a folder, all of them or none.
 
-        Without the library for pictures there are none of these; those of an earlier table are removed.
+        See `check_output`. Without the library for pictures there are none of these; those of an
+        earlier table are removed.
         """
         check_output(folder)
         content = {"kind": KIND, "format": 1, **self.to_json()}
@@ -133,9 +167,13 @@ class Table:
             chart = None
         pictures = () if chart is None else PICTURES
         files = {kind: folder / f"table.{kind}" for kind in (*texts, *pictures)}
-        # No file takes its place before all are written; table.json, opened last, takes its place first.
+        # No file takes its place before all are written; table.json, opened last, takes its place
+        # first.
         with contextlib.ExitStack() as together:
-            parts = {kind: together.enter_context(atomic_file(files[kind])) for kind in (*pictures, *texts)}
+            parts = {
+                kind: together.enter_context(atomic_file(files[kind]))
+                for kind in (*pictures, *texts)
+            }
             for kind, text in texts.items():
                 parts[kind].write_text(text, encoding="utf-8")
             for kind in PICTURES:
@@ -151,12 +189,21 @@ class Table:
     def _plain(self, system: str, column: str) -> dict[str, Any]:
         cell = self.cell(system, column)
         left = cell.left and {"data": self.left_on[system], **_measured(cell.left)}
-        return {"system": system, "data": column, **_measured(cell), "learned": cell.learned, "left": left}
+        return {
+            "system": system,
+            "data": column,
+            **_measured(cell),
+            "learned": cell.learned,
+            "left": left,
+        }
 
     def _about_columns(self) -> str:
         lines = []
         for column, about in self.columns.items():
-            said = [" ".join(report.describe(result).splitlines()) for result in self.results(column)[:1]]
+            said = [
+                " ".join(report.describe(result).splitlines())
+                for result in self.results(column)[:1]
+            ]
             if said := [*said, *filter(None, [about])]:
                 lines.append(f"- **{column}**: {'. '.join(said)}\n")
         return "".join(lines)
@@ -184,13 +231,23 @@ def check_output(folder: Path) -> None:
 
 
 def draw_bars(table: Table) -> Figure:
-    """Draw a panel for each data set: R@1 as a bar for each system with its 95 % interval, or a dash."""
+    """Draw a panel for each data set.
+
+    R@1 is a bar for each system with its 95 % interval, or a dash.
+    """
     height, width = plots.grid_shape(len(table.columns))
     names = max(map(len, table.systems)) * 0.075
-    size = (names + PANEL * width + 0.3, (BAR * len(table.systems) + 0.8) * height + 0.7)
-    figure, axes = plots.new_grid(len(table.columns), *size, sharey=True)
+    figure, axes = plots.new_grid(
+        len(table.columns),
+        width=names + PANEL * width + 0.3,
+        height=(BAR * len(table.systems) + 0.8) * height + 0.7,
+        sharey=True,
+    )
     groups = dict.fromkeys(table.systems.values())  # the last ones share if there are too many
-    colours = {group: plots.COLOURS[min(place, len(plots.COLOURS) - 1)] for place, group in enumerate(groups)}
+    colours = {
+        group: plots.COLOURS[min(place, len(plots.COLOURS) - 1)]
+        for place, group in enumerate(groups)
+    }
     for axis, column in zip(axes, table.columns, strict=True):
         _draw_column(axis, table, column, colours)
     figure.suptitle(f"{table.name}: R@1 in %, 95 % intervals", fontsize=11)
@@ -198,7 +255,12 @@ def draw_bars(table: Table) -> Figure:
         from matplotlib.patches import Patch
 
         patches = [Patch(color=colour, label=group or "other") for group, colour in colours.items()]
-        look = {"loc": "outside lower center", "ncols": min(len(patches), 6), "fontsize": 8, "frameon": False}
+        look = {
+            "loc": "outside lower center",
+            "ncols": min(len(patches), 6),
+            "fontsize": 8,
+            "frameon": False,
+        }
         figure.legend(handles=patches, **look)
     return figure
 
@@ -216,13 +278,16 @@ def _draw_column(axis: Axes, table: Table, column: str, colours: Mapping[str, st
         high = 100 * estimate.high
         highest = max(highest, high)
         axis.barh(place, value, color=colours[group], height=0.7)
-        axis.errorbar(value, place, xerr=[[value - low], [high - value]], color="0.15", capsize=2, linewidth=1)
+        axis.errorbar(
+            value, place, xerr=[[value - low], [high - value]], color="0.15", capsize=2, linewidth=1
+        )
         axis.text(high + 1, place, f"{value:.1f}", va="center", fontsize=7)
     highest = highest if table.results(column) else 100.0
     axis.set_title(column, fontsize=9, loc="left")
     axis.set_yticks(range(len(table.systems)), list(table.systems), fontsize=8)
     axis.set_ylim(len(table.systems) - 0.4, -0.6)  # the first system on top
-    axis.set_xlim(0, max(1.15 * highest, highest + 3))  # with room for the number beside the longest interval
+    # with room for the number beside the longest interval
+    axis.set_xlim(0, max(1.15 * highest, highest + 3))
     axis.tick_params(axis="x", labelsize=7)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="x", color="0.9")

@@ -46,7 +46,10 @@ T = TypeVar("T")
 
 @section
 class SystemRow:
-    """[row.KEY]: a system. In `ranker` and `make`, {column} is the key of a column and {data} its path."""
+    """[row.KEY]: a system.
+
+    In `ranker` and `make`, {column} is the key of a column and {data} its path.
+    """
 
     name: Name
     ranker: (
@@ -57,7 +60,9 @@ class SystemRow:
     """What that command sets besides, as `--set` takes it, by the key of a column."""
     skip: tuple[str, ...] = ()  # keys of columns that have no such system
     group: str = ""  # systems of one group have one colour in the chart
-    left_on: str = ""  # key of the column whose data the models of the other columns are ranked on too (ACL19, Table 3)
+    left_on: str = ""
+    """Key of the column whose data the models of the other columns are ranked on too (ACL19, Table
+    3)."""
 
     def ranker_for(self, column: str, data: str) -> str | None:
         """Return what ranks a column; None if that has no such system."""
@@ -77,17 +82,22 @@ class DataColumn:
     name: Name
     path: Name  # folder or file of examples
     make: str = ""  # the command that makes the data, for the table's notes
-    split: Literal["train", "valid", "test", "all"] | None = None  # if not given, of a folder test, of a file all
+    split: Literal["train", "valid", "test", "all"] | None = None
+    """If not given, of a folder test, of a file all."""
     candidates: Annotated[int, Field(ge=2)] | Literal["given", "all"] | None = None
-    """N: 1-of-N, also where the data has lists; given: the data's lists; all: every different response of all parts.
-    100 without `draw`."""
-    draw: Count | None = None  # in place of `candidates`: drawn for each example from the responses of other threads
+    """N: 1-of-N, also where the data has lists; given: the data's lists; all: every different
+    response of all parts. 100 without `draw`."""
+    draw: Count | None = None
+    """In place of `candidates`: drawn for each example from the responses of other threads."""
     distinct: Literal["none", "inputs", "responses", "both"] = "none"
-    """Of examples with the same newest message, the same response, or either, the first one is kept."""
-    copies: Copies = "wrong"  # what a candidate of the right one's very text counts as; wrong: as in the papers
+    """Of examples with the same newest message, the same response, or either, the first one is
+    kept."""
+    copies: Copies = "wrong"
+    """What a candidate of the right one's very text counts as; wrong: as in the papers."""
     limit: Count | None = None  # most examples that are ranked, drawn at random
     seed: Natural = 0  # of `draw`, `limit`, the groups, the training examples and the intervals
-    train: str = ""  # data whose training part fits the rankers that learn, such as TF-IDF; `path` if empty
+    train: str = ""
+    """Data whose training part fits the rankers that learn, such as TF-IDF; `path` if empty."""
     train_examples: Count = FIT_EXAMPLES  # most examples of it, drawn at random (DATA19)
 
     def __post_init__(self) -> None:
@@ -112,20 +122,28 @@ class TablePlan:
     name: Name
     description: str = ""  # Markdown that stands above the table
     row: Annotated[dict[Key, SystemRow], Field(min_length=1)]  # the systems, in the table's order
-    column: Annotated[dict[Key, DataColumn], Field(min_length=1)]  # the data sets, in the table's order
+    column: Annotated[dict[Key, DataColumn], Field(min_length=1)]
+    """The data sets, in the table's order."""
 
     def __post_init__(self) -> None:
         for group in (self.row, self.column):
             names = [each.name for each in group.values()]
             if twice := next((name for name in names if names.count(name) > 1), None):
-                raise ValueError(f"two rows or columns are called {twice!r}; give each its own name")
+                raise ValueError(
+                    f"two rows or columns are called {twice!r}; give each its own name"
+                )
         for key, row in self.row.items():
             if row.settings and not row.make:
-                raise ValueError(f"row.{key} has settings, but no command that they belong to; give make")
+                raise ValueError(
+                    f"row.{key} has settings, but no command that they belong to; give make"
+                )
             own = row.ranker if isinstance(row.ranker, dict) else ()
             named = [*row.skip, *row.settings, *own, *filter(None, [row.left_on])]
             if wrong := [column for column in named if column not in self.column]:
-                raise ValueError(f"row.{key} names the column '{wrong[0]}'; the columns are {', '.join(self.column)}")
+                raise ValueError(
+                    f"row.{key} names the column '{wrong[0]}';"
+                    f" the columns are {', '.join(self.column)}"
+                )
 
 
 def _filled(text: str, column: str, data: str) -> str:
@@ -133,22 +151,32 @@ def _filled(text: str, column: str, data: str) -> str:
 
 
 def read_column(column: DataColumn, progress: Advance = silent) -> tuple[RankingTask, int]:
-    """Read the examples of a column with their candidates; also return how many repeated ones were left out."""
+    """Read the examples of a column with their candidates.
+
+    Also return how many repeated ones were left out.
+    """
     from rejoinder.corpora.examples import read_examples
 
     try:
         distinct = _Distinct(read_examples(column.path, column.part), column.distinct)
         examples: Iterable[Example] = distinct
         if column.candidates != "given":
-            examples = (replace(each, candidates=(), label=None) if each.candidates else each for each in distinct)
+            examples = (
+                replace(each, candidates=(), label=None) if each.candidates else each
+                for each in distinct
+            )
         if column.draw is not None:
             examples = _draw(examples, column.draw, column.seed, Path(column.path))
         kept = sample(examples, column.limit, column.seed, progress=progress)
         if column.candidates == "given" and not any(example.candidates for example in kept):
-            raise InputError('the data has no lists of candidates; give candidates = N, "all", or draw = N')
+            raise InputError(
+                'the data has no lists of candidates; give candidates = N, "all", or draw = N'
+            )
         count = column.candidates if isinstance(column.candidates, int) else CANDIDATES
         pool = all_responses(column.path) if column.candidates == "all" else None
-        task = ranking_task(kept, candidates=count, pool=pool, copies=column.copies, seed=column.seed)
+        task = ranking_task(
+            kept, candidates=count, pool=pool, copies=column.copies, seed=column.seed
+        )
         return task, distinct.repeated
     except InputError as error:
         raise InputError(f"{column.name}: {error}") from error
@@ -157,7 +185,9 @@ def read_column(column: DataColumn, progress: Advance = silent) -> tuple[Ranking
 class _Distinct:
     """The examples whose input, or response, has not come before; counts the others."""
 
-    def __init__(self, examples: Iterable[Example], by: Literal["none", "inputs", "responses", "both"]) -> None:
+    def __init__(
+        self, examples: Iterable[Example], by: Literal["none", "inputs", "responses", "both"]
+    ) -> None:
         self.examples = examples
         self.by = by
         self.repeated = 0
@@ -175,12 +205,17 @@ class _Distinct:
 
 
 def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Iterator[Example]:
-    """Give each example candidates out of the responses of other threads, as `data convai2 --set draw=N` does."""
+    """Give each example candidates out of the responses of other threads.
+
+    `data convai2 --set draw=N` draws in the same way.
+    """
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.readers.convai2 import Convai2Settings, draw_candidates
 
-    named = (replace(each, id=each.id or f"{place}", thread=each.thread or f"example {place}")
-             for place, each in enumerate(examples))  # fmt: skip
+    named = (
+        replace(each, id=each.id or f"{place}", thread=each.thread or f"example {place}")
+        for place, each in enumerate(examples)
+    )
     return draw_candidates(named, path, Reading(), Convai2Settings(draw=count, seed=seed))
 
 
@@ -193,12 +228,18 @@ def _training_digest(column: DataColumn) -> str:
 
 
 def _about(column: DataColumn, repeated: int) -> str:
-    """Return what the results do not say of a column: path and part, candidates, what was left out."""
+    """Return the facts of a column beside its results.
+
+    They are path, part, candidates and left-out examples.
+    """
     origins = {"given": "given by the data", "all": "all responses of the data"}
     origin = origins.get(str(column.candidates), f"1-of-{column.candidates or CANDIDATES}")
     if column.draw is not None:
         origin = f"{column.draw} drawn from other threads, seed {column.seed}"
-    parts = [f"`{column.path}`" + (f", {column.split} part" if column.split else ""), f"candidates: {origin}"]
+    parts = [
+        f"`{column.path}`" + (f", {column.split} part" if column.split else ""),
+        f"candidates: {origin}",
+    ]
     if column.distinct != "none":
         what = "inputs or responses" if column.distinct == "both" else column.distinct
         parts.append(f"{repeated:,} examples left out whose {what} had come before")
@@ -211,37 +252,60 @@ class Rankers(Protocol):
     def identity(self, name: str) -> str:
         """Return what changes whenever the ranker would rank otherwise."""
 
-    def open(self, name: str, training: Callable[[], Sequence[Example]]) -> tuple[Ranker, Mapping[str, Any] | None]:
+    def open(
+        self, name: str, training: Callable[[], Sequence[Example]]
+    ) -> tuple[Ranker, Mapping[str, Any] | None]:
         """Return the ranker, and what it learned from `training` if it needs that."""
 
     def block_size(self, name: str) -> int | None:
-        """Return the most examples to rank at once; None: all, for scores that depend on the others."""
+        """Return the most examples to rank at once.
+
+        None: all, for scores that depend on the others.
+        """
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Measures the cells of a table, each kept as a JSON file in `folder`, named by ranker, task and seed."""
+    """Measures the cells of a table.
+
+    Each is kept as a JSON file in `folder`, named by ranker, task and seed.
+    """
 
     rankers: Rankers
     folder: Path
     show: Track
     strict: bool = False  # an absent model or data set is an error instead of a dash
 
-    def table(self, plan: TablePlan, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Table:
-        """Measure the rows and columns of these keys (none: all) as far as there is no finished cell."""
+    def table(
+        self, plan: TablePlan, rows: Sequence[str] = (), columns: Sequence[str] = ()
+    ) -> Table:
+        """Measure the rows and columns of these keys (none: all) that have no finished cell."""
         systems = _chosen("row", plan.row, rows)
         data = _chosen("column", plan.column, columns)
         general = {row.left_on: plan.column[row.left_on] for row in systems.values() if row.left_on}
         if self.strict:  # before anything is measured
             self._refuse_absent(systems, data, general)
-        table = Table(plan.name, {row.name: row.group for row in systems.values()}, {}, {}, plan.description)
-        table.left_on.update({row.name: general[row.left_on].name for row in systems.values() if row.left_on})
+        table = Table(
+            plan.name, {row.name: row.group for row in systems.values()}, {}, {}, plan.description
+        )
+        table.left_on.update(
+            {row.name: general[row.left_on].name for row in systems.values() if row.left_on}
+        )
         read = functools.cache(lambda key: self._read(general[key]))  # read once, for all columns
         for key, column in data.items():
-            names = [(row, name) for row in systems.values() if (name := row.ranker_for(key, column.path))]
+            names = [
+                (row, name)
+                for row in systems.values()
+                if (name := row.ranker_for(key, column.path))
+            ]
             if absent := _absent(column):
                 table.columns[column.name] = ""
-                table.cells.update({(row.name, column.name): Cell(missing=absent, ranker=name) for row, name in names})
+                table.cells.update(
+                    {
+                        (row.name, column.name): Cell(missing=absent, ranker=name)
+                        for row, name in names
+                    }
+                )
                 continue
             task, repeated = read(key) if key in general else self._read(column)
             table.columns[column.name] = _about(column, repeated)
@@ -254,7 +318,10 @@ class Measurement:
         return table
 
     def _refuse_absent(
-        self, systems: Mapping[str, SystemRow], data: Mapping[str, DataColumn], general: Mapping[str, DataColumn]
+        self,
+        systems: Mapping[str, SystemRow],
+        data: Mapping[str, DataColumn],
+        general: Mapping[str, DataColumn],
     ) -> None:
         for key, column in (*data.items(), *general.items()):
             if absent := _absent(column):
@@ -268,7 +335,9 @@ class Measurement:
         with self.show(f"Reading {column.path}", None, "examples") as advance:
             return read_column(column, advance)
 
-    def _measured(self, name: str, row: SystemRow, key: str, column: DataColumn, task: RankingTask) -> Cell:
+    def _measured(
+        self, name: str, row: SystemRow, key: str, column: DataColumn, task: RankingTask
+    ) -> Cell:
         try:
             return self._cell(name, self._identity(name, row, key, column), column, task)
         except InputError as error:
@@ -276,11 +345,16 @@ class Measurement:
                 raise
             return Cell(missing=str(error), ranker=name)
 
-    def _left(self, cell: Cell, general: DataColumn, reading: Callable[[], tuple[RankingTask, int]]) -> Cell:
-        """Return what the ranker of a cell reaches on the general data, or why that cannot be measured."""
+    def _left(
+        self, cell: Cell, general: DataColumn, reading: Callable[[], tuple[RankingTask, int]]
+    ) -> Cell:
+        """Return the result of a cell's ranker on the general data, or why there is none."""
         reason = _absent(general)
         if cell.learned is not None:
-            reason = f"{cell.ranker} learns from the data of each column; left_on is for models that are trained"
+            reason = (
+                f"{cell.ranker} learns from the data of each column;"
+                " left_on is for models that are trained"
+            )
         if reason and self.strict:
             raise InputError(reason)
         if reason:
@@ -289,7 +363,10 @@ class Measurement:
         return self._cell(cell.ranker, self.rankers.identity(cell.ranker), general, task)
 
     def _identity(self, name: str, row: SystemRow, key: str, column: DataColumn) -> str:
-        """Return the ranker's identity; if there is no such ranker, the error tells what makes it."""
+        """Return the ranker's identity.
+
+        If there is no such ranker, the error tells what makes it.
+        """
         try:
             return self.rankers.identity(name)
         except InputError as error:
@@ -300,14 +377,18 @@ class Measurement:
             raise InputError(f"no {name}; `{row.command_for(key, column.path)}`") from error
 
     def _cell(self, name: str, identity: str, column: DataColumn, task: RankingTask) -> Cell:
-        key = hashlib.sha256(json.dumps([FORMAT, identity, task.fingerprint, column.seed]).encode()).hexdigest()
+        key = hashlib.sha256(
+            json.dumps([FORMAT, identity, task.fingerprint, column.seed]).encode()
+        ).hexdigest()
         file = self.folder / f"{key[:32]}.json"
         if kept := _kept_cell(file, column, name):
             return kept
         ranker, learned = self.rankers.open(name, lambda: self._training(column))
         with self.show(f"{column.name}: {name}", len(task), "examples") as advance:
             block = self.rankers.block_size(name)
-            result = evaluate_task(ranker, task, seed=column.seed, block_size=block, progress=advance)
+            result = evaluate_task(
+                ranker, task, seed=column.seed, block_size=block, progress=advance
+            )
         about = {"data": column.path, "ranker": name, "learned": learned}
         fitted_on = None if learned is None else _training_digest(column)
         values = {"about": about, "fitted_on": fitted_on, "result": result.to_json(ranks=True)}
@@ -319,14 +400,23 @@ class Measurement:
         path = column.training_path
         limit = column.train_examples
         with self.show(f"Reading {path}", None, "examples") as advance:
-            return training_examples(path, Path(column.path), column.part, limit, column.seed, advance)
+            return training_examples(
+                path, Path(column.path), column.part, limit, column.seed, advance
+            )
 
 
 def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:
-    """Return a finished cell; None if its file is gone or damaged, or its ranker was fitted on other examples."""
+    """Return a finished cell, if its file is there and whole.
+
+    None also if its ranker was fitted on other examples.
+    """
     try:
         found = parse_json(file.read_text(encoding="utf-8"))
-        cell = Cell(RankingResult.from_json(found["result"]), ranker=ranker, learned=found["about"]["learned"])
+        cell = Cell(
+            RankingResult.from_json(found["result"]),
+            ranker=ranker,
+            learned=found["about"]["learned"],
+        )
         fitted_on = found["fitted_on"]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
@@ -345,4 +435,8 @@ def _absent(column: DataColumn) -> str:
     """Return that a column's data is missing, and what makes it; empty if it is there."""
     if Path(column.path).exists():
         return ""
-    return f"no {column.path}; `{column.make}`" if column.make else f"no {column.path}; give column.KEY.path"
+    return (
+        f"no {column.path}; `{column.make}`"
+        if column.make
+        else f"no {column.path}; give column.KEY.path"
+    )

@@ -1,4 +1,7 @@
-"""What is ranked: every example with its candidates, cut into groups of N or as the data gives them."""
+"""Ranking tasks: every example with its candidates.
+
+They are groups of N, or the lists that the data gives.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,13 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 Copies: TypeAlias = Literal["right", "wrong"]
-"""What a candidate of the right one's very text counts as. Wrong, the papers' protocol: it stands before the right one,
-as a tie does. Right is for data in which few replies answer many contexts."""
+"""What a candidate of the right one's very text counts as. Wrong, the papers' protocol: it stands
+before the right one, as a tie does. Right is for data in which few replies answer many contexts."""
 
 FIT_EXAMPLES = 10_000  # training examples that a baseline learns from (DATA19, section 5)
 OTHER_DATA = "--fit-on, in a table train"
-SHARED_CELLS = 1 << 25  # scores computed at once, in some 300 MB, where all contexts share one list of candidates
+# scores computed at once, in some 300 MB, where all contexts share one list of candidates
+SHARED_CELLS = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +43,13 @@ class RankingTask:
     candidates: Sequence[Sequence[str]]  # n lists; the contexts of a group share one list object
     labels: IntArray  # (n,): place of the right candidate in each list
     units: IntArray  # (n,): the bootstrap's unit of each example, numbered from 0 without gaps
-    unit: Literal["thread", "example"]  # all examples of a thread, or one example where the data names no threads
+    unit: Literal["thread", "example"]
+    """All examples of a thread, or one example where the data names no threads."""
     given: bool = False  # the data gave the candidates
     shared: bool = False  # all contexts share one list
-    dropped: int = 0  # examples that are not ranked: left over after the last full group, or answered with no candidate
+    dropped: int = 0
+    """Examples that are not ranked: left over after the last full group, or answered with no
+    candidate."""
     copies: Copies = "wrong"
 
     def __len__(self) -> int:
@@ -55,18 +62,25 @@ class RankingTask:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all contexts, candidates and labels in order, and of `copies`: equal for the same task."""
+        """SHA-256 of contexts, candidates, labels and `copies`, in order.
+
+        It is equal for the same task.
+        """
         digest = hashlib.sha256(b"" if self.copies == "wrong" else b"copies are right")
         previous: Sequence[str] | None = None
         for context, texts, label in zip(self.contexts, self.candidates, self.labels, strict=True):
-            # A group's shared list is hashed once, where it starts. `repr` keeps texts apart, whatever they hold.
+            # A group's shared list is hashed once, where it starts. `repr` keeps texts apart,
+            # whatever they hold.
             new = () if texts is previous or texts == previous else tuple(texts)
             digest.update(repr((tuple(context), new, int(label))).encode("utf-8"))
             previous = texts
         return digest.hexdigest()
 
     def blocks(self, size: int | None = None) -> Iterator[IntArray]:
-        """Yield places of examples that have equally many candidates, at most `size` (None: all) at a time."""
+        """Yield places of examples that have equally many candidates, at most `size` at a time.
+
+        None: all.
+        """
         # A list that all share is in every block, so that blocks of a bounded size change no score.
         for length in np.unique(self.lengths):
             places = np.flatnonzero(self.lengths == length)
@@ -77,7 +91,10 @@ class RankingTask:
                 yield places[start : start + step]
 
     def equals_right(self, block: IntArray) -> npt.NDArray[np.bool_]:
-        """Return which candidates have the very text of the right one, itself included: (len(block), m)."""
+        """Return which candidates have the very text of the right one, (len(block), m).
+
+        The right one is among them.
+        """
         lists = candidate_lists([()] * len(block), [self.candidates[place] for place in block])
         labels = self.labels[block]
         equal = np.zeros(lists.shape, dtype=np.bool_)
@@ -97,52 +114,69 @@ def ranking_task(
 ) -> RankingTask:
     """Give each example its candidates.
 
-    Where the data has candidate lists, these. Otherwise 1-of-N (DATA19, section 4): the shuffled examples are cut into
-    groups of exactly N, whose responses are the candidates of each; an incomplete last group is dropped. With a `pool`,
-    such as the answers of an FAQ or somebody's canned replies, each of its texts is a candidate of every example: of
-    those with the same `key` the first. The right one has the key of the response; an example without one is dropped.
+    Where the data has candidate lists, these. Otherwise 1-of-N (DATA19, section 4): the shuffled
+    examples are cut into groups of exactly N, whose responses are the candidates of each; an
+    incomplete last group is dropped. With a `pool`, such as the answers of an FAQ or somebody's
+    canned replies, each of its texts is a candidate of every example: of those with the same `key`
+    the first. The right one has the key of the response; an example without one is dropped.
     """
     examples = list(examples)
     with_lists = sum(1 for example in examples if example.candidates)
     if pool is not None:
         if with_lists:
-            raise InputError(f"{with_lists} of {len(examples)} examples have candidates of their own; rank these")
+            raise InputError(
+                f"{with_lists} of {len(examples)} examples have candidates of their own; rank these"
+            )
         return _pooled(examples, pool, key)
     if with_lists == 0:
         return _one_of_n(examples, candidates, seed, copies)
     if with_lists < len(examples):
-        raise InputError(f"{with_lists} of {len(examples)} examples have candidates; give them to all or to none")
+        raise InputError(
+            f"{with_lists} of {len(examples)} examples have candidates; give them to all or to none"
+        )
     return _given(examples, copies)
 
 
 def _one_of_n(examples: Sequence[Example], n: int, seed: int, copies: Copies) -> RankingTask:
     check_count("candidates", n, 2)
     if len(examples) < n:
-        advice = f"ask for {len(examples)} candidates or fewer, or " if len(examples) > 1 else ""
-        raise InputError(f"{len(examples)} examples cannot fill a group of {n} candidates; {advice}give more data")
+        raise InputError(
+            f"{len(examples)} examples cannot fill a group of {n} candidates;"
+            " give more data, or ask for fewer candidates"
+        )
     order = np.random.default_rng(seed).permutation(len(examples))[: len(examples) // n * n]
     shuffled = [examples[place] for place in order]
-    groups = [[example.response for example in shuffled[start : start + n]] for start in range(0, len(order), n)]
+    groups = [
+        [example.response for example in shuffled[start : start + n]]
+        for start in range(0, len(order), n)
+    ]
     lists = [group for group in groups for _ in range(n)]
     dropped = len(examples) - len(order)
     return _task(shuffled, lists, np.arange(len(order)) % n, dropped=dropped, copies=copies)
 
 
-def _pooled(examples: Sequence[Example], pool: Iterable[str], key: Callable[[str], str]) -> RankingTask:
+def _pooled(
+    examples: Sequence[Example], pool: Iterable[str], key: Callable[[str], str]
+) -> RankingTask:
     texts: dict[str, str] = {}
     for text in pool:
         texts.setdefault(key(text), text)
     if len(texts) < 2 or not examples:
-        raise InputError(f"{len(examples)} examples and {len(texts)} different candidates; give more data")
+        raise InputError(
+            f"{len(examples)} examples and {len(texts)} different candidates; give more data"
+        )
     places = {name: place for place, name in enumerate(texts)}
     found = [(example, places.get(key(example.response))) for example in examples]
     kept = [(example, place) for example, place in found if place is not None]
     if not kept:
-        response = f"such as {examples[0].response[:60]!r}"
-        raise InputError(f"none of {len(examples)} responses, {response}, is one of the {len(texts)} candidates")
+        raise InputError(
+            f"none of {len(examples)} responses,"
+            f" such as {examples[0].response[:60]!r}, is one of the {len(texts)} candidates"
+        )
     candidates = list(texts.values())
     dropped = len(found) - len(kept)
-    ranked, labels = zip(*kept, strict=True)
+    ranked = [example for example, _ in kept]
+    labels = [place for _, place in kept]
     return _task(ranked, [candidates] * len(kept), labels, shared=True, dropped=dropped)
 
 
@@ -154,16 +188,21 @@ def _given(examples: Sequence[Example], copies: Copies) -> RankingTask:
         if count < 2:
             raise InputError(f"{name} has {count} candidate; ranking needs at least 2")
         if example.label is None or not 0 <= example.label < count:
-            raise InputError(f"{name} has {count} candidates and the label {example.label}; it is 0 to {count - 1}")
+            raise InputError(
+                f"{name} has {count} candidates and the label {example.label};"
+                f" it is 0 to {count - 1}"
+            )
         labels.append(example.label)
-    return _task(examples, [example.candidates for example in examples], labels, given=True, copies=copies)
+    return _task(
+        examples, [example.candidates for example in examples], labels, given=True, copies=copies
+    )
 
 
 def _task(
     examples: Sequence[Example], lists: Sequence[Sequence[str]], labels: npt.ArrayLike, **about: Any
 ) -> RankingTask:
-    # Turns of one dialogue stand or fall together, so the bootstrap draws a thread whole. An example without a thread,
-    # among others that have one, is a unit of its own.
+    # Turns of one dialogue stand or fall together, so the bootstrap draws a thread whole. An
+    # example without a thread, among others that have one, is a unit of its own.
     numbers: dict[tuple[str, str] | int, int] = {}
     keys = ((e.source, e.thread) if e.thread else place for place, e in enumerate(examples))
     return RankingTask(
@@ -176,10 +215,13 @@ def _task(
     )
 
 
-def sample(examples: Iterable[Example], limit: int | None, seed: int = 0, progress: Advance = silent) -> list[Example]:
-    """Draw at most `limit` examples (None: all), each equally likely, without holding more than that in memory.
+def sample(
+    examples: Iterable[Example], limit: int | None, seed: int = 0, progress: Advance = silent
+) -> list[Example]:
+    """Draw at most `limit` examples (None: all), each equally likely.
 
-    Source: Vitter, "Random Sampling with a Reservoir" (1985), algorithm R. `progress` is called for every thousand.
+    No more than that are in memory. Source: Vitter, "Random Sampling with a Reservoir" (1985),
+    algorithm R. `progress` is called for every thousand.
     """
     rng = random.Random(seed)
     kept = []
@@ -196,12 +238,18 @@ def sample(examples: Iterable[Example], limit: int | None, seed: int = 0, progre
 
 
 def ranked_part(path: Path, split: Split | None) -> Split | None:
-    """Return the part of data that is ranked: of a folder test, of a file all (None), if none is named."""
+    """Return the part of data that is ranked, if none is named.
+
+    Of a folder it is test, of a file all (None).
+    """
     return "test" if split is None and path.is_dir() else split
 
 
 def all_responses(path: str | Path) -> Iterator[str]:
-    """Yield the responses of all parts of a data set: a new question may have an answer known from training alone."""
+    """Yield the responses of all parts of a data set.
+
+    A new question may have an answer that is known from training alone.
+    """
     from rejoinder.corpora.examples import read_columns
 
     for batch in read_columns(path, None, ("response",)):
@@ -209,20 +257,30 @@ def all_responses(path: str | Path) -> Iterator[str]:
 
 
 def training_examples(
-    path: Path, ranked: Path, split: Split | None, limit: int = FIT_EXAMPLES, seed: int = 0, progress: Advance = silent
+    path: Path,
+    ranked: Path,
+    split: Split | None,
+    limit: int = FIT_EXAMPLES,
+    seed: int = 0,
+    progress: Advance = silent,
 ) -> list[Example]:
-    """Draw examples of a data set's training part for a baseline to learn from, but not of what is `ranked`."""
+    """Draw examples of a data set's training part for a baseline, but none that is `ranked`."""
     from rejoinder.corpora.examples import read_examples
 
     if split in (None, "train") and path.resolve() == ranked.resolve():
         raise InputError(
-            f"{ranked} is ranked with its training part, which leaves nothing to learn from; rank another part "
-            f"(--split valid or test), or name other training data ({OTHER_DATA})"
+            f"{ranked} is ranked with its training part, which leaves nothing to learn from;"
+            " rank another part (--split valid or test),"
+            f" or name other training data ({OTHER_DATA})"
         )
     try:
         found = sample(read_examples(path, "train"), limit, seed, progress=progress)
     except InputError as error:
-        raise InputError(f"no training examples to learn from ({OTHER_DATA} names other ones): {error}") from error
+        raise InputError(
+            f"no training examples to learn from ({OTHER_DATA} names other ones): {error}"
+        ) from error
     if not found:
-        raise InputError(f"{path} has no training examples to learn from; name other data ({OTHER_DATA})")
+        raise InputError(
+            f"{path} has no training examples to learn from; name other data ({OTHER_DATA})"
+        )
     return found

@@ -1,6 +1,7 @@
-"""Adapters to what people already use: a file for each library, which it imports at once, with an extra of its own.
+"""Adapters to other libraries, one file and one extra each.
 
-What several of them need is here: models by their names, the vector of a conversation, places in a ranking.
+A file imports its library at once. What several of them need is here: models by their names, the
+vector of a conversation, places in a ranking.
 """
 
 from __future__ import annotations
@@ -19,10 +20,15 @@ from rejoinder.retrieval.cascade import score_lists
 
 
 def open_embedder(model: str | Path | DualEncoder) -> DualEncoder:
-    """Return the encoder of a name or folder, or the one given; one that embeds no single text is an InputError."""
+    """Return the encoder of a name or folder, or the one given.
+
+    One that embeds no single text is an InputError.
+    """
     encoder: object = open_encoder(model) if isinstance(model, str | Path) else model
     if not isinstance(encoder, DualEncoder):
-        raise InputError(f"an embedding needs a model that encodes, as rejoinder.load opens; given: {model!r}")
+        raise InputError(
+            f"an embedding needs a model that encodes, as rejoinder.load opens; given: {model!r}"
+        )
     embed(encoder, ["?"])
     return encoder
 
@@ -31,8 +37,10 @@ def embed(encoder: DualEncoder, context: Conversation) -> FloatArray:
     """Return the vector of a conversation, (d,)."""
     found = encoder.encode_contexts(read_contexts([context]))
     if not isinstance(found, np.ndarray) or found.ndim != 2:
-        single = "an embedding is one; take ConveRT or a bi-encoder, or let an index search"
-        raise InputError(f"{encoder.name} gives a conversation several vectors, and {single}")
+        raise InputError(
+            f"{encoder.name} gives a conversation several vectors, and an embedding is one;"
+            " take ConveRT or a bi-encoder, or let an index search"
+        )
     vector: FloatArray = found[0]
     return vector
 
@@ -41,11 +49,20 @@ def open_ranker(model: str | Path | Ranker) -> Ranker:
     """Return the model of a name or folder, or the ranker given; anything else is an InputError."""
     found: object = load(model) if isinstance(model, str | Path) else model
     if not isinstance(found, Ranker):
-        raise InputError(f"ranking needs a model that scores replies, as rejoinder.load opens; given: {model!r}")
+        raise InputError(
+            f"ranking needs a model that scores replies, as rejoinder.load opens; given: {model!r}"
+        )
     return found
 
 
-def rank(ranker: Ranker, context: Conversation, texts: Sequence[str], most: int | None) -> list[tuple[int, float]]:
-    """Return places and scores of the best texts, best first, at most so many; equal ones stay in their order."""
+def rank(
+    ranker: Ranker, context: Conversation, texts: Sequence[str], most: int | None
+) -> list[tuple[int, float]]:
+    """Return places and scores of the best texts, best first, at most so many.
+
+    Equal ones stay in their order.
+    """
     (scores,) = score_lists(ranker, read_contexts([context]), [texts])
-    return [(int(place), float(scores[place])) for place in np.argsort(-scores, kind="stable")[:most]]
+    return [
+        (int(place), float(scores[place])) for place in np.argsort(-scores, kind="stable")[:most]
+    ]

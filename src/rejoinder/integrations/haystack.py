@@ -37,7 +37,10 @@ class _Embedder:
 
 @component
 class RejoinderTextEmbedder(_Embedder):
-    """Embeds a message, as what was said to us. `model` is a name, a folder, or an id on the Hugging Face Hub."""
+    """Embeds a message, as what was said to us.
+
+    `model` is a name, a folder, or an id on the Hugging Face Hub.
+    """
 
     @component.output_types(embedding=list[float])
     def run(self, text: str, history: list[str] | None = None) -> dict[str, list[float]]:
@@ -59,7 +62,10 @@ class RejoinderDocumentEmbedder(_Embedder):
 
 @component
 class RejoinderRanker:
-    """Orders documents by how well they reply to the query, of which `top_k` stay; a cross-encoder does well here."""
+    """Orders documents by how well they reply to the query, of which `top_k` stay.
+
+    A cross-encoder does well here.
+    """
 
     def __init__(self, model: str = "convert-small", top_k: int = 10) -> None:
         self.model = model
@@ -77,9 +83,18 @@ class RejoinderRanker:
 
     @component.output_types(documents=list[Document])
     def run(
-        self, query: str, documents: list[Document], top_k: int | None = None, history: list[str] | None = None
+        self,
+        query: str,
+        documents: list[Document],
+        top_k: int | None = None,
+        history: list[str] | None = None,
     ) -> dict[str, list[Document]]:
-        """Return the best documents, best first, with their scores; `history` is what was said before the query."""
+        """Return the best documents, best first, with their scores.
+
+        `history` is what was said before the query.
+        """
         texts = [each.content or "" for each in documents]
-        best = rank(self._opened(), [*(history or []), query], texts, self.top_k if top_k is None else top_k)
+        best = rank(
+            self._opened(), [*(history or []), query], texts, self.top_k if top_k is None else top_k
+        )
         return {"documents": [replace(documents[place], score=score) for place, score in best]}

@@ -1,4 +1,6 @@
-"""The Hugging Face Hub: `save_to_hub` brings a model up, `rejoinder.load("owner/name")` down, by way of its cache.
+"""The Hugging Face Hub: `save_to_hub` uploads a model.
+
+`rejoinder.load("owner/name")` downloads one, through the Hub's cache.
 
 >>> save_to_hub("runs/chats/model", "my-team/support-replies", private=True)     # doctest: +SKIP
 >>> model = rejoinder.load("my-team/support-replies")                            # doctest: +SKIP
@@ -14,15 +16,19 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from rejoinder.encoders.persistence import CARD, FOLDER, find, whole_config
 from rejoinder.errors import InputError
 
-METADATA = ModelCardData(library_name="rejoinder", pipeline_tag="text-ranking", tags=["response-selection"])
+METADATA = ModelCardData(
+    library_name="rejoinder", pipeline_tag="text-ranking", tags=["response-selection"]
+)
 
 
-def save_to_hub(model: str | Path, repository: str, *, private: bool = False, token: str | None = None) -> str:
-    """Bring a model folder, or the model of a name, to a repository `owner/name`; return its address.
+def save_to_hub(
+    model: str | Path, repository: str, *, private: bool = False, token: str | None = None
+) -> str:
+    """Bring a model folder, or the model of a name, to a repository `owner/name`.
 
-    The repository is made if there is none, and all files change in one commit. The model's README.md becomes its page
-    there, with what the Hub's search asks for at the top unless it has such lines. Without a `token` that of
-    `hf auth login` or HF_TOKEN is taken.
+    Return its address. The repository is made if there is none, and all files change in one commit.
+    The model's README.md becomes its page there, with what the Hub's search asks for at the top
+    unless it has such lines. Without a `token` that of `hf auth login` or HF_TOKEN is taken.
 
     Raises:
         InputError: there is no such model, its folder is incomplete, or the Hub refuses.
@@ -32,13 +38,21 @@ def save_to_hub(model: str | Path, repository: str, *, private: bool = False, to
     card = (folder / CARD).read_text(encoding="utf-8") if (folder / CARD).is_file() else ""
     if not card.startswith("---\n"):
         card = f"---\n{METADATA.to_yaml()}\n---\n\n{card}"
-    files = [path for pattern in FOLDER.files for path in folder.glob(pattern) if path != folder / CARD]
+    files = [
+        path for pattern in FOLDER.files for path in folder.glob(pattern) if path != folder / CARD
+    ]
     operations = [CommitOperationAdd(path.relative_to(folder).as_posix(), path) for path in files]
     operations.append(CommitOperationAdd(CARD, card.encode()))
     api = HfApi(token=token)
     try:
         api.create_repo(repository, private=private, exist_ok=True)
-        return str(api.create_commit(repository, operations, commit_message="Upload a model of Rejoinder").repo_url)
+        return str(
+            api.create_commit(
+                repository, operations, commit_message="Upload a model of Rejoinder"
+            ).repo_url
+        )
     except (HfHubHTTPError, HFValidationError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise InputError(f"{repository} could not be written on the Hugging Face Hub: {reason}") from error
+        raise InputError(
+            f"{repository} could not be written on the Hugging Face Hub: {reason}"
+        ) from error

@@ -1,7 +1,7 @@
 """LangChain: embeddings for its vector stores, a retriever over an index, and a reranker.
 
->>> retriever = RejoinderRetriever(index=rejoinder.Index.open("faq"), k=3)                     # doctest: +SKIP
->>> retriever.invoke("How long does it take?", history=["I sent money.", "To which bank?"])    # doctest: +SKIP
+>>> retriever = RejoinderRetriever(index=rejoinder.Index.open("faq"), k=3)  # doctest: +SKIP
+>>> retriever.invoke("When will it come?", history=["I sent money.", "Where?"])  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ except ImportError as error:
 
 
 class RejoinderEmbeddings(Embeddings):
-    """Vectors of a model, given by its name or opened: a query is what was said to us, a document what we may reply."""
+    """Vectors of a model, given by its name or opened.
+
+    A query is the other side's message, a document a possible reply.
+    """
 
     def __init__(self, model: str | Path | DualEncoder = "convert-small") -> None:
         self.encoder = open_embedder(model)
@@ -45,11 +48,15 @@ class RejoinderEmbeddings(Embeddings):
 
 
 class RejoinderRetriever(BaseRetriever):
-    """Finds the best replies of an index as documents, with payload, score and position in their metadata."""
+    """Finds the best replies of an index as documents.
+
+    Their metadata have payload, score and position.
+    """
 
     index: Index | Cascade
     k: int = 5  # replies to find
-    search_kwargs: dict[str, Any] = Field(default_factory=dict)  # further arguments of `Index.search`
+    search_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Further arguments of `Index.search`."""
 
     def _get_relevant_documents(
         self,
@@ -61,13 +68,18 @@ class RejoinderRetriever(BaseRetriever):
         """Find replies to a message; `history` is what was said before, oldest first."""
         replies = self.index.search([[*history, query]], self.k, **self.search_kwargs)[0]
         return [
-            Document(each.text, metadata={**each.payload, "score": each.score, "position": each.position})
+            Document(
+                each.text, metadata={**each.payload, "score": each.score, "position": each.position}
+            )
             for each in replies
         ]
 
 
 class RejoinderReranker(BaseDocumentCompressor):
-    """Orders documents by how well they reply to the query, with a `relevance_score` in their metadata."""
+    """Orders documents by how well they reply to the query.
+
+    Their metadata get a `relevance_score`.
+    """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     ranker: Ranker  # a model's name, a model, or anything that ranks
@@ -87,6 +99,8 @@ class RejoinderReranker(BaseDocumentCompressor):
         """Return the best documents, best first."""
         best = rank(self.ranker, [query], [each.page_content for each in documents], self.top_n)
         return [
-            documents[place].model_copy(update={"metadata": {**documents[place].metadata, "relevance_score": score}})
+            documents[place].model_copy(
+                update={"metadata": {**documents[place].metadata, "relevance_score": score}}
+            )
             for place, score in best
         ]

@@ -1,9 +1,13 @@
-"""scikit-learn: texts or conversations to vectors, and a classifier of intents, for its pipelines and searches.
+"""scikit-learn: a transformer of texts or conversations, and a classifier of intents.
 
->>> from sklearn.pipeline import make_pipeline                              # doctest: +SKIP
->>> from sklearn.linear_model import LogisticRegression                     # doctest: +SKIP
->>> make_pipeline(RejoinderEncoder("runs/chats/model"), LogisticRegression(C=30)).fit(texts, labels)  # doctest: +SKIP
->>> RejoinderIntents("convert-small").fit(texts, labels).predict(["I lost my card"])                  # doctest: +SKIP
+Both work in its pipelines and searches.
+
+>>> from sklearn.pipeline import make_pipeline  # doctest: +SKIP
+>>> from sklearn.linear_model import LogisticRegression  # doctest: +SKIP
+>>> steps = RejoinderEncoder("runs/chats/model"), LogisticRegression(C=30)  # doctest: +SKIP
+>>> make_pipeline(*steps).fit(texts, labels)  # doctest: +SKIP
+>>> intents = RejoinderIntents("convert-small").fit(texts, labels)  # doctest: +SKIP
+>>> intents.predict(["I lost my card"])  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -57,20 +61,27 @@ class _OfTexts(BaseEstimator):
         check_is_fitted(self)
         encoder = self._opened()
         if encoder.fingerprint != self.fingerprint_:
-            raise InputError(f"{self.model} is another encoder than the one that was fitted; fit again")
+            raise InputError(
+                f"{self.model} is another encoder than the one that was fitted; fit again"
+            )
         return encoder
 
 
 class RejoinderEncoder(TransformerMixin, _OfTexts):
     """Encodes texts; learns nothing.
 
-    `model`, the further encoders `also`, and `vectors` are as for `encoders.open.open_texts`; `normalize` brings
-    every row to unit length. With `vectors="h"` of a Rejoinder model an item may be a conversation, too, oldest message
-    first. By `fingerprint_`, which `fit` sets, an unpickled transformer refuses another encoder.
+    `model`, the further encoders `also`, and `vectors` are as for `encoders.open.open_texts`;
+    `normalize` brings every row to unit length. With `vectors="h"` of a Rejoinder model an item may
+    be a conversation, too, oldest message first. By `fingerprint_`, which `fit` sets, an unpickled
+    transformer refuses another encoder.
     """
 
     def __init__(
-        self, model: str = "minilm", vectors: str = "r", also: Sequence[str] = (), normalize: bool = True
+        self,
+        model: str = "minilm",
+        vectors: str = "r",
+        also: Sequence[str] = (),
+        normalize: bool = True,
     ) -> None:
         self.model = model
         self.vectors = vectors
@@ -94,7 +105,9 @@ class RejoinderEncoder(TransformerMixin, _OfTexts):
     def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
         """Return the names of the d numbers."""
         check_is_fitted(self)
-        return np.array([f"rejoinderencoder{place}" for place in range(self.n_features_out_)], dtype=object)
+        return np.array(
+            [f"rejoinderencoder{place}" for place in range(self.n_features_out_)], dtype=object
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -107,15 +120,20 @@ def _refuses_nothing(intents: RejoinderIntents) -> bool:
 
 
 class RejoinderIntents(ClassifierMixin, _OfTexts):
-    """Learns intents from a few texts each, as `rejoinder intents train` does, and refuses what has none of them.
+    """Learns intents from a few texts each and refuses texts that have none of them.
 
-    Texts of the label `oos` teach it what to refuse, and are what `predict` calls a refused text. `model`, `vectors`
-    and `also` are as for `RejoinderEncoder`, `strength` as scikit-learn's C. `classifier_`, which `fit` sets, tells
-    more of a text (`intents.classifier.IntentClassifier.predict`).
+    It trains as `rejoinder intents train` does. Texts of the label `oos` teach it what to refuse,
+    and are what `predict` calls a refused text. `model`, `vectors` and `also` are as for
+    `RejoinderEncoder`, `strength` as scikit-learn's C. `classifier_`, which `fit` sets, tells more
+    of a text (`intents.classifier.IntentClassifier.predict`).
     """
 
     def __init__(
-        self, model: str = "minilm", vectors: str = "r", also: Sequence[str] = (), strength: float = 30.0
+        self,
+        model: str = "minilm",
+        vectors: str = "r",
+        also: Sequence[str] = (),
+        strength: float = 30.0,
     ) -> None:
         self.model = model
         self.vectors = vectors
@@ -123,7 +141,10 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
         self.strength = strength
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
-        """Train on texts (n,) and their labels (n,); fewer than two intents are a ValueError, as elsewhere."""
+        """Train on texts (n,) and their labels (n,).
+
+        Fewer than two intents are a ValueError, as elsewhere.
+        """
         encoder = self._opened()
         texts = _items(X)
         check_consistent_length(texts, y)
@@ -131,12 +152,18 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
         labels = [str(label) for label in y]
         data = IntentData(tuple(texts), tuple((label,) for label in labels))
         inside = data.rows([row for row, label in enumerate(labels) if label != OUT_OF_SCOPE])
-        oos_texts = tuple(text for text, label in zip(texts, labels, strict=True) if label == OUT_OF_SCOPE)
+        oos_texts = tuple(
+            text for text, label in zip(texts, labels, strict=True) if label == OUT_OF_SCOPE
+        )
         if len(inside.names) < 2:
             named = ", ".join(inside.names) or OUT_OF_SCOPE
-            raise ValueError(f"texts of one class ({named}) teach nothing; give texts of two intents at least")
+            raise ValueError(
+                f"texts of one class ({named}) teach nothing; give texts of two intents at least"
+            )
         settings = Logistic(strength=self.strength)
-        self.classifier_ = train_classifier(encoder, TrainingTexts(inside, oos_texts=oos_texts), settings)
+        self.classifier_ = train_classifier(
+            encoder, TrainingTexts(inside, oos_texts=oos_texts), settings
+        )
         self.classes_ = np.unique(np.asarray(y))
         self.fingerprint_ = encoder.fingerprint
         return self
@@ -149,7 +176,10 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
 
     @available_if(_refuses_nothing)
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
-        """Return the probability of each of `classes_`, (n, K); not there after `oos`, which has a threshold."""
+        """Return the probability of each of `classes_`, (n, K).
+
+        It is not there after `oos`, which has a threshold.
+        """
         rankings = [dict(each.ranking) for each in self._classifier().predict(_items(X))]
         return np.array([[ranking[str(label)] for label in self.classes_] for ranking in rankings])
 
@@ -169,7 +199,10 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
 
 
 def _items(given: Any, encoder: SentenceEncoder | None = None) -> list[Any]:
-    """Return texts as a list; where the encoder reads contexts, conversations too, as lists of texts."""
+    """Return texts as a list.
+
+    Where the encoder reads contexts, lists of texts are conversations.
+    """
     if isinstance(given, str):
         raise InputError("texts are needed as a list, not one text")
     items = list(given)
@@ -179,6 +212,8 @@ def _items(given: Any, encoder: SentenceEncoder | None = None) -> list[Any]:
         elif isinstance(item, list | tuple) and encoder is not None and encoder.vectors == "h":
             (items[number],) = read_contexts([item])
         else:
-            conversations = ' (conversations with vectors="h" of a Rejoinder model)' if isinstance(item, list) else ""
-            raise InputError(f"item {number} is no text but {type(item).__name__}; give a list of texts{conversations}")
+            raise InputError(
+                f"item {number} is no text but {type(item).__name__}; give a list of texts,"
+                ' or of conversations with vectors="h" of a Rejoinder model'
+            )
     return items

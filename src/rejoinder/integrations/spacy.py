@@ -24,10 +24,11 @@ except ImportError as error:
 
 @Language.factory("rejoinder_intents", assigns=["doc.cats"])
 class IntentComponent:
-    """Sets `doc.cats` to the probability of each intent of a classifier that `rejoinder intents train` made.
+    """Sets `doc.cats` to the probability of each intent.
 
-    Where the classifier refuses texts there is `oos` as well: 1.0 if it refuses the document, otherwise 0.0, so that
-    the greatest of `doc.cats` is always the answer. A blank document gets none. `classifier` is its folder.
+    The classifier is one that `rejoinder intents train` made. Where the classifier refuses texts
+    there is `oos` as well: 1.0 if it refuses the document, otherwise 0.0, so that the greatest of
+    `doc.cats` is always the answer. A blank document gets none. `classifier` is its folder.
     """
 
     def __init__(self, nlp: Language, name: str, classifier: str) -> None:  # noqa: ARG002 (spaCy gives them)
@@ -41,7 +42,11 @@ class IntentComponent:
         """Set the intents of documents, `batch_size` of which are encoded together."""
         for docs in minibatch(stream, batch_size):
             spoken = [doc for doc in docs if doc.text.strip()]
-            for doc, found in zip(spoken, self.classifier.predict([doc.text for doc in spoken]), strict=True):
-                refused = {} if found.out_of_scope is None else {OUT_OF_SCOPE: float(found.out_of_scope)}
+            for doc, found in zip(
+                spoken, self.classifier.predict([doc.text for doc in spoken]), strict=True
+            ):
+                refused = (
+                    {} if found.out_of_scope is None else {OUT_OF_SCOPE: float(found.out_of_scope)}
+                )
                 doc.cats = refused | dict(found.ranking)
             yield from docs

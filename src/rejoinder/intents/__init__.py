@@ -1,1 +1,1 @@
-"""Intent classifiers on frozen encodings: data, encoders, classifiers, out-of-scope scores, reports."""
+"""Intent classifiers on frozen encodings: data, heads, refusal, reports."""

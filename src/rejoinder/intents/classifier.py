@@ -1,4 +1,7 @@
-"""An intent classifier: texts in, intents out, and a refusal of texts that have none of them (see `refusal`)."""
+"""An intent classifier: texts in, intents out.
+
+It refuses texts that have none of them (see `prediction`).
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,13 @@ from rejoinder.intents.heads import (
     fit,
     held_out,
 )
-from rejoinder.intents.prediction import Prediction, check_texts, decide
-from rejoinder.intents.refusal import Rejection, choose_rejection
+from rejoinder.intents.prediction import (
+    Prediction,
+    Rejection,
+    check_texts,
+    choose_rejection,
+    decide,
+)
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.views import Described
 
@@ -45,7 +53,11 @@ class IntentClassifier(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return the facts that `repr` shows."""
-        refuses = None if self.rejection is None else f"{self.rejection.score} above {self.rejection.threshold:.3g}"
+        refuses = (
+            None
+            if self.rejection is None
+            else f"{self.rejection.score} above {self.rejection.threshold:.3g}"
+        )
         return {
             "intents": len(self.labels),
             "encoder": self.encoder.name,
@@ -64,7 +76,9 @@ class IntentClassifier(Described):
         check_texts(texts)
         vectors = self.vectors(texts)
         distances = self.centroids.distances(vectors)
-        return decide(self.head.logits(vectors), distances, self.labels, self.multi_label, self.rejection)
+        return decide(
+            self.head.logits(vectors), distances, self.labels, self.multi_label, self.rejection
+        )
 
 
 def encode_data(
@@ -82,7 +96,8 @@ def encode_data(
         for name in names:
             if name not in numbers:
                 raise InputError(
-                    f"the label {name!r} ({data.texts[row][:40]!r}) is not among the {len(labels)} trained"
+                    f"the label {name!r} ({data.texts[row][:40]!r}) is"
+                    f" not among the {len(labels)} trained"
                 )
             targets[row, numbers[name]] = 1.0
     vectors = unit_rows(encoder.encode(data.texts, advance))
@@ -101,8 +116,9 @@ def train_classifier(
 ) -> IntentClassifier:
     """Encode, train, and choose the rejection; a `multi_label` classifier refuses nothing.
 
-    Texts out of scope choose the rejection: those of the validation part, or those of the training part by
-    cross-validation. Without any, `reject` is the share of texts in scope that may be refused.
+    Texts out of scope choose the rejection: those of the validation part, or those of the training
+    part by cross-validation. Without any, `reject` is the share of texts in scope that may be
+    refused.
     """
     labels = texts.train.names
     settings = settings or Logistic()

@@ -2,8 +2,10 @@
 
 - `.csv`: two columns, text and label; a first row with their names is a header
 - `.jsonl`: one object a line, `{"text": ..., "label": ...}` or `"labels": [...]`
-- `.json`: one object of parts, each a list of `[text, label]`, as CLINC150 has it; `oos_val` joins the part `val`
-- a folder with `seq.in` and `label`, whose lines belong together, or with a folder or file for each part
+- `.json`: one object of parts, each a list of `[text, label]`, as CLINC150 has it; `oos_val` joins
+  the part `val`
+- a folder with `seq.in` and `label`, whose lines belong together, or with a folder or file for each
+  part
 
 Files may be compressed.
 """
@@ -59,7 +61,9 @@ class IntentData:
 
     def rows(self, chosen: IntArray | Sequence[int]) -> IntentData:
         """Return the texts at these positions."""
-        return IntentData(tuple(self.texts[i] for i in chosen), tuple(self.labels[i] for i in chosen))
+        return IntentData(
+            tuple(self.texts[i] for i in chosen), tuple(self.labels[i] for i in chosen)
+        )
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def read_training(
     shots: int | None = None,
     seed: int = 0,
 ) -> TrainingTexts:
-    """Read training texts, or a draw of `shots` of each intent, and validation texts if there is such a part."""
+    """Read training texts, or `shots` of each intent, and validation texts if there are any."""
     inside, oos_texts = read_scoped(train, "train", separator=separator, out_of_scope=out_of_scope)
     if len(inside.names) < 2:
         raise InputError(f"{train}: {len(inside.names)} intents; two at least are needed")
@@ -88,7 +92,9 @@ def read_training(
         inside = inside.rows(draw(inside.classes, shots, seed))
     if not has_part(train, "valid"):
         return TrainingTexts(inside, None, oos_texts)
-    valid_inside, valid_oos_texts = read_scoped(train, "valid", separator=separator, out_of_scope=out_of_scope)
+    valid_inside, valid_oos_texts = read_scoped(
+        train, "valid", separator=separator, out_of_scope=out_of_scope
+    )
     return TrainingTexts(inside, valid_inside, oos_texts, valid_oos_texts)
 
 
@@ -97,24 +103,36 @@ def read_scoped(
 ) -> tuple[IntentData, tuple[str, ...]]:
     """Read a part's texts in scope, and those out of scope, which have the label `out_of_scope`."""
     data = read_intents(path, part, separator=separator)
-    if separator is not None:  # where texts may have several intents, all are in scope, and that label counts as none
-        labels = tuple(tuple(name for name in names if name != out_of_scope) for names in data.labels)
+    # where texts may have several intents, all are in scope, and that label counts as none
+    if separator is not None:
+        labels = tuple(
+            tuple(name for name in names if name != out_of_scope) for names in data.labels
+        )
         return IntentData(data.texts, labels), ()
-    oos_texts = tuple(text for text, names in zip(data.texts, data.labels, strict=True) if out_of_scope in names)
-    inside = data.rows([place for place, names in enumerate(data.labels) if out_of_scope not in names])
+    oos_texts = tuple(
+        text for text, names in zip(data.texts, data.labels, strict=True) if out_of_scope in names
+    )
+    inside = data.rows(
+        [place for place, names in enumerate(data.labels) if out_of_scope not in names]
+    )
     if not len(inside):
         raise InputError(f"{path} holds no text in scope; all have the label {out_of_scope}")
     return inside, oos_texts
 
 
-def read_intents(path: str | Path, part: str | None = None, *, separator: str | None = None) -> IntentData:
+def read_intents(
+    path: str | Path, part: str | None = None, *, separator: str | None = None
+) -> IntentData:
     """Read texts with their intents (see above), of one `part` of a path that holds several.
 
-    A `separator` stands between the labels of a text that may have several. An InputError names file, line and reason.
+    A `separator` stands between the labels of a text that may have several. An InputError names
+    file, line and reason.
     """
     path = Path(path)
     if not path.exists():
-        raise InputError(f"{path} does not exist; name a CSV or JSONL file of texts and labels, or a folder")
+        raise InputError(
+            f"{path} does not exist; name a CSV or JSONL file of texts and labels, or a folder"
+        )
     texts = []
     labels = []
     for where, text, given in _read(path, part):
@@ -126,7 +144,9 @@ def read_intents(path: str | Path, part: str | None = None, *, separator: str | 
         if not all(name.strip() for name in names):
             raise InputError(f"{where}: a label is blank; name the intent of {text[:40]!r}")
         if separator is None and len(names) != 1:
-            raise InputError(f"{where}: {len(names)} labels; give one, or allow several with --multi-label")
+            raise InputError(
+                f"{where}: {len(names)} labels; give one, or allow several with --multi-label"
+            )
         texts.append(text)
         labels.append(tuple(dict.fromkeys(name.strip() for name in names)))
     if not texts:
@@ -153,13 +173,24 @@ def shuffled_ranks(classes: IntArray, seed: int) -> IntArray:
 
 
 def draw(classes: IntArray, shots: int | None, seed: int) -> IntArray:
-    """Return the positions, ascending, of `shots` random texts of each class; draws of one seed are nested."""
-    return np.arange(len(classes)) if shots is None else np.flatnonzero(shuffled_ranks(classes, seed) < shots)
+    """Return the positions, ascending, of `shots` random texts of each class.
+
+    Draws of one seed are nested.
+    """
+    return (
+        np.arange(len(classes))
+        if shots is None
+        else np.flatnonzero(shuffled_ranks(classes, seed) < shots)
+    )
 
 
 def _read(path: Path, part: str | None) -> Iterator[Row]:
     if path.is_dir():
-        return _parallel_rows(path) if (path / TEXTS_FILE).is_file() else _part_rows(path, part or "train")
+        return (
+            _parallel_rows(path)
+            if (path / TEXTS_FILE).is_file()
+            else _part_rows(path, part or "train")
+        )
     kind = strip_compression(path).suffix.lower()
     if kind == ".json":
         return _object_rows(path, part or "train")
@@ -167,21 +198,32 @@ def _read(path: Path, part: str | None) -> Iterator[Row]:
         return _csv_rows(path)
     if kind in (".jsonl", ".ndjson"):
         return _jsonl_rows(path)
-    known = ".csv, .jsonl, .json (each may end in .zst, .gz, .bz2 or .xz too)"
-    raise InputError(f"{path}: intents are read from {known}, or a folder with {TEXTS_FILE} and {LABELS_FILE}")
+    raise InputError(
+        f"{path}: intents are read from .csv, .jsonl, .json (each may end in .zst,"
+        f" .gz, .bz2 or .xz too), or a folder with {TEXTS_FILE} and {LABELS_FILE}"
+    )
 
 
 def _find_part(folder: Path, part: str) -> Path | None:
-    places = (folder / f"{name}{ending}" for name in PARTS[part] for ending in ("", ".csv", ".jsonl", ".json"))
+    places = (
+        folder / f"{name}{ending}"
+        for name in PARTS[part]
+        for ending in ("", ".csv", ".jsonl", ".json")
+    )
     return next((place for place in places if place.exists()), None)
 
 
 def _part_rows(folder: Path, part: str) -> Iterator[Row]:
     if (found := _find_part(folder, part)) is None:
         there = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
-        raise InputError(f"{folder} has no part {part} ({part}.csv, {part}.jsonl or a folder {part}); it holds {there}")
+        raise InputError(
+            f"{folder} has no part {part} ({part}.csv,"
+            f" {part}.jsonl or a folder {part}); it holds {there}"
+        )
     if found.is_dir() and not (found / TEXTS_FILE).is_file():
-        raise InputError(f"{found} has no {TEXTS_FILE}; a part's folder holds {TEXTS_FILE} and {LABELS_FILE}")
+        raise InputError(
+            f"{found} has no {TEXTS_FILE}; a part's folder holds {TEXTS_FILE} and {LABELS_FILE}"
+        )
     return _read(found, part)
 
 
@@ -189,7 +231,9 @@ def _parallel_rows(folder: Path) -> Iterator[Row]:
     texts = list(open_lines(folder / TEXTS_FILE))
     labels = list(open_lines(folder / LABELS_FILE))
     if len(texts) != len(labels):
-        raise InputError(f"{folder}: {len(texts)} lines in {TEXTS_FILE} but {len(labels)} in {LABELS_FILE}")
+        raise InputError(
+            f"{folder}: {len(texts)} lines in {TEXTS_FILE} but {len(labels)} in {LABELS_FILE}"
+        )
     for (number, text), (_, label) in zip(texts, labels, strict=True):
         yield f"{folder / TEXTS_FILE}:{number}", text, (label,)
 
@@ -203,15 +247,23 @@ def _csv_rows(path: Path) -> Iterator[Row]:
         if not width:
             names = [name.strip().lower() for name in row]
             width = len(row)
-            found = [next((names.index(f) for f in fields if f in names), -1) for fields in (TEXT_FIELDS, LABEL_FIELDS)]
+            found = [
+                next((names.index(f) for f in fields if f in names), -1)
+                for fields in (TEXT_FIELDS, LABEL_FIELDS)
+            ]
             if min(found) >= 0:
                 text, label = found
                 continue
             if width != 2:
-                wanted = f"a text ({', '.join(TEXT_FIELDS)}) and a label ({', '.join(LABEL_FIELDS)})"
-                raise InputError(f"{where}: {width} columns and no header that names {wanted}; add one")
+                raise InputError(
+                    f"{where}: {width} columns and no header that names a text"
+                    f" ({', '.join(TEXT_FIELDS)}) and a label ({', '.join(LABEL_FIELDS)}); add one"
+                )
         if len(row) != width:
-            raise InputError(f"{where}: {len(row)} columns instead of {width}; put texts with commas in double quotes")
+            raise InputError(
+                f"{where}: {len(row)} columns instead of {width};"
+                " put texts with commas in double quotes"
+            )
         yield where, row[text], (row[label],)
 
 
@@ -222,10 +274,13 @@ def _jsonl_rows(path: Path) -> Iterator[Row]:
         where = f"{path}:{number}"
         record = _json(line, where)
         fields = record if isinstance(record, dict) else {}
-        text, label = (next((fields[n] for n in names if n in fields), None) for names in (TEXT_FIELDS, LABEL_FIELDS))
+        text = next((fields[name] for name in TEXT_FIELDS if name in fields), None)
+        label = next((fields[name] for name in LABEL_FIELDS if name in fields), None)
         labels: list[Any] = label if isinstance(label, list) else [label]
         if not isinstance(text, str) or not all(isinstance(name, str) for name in labels):
-            raise InputError(f'{where}: {{"text": "...", "label": "..."}} is read, given {line.strip()[:80]}')
+            raise InputError(
+                f'{where}: {{"text": "...", "label": "..."}} is read, given {line.strip()[:80]}'
+            )
         yield where, text, tuple(labels)
 
 
@@ -233,19 +288,29 @@ def _object_rows(path: Path, part: str) -> Iterator[Row]:
     content = _read_object(path)
     found = next((name for name in PARTS[part] if name in content), None)
     if found is None:
-        raise InputError(f"{path} has no part {part}; it holds {', '.join(content)[:80] or 'nothing'}")
+        raise InputError(
+            f"{path} has no part {part}; it holds {', '.join(content)[:80] or 'nothing'}"
+        )
     for name in (found, f"{OUT_OF_SCOPE}_{found}"):
         for number, row in enumerate(content.get(name, ())):
             where = f"{path} ({name}), item {number}"
-            if not (isinstance(row, list) and len(row) == 2 and all(isinstance(cell, str) for cell in row)):
+            if not (
+                isinstance(row, list)
+                and len(row) == 2
+                and all(isinstance(cell, str) for cell in row)
+            ):
                 raise InputError(f"{where}: [text, label] is read, given {json.dumps(row)[:60]}")
             yield where, row[0], (row[1],)
 
 
 def _read_object(path: Path) -> dict[str, Any]:
     content = _json(b"".join(open_pieces(path)), str(path))
-    if not isinstance(content, dict) or not all(isinstance(rows, list) for rows in content.values()):
-        raise InputError(f'{path}: {{"train": [[text, label], ...], ...}} is read; one object a line is .jsonl')
+    if not isinstance(content, dict) or not all(
+        isinstance(rows, list) for rows in content.values()
+    ):
+        raise InputError(
+            f'{path}: {{"train": [[text, label], ...], ...}} is read; one object a line is .jsonl'
+        )
     return content
 
 

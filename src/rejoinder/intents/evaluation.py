@@ -1,4 +1,4 @@
-"""Accuracy of a classifier, its mistakes, suspect labels of its training texts, and its learning curve."""
+"""Accuracy of a classifier, mistakes, suspect labels and the learning curve."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError
-from rejoinder.evaluation.bootstrap import RESAMPLES, Estimate, estimates
+from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
 from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntArray, IntentData, draw
 from rejoinder.intents.heads import Encoded, Settings, fit, held_out, sklearn
-from rejoinder.intents.prediction import MIN_PROBABILITY, probabilities
-from rejoinder.intents.refusal import SCORES, BoolArray, HeldOut, Rejection, ScoreName
+from rejoinder.intents.prediction import (
+    MIN_PROBABILITY,
+    SCORES,
+    BoolArray,
+    HeldOut,
+    Rejection,
+    ScoreName,
+    probabilities,
+)
 from rejoinder.progress import Advance, silent
 from rejoinder.views import Described
 
@@ -41,7 +48,10 @@ class IntentScore:
 
 @dataclass(frozen=True)
 class Pair:
-    """An intent taken for another in `count` of its `of` test texts; the surest mistakes are the examples."""
+    """An intent taken for another in `count` of its `of` test texts.
+
+    The surest mistakes are the examples.
+    """
 
     true: str
     predicted: str
@@ -69,7 +79,9 @@ class OutOfScopeResult:
 class Evaluation(Described):
     """A classifier on test texts; what is refused matters for `out_of_scope` alone."""
 
-    accuracy: Estimate  # share of texts whose label, or exact set of labels, is found; the interval resamples texts
+    accuracy: Estimate
+    """Share of texts whose label, or exact set of labels, is found; the interval resamples
+    texts."""
     macro_f1: float  # mean over the intents that the test texts have
     micro_f1: float
     texts: int
@@ -80,9 +92,17 @@ class Evaluation(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return what the result is shown by."""
-        found = {"accuracy": str(self.accuracy), "macro F1": f"{self.macro_f1:.1%}", "texts": self.texts}
+        found = {
+            "accuracy": str(self.accuracy),
+            "macro F1": f"{self.macro_f1:.1%}",
+            "texts": self.texts,
+        }
         refused = self.out_of_scope
-        return found if refused is None else found | {"recall of texts out of scope": f"{refused.recall:.1%}"}
+        return (
+            found
+            if refused is None
+            else found | {"recall of texts out of scope": f"{refused.recall:.1%}"}
+        )
 
 
 @dataclass(frozen=True)
@@ -110,7 +130,9 @@ class SuspectLabel:
 
 def to_json(result: Any) -> dict[str, Any]:
     """Return a result of this module as JSON values, without its arrays."""
-    return asdict(result, dict_factory=lambda items: {k: v for k, v in items if k not in ("matrix", "right")})
+    return asdict(
+        result, dict_factory=lambda items: {k: v for k, v in items if k not in ("matrix", "right")}
+    )
 
 
 def evaluate(
@@ -120,7 +142,10 @@ def evaluate(
     *,
     encoded: Encoded | None = None,
 ) -> Evaluation:
-    """Evaluate a classifier on texts in scope (`encoded`, if they are already) and texts out of scope."""
+    """Evaluate a classifier on texts in scope and texts out of scope.
+
+    `encoded` are those in scope, if they are encoded already.
+    """
     labels = classifier.labels
     metrics = sklearn("metrics")
     encoded = encoded or encode_data(classifier.encoder, test, labels, classifier.multi_label)
@@ -143,14 +168,20 @@ def evaluate(
             scored = held_out(classifier.head, classifier.centroids, encoded.vectors, oos_vectors)
             refused = judge_rejection(classifier.rejection, scored, best == classes)
     right = (predicted == true).all(axis=1)[:, None].astype(np.float64)
-    precision, recall, f1, texts = metrics.precision_recall_fscore_support(true, predicted, zero_division=0.0)
-    columns = (column.tolist() for column in (texts, precision, recall, f1))
+    precision, recall, f1, texts = metrics.precision_recall_fscore_support(
+        true, predicted, zero_division=0.0
+    )
     return Evaluation(
         accuracy=estimates(right, np.arange(len(right)))[0],
         macro_f1=float(f1[texts > 0].mean()) if texts.any() else 0.0,
         micro_f1=float(metrics.f1_score(true, predicted, average="micro", zero_division=0.0)),
         texts=len(right),
-        intents=tuple(IntentScore(*row) for row in zip(labels, *columns, strict=True)),
+        intents=tuple(
+            IntentScore(label, int(count), float(right_share), float(found_share), float(score))
+            for label, count, right_share, found_share, score in zip(
+                labels, texts, precision, recall, f1, strict=True
+            )
+        ),
         out_of_scope=refused,
         pairs=pairs,
         matrix=matrix,
@@ -181,9 +212,14 @@ def judge_rejection(rejection: Rejection, scored: HeldOut, right: BoolArray) -> 
 def worst_pairs(
     texts: Sequence[str], chances: FloatArray, classes: IntArray, labels: Sequence[str]
 ) -> tuple[Pair, ...]:
-    """Return the pairs with the most mistakes, given the probabilities (n, K) and true classes (n,) of texts."""
+    """Return the pairs of intents with the most mistakes.
+
+    They follow from probabilities (n, K) and true classes (n,) of texts.
+    """
     guessed = chances.argmax(axis=1)
-    places, counts = np.unique((classes * len(labels) + guessed)[classes != guessed], return_counts=True)
+    places, counts = np.unique(
+        (classes * len(labels) + guessed)[classes != guessed], return_counts=True
+    )
     pairs = []
     for worst in np.argsort(-counts, kind="stable")[:MAX_PAIRS]:
         i, j = divmod(int(places[worst]), len(labels))
@@ -195,7 +231,10 @@ def worst_pairs(
 
 
 def crossed_interval(right: BoolArray, seed: int = 0) -> Estimate:
-    """Return the mean of `right` (trainings, texts); resamples draw both (Owen 2007, "The pigeonhole bootstrap")."""
+    """Return the mean of `right` (trainings, texts).
+
+    Resamples draw both (Owen 2007, "The pigeonhole bootstrap").
+    """
     trainings, texts = right.shape
     generator = np.random.default_rng(seed)
     weights = generator.multinomial(trainings, np.full(trainings, 1 / trainings), size=RESAMPLES)
@@ -208,11 +247,18 @@ def crossed_interval(right: BoolArray, seed: int = 0) -> Estimate:
 
 
 def few_shot(
-    how: Settings, train: Encoded, test: Encoded, shots: int | None, seeds: Sequence[int], advance: Advance = silent
+    how: Settings,
+    train: Encoded,
+    test: Encoded,
+    shots: int | None,
+    seeds: Sequence[int],
+    advance: Advance = silent,
 ) -> FewShot:
     """Train once for each seed on a draw of the training texts, and test all on the same texts."""
     if train.multi_label:
-        raise InputError("the few-shot protocol draws texts of each intent, so a text must have one intent")
+        raise InputError(
+            "the few-shot protocol draws texts of each intent, so a text must have one intent"
+        )
     if not seeds:
         raise InputError("no seeds; give one at least")
     if shots is None and how.kind == "logistic":
@@ -230,11 +276,16 @@ def few_shot(
         advance(1)
     found = np.array(right)
     each = tuple(float(row.mean()) for row in found)
-    return FewShot(shots, crossed_interval(found), len(seeds), texts, seconds / len(seeds), each, found)
+    return FewShot(
+        shots, crossed_interval(found), len(seeds), texts, seconds / len(seeds), each, found
+    )
 
 
 def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple[SuspectLabel, ...]:
-    """Return texts that classifiers trained without them are surest to be of another intent, the surest first."""
+    """Return texts whose label is suspect, the most suspect first.
+
+    Classifiers trained without them are sure of another intent.
+    """
     # By the cross-validated margin (Northcutt et al. 2021, "Confident Learning", who normalise it).
     chances = probabilities(scored.logits, encoded.multi_label)
     rows = np.arange(len(encoded))
@@ -245,11 +296,17 @@ def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple
     others = chances.argmax(axis=1)
     margin = own - chances[rows, others]
     worst = [i for i in np.argsort(margin, kind="stable")[:MAX_SUSPECTS] if margin[i] < 0]
-    return tuple(SuspectLabel(data.texts[i], names[classes[i]], names[others[i]], float(margin[i])) for i in worst)
+    return tuple(
+        SuspectLabel(data.texts[i], names[classes[i]], names[others[i]], float(margin[i]))
+        for i in worst
+    )
 
 
 def curve_shots(train: Encoded) -> list[int | None]:
-    """Return the sizes of a learning curve, evenly spaced on a logarithmic scale, the last being all texts (None)."""
+    """Return the sizes of a learning curve, evenly spaced on a logarithmic scale.
+
+    The last is all texts (None).
+    """
     counts = np.bincount(train.classes, minlength=train.targets.shape[1])
     below = [shots for shots in SHOTS if shots < np.median(counts[counts > 0]) * 0.8]
     places = np.linspace(0, len(below) - 1, min(CURVE_POINTS - 1, len(below))).round().astype(int)
@@ -267,5 +324,7 @@ def learning_curve(
     """Train at several sizes, from small to large, and test all on the same texts."""
     sizes = curve_shots(train)
     if len(sizes) < MIN_CURVE_POINTS:
-        raise InputError(f"{len(train)} texts are too few for a learning curve; four of most intents are needed")
+        raise InputError(
+            f"{len(train)} texts are too few for a learning curve; four of most intents are needed"
+        )
     return tuple(few_shot(settings, train, test, shots, seeds, advance) for shots in sizes)

@@ -1,8 +1,9 @@
-"""Fine-tuning of the encoder on intents: texts of one intent together, those of different intents apart.
+"""Fine-tuning of the encoder on intents.
 
-Each step draws different intents and two texts of each. The partner of every first text is to be found among all
-partners by the cosine, with the in-batch loss that ranks responses; no negative is of the same intent. (Such pairs:
-Vulić et al. 2021, "ConvFiT", with other losses; Tunstall et al. 2022, "SetFit".)
+Texts of one intent come together, those of different intents apart. Each step draws different
+intents and two texts of each. The partner of every first text is to be found among all partners by
+the cosine, with the in-batch loss that ranks responses; no negative is of the same intent. (Such
+pairs: Vulić et al. 2021, "ConvFiT", with other losses; Tunstall et al. 2022, "SetFit".)
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class FineTuning:
 
     steps: Count = 200
     intents: Annotated[int, Field(ge=2)] = 128  # of a step at most, each with two texts
-    vectors: Literal["r", "h"] = "r"  # what is compared: r, which the classifier reads, or h of a context
+    vectors: Literal["r", "h"] = "r"
+    """What is compared: r, which the classifier reads, or h of a context."""
     learning_rate: Positive = 1e-4  # of AdamW, falling linearly to 0
     embedding_rate: Positive = 10.0  # factor of the learning rate for the subword embeddings
     scale: Positive = 16.0  # factor of the cosine
@@ -63,12 +65,17 @@ def fine_tune(
     advance: Advance = silent,
     overwrite: bool = False,
 ) -> FineTuned:
-    """Fine-tune a Rejoinder model, a folder in full precision or an id on the Hub, and write it as a model folder."""
+    """Fine-tune a Rejoinder model and write it as a model folder.
+
+    It is a folder in full precision or an id on the Hub.
+    """
     settings = settings or FineTuning()
     check_replaceable(output, persistence.FOLDER, overwrite=overwrite)
     folder = persistence.find(model)
     if folder.resolve() == Path(output).resolve():
-        raise InputError(f"{output} is the model to start from; name another folder for the fine-tuned one")
+        raise InputError(
+            f"{output} is the model to start from; name another folder for the fine-tuned one"
+        )
     groups = _groups(data)
     with torch.random.fork_rng(devices=[]):  # callers find torch's own state as it was
         module, tokenizer, config = persistence.load_module(folder)
@@ -90,7 +97,9 @@ def fine_tune(
             vectors = nn.functional.normalize(vectors.float(), dim=1)
             value = loss(vectors[: len(first)], vectors[len(first) :], settings.scale).value
             if not torch.isfinite(value):
-                raise RejoinderError(f"the loss is {value.item()} at step {step}; lower learning_rate")
+                raise RejoinderError(
+                    f"the loss is {value.item()} at step {step}; lower learning_rate"
+                )
             optimizer.zero_grad()
             value.backward()
             torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
@@ -99,37 +108,61 @@ def fine_tune(
             losses.append(value.item())
             advance(1)
         module.eval()
-    done = f"{len(data):,} texts of {len(data.names)} intents, {settings.steps} steps"
-    drawn = f"{settings.vectors} of texts with the same intent were drawn together"
-    card = f"{persistence.read_card(folder)}\n\n## Fine-tuned on intents\n\n{done}; {drawn}.\n"
-    persistence.save(output, module, tokenizer, max_length=config["max_length"], card=card, overwrite=overwrite)
+    card = persistence.read_card(folder) + _card(data, settings)
+    persistence.save(
+        output, module, tokenizer, max_length=config["max_length"], card=card, overwrite=overwrite
+    )
     tenth = max(1, len(losses) // 10)
-    return FineTuned(str(output), len(losses), float(np.mean(losses[:tenth])), float(np.mean(losses[-tenth:])))
+    return FineTuned(
+        str(output), len(losses), float(np.mean(losses[:tenth])), float(np.mean(losses[-tenth:]))
+    )
 
 
-def draw_pairs(groups: Sequence[IntArray], intents: int, generator: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Draw at most `intents` different intents, and return the positions of one text of each and of another."""
+def _card(data: IntentData, settings: FineTuning) -> str:
+    return (
+        "\n\n## Fine-tuned on intents\n\n"
+        f"{len(data):,} texts of {len(data.names)} intents, {settings.steps} steps;"
+        f" {settings.vectors} of texts with the same intent were drawn together.\n"
+    )
+
+
+def draw_pairs(
+    groups: Sequence[IntArray], intents: int, generator: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Draw at most `intents` different intents, with two texts of each.
+
+    Return the positions of the first texts and of the second.
+    """
     chosen = generator.permutation(len(groups))[:intents]
-    first, second = np.array([generator.choice(groups[i], 2, replace=False) for i in chosen], dtype=np.int64).T
+    first, second = np.array(
+        [generator.choice(groups[i], 2, replace=False) for i in chosen], dtype=np.int64
+    ).T
     return first, second
 
 
 def _groups(data: IntentData) -> list[IntArray]:
     """Return the positions of the texts of each intent that has two or more."""
     if any(len(labels) != 1 for labels in data.labels):
-        raise InputError("fine-tuning pairs texts of the same intent, so a text must have one intent")
+        raise InputError(
+            "fine-tuning pairs texts of the same intent, so a text must have one intent"
+        )
     classes = data.classes
     groups = [np.flatnonzero(classes == number) for number in range(len(data.names))]
     paired = [rows for rows in groups if len(rows) > 1]
     if len(paired) < 2:
-        raise InputError(f"{len(paired)} of {len(groups)} intents have two texts; two are needed to fine-tune")
+        raise InputError(
+            f"{len(paired)} of {len(groups)} intents have two texts; two are needed to fine-tune"
+        )
     return paired
 
 
 def _optimizer(module: Convert, settings: FineTuning) -> torch.optim.Optimizer:
     rates = {"embedding": settings.learning_rate * settings.embedding_rate}
     groups = [
-        {"params": [p for p in group if p.requires_grad], "lr": rates.get(name, settings.learning_rate)}
+        {
+            "params": [p for p in group if p.requires_grad],
+            "lr": rates.get(name, settings.learning_rate),
+        }
         for name, group in module.parameter_groups().items()
     ]
     return torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=0.0)

@@ -1,4 +1,7 @@
-"""A classifier's folder: config.json, classifier.safetensors, README.md; its encoders are named by fingerprint."""
+"""A classifier's folder: config.json, classifier.safetensors, README.md.
+
+Its encoders are named by fingerprint.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rejoinder import __version__
-from rejoinder.encoders.export import onnx_folder, write_program
+from rejoinder.encoders.export import folder_bytes, onnx_folder, write_program
 from rejoinder.encoders.onnx import INTENTS
 from rejoinder.encoders.open import Vectors, open_texts
-from rejoinder.encoders.persistence import folder_bytes
 from rejoinder.encoders.sentence import SentenceEncoder, concatenate
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.heads import SETTINGS, Centroids, head_from
-from rejoinder.intents.refusal import Rejection
+from rejoinder.intents.prediction import Rejection
 from rejoinder.networks.quantization import check_header
 from rejoinder.retrieval.manifest import ModelRecord, model_record
 from rejoinder.settings import validate
@@ -34,13 +36,17 @@ KIND = "rejoinder intents"
 CONFIG = "config.json"
 WEIGHTS = "classifier.safetensors"
 CARD = "README.md"
-FOLDER = Kind("a classifier", CONFIG, lambda config: config["kind"] == KIND, (CONFIG, WEIGHTS, CARD))
+FOLDER = Kind(
+    "a classifier", CONFIG, lambda config: config["kind"] == KIND, (CONFIG, WEIGHTS, CARD)
+)
 
 ONNX_CARD = """
 ## Intents
 
-`rejoinder.runtime.OnnxIntents(folder)` opens them. intents.onnx turns a text's vector, at unit length (in onnx.json
-`vectors` is r for `reduction`, h for a context's, both for one behind the other), into `logits` of the labels and its
+`rejoinder.runtime.OnnxIntents(folder)` opens them. intents.onnx turns a text's vector, \
+at unit length (in onnx.json
+`vectors` is r for `reduction`, h for a context's, both for one behind the other), \
+into `logits` of the labels and its
 distance (`distances`) from the nearest intent.
 """
 
@@ -54,9 +60,14 @@ class EncoderRecord(ModelRecord):
     precision: str | None
 
 
-def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwrite: bool = False) -> None:
+def save_classifier(
+    classifier: IntentClassifier, folder: str | Path, *, overwrite: bool = False
+) -> None:
     """Write a classifier's folder, whole or not at all."""
-    centroids = {f"centroids.{name}": torch.from_numpy(value) for name, value in vars(classifier.centroids).items()}
+    centroids = {
+        f"centroids.{name}": torch.from_numpy(value)
+        for name, value in vars(classifier.centroids).items()
+    }
     tensors = {**classifier.head.state_dict(), **centroids}
     config: dict[str, Any] = {
         "kind": KIND,
@@ -64,8 +75,13 @@ def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwri
         "labels": list(classifier.labels),
         "multi_label": classifier.multi_label,
         "settings": dataclasses.asdict(classifier.settings),
-        "rejection": None if classifier.rejection is None else dataclasses.asdict(classifier.rejection),
-        "encoders": [_record(encoder, Path(folder)) for encoder in classifier.encoder.parts or (classifier.encoder,)],
+        "rejection": None
+        if classifier.rejection is None
+        else dataclasses.asdict(classifier.rejection),
+        "encoders": [
+            _record(encoder, Path(folder))
+            for encoder in classifier.encoder.parts or (classifier.encoder,)
+        ],
         "trained": classifier.trained,
         "rejoinder": __version__,
     }
@@ -78,16 +94,23 @@ def save_classifier(classifier: IntentClassifier, folder: str | Path, *, overwri
 
 
 def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentClassifier:
-    """Open a classifier with its encoders; `models` tells where these are now, if not where they were."""
+    """Open a classifier with its encoders.
+
+    `models` tells where these are now, if not where they were.
+    """
     folder = Path(folder)
     config = read_classifier(folder)
     weights = folder / WEIGHTS
     try:
         if config["files"][WEIGHTS] != file_digest(weights):
-            raise InputError(f"{folder}: {WEIGHTS} was altered or cut short after it was saved; copy it again")
+            raise InputError(
+                f"{folder}: {WEIGHTS} was altered or cut short after it was saved; copy it again"
+            )
         check_header(weights)
         tensors = load_file(weights)
-        centroids = Centroids(tensors.pop("centroids.mean").numpy(), tensors.pop("centroids.directions").numpy())
+        centroids = Centroids(
+            tensors.pop("centroids.mean").numpy(), tensors.pop("centroids.directions").numpy()
+        )
         head = head_from(tensors)
         records = msgspec.convert(config["encoders"], list[EncoderRecord])
         rejection = msgspec.convert(config["rejection"], Rejection | None)
@@ -98,26 +121,35 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
     except (OSError, LookupError, TypeError, ValueError, AttributeError, SafetensorError) as error:
         raise _damaged(folder, error) from None
     if (head.sizes[0], head.sizes[-1]) != (sum(record.size for record in records), len(labels)):
-        raise InputError(f"{folder}: {WEIGHTS} does not fit {CONFIG}; copy the classifier's folder again")
+        raise InputError(
+            f"{folder}: {WEIGHTS} does not fit {CONFIG}; copy the classifier's folder again"
+        )
     encoder = _open_encoders(folder, records, models)
-    return IntentClassifier(encoder, labels, head, centroids, settings, multi_label, rejection, trained)
+    return IntentClassifier(
+        encoder, labels, head, centroids, settings, multi_label, rejection, trained
+    )
 
 
 def export_classifier(
     folder: str | Path, output: str | Path, models: Sequence[str] = (), *, overwrite: bool = False
 ) -> dict[str, Any]:
-    """Write an ONNX folder of a classifier and its ConveRT, in float32, which `runtime.OnnxIntents` opens.
+    """Write an ONNX folder of a classifier and its ConveRT, in float32.
 
-    `models` is as for `load_classifier`. Returns path, intents, bytes and the encoder's fingerprint.
+    `runtime.OnnxIntents` opens it. `models` is as for `load_classifier`. Returns path, intents,
+    bytes and the encoder's fingerprint.
     """
     classifier = load_classifier(folder, models)
     encoder = classifier.encoder
     rejection = classifier.rejection
     if encoder.vectors is None:
-        raise InputError(f"{folder} reads {encoder.name}; only a classifier on one ConveRT has an ONNX form")
+        raise InputError(
+            f"{folder} reads {encoder.name}; only a classifier on one ConveRT has an ONNX form"
+        )
     with onnx_folder(encoder.name, output, overwrite=overwrite) as (part, manifest):
         example = {"vectors": torch.ones(3, encoder.size)}
-        write_program(_HeadAndDistance(classifier), example, ["logits", "distances"], part / INTENTS)
+        write_program(
+            _HeadAndDistance(classifier), example, ["logits", "distances"], part / INTENTS
+        )
         manifest["intents"] = {
             "labels": list(classifier.labels),
             "multi_label": classifier.multi_label,
@@ -126,7 +158,11 @@ def export_classifier(
         }
         with (part / CARD).open("a", encoding="utf-8") as card:
             card.write(ONNX_CARD)
-    written = {"path": str(output), "intents": len(classifier.labels), "bytes": folder_bytes(Path(output))}
+    written = {
+        "path": str(output),
+        "intents": len(classifier.labels),
+        "bytes": folder_bytes(Path(output)),
+    }
     return written | {"fingerprint": encoder.fingerprint}
 
 
@@ -148,7 +184,10 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
     """Return the configuration of a classifier's folder, without opening encoders."""
     path = Path(folder) / CONFIG
     if not path.is_file():
-        raise InputError(f"{folder} has no {CONFIG}, so it is no classifier; `rejoinder intents train` writes one")
+        raise InputError(
+            f"{folder} has no {CONFIG}, so it is no classifier;"
+            " `rejoinder intents train` writes one"
+        )
     try:
         config = parse_json(path.read_text(encoding="utf-8"))
         kind = config.get("kind")
@@ -156,35 +195,52 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
     except (ValueError, AttributeError) as error:
         raise _damaged(Path(folder), error) from None
     if kind != KIND:
-        raise InputError(f"{folder} is no classifier (a model?); `rejoinder intents train MODEL DATA -o DIR` makes one")
+        raise InputError(
+            f"{folder} is no classifier (a model?);"
+            " `rejoinder intents train MODEL DATA -o DIR` makes one"
+        )
+    if form == 1:
+        raise InputError(f"{path} has format 1; this version reads {FORMAT}: train it again")
     if form != FORMAT:
-        remedy = "train it again" if form == 1 else "update rejoinder"
-        raise InputError(f"{path} has format {form}; this version reads format {FORMAT}: {remedy}")
+        raise InputError(f"{path} has format {form}; this version reads {FORMAT}: update rejoinder")
     if is_altered(config):
-        raise InputError(f"{path} was altered after it was saved; copy the classifier's folder again")
+        raise InputError(
+            f"{path} was altered after it was saved; copy the classifier's folder again"
+        )
     return dict(config)
 
 
 def _damaged(folder: Path, error: Exception) -> InputError:
-    return InputError(f"{folder} is damaged ({type(error).__name__}: {error}); copy it again, or train it again")
+    return InputError(
+        f"{folder} is damaged ({type(error).__name__}: {error}); copy it again, or train it again"
+    )
 
 
 def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
     known = model_record(encoder.fingerprint, encoder.name, folder)
-    return {**dataclasses.asdict(known), **{name: getattr(encoder, name) for name in ("size", "vectors", "precision")}}
+    return {
+        **dataclasses.asdict(known),
+        **{name: getattr(encoder, name) for name in ("size", "vectors", "precision")},
+    }
 
 
-def _open_encoders(folder: Path, records: Sequence[EncoderRecord], models: Sequence[str]) -> SentenceEncoder:
+def _open_encoders(
+    folder: Path, records: Sequence[EncoderRecord], models: Sequence[str]
+) -> SentenceEncoder:
     if models and len(models) != len(records):
-        raise InputError(f"{folder} reads {len(records)} encoders, but {len(models)} were named with --model")
+        raise InputError(
+            f"{folder} reads {len(records)} encoders, but {len(models)} were named with --model"
+        )
     opened = []
     for number, record in enumerate(records):
         place = models[number] if models else record.locate(folder)
         encoder = open_texts(place, record.vectors or "r", record.precision or "auto")
         if encoder.fingerprint != record.fingerprint:
-            prints = f"(its fingerprint is {record.fingerprint[:12]}, not {encoder.fingerprint[:12]})"
-            fault = f"{folder} was trained on another encoder than {place} {prints}"
-            raise InputError(f"{fault}; name the right one with --model, or train again")
+            raise InputError(
+                f"{folder} was trained on another encoder than {place}"
+                f" (its fingerprint is {record.fingerprint[:12]}, not {encoder.fingerprint[:12]});"
+                " name the right one with --model, or train again"
+            )
         opened.append(encoder)
     return concatenate(opened)
 
@@ -192,14 +248,26 @@ def _open_encoders(folder: Path, records: Sequence[EncoderRecord], models: Seque
 def _card(classifier: IntentClassifier) -> str:
     rejection = classifier.rejection
     encoder = classifier.encoder
-    refused = "nothing" if rejection is None else f"texts whose {rejection.score} is above {rejection.threshold:.6g}"
-    encoders = "\n".join(f"- `{part.name}`, fingerprint `{part.fingerprint}`" for part in encoder.parts or (encoder,))
-    settings = "\n".join(f"- {name}: {value}" for name, value in dataclasses.asdict(classifier.settings).items())
-    facts = "\n".join(f"- {name.replace('_', ' ')}: {value}" for name, value in classifier.trained.items())
+    refused = (
+        "nothing"
+        if rejection is None
+        else f"texts whose {rejection.score} is above {rejection.threshold:.6g}"
+    )
+    encoders = "\n".join(
+        f"- `{part.name}`, fingerprint `{part.fingerprint}`" for part in encoder.parts or (encoder,)
+    )
+    settings = "\n".join(
+        f"- {name}: {value}" for name, value in dataclasses.asdict(classifier.settings).items()
+    )
+    facts = "\n".join(
+        f"- {name.replace('_', ' ')}: {value}" for name, value in classifier.trained.items()
+    )
     labels = ", ".join(f"`{label}`" for label in classifier.labels)
     return (
         f"# Intent classifier\n\n{len(classifier.labels)} intents, "
-        f"{'several or none' if classifier.multi_label else 'one'} per text. Out of scope: {refused}.\n\n"
-        f"## Encoders (not in this folder)\n{encoders}\n\n## Settings\n{settings}\n\n## Training\n{facts}\n\n"
+        f"{'several or none' if classifier.multi_label else 'one'} per text."
+        f" Out of scope: {refused}.\n\n"
+        f"## Encoders (not in this folder)\n{encoders}\n\n"
+        f"## Settings\n{settings}\n\n## Training\n{facts}\n\n"
         f'## Use\n```\nrejoinder intents predict FOLDER "a text"\n```\n\n## Intents\n{labels}\n'
     )

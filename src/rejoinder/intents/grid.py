@@ -1,4 +1,7 @@
-"""The paper's grid of feed-forward nets (CONVERT, section 4.3), trained one by one and resumed from a log."""
+"""The paper's grid of feed-forward nets (CONVERT, section 4.3), trained and logged.
+
+Training continues from the log.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,20 @@ from rejoinder.settings import validate
 
 
 def paper_grid() -> Iterator[FeedForward]:
-    """Yield the paper's grid (CONVERT, section 4.3): 54 settings, as nets without hidden layers have one size."""
+    """Yield the paper's grid (CONVERT, section 4.3).
+
+    It has 54 settings, as nets without hidden layers have one size.
+    """
     adam: dict[str, Any] = {"optimizer": "adam", "learning_rate": 4e-4, "decay": "linear"}
     shapes = [(0, 512), *itertools.product((1, 2), (128, 256, 512, 1024))]
     for (layers, size), rate, optimizer in itertools.product(shapes, (0.75, 0.5, 0.25), ({}, adam)):
-        yield FeedForward(hidden_size=size, hidden_layers=layers, input_dropout=rate, hidden_dropout=rate, **optimizer)
+        yield FeedForward(
+            hidden_size=size,
+            hidden_layers=layers,
+            input_dropout=rate,
+            hidden_dropout=rate,
+            **optimizer,
+        )
 
 
 @dataclass(frozen=True)
@@ -38,11 +50,18 @@ class GridRow:
 
 
 def run_grid(
-    grid: Sequence[Settings], data: Encoded, valid: Encoded, log: Path, *, seed: int = 0, advance: Advance = silent
+    grid: Sequence[Settings],
+    data: Encoded,
+    valid: Encoded,
+    log: Path,
+    *,
+    seed: int = 0,
+    advance: Advance = silent,
 ) -> list[GridRow]:
     """Train the settings of a grid that the log lacks, and return all rows, the best first.
 
-    The log has a line of JSON for each setting that is done. Early stopping and the order of the rows look at `valid`.
+    The log has a line of JSON for each setting that is done. Early stopping and the order of the
+    rows look at `valid`.
     """
     sha256 = hashlib.sha256(f"{seed} {data.multi_label}".encode())
     for array in (data.vectors, data.targets, valid.vectors, valid.targets):
@@ -68,11 +87,15 @@ def _read_log(log: Path, digest: str) -> dict[Settings, GridRow]:
         try:
             values = parse_json(line)
             if values.pop("data") != digest:
-                raise InputError(f"{log} is of other texts, vectors or another seed; name another folder")
+                raise InputError(
+                    f"{log} is of other texts, vectors or another seed; name another folder"
+                )
             settings = validate(SETTINGS, values.pop("settings"), str(log))
             rows[settings] = GridRow(settings, **values)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"{log} is damaged ({error}); delete it to run the grid again") from None
+            raise InputError(
+                f"{log} is damaged ({error}); delete it to run the grid again"
+            ) from None
     return rows
 
 

@@ -1,4 +1,7 @@
-"""Heads on frozen encodings: logistic regression (scikit-learn's), and the paper's feed-forward net (CONVERT 4.3)."""
+"""Heads on frozen encodings: logistic regression, and a feed-forward net (CONVERT 4.3).
+
+The regression is scikit-learn's.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,23 @@ from torch import Tensor, nn
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.intents.data import IntArray, shuffled_ranks
-from rejoinder.intents.refusal import SCORES, HeldOut, scores
+from rejoinder.intents.prediction import SCORES, HeldOut, scores
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import Count, Decay, Natural, Positive, parse_setting, section, validate
 
 Kind = TypeVar("Kind")
 
 FOLDS = 5
-NEVER = -1e4  # logit of a label that no training text has, as in a fold without an intent's only text
+# logit of a label that no training text has, as in a fold without an intent's only text
+NEVER = -1e4
 
 
 @section
 class Logistic:
-    """Multinomial logistic regression: the mean cross-entropy plus ||W||² / (2 · strength · n), minimised by L-BFGS.
+    """Multinomial logistic regression, fitted by L-BFGS.
 
-    Of a multi-label classifier: one binary regression for each label.
+    It minimises the mean cross-entropy plus ||W||² / (2 · strength · n). Of a multi-label
+    classifier: one binary regression for each label.
     """
 
     kind: Literal["logistic"] = "logistic"
@@ -51,15 +56,18 @@ class FeedForward:
     hidden_dropout: Decay = 0.5  # after each hidden layer
     optimizer: Literal["sgd", "adam"] = "sgd"
     learning_rate: Positive = 0.75  # of the first step
-    decay: Literal["constant", "linear"] = "constant"  # linear: the learning rate falls to 0 over all epochs
+    decay: Literal["constant", "linear"] = "constant"
+    """Linear: the learning rate falls to 0 over all epochs."""
     batch_size: Count = 32  # texts of a step
     epochs: Count = 120  # at most; with replacement, as many steps as that many passes would take
-    sampling: Literal["pass", "replacement"] = "pass"  # every text once an epoch, or drawn with replacement
+    sampling: Literal["pass", "replacement"] = "pass"
+    """Every text once an epoch, or drawn with replacement."""
     patience: Natural = 5
-    """Epochs without a lower loss on held-out texts after which training ends; the best is kept. 0: all epochs, no
-    held-out texts, the last is kept."""
+    """Epochs without a lower loss on held-out texts after which training ends; the best is kept. 0:
+    all epochs, no held-out texts, the last is kept."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Share of each intent's training texts held out where there are no validation texts: one at least, never all."""
+    """Share of each intent's training texts held out where there are no validation texts: one at
+    least, never all."""
 
 
 Settings: TypeAlias = Logistic | FeedForward
@@ -70,7 +78,12 @@ PRESETS: Mapping[str, Settings] = {
     "logistic": Logistic(),
     "paper": FeedForward(),
     "original": FeedForward(
-        input_dropout=0.75, hidden_dropout=0.0, learning_rate=0.7, decay="linear", sampling="replacement", patience=0
+        input_dropout=0.75,
+        hidden_dropout=0.0,
+        learning_rate=0.7,
+        decay="linear",
+        sampling="replacement",
+        patience=0,
     ),
 }
 
@@ -101,7 +114,10 @@ def sklearn(module: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """Vectors (n, d) of texts, and targets (n, K): 1 where a text has a label, once a row unless `multi_label`."""
+    """Vectors (n, d) of texts, and targets (n, K), 1 where a text has a label.
+
+    A row has one label unless `multi_label`.
+    """
 
     vectors: FloatArray
     targets: FloatArray
@@ -122,9 +138,14 @@ class Encoded:
 
 
 class Head(nn.Module):
-    """Linear layers of `sizes` d, ..., K with dropout before each and ReLU between them: (n, d) -> (n, K)."""
+    """Linear layers of `sizes` d, ..., K, (n, d) -> (n, K).
 
-    def __init__(self, sizes: Sequence[int], input_dropout: float = 0.0, hidden_dropout: float = 0.0) -> None:
+    Dropout stands before each, ReLU between them.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], input_dropout: float = 0.0, hidden_dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.sizes = tuple(sizes)
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
@@ -143,12 +164,15 @@ class Head(nn.Module):
     def logits(self, vectors: FloatArray) -> FloatArray:
         """Return the logits (n, K) of vectors (n, d), without dropout.
 
-        They are computed in float64: in float32 those of a text depend, in their last digits, on what it is beside.
+        They are computed in float64: in float32 those of a text depend, in their last digits, on
+        what it is beside.
         """
         was_training = self.training
         _ = self.eval()
         exact = {name: parameter.double() for name, parameter in self.named_parameters()}
-        result = torch.func.functional_call(self, exact, torch.from_numpy(vectors.astype(np.float64)))
+        result = torch.func.functional_call(
+            self, exact, torch.from_numpy(vectors.astype(np.float64))
+        )
         self.train(was_training)
         return result.float().numpy()
 
@@ -160,13 +184,18 @@ def head_from(tensors: Mapping[str, Tensor]) -> Head:
         head = Head([weights[0].shape[1], *(len(weight) for weight in weights)])
         head.load_state_dict(dict(tensors))
     except (KeyError, IndexError, RuntimeError):
-        raise InputError("the classifier's weights are no feed-forward net's; copy its folder again") from None
+        raise InputError(
+            "the classifier's weights are no feed-forward net's; copy its folder again"
+        ) from None
     return head.eval()
 
 
 @dataclasses.dataclass(frozen=True)
 class Centroids:
-    """The mean of all training vectors (d,) and the unit vectors from there to the intents' means (K, d)."""
+    """Mean of all training vectors (d,), and directions to the intents' means (K, d).
+
+    The directions are unit vectors.
+    """
 
     mean: FloatArray
     directions: FloatArray
@@ -192,8 +221,13 @@ class Fitted(NamedTuple):
     validation: float | None = None  # accuracy on the validation texts, if there were any
 
 
-def fit(settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed: int = 0) -> Fitted:
-    """Train a head; without `valid`, a part of `data` is held out if the settings ask for early stopping."""
+def fit(
+    settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed: int = 0
+) -> Fitted:
+    """Train a head.
+
+    Without `valid`, a part of `data` is held out if the settings ask for early stopping.
+    """
     centroids = Centroids.of(data)
     if isinstance(settings, Logistic):
         head, steps = _fit_logistic(settings, data)
@@ -201,7 +235,9 @@ def fit(settings: Settings, data: Encoded, *, valid: Encoded | None = None, seed
     if settings.patience and valid is None:
         data, valid = split_validation(data, settings.held_out, seed)
     head, epochs = _fit_network(settings, data, valid if settings.patience else None, seed)
-    return Fitted(head, centroids, epochs, accuracy(head, valid) if settings.patience and valid else None)
+    return Fitted(
+        head, centroids, epochs, accuracy(head, valid) if settings.patience and valid else None
+    )
 
 
 def cross_validate(
@@ -212,7 +248,10 @@ def cross_validate(
     seed: int = 0,
     advance: Advance = silent,
 ) -> HeldOut:
-    """Train without each of `FOLDS` folds and judge that fold; each text out of scope is judged by one head."""
+    """Train without each of `FOLDS` folds and judge that fold.
+
+    Each text out of scope is judged by one head.
+    """
     if len(data) < FOLDS:
         raise InputError(f"{len(data)} texts cannot be cut into {FOLDS} folds; give more texts")
     if oos_vectors is None:
@@ -236,7 +275,9 @@ def cross_validate(
     return result
 
 
-def held_out(head: Head, centroids: Centroids, vectors: FloatArray, oos_vectors: FloatArray) -> HeldOut:
+def held_out(
+    head: Head, centroids: Centroids, vectors: FloatArray, oos_vectors: FloatArray
+) -> HeldOut:
     """Return what a head gives for vectors in scope (n, d) and out of scope (m, d)."""
     logits = head.logits(vectors)
     inside = scores(logits, centroids.distances(vectors))
@@ -245,7 +286,10 @@ def held_out(head: Head, centroids: Centroids, vectors: FloatArray, oos_vectors:
 
 
 def folds_of(classes: IntArray, seed: int) -> IntArray:
-    """Return the fold of each text, (n,), each class and all texts being spread as evenly as they can be."""
+    """Return the fold of each text, (n,).
+
+    Each class and all texts are spread as evenly as they can be.
+    """
     # scikit-learn's stratified folds refuse data in which every class has fewer texts than folds.
     counts = np.bincount(classes)
     return ((np.cumsum(counts) - counts)[classes] + shuffled_ranks(classes, seed)) % FOLDS
@@ -260,23 +304,30 @@ def accuracy(head: Head, data: Encoded) -> float:
 
 
 def split_validation(data: Encoded, share: float, seed: int) -> tuple[Encoded, Encoded]:
-    """Return training and validation texts: `share` of each intent to validation, at least one, never its last."""
-    # scikit-learn's stratified splits refuse an intent with one text, and fewer validation texts than intents.
+    """Split texts: `share` of each intent to validation, at least one, never its last."""
+    # scikit-learn's stratified splits refuse an intent with one text, and fewer validation texts
+    # than intents.
     counts = np.bincount(data.classes, minlength=data.targets.shape[1])
     wanted = np.minimum(np.maximum(np.round(share * counts), 1), counts - 1)
     is_valid = shuffled_ranks(data.classes, seed) < wanted[data.classes]
     if not is_valid.any():
-        raise InputError("every intent has one text, so none can be held out for early stopping; set patience=0")
+        raise InputError(
+            "every intent has one text, so none can be held out for early stopping; set patience=0"
+        )
     return data.rows(np.flatnonzero(~is_valid)), data.rows(np.flatnonzero(is_valid))
 
 
 def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
-    """Fit to standardised vectors; standardising is linear, so it goes into the weights afterwards."""
+    """Fit to standardised vectors.
+
+    Standardising is linear, so it goes into the weights afterwards.
+    """
     size = data.vectors.shape[1]
     labels = data.targets.shape[1]
     mean = data.vectors.mean(axis=0)
     spread = data.vectors.std(axis=0)
-    # Variance 1/d each, for rows of length 1 on average. What is the same in all texts says nothing: factor 0.
+    # Variance 1/d each, for rows of length 1 on average. What is the same in all texts says
+    # nothing: factor 0.
     varies = spread > 1e-4 * max(float(spread.max()), 1e-12)
     factor = np.where(varies, 1 / np.where(varies, spread * np.sqrt(size), 1), 0).astype(np.float32)
     x = (data.vectors - mean) * factor
@@ -287,7 +338,8 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
     def regression(answers: Any, strength: float) -> tuple[FloatArray, FloatArray]:
         nonlocal steps
         model = sklearn("linear_model").LogisticRegression(C=strength, max_iter=settings.iterations)
-        with warnings.catch_warnings():  # that it stops after the iterations asked for, or that texts are few
+        # that it stops after the iterations asked for, or that texts are few
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(x, answers)
         steps = max(steps, int(model.n_iter_.max()))
@@ -303,14 +355,18 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
         known = np.unique(data.classes)
         if len(known) > 2:
             weight[known], bias[known] = regression(data.classes, settings.strength)
-        elif len(known) == 2:  # scikit-learn's has one row w for two classes; with rows -w/2, w/2 the penalty is half
+        elif len(known) == 2:
+            # scikit-learn's has one row w for two classes; with rows -w/2, w/2 the penalty is half
             w, b = regression(data.classes, 2 * settings.strength)
-            weight[known], bias[known] = np.vstack([-w, w]) / 2, np.hstack([-b, b]) / 2
+            weight[known] = np.vstack([-w, w]) / 2
+            bias[known] = np.hstack([-b, b]) / 2
         else:
             bias[known] = 0.0
     weight *= factor
     tensors = {"layers.0.weight": weight, "layers.0.bias": bias - weight @ mean}
-    return head_from({name: torch.from_numpy(value).float() for name, value in tensors.items()}), steps
+    return head_from(
+        {name: torch.from_numpy(value).float() for name, value in tensors.items()}
+    ), steps
 
 
 def _fit_network(
@@ -322,7 +378,8 @@ def _fit_network(
     targets = torch.from_numpy(data.targets)
     sizes = [x.shape[1], *[settings.hidden_size] * settings.hidden_layers, targets.shape[1]]
     steps = -(-len(x) // settings.batch_size)
-    # Initial weights and dropout come from torch's own generator, whose state callers find as it was.
+    # Initial weights and dropout come from torch's own generator, whose state callers find as it
+    # was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = Head(sizes, settings.input_dropout, settings.hidden_dropout).train()
@@ -336,9 +393,13 @@ def _fit_network(
                 order = torch.randint(len(x), (steps * settings.batch_size,), generator=generator)
             else:
                 order = torch.randperm(len(x), generator=generator)
-            for step, rows in enumerate(torch.split(order, settings.batch_size), (epoch - 1) * steps):
+            for step, rows in enumerate(
+                torch.split(order, settings.batch_size), (epoch - 1) * steps
+            ):
                 if settings.decay == "linear":
-                    optimizer.param_groups[0]["lr"] = settings.learning_rate * (1 - step / (steps * settings.epochs))
+                    optimizer.param_groups[0]["lr"] = settings.learning_rate * (
+                        1 - step / (steps * settings.epochs)
+                    )
                 optimizer.zero_grad()
                 _loss(head(x[rows]), targets[rows], data.multi_label).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
@@ -359,7 +420,12 @@ def _fit_network(
 
 
 def _loss(logits: Tensor, targets: Tensor, multi_label: bool) -> Tensor:
-    """Return the mean cross-entropy; of a multi-label classifier of the sums of the labels' binary ones."""
+    """Return the mean cross-entropy.
+
+    Of a multi-label classifier it is that of the sums of the labels' binary ones.
+    """
     if multi_label:
-        return nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(logits)
+        return nn.functional.binary_cross_entropy_with_logits(
+            logits, targets, reduction="sum"
+        ) / len(logits)
     return nn.functional.cross_entropy(logits, targets)

@@ -1,4 +1,4 @@
-"""A classifier's ONNX folder, and what it opens as, with numpy and onnxruntime alone (see `folder`)."""
+"""A classifier's ONNX folder and its class, with numpy and onnxruntime alone (see `folder`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from rejoinder.conversations import read_texts
 from rejoinder.encoders.onnx import INTENTS, OnnxEncoder, open_program
 from rejoinder.encoders.open import text_vectors
 from rejoinder.errors import InputError
-from rejoinder.intents.prediction import Prediction, check_texts, decide
-from rejoinder.intents.refusal import Rejection
+from rejoinder.intents.prediction import Prediction, Rejection, check_texts, decide
 from rejoinder.views import Described
 
 
@@ -29,9 +28,15 @@ class OnnxIntents(Described):
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
         self.encoder = OnnxEncoder(folder, threads)
         if (known := self.encoder.manifest.get("intents")) is None:
-            raise InputError(f"{folder} is a model without intents; `rejoinder intents export CLASSIFIER` writes both")
+            raise InputError(
+                f"{folder} is a model without intents;"
+                " `rejoinder intents export CLASSIFIER` writes both"
+            )
         if "multi_label" not in known:
-            raise InputError(f"{folder} was written by an earlier version of Rejoinder; export the classifier again")
+            raise InputError(
+                f"{folder} was written by an earlier version of Rejoinder;"
+                " export the classifier again"
+            )
         self.labels: tuple[str, ...] = tuple(known["labels"])
         self.multi_label: bool = known["multi_label"]  # a text may have any number of intents
         self.rejection = None if known["rejection"] is None else Rejection(**known["rejection"])
@@ -43,7 +48,11 @@ class OnnxIntents(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return what the classifier is shown by."""
-        return {"folder": self.encoder.name, "intents": len(self.labels), "multi_label": self.multi_label}
+        return {
+            "folder": self.encoder.name,
+            "intents": len(self.labels),
+            "multi_label": self.multi_label,
+        }
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
         """Return the intents of texts; a blank one is an InputError."""

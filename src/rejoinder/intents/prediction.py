@@ -1,15 +1,100 @@
-"""What a classifier answers: the intents of a text, or a refusal. No PyTorch."""
+"""What a classifier answers: the intents of a text, or a refusal. No PyTorch is needed.
+
+Texts that have none of the intents are refused by one of three scores above a threshold. The higher
+it is, the more probably a text with logits z and unit vector x is out of scope:
+
+- probability: 1 - max softmax(z) (Hendrycks and Gimpel 2017)
+- energy: -log Σ exp z (Liu et al. 2020, "Energy-based Out-of-distribution Detection")
+- distance (ours): 1 - the greatest cosine of x - m with an intent's centroid - m, m being the mean
+  training vector
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError
-from rejoinder.intents.refusal import Rejection
+
+ScoreName: TypeAlias = Literal["probability", "energy", "distance"]
+SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
+Scores = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Score and threshold above which a text is refused."""
+
+    score: ScoreName
+    threshold: float
+
+    def refuses(self, logits: FloatArray, distances: FloatArray) -> BoolArray:
+        """Return which texts with these logits (n, K) and distances (n,) are refused, (n,)."""
+        return scores(logits, distances)[:, SCORES.index(self.score)] > self.threshold
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Logits (n, K) and scores (n, 3) of texts in scope, and scores (m, 3) of others.
+
+    No text was trained on.
+    """
+
+    logits: FloatArray
+    scores: Scores
+    oos_scores: Scores
+
+
+def scores(logits: FloatArray, distances: FloatArray) -> Scores:
+    """Return the scores in the order of `SCORES`, (n, 3)."""
+    z = logits.astype(np.float64)
+    energy = -np.logaddexp.reduce(z, axis=1)
+    probability = 1 - np.exp(z.max(axis=1) + energy)
+    return np.stack([probability, energy, distances.astype(np.float64)], axis=1)
+
+
+def choose_rejection(
+    held_out: HeldOut, classes: npt.NDArray[np.int64], reject: float | None = None
+) -> Rejection:
+    """Return the best score and threshold.
+
+    Best is the highest mean of in-scope accuracy and out-of-scope recall. `classes` (n,) are the
+    intents of the texts in scope. Without texts out of scope, the energy is taken above which the
+    share `reject` of the texts in scope lies.
+    """
+    inside = held_out.scores
+    outside = held_out.oos_scores
+    if not len(outside):
+        assert reject is not None
+        threshold = float(np.quantile(inside[:, SCORES.index("energy")], 1 - reject))
+        return Rejection("energy", threshold)
+    right = held_out.logits.argmax(axis=1) == classes
+    best = [best_threshold(inside[:, k], right, outside[:, k]) for k in range(len(SCORES))]
+    number = max(range(len(SCORES)), key=lambda k: best[k][1])
+    return Rejection(SCORES[number], best[number][0])
+
+
+def best_threshold(inside: Scores, right: BoolArray, outside: Scores) -> tuple[float, float]:
+    """Return the best threshold of one score, and its mean of accuracy and recall.
+
+    Accuracy is in scope, recall out of scope.
+    """
+    values = np.unique(np.concatenate([inside, outside]))
+    # Thresholds between two scores that occur, and beyond the ends: refuse nothing, refuse
+    # everything.
+    between = (values[:-1] + values[1:]) / 2
+    thresholds = np.concatenate([[values[0] - 1.0], between, [values[-1] + 1.0]])
+    accepted = np.searchsorted(np.sort(inside[right]), thresholds, "right") / len(inside)
+    refused = 1.0 - np.searchsorted(np.sort(outside), thresholds, "right") / len(outside)
+    best = int(np.argmax(accepted + refused))
+    return float(thresholds[best]), float((accepted[best] + refused[best]) / 2)
+
 
 MIN_PROBABILITY = 0.5  # of an intent that a multi-label classifier assigns
 
@@ -18,8 +103,10 @@ MIN_PROBABILITY = 0.5  # of an intent that a multi-label classifier assigns
 class Prediction:
     """The intents of a text."""
 
-    labels: tuple[str, ...]  # one, or none if the text is refused; any number of a multi-label classifier
-    ranking: tuple[tuple[str, float], ...]  # all intents with their probabilities, the most probable first
+    labels: tuple[str, ...]
+    """One, or none if the text is refused; any number of a multi-label classifier."""
+    ranking: tuple[tuple[str, float], ...]
+    """All intents with their probabilities, the most probable first."""
     out_of_scope: bool | None = None  # None if the classifier refuses nothing
 
 
@@ -55,7 +142,12 @@ def decide(
 
 
 def probabilities(logits: FloatArray, multi_label: bool) -> FloatArray:
-    """Return the softmax of each row of logits (n, K); of a multi-label classifier the logistic function."""
+    """Return the softmax of each row of logits (n, K).
+
+    Of a multi-label classifier it is the logistic function.
+    """
     z = logits.astype(np.float64)
-    logs = -np.logaddexp(0.0, -z) if multi_label else z - np.logaddexp.reduce(z, axis=1, keepdims=True)
+    logs = (
+        -np.logaddexp(0.0, -z) if multi_label else z - np.logaddexp.reduce(z, axis=1, keepdims=True)
+    )
     return np.exp(logs).astype(np.float32)

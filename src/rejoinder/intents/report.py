@@ -1,4 +1,7 @@
-"""The report on a classifier: confusions, suspect labels, the learning curve; Markdown, JSON and pictures."""
+"""The report on a classifier: confusions, suspect labels, the learning curve.
+
+It is Markdown, JSON and pictures.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,8 @@ KIND = "rejoinder intents report"
 FILES = REPORT, FIGURES, CONFUSIONS, CURVE
 FOLDER = Kind("a report on intents", FIGURES, lambda figures: figures["kind"] == KIND, FILES)
 WEAKEST = 10
-MOST_INTENTS = 30  # rows of a readable confusion matrix; of more intents, those with the most confusions are shown
+# rows of a readable confusion matrix; of more intents, those with the most confusions are shown
+MOST_INTENTS = 30
 
 
 @dataclass(frozen=True)
@@ -53,20 +57,37 @@ class Report:
         found = self.evaluation
         parts = [
             "# Intents\n",
-            f"Accuracy {percent(found.accuracy)} %, macro F1 {100 * found.macro_f1:.1f} %, "
-            f"micro F1 {100 * found.micro_f1:.1f} %, on {found.texts:,} test texts (95 % interval).\n",
+            (
+                f"Accuracy {percent(found.accuracy)} %,"
+                f" macro F1 {100 * found.macro_f1:.1f} %, micro F1 {100 * found.micro_f1:.1f} %,"
+                f" on {found.texts:,} test texts (95 % interval).\n"
+            ),
         ]
         if found.out_of_scope is not None:
             parts.append(_outside(found.out_of_scope))
         if CONFUSIONS in pictures:
             parts.append(f"![confusions]({CONFUSIONS})\n")
         if found.pairs:
-            rows = [(p.true, p.predicted, f"{p.count} of {p.of}", "<br>".join(p.examples)) for p in found.pairs]
-            parts.append(f"## The worst pairs\n\n{table(('intent', 'taken for', 'texts', 'for example'), rows)}")
-        weakest = sorted((each for each in found.intents if each.texts), key=lambda each: each.f1)[:WEAKEST]
+            rows = [
+                (p.true, p.predicted, f"{p.count} of {p.of}", "<br>".join(p.examples))
+                for p in found.pairs
+            ]
+            parts.append(
+                "## The worst pairs\n\n"
+                f"{table(('intent', 'taken for', 'texts', 'for example'), rows)}"
+            )
+        weakest = sorted((each for each in found.intents if each.texts), key=lambda each: each.f1)[
+            :WEAKEST
+        ]
         head = ("intent", "test texts", "precision, %", "recall, %", "F1, %")
-        weak = [(each.label, each.texts, *(f"{100 * n:.0f}" for n in (each.precision, each.recall, each.f1)))
-                for each in weakest]  # fmt: skip
+        weak = [
+            (
+                each.label,
+                each.texts,
+                *((f"{100 * n:.0f}") for n in (each.precision, each.recall, each.f1)),
+            )
+            for each in weakest
+        ]
         parts.append(f"## The weakest intents\n\n{table(head, weak)}")
         if self.suspects is not None:
             parts.append(f"## Labels to look at\n\n{_suspects(self.suspects)}")
@@ -86,14 +107,19 @@ def build_report(
     seeds: Sequence[int] = (0, 1, 2),
     track: Track = no_track,
 ) -> Report:
-    """Evaluate, and look at the training texts if they are given (by classifiers trained in the same way)."""
+    """Evaluate, and find suspect training texts if these are given.
+
+    Classifiers trained in the same way look for them.
+    """
     sklearn("metrics")  # fail before the (slow) encoding
     labels = classifier.labels
     settings = classifier.settings
     encoder = classifier.encoder
     multi_label = classifier.multi_label
     if train is not None and not multi_label and train.names != labels:
-        raise InputError("the intents of the training texts are not those that the classifier was trained on")
+        raise InputError(
+            "the intents of the training texts are not those that the classifier was trained on"
+        )
     with track("Encoding", len(test) + len(train or ()), "texts") as advance:
         encoded_test = encode_data(encoder, test, labels, multi_label, advance)
         if train is None or multi_label:
@@ -101,21 +127,34 @@ def build_report(
         encoded_train = encode_data(encoder, train, labels, advance=advance)
     with track("Cross-validating", FOLDS, "folds") as advance:
         scored = cross_validate(settings, encoded_train, advance=advance)
-    with track("Learning curve", len(curve_shots(encoded_train)) * len(seeds), "trainings") as advance:
+    with track(
+        "Learning curve", len(curve_shots(encoded_train)) * len(seeds), "trainings"
+    ) as advance:
         curve = learning_curve(settings, encoded_train, encoded_test, seeds=seeds, advance=advance)
     evaluation = evaluate(classifier, test, oos_texts, encoded=encoded_test)
     return Report(evaluation, suspect_labels(train, encoded_train, scored), curve)
 
 
 def check_plots() -> None:
-    """Raise MissingExtraError if matplotlib is not installed, before any work is done for pictures."""
+    """Raise MissingExtraError if matplotlib is not installed.
+
+    It is raised before any work is done for pictures.
+    """
     plots.require("matplotlib.figure", "pictures (or leave them out: --no-pictures)")
 
 
 def write_report(
-    report: Report, labels: Sequence[str], folder: str | Path, *, pictures: bool = True, overwrite: bool = False
+    report: Report,
+    labels: Sequence[str],
+    folder: str | Path,
+    *,
+    pictures: bool = True,
+    overwrite: bool = False,
 ) -> None:
-    """Write the folder of a report on these intents, whole or not at all: report.md, report.json and pictures."""
+    """Write the folder of a report on these intents, whole or not at all.
+
+    It has report.md, report.json and pictures.
+    """
     if pictures:
         check_plots()
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
@@ -126,7 +165,9 @@ def write_report(
         if pictures and report.curve is not None:
             draw_curve(report.curve, part / CURVE)
             drawn.append(CURVE)
-        text = json.dumps({"kind": KIND, "format": 1, **to_json(report)}, indent=2, ensure_ascii=False)
+        text = json.dumps(
+            {"kind": KIND, "format": 1, **to_json(report)}, indent=2, ensure_ascii=False
+        )
         (part / FIGURES).write_text(f"{text}\n", encoding="utf-8")
         (part / REPORT).write_text(report.markdown(drawn), encoding="utf-8")
 
@@ -145,16 +186,24 @@ def _outside(found: OutOfScopeResult) -> str:
         "refused: out of scope (precision)": found.precision,
         "AUROC": found.auroc,
     }
-    shares = [(name, "-" if share is None else f"{100 * share:.1f}") for name, share in rows.items()]
+    shares = [
+        (name, "-" if share is None else f"{100 * share:.1f}") for name, share in rows.items()
+    ]
     counts = f"{found.in_scope:,} texts in scope, {found.out_of_scope:,} out of scope"
-    return f"## Out of scope\n\nBy {found.score} above {found.threshold:.4g}; {counts}.\n\n{table(('', '%'), shares)}"
+    return (
+        f"## Out of scope\n\nBy {found.score} above {found.threshold:.4g};"
+        f" {counts}.\n\n{table(('', '%'), shares)}"
+    )
 
 
 def _suspects(suspects: Sequence[SuspectLabel]) -> str:
     if not suspects:
         return "None: every training text is nearest to its own intent.\n"
     rows = [(row.text, row.label, row.suggested, f"{row.margin:.2f}") for row in suspects]
-    text = "Training texts that classifiers trained without them would give another intent, the surest first."
+    text = (
+        "Training texts that classifiers trained without them would give another intent,"
+        " the surest first."
+    )
     return f"{text}\n\n{table(('text', 'label', 'suggested', 'margin'), rows)}"
 
 
@@ -164,10 +213,17 @@ def _curve(curve: Sequence[FewShot]) -> str:
 
 
 def shown_intents(matrix: IntArray, most: int = MOST_INTENTS) -> IntArray:
-    """Return the intents to show, (k,): all, or those with the most confusions, confused ones next to each other."""
+    """Return the intents to show, (k,): all, or those with the most confusions.
+
+    Confused ones stand next to each other.
+    """
     wrong = matrix * (1 - np.eye(len(matrix), dtype=np.int64))
     both = wrong + wrong.T
-    chosen = np.argsort(-both.sum(axis=1), kind="stable")[:most] if len(matrix) > most else np.arange(len(matrix))
+    chosen = (
+        np.argsort(-both.sum(axis=1), kind="stable")[:most]
+        if len(matrix) > most
+        else np.arange(len(matrix))
+    )
     order = [int(chosen[0])]
     left = {int(i) for i in chosen[1:]}
     while left:  # next: the one that is confused most with the last one
@@ -184,14 +240,18 @@ def draw_confusions(matrix: IntArray, labels: Sequence[str], path: Path) -> None
     side = 2.5 + 0.32 * len(chosen)
     figure, (axes,) = plots.new_grid(1, side + 1.5, side)
     axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
-    for i, j in zip(*np.nonzero(part), strict=True):
+    for i, j in np.argwhere(part):
         colour = "white" if shares[i, j] > 0.5 else "black"
         axes.text(j, i, str(part[i, j]), ha="center", va="center", fontsize=6, color=colour)
     names = [labels[i] for i in chosen]
     axes.set_xticks(range(len(chosen)), names, rotation=90, fontsize=7)
     axes.set_yticks(range(len(chosen)), names, fontsize=7)
     axes.set(xlabel="predicted", ylabel="true")
-    total = f"the {len(chosen)} of {len(matrix)} intents with the most confusions" if len(chosen) < len(matrix) else ""
+    total = (
+        f"the {len(chosen)} of {len(matrix)} intents with the most confusions"
+        if len(chosen) < len(matrix)
+        else ""
+    )
     axes.set_title(total or f"{len(matrix)} intents", fontsize=9)
     plots.save_figure(figure, path, "png")
 

@@ -1,13 +1,14 @@
 """ConveRT (Henderson et al. 2020, "ConveRT"): from subword ids to the encodings of both sides.
 
-One trunk turns a text into r, and a feed-forward network of each side ("feed-forward 2") turns r into h, of unit
-length. Shapes: T tokens of a batch (see `packing`), d the embedding size, n the texts of a segment, L their length.
+One trunk turns a text into r, and a feed-forward network of each side ("feed-forward 2") turns r
+into h, of unit length. Shapes: T tokens of a batch (see `packing`), d the embedding size, n the
+texts of a segment, L their length.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, cast
 
@@ -21,61 +22,81 @@ from rejoinder.networks.layers import (
     MASKED,
     Dropout,
     DropoutShare,
-    Encodings,
     GatedLinear,
     HistoryGate,
     Reduction,
     check,
-    norm_parameters,
     segment_parts,
     split_heads,
     switch_blocks,
 )
-from rejoinder.networks.packing import AnchoredBatch, Segment, TokenBatch, TrunkBatch, VectorBatch
+from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.trunk import SharedTrunk
 from rejoinder.settings import Count, Natural, Share
 from rejoinder.text.dialogue import HistoryText
 
 
 @dataclass(frozen=True)
 class ConvertConfig:
-    """Every structural choice of ConveRT. The defaults are the paper's (CONVERT, section 3 and Table 4)."""
+    """Every structural choice of ConveRT.
+
+    The defaults are the paper's (CONVERT, section 3 and Table 4).
+    """
 
     kind: Literal["convert"] = "convert"
-    embedding_size: Count = 512  # size of the subword and position embeddings, and of everything between the blocks
-    positions: Annotated[tuple[Count, ...], Field(min_length=1)] = (47, 11)  # rows of the tables; i has row i mod each
+    embedding_size: Count = 512
+    """Size of the subword and position embeddings, and of everything between the blocks."""
+    positions: Annotated[tuple[Count, ...], Field(min_length=1)] = (47, 11)
+    """Rows of the tables; i has row i mod each."""
     blocks: Natural = 6  # number of transformer blocks
-    attention_spans: tuple[Count, ...] = (3, 5, 48, 48, 48, 48)  # largest relative position; ablation: all 48
+    attention_spans: tuple[Count, ...] = (3, 5, 48, 48, 48, 48)
+    """Largest relative position; ablation: all 48."""
     heads: Count = 1  # Attention heads of a block. Ablation: 8.
     head_size: Count = 64  # size of queries, keys and values of a head
-    relative_bias: bool = True  # Whether each block learns a bias by relative position. Ablation: false.
+    relative_bias: bool = True
+    """Whether each block learns a bias by relative position. Ablation: false."""
     feed_forward_size: Count = 2048  # hidden size of a block's feed-forward part
-    reduction_heads: Count = 2  # Heads of the reduction; r has this many times embedding_size numbers. Ablation: 1.
+    reduction_heads: Count = 2
+    """Heads of the reduction; r has this many times embedding_size numbers. Ablation: 1."""
     feed_forward_2: Literal["paper", "original"] = "paper"
-    """"paper": a skip connection around each layer; "original": the released code's, one that both sides share."""
+    """"paper": a skip connection around each layer; "original": the released code's, one that both
+    sides share."""
     feed_forward_2_layers: Count = 3  # hidden layers of feed-forward 2
     feed_forward_2_size: Count = 1024  # size of those layers
     skip_connections: bool = True  # Whether feed-forward 2 has skip connections. Ablation: false.
     output_size: Count = 512  # size of the final encodings h
     norm_placement: Literal["after", "before"] = "after"
-    """Layer norm after each sub-layer's residual sum, or before each sub-layer and at the end of the trunk."""
+    """Layer norm after each sub-layer's residual sum, or before each sub-layer and at the end of
+    the trunk."""
     initialisation: Literal["paper", "unit"] = "paper"
-    """Subword embeddings uniform in ±0.01 and multiplied by sqrt(embedding_size) at look-up, or of unit variance."""
+    """Subword embeddings uniform in ±0.01 and multiplied by sqrt(embedding_size) at look-up, or of
+    unit variance."""
     zero_residual: bool = False
-    """Start the residual branches of the blocks, and feed-forward 2's hidden layers, at zero: an untrained trunk is
-    then exactly its embeddings and its reduction."""
+    """Start the residual branches of the blocks, and feed-forward 2's hidden layers, at zero: an
+    untrained trunk is then exactly its embeddings and its reduction."""
     token_norm: bool = True
-    """Layer norm of the embedded tokens, and at the trunk's end. False: a vector's length weighs a text's words."""
+    """Layer norm of the embedded tokens, and at the trunk's end. False: a vector's length weighs a
+    text's words."""
     aligned_start: bool = False
-    """Start feed-forward 2 of both sides as the same map, the mean of r's heads; needs zero_residual and skips. An
-    untrained model is then the mean of its embeddings on both sides, which embeddings from elsewhere make useful."""
-    dropout: DropoutShare = 0.0  # after the embedding and each self-attention (0.2 in the paper's fine-tuning)
-    history: Natural = 0  # Earlier messages that are read as extra contexts (paper: 10). 0: single-context.
-    numbered_history: bool = False  # put "0: ", "1: ", ... before the earlier messages, newest first (DSTC7)
-    persona_first: bool = False  # read messages that begin "your persona: " (ConvAI2) first, without these words
-    persona_weight: NonNegativeFloat = 0.0  # of what a response finds by attending over a persona's statements
-    input_weight: NonNegativeFloat = 0.0  # of the newest message's own encoding, added to that of a conversation
-    subject_threshold: Share = 0.0  # cosine with the earlier messages below which the newest begins a new subject
-    history_gate: bool = False  # let a history count as far as it has to do with the newest message (`HistoryGate`)
+    """Start feed-forward 2 of both sides as the same map, the mean of r's heads; needs
+    zero_residual and skips. An untrained model is then the mean of its embeddings on both sides,
+    which embeddings from elsewhere make useful."""
+    dropout: DropoutShare = 0.0
+    """After the embedding and each self-attention (0.2 in the paper's fine-tuning)."""
+    history: Natural = 0
+    """Earlier messages that are read as extra contexts (paper: 10). 0: single-context."""
+    numbered_history: bool = False
+    """Put "0: ", "1: ", ... before the earlier messages, newest first (DSTC7)."""
+    persona_first: bool = False
+    """Read messages that begin "your persona: " (ConvAI2) first, without these words."""
+    persona_weight: NonNegativeFloat = 0.0
+    """Weight of what a response finds by attending over a persona's statements."""
+    input_weight: NonNegativeFloat = 0.0
+    """Weight of the newest message's own encoding, added to that of a conversation."""
+    subject_threshold: Share = 0.0
+    """Cosine with the earlier messages below which the newest begins a new subject."""
+    history_gate: bool = False
+    """Let a history count as far as it has to do with the newest message (`HistoryGate`)."""
 
     def __post_init__(self) -> None:
         spans = self.attention_spans
@@ -85,16 +106,28 @@ class ConvertConfig:
         aligned = self.zero_residual and self.skip_connections and self.feed_forward_2 == "paper"
         check(aligned or not self.aligned_start, "aligned_start", True, f"false without {needed}")
         for name in ("numbered_history", "persona_first", "history_gate"):
-            check(not getattr(self, name) or self.history > 0, name, True, "false where history = 0")
+            check(
+                not getattr(self, name) or self.history > 0, name, True, "false where history = 0"
+            )
         for name in ("input_weight", "persona_weight", "subject_threshold"):
-            check(not getattr(self, name) or self.history > 0, name, getattr(self, name), "0 where history = 0")
+            check(
+                not getattr(self, name) or self.history > 0,
+                name,
+                getattr(self, name),
+                "0 where history = 0",
+            )
 
     @property
     def history_text(self) -> HistoryText | None:
-        """How earlier messages become the text that the model reads, or None if it reads the newest message alone."""
+        """How earlier messages become the model's text.
+
+        None if it reads the newest message alone.
+        """
         if not self.history:
             return None
-        return HistoryText(self.history, self.numbered_history, self.persona_first, False, self.persona_weight)
+        return HistoryText(
+            self.history, self.numbered_history, self.persona_first, False, self.persona_weight
+        )
 
 
 class TokenEmbedding(nn.Module):
@@ -139,7 +172,8 @@ class TokenEmbedding(nn.Module):
 class SelfAttention(nn.Module):
     """Self-attention within reach, with a learned bias by relative position (CONVERT 3.1).
 
-    Scores are q·k / sqrt(64) plus the bias of j - i; pairs further apart than `span` are masked, and so is padding.
+    Scores are q·k / sqrt(64) plus the bias of j - i; pairs further apart than `span` are masked,
+    and so is padding.
     """
 
     def __init__(self, config: ConvertConfig, span: int) -> None:
@@ -150,7 +184,9 @@ class SelfAttention(nn.Module):
         size = self.heads * self.head_size
         self.qkv = nn.Linear(config.embedding_size, 3 * size, bias=False)
         self.output = nn.Linear(size, config.embedding_size)
-        self.bias = nn.Parameter(torch.zeros(self.heads, 2 * span + 1)) if config.relative_bias else None
+        self.bias = (
+            nn.Parameter(torch.zeros(self.heads, 2 * span + 1)) if config.relative_bias else None
+        )
         self.fixed_score_bias: Tensor | None = None  # `inference` computes it once
         self.dropout = Dropout(config.dropout)
 
@@ -183,7 +219,9 @@ class SelfAttention(nn.Module):
             added = added.expand(n, -1, length, length).reshape(n * heads, length, length)
         scores = torch.baddbmm(added, q, k.transpose(1, 2), alpha=1.0 / math.sqrt(self.head_size))
         if segment.real is not None:
-            unreal = ~segment.real[:, None, :].expand(n, heads, length).reshape(n * heads, 1, length)
+            unreal = ~segment.real[:, None, :].expand(n, heads, length).reshape(
+                n * heads, 1, length
+            )
             scores = scores.masked_fill(unreal, MASKED)
         attended = torch.bmm(torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype), v)
         return attended.view(n, heads, length, -1).transpose(1, 2).reshape(n * length, -1)
@@ -203,7 +241,10 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """A transformer block: attention and feed-forward, each with a residual connection and layer norm."""
+    """A transformer block: attention and feed-forward.
+
+    Each has a residual connection and layer norm.
+    """
 
     def __init__(self, config: ConvertConfig, span: int) -> None:
         super().__init__()
@@ -230,12 +271,15 @@ class Block(nn.Module):
 class FeedForward2(nn.Module):
     """From r, or another input of `in_size`, to h for one side (CONVERT 3.2).
 
-    Layout "paper": each hidden layer is x + act(linear(x)), normalised like the blocks; where the first one changes the
-    size, its skip connection is a projection. Layout "original": layer norm, layers of bias-free linear, activation and
-    layer norm, a linear layer plus `input_skip`, a projection of the input that all sides share, layer norm.
+    Layout "paper": each hidden layer is x + act(linear(x)), normalised like the blocks; where the
+    first one changes the size, its skip connection is a projection. Layout "original": layer norm,
+    layers of bias-free linear, activation and layer norm, a linear layer plus `input_skip`, a
+    projection of the input that all sides share, layer norm.
     """
 
-    def __init__(self, config: ConvertConfig, input_skip: nn.Linear | None, in_size: int | None = None) -> None:
+    def __init__(
+        self, config: ConvertConfig, input_skip: nn.Linear | None, in_size: int | None = None
+    ) -> None:
         super().__init__()
         self.original = config.feed_forward_2 == "original"
         self.norm_first = not self.original and config.norm_placement == "before"
@@ -256,23 +300,31 @@ class FeedForward2(nn.Module):
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
         if config.zero_residual and self.skip:
-            for weight in (layer.weight for layer in self.linears() if layer not in (self.widen, self.output)):
+            for weight in (
+                layer.weight for layer in self.linears() if layer not in (self.widen, self.output)
+            ):
                 nn.init.zeros_(weight)
 
     def start_as_identity(self) -> None:
-        """Give the input's direction back, as far as the sizes allow, while the hidden layers are at zero."""
+        """Give the input's direction back while the hidden layers are at zero.
+
+        It does so as far as the sizes allow.
+        """
         if self.skip and self.widen is None:
             nn.init.eye_(self.output.weight)
         elif self.widen is not None:  # its columns are orthonormal, so its transpose undoes it
             self.output.weight.data.copy_(self.widen.weight.data.T)
 
     def start_as_mean(self, heads: int) -> None:
-        """Give the mean of the input's `heads` equal parts, as far as the sizes allow (see above)."""
-        if self.output.weight.is_meta:  # built `on_meta_device`: PyTorch would import its compiler to divide nothing
+        """Give the mean of the input's `heads` equal parts, as far as the sizes allow."""
+        # built `on_meta_device`: PyTorch would import its compiler to divide nothing
+        if self.output.weight.is_meta:
             return
         part = torch.eye(self.output.out_features, self.in_size // heads) / heads
         mean = part.repeat(1, heads)
-        self.output.weight.data.copy_(mean if self.widen is None else mean @ self.widen.weight.data.T)
+        self.output.weight.data.copy_(
+            mean if self.widen is None else mean @ self.widen.weight.data.T
+        )
 
     def linears(self) -> Iterator[nn.Linear]:
         """Yield all linear layers, the shared one included."""
@@ -297,91 +349,11 @@ class FeedForward2(nn.Module):
         return F.normalize(h.float(), dim=-1)
 
 
-class SharedTrunk(nn.Module):
-    """A dual encoder whose sides share one trunk, which reduces any text to r; a head of each side makes h of r."""
-
-    history: HistoryText | None = None  # how earlier messages are read; None: the newest message alone
-    subject_threshold = 0.0  # cosine with the earlier messages below which the newest begins a new subject
-    opening_weight = 0.0  # of r's direction, added to the encoding of a conversation's first message
-    input_weight = 0.0  # of h_x in the combined encoding, added to what `mix` makes
-    gate: HistoryGate | None  # without a default here: it would hide the module of that name
-
-    def reduce(self, batch: TokenBatch) -> Tensor:
-        """Return r of each text, in the caller's order: what transfers to other tasks."""
-        raise NotImplementedError
-
-    def head(self, side: str) -> Callable[[Tensor], Tensor]:
-        """Return the network of a side ("context", "response", "history"): r -> h, float32, rows of unit length."""
-        return cast("Callable[[Tensor], Tensor]", getattr(self, f"{side}_head"))
-
-    def pool_history(self, x: Tensor, texts: Tensor, histories: Tensor) -> Tensor:
-        """h_x (n, d), h of the histories' texts (m, d), context and slot of each (2, m) -> h_z (n, d), else zero."""
-        return torch.zeros_like(x).index_copy(0, histories[0], texts)
-
-    def combine(self, x: Tensor, z: Tensor) -> Tensor:
-        """h_x and h_z (n, d_out), h_z zero where there is no history -> the combined encoding (n, d_out)."""
-        c = self.mix(x, z if self.gate is None else self.gate(x, z))
-        return F.normalize(c + self.input_weight * x, dim=-1) if self.input_weight else c
-
-    def mix(self, x: Tensor, z: Tensor) -> Tensor:
-        """Do what `combine` does behind the gate."""
-        raise NotImplementedError
-
-    def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
-        """Encode the first `contexts` texts as inputs, the others as responses: h_x and h_y (n, d_out)."""
-        r = self.reduce(batch)
-        return self.head("context")(r[:contexts]), self.head("response")(r[contexts:])
-
-    def encode(self, batch: TokenBatch, side: str) -> Tensor:
-        """Return the vectors of all texts of a batch: h of a side, or r ("reduction")."""
-        r = self.reduce(batch)
-        return r if side == "reduction" else self.head(side)(r)
-
-    def encode_conversations(self, inputs: TokenBatch, histories: TokenBatch, there: Tensor) -> Tensor:
-        """Return the combined encodings; `there`, (n,), is False where one has no history."""
-        return self.combine(self.encode(inputs, "context"), self.encode(histories, "history") * there[:, None])
-
-    def encode_pairs(self, batch: TrunkBatch, pairs: int, histories: Tensor) -> Encodings:
-        """Encode a training batch of K pairs: h_x as "context" and h_y as "response".
-
-        With a history h_x is "input", h_z "history", and the combined encoding "context". The batch holds K inputs, the
-        texts of histories, whose pairs and slots are in `histories`, int64 (2, m), and the responses, those of the K
-        pairs first. Of an anchored batch "drift" says how far r has moved from the start.
-        """
-        if self.history is None:
-            x, y = self(batch, pairs)
-            return {"context": x, "response": y}
-        first = pairs + histories.shape[1]
-        r, drift = self._reduced(batch, pairs, first)
-        x = self.head("context")(r[:pairs])
-        y = self.head("response")(r[first:])
-        z = self.pool_history(x, self.head("history")(r[pairs:first]), histories)
-        unit = F.normalize(z, dim=-1) if self.history.apart else z
-        return {"input": x, "history": unit, "context": self.combine(x, z), "response": y, **drift}
-
-    def _reduced(self, batch: TrunkBatch, pairs: int, first: int) -> tuple[Tensor, Encodings]:
-        """Return r of all texts, and how far anchored pairs have moved: 1 - cos, the mean of both sides (pairs,)."""
-        if isinstance(batch, VectorBatch):
-            return batch.vectors, {}
-        if not isinstance(batch, AnchoredBatch):
-            return self.reduce(batch), {}
-        live = self.reduce(batch.tokens).float()
-        histories = batch.start[pairs:first]
-        start = torch.cat([batch.start[:pairs], batch.start[first : first + pairs]])
-        moved = 1 - F.cosine_similarity(live[: 2 * pairs], start)
-        return torch.cat([live[:pairs], histories, live[pairs:]]), {"drift": moved.view(2, pairs).mean(dim=0)}
-
-    def no_decay_parameters(self) -> set[nn.Parameter]:
-        """Return what weight decay leaves out: layer norms (CONVERT 3.4), and the gate's two numbers."""
-        gate = getattr(self, "gate", None)
-        return {*norm_parameters(self), *([] if gate is None else gate.parameters())}
-
-
 class Convert(SharedTrunk):
-    """The dual encoder, whose contexts may be an input and its history (CONVERT, section 3, multi-context).
+    """The dual encoder, whose contexts may have a history (CONVERT, section 3, multi-context).
 
-    A feed-forward network 2 of its own turns r of the joined history into h_z. What ranks responses then is the mean of
-    h_x and h_z, through one more such network.
+    A feed-forward network 2 of its own turns r of the joined history into h_z. What ranks responses
+    then is the mean of h_x and h_z, through one more such network.
     """
 
     def __init__(self, config: ConvertConfig, rows: int) -> None:
@@ -395,7 +367,9 @@ class Convert(SharedTrunk):
         before = config.norm_placement == "before"
         self.token_embedding = TokenEmbedding(config, rows)
         self.blocks = nn.ModuleList(Block(config, span) for span in config.attention_spans)
-        self.final_norm = nn.LayerNorm(d) if before and config.blocks and config.token_norm else None
+        self.final_norm = (
+            nn.LayerNorm(d) if before and config.blocks and config.token_norm else None
+        )
         self.reduction = Reduction(d, config.reduction_heads, config.head_size)
         original = config.feed_forward_2 == "original" and config.skip_connections
         self.shared_skip = nn.Linear(self.reduction_size, config.output_size) if original else None
@@ -408,9 +382,12 @@ class Convert(SharedTrunk):
         self.subject_threshold = config.subject_threshold
         if self.history is not None:
             self.history_head = FeedForward2(config, self.shared_skip)
-            # What the sides share takes an r, not an h: the combining network has a projection of its own.
+            # What the sides share takes an r, not an h: the combining network has a projection of
+            # its own.
             size = config.output_size
-            self.combined_head = FeedForward2(config, nn.Linear(size, size) if original else None, in_size=size)
+            self.combined_head = FeedForward2(
+                config, nn.Linear(size, size) if original else None, in_size=size
+            )
             if config.zero_residual:
                 self.combined_head.start_as_identity()
             heads.append(self.history_head)
@@ -431,9 +408,13 @@ class Convert(SharedTrunk):
         return x if self.final_norm is None else self.final_norm(x)
 
     def reduce(self, batch: TokenBatch) -> Tensor:
-        """Return r of each text, (n, reduction_heads · d), in the caller's order: what transfers to other tasks."""
+        """Return r of each text, (n, reduction_heads · d), in the caller's order.
+
+        It is what transfers to other tasks.
+        """
         r = self.reduction(self.tokens(batch), batch)
-        return r if r.shape[0] == 1 else r[batch.restore]  # not len(r), which an export would take for a constant
+        # not len(r), which an export would take for a constant
+        return r if r.shape[0] == 1 else r[batch.restore]
 
     def mix(self, x: Tensor, z: Tensor) -> Tensor:
         """See `SharedTrunk.mix`."""
@@ -446,13 +427,21 @@ class Convert(SharedTrunk):
         self.active_blocks = switch_blocks(self.blocks, count)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        """Return all parameters, each once, by the part they belong to.
+
+        Recipes give each part a rate of its own.
+        """
         trunk_norms = [] if self.final_norm is None else list(self.final_norm.parameters())
-        kinds = (child for child in self.children() if isinstance(child, FeedForward2 | HistoryGate))
+        kinds = (
+            child for child in self.children() if isinstance(child, FeedForward2 | HistoryGate)
+        )
         heads = [parameter for child in kinds for parameter in child.parameters()]
         return {
             "embedding": list(self.embedding.parameters()),
-            "position": [*self.token_embedding.positions.parameters(), *self.token_embedding.norm.parameters()],
+            "position": [
+                *self.token_embedding.positions.parameters(),
+                *self.token_embedding.norm.parameters(),
+            ],
             "blocks": [*self.blocks.parameters(), *trunk_norms],
             "reduction": list(self.reduction.parameters()),
             "feed_forward_2": list(dict.fromkeys(heads)),

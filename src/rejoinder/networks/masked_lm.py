@@ -1,7 +1,7 @@
 """What a transformer is pretrained as (POLY, section 4.1; heads as in BERT, Devlin et al. 2019).
 
-It guesses masked tokens of a context joined with its response, and whether a response followed. The result is a start
-for rankers (`[init] transformer`, after `rejoinder export --transformers`).
+It guesses masked tokens of a context joined with its response, and whether a response followed. The
+result is a start for rankers (`[init] transformer`, after `rejoinder export --transformers`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.networks import reductions
+from rejoinder.networks import layers
 from rejoinder.networks.layers import Encodings
 from rejoinder.networks.packing import BesideTokens
 from rejoinder.networks.poly import DialogueShape
@@ -32,7 +32,8 @@ class MaskedLmConfig(DialogueShape):
 class MaskedBatch(BesideTokens):
     """Joined texts, and what is to be guessed of them: tokens, or whether the response follows.
 
-    `places`, int64 (M,), are the packed tokens that were `targets`; `follows`, float32 (n,), is 1.0 or 0.0.
+    `places`, int64 (M,), are the packed tokens that were `targets`; `follows`, float32 (n,), is 1.0
+    or 0.0.
     """
 
     places: Tensor
@@ -42,11 +43,16 @@ class MaskedBatch(BesideTokens):
     def to(self, device: torch.device | str) -> MaskedBatch:
         """Return the same batch on another device."""
         follows = None if self.follows is None else self.follows.to(device)
-        return MaskedBatch(self.tokens.to(device), self.places.to(device), self.targets.to(device), follows)
+        return MaskedBatch(
+            self.tokens.to(device), self.places.to(device), self.targets.to(device), follows
+        )
 
 
 class MaskedLm(TransformerModel):
-    """A transformer with a head for masked tokens, whose last layer is the token table, and one for what follows."""
+    """A transformer with heads for masked tokens and for the next text.
+
+    The first one's last layer is the token table.
+    """
 
     output_size = 1
 
@@ -68,20 +74,26 @@ class MaskedLm(TransformerModel):
         return F.linear(self.transform_norm(self.transform(x)), table, self.token_bias)
 
     def encode_pairs(self, batch: MaskedBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """Return "losses" of each guess, and "hits", 1.0 where it is right; float32 (M,) or (n,)."""
+        """Return "losses" of each guess, and "hits", 1.0 where it is right.
+
+        Both are float32, (M,) or (n,).
+        """
         x = self.transformer(batch.tokens)
         if batch.follows is None:
             scores = self.token_scores(x[batch.places]).float()
             losses = F.cross_entropy(scores, batch.targets, reduction="none")
             hits = scores.detach().argmax(dim=1) == batch.targets
         else:
-            scores = self.follows(reductions.first(x, batch.tokens))[:, 0].float()
+            scores = self.follows(layers.first(x, batch.tokens))[:, 0].float()
             losses = F.binary_cross_entropy_with_logits(scores, batch.follows, reduction="none")
             hits = (scores.detach() > 0) == (batch.follows > 0)
         return {"losses": losses, "hits": hits.float()}
 
 
 def refuse(*_: object, name: str = "", **__: object) -> NoReturn:
-    """Raise InputError that says what a pretrained transformer is for, in place of opening it to rank with."""
-    todo = "rejoinder export --transformers writes a checkpoint, from which another encoder starts (init.transformer)"
-    raise InputError(f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet: {todo}")
+    """Refuse to open a pretrained transformer to rank with; the error says what it is for."""
+    raise InputError(
+        f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet:"
+        " rejoinder export --transformers writes a checkpoint,"
+        " from which another encoder starts (init.transformer)"
+    )

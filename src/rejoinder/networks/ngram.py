@@ -1,7 +1,7 @@
 """The n-gram dual encoder: from the ids of words and pairs of words to the encodings of both sides.
 
-Henderson et al. 2019b, section 3. Unigrams and bigrams are embedded, weighed by self-attention, and summed; the mean of
-the two sums is r, which hidden layers of each side turn into h, of unit length.
+Henderson et al. 2019b, section 3. Unigrams and bigrams are embedded, weighed by self-attention, and
+summed; the mean of the two sums is r, which hidden layers of each side turn into h, of unit length.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.networks.convert import SharedTrunk
 from rejoinder.networks.layers import Dropout, DropoutShare, Reduction, segment_parts, switch_blocks
 from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.trunk import SharedTrunk
 from rejoinder.settings import Count, Natural
 
 ACTIVATIONS = {"swish": nn.SiLU, "tanh": nn.Tanh}
@@ -26,30 +26,38 @@ ACTIVATIONS = {"swish": nn.SiLU, "tanh": nn.Tanh}
 
 @dataclass(frozen=True)
 class NGramConfig:
-    """Every structural choice of the n-gram dual encoder. The defaults are the paper's (ACL19, section 3)."""
+    """Every structural choice of the n-gram dual encoder.
+
+    The defaults are the paper's (ACL19, section 3).
+    """
 
     kind: Literal["ngram"] = "ngram"
     embedding_size: Count = 320  # size of the embeddings of unigrams, bigrams and positions
-    positions: Natural = 128  # Rows of each of the two position tables; place i has row i mod this. Table 2: 0, none.
-    self_attention: bool = True  # Whether self-attention weighs the embeddings before they are summed. Table 2: false.
+    positions: Natural = 128
+    """Rows of each of the two position tables; place i has row i mod this. Table 2: 0, none."""
+    self_attention: bool = True
+    """Whether self-attention weighs the embeddings before they are summed. Table 2: false."""
     head_size: Count = 64  # size of its queries and keys
     bigrams: bool = True  # Whether bigrams are read, not unigrams alone. Table 2: false.
     hidden_layers: Natural = 3  # Hidden layers of each side. Table 2: 2.
     hidden_size: Count = 1024  # Their size. Table 2: 2048, 750, 512.
-    activation: Literal["swish", "tanh"] = "swish"  # Their activation; swish is x·sigmoid(x). Table 2: tanh.
+    activation: Literal["swish", "tanh"] = "swish"
+    """Their activation; swish is x·sigmoid(x). Table 2: tanh."""
     output_size: Count = 512  # size of the final encodings h
-    initial_embedding: PositiveFloat = 1.0  # deviation of the embeddings at the start; of the positions a tenth
+    initial_embedding: PositiveFloat = 1.0
+    """Deviation of the embeddings at the start; of the positions a tenth."""
     dropout: DropoutShare = 0.0  # dropout of the embeddings (TARGET-ONLY tunes it)
     skip_connections: bool = False
-    """Whether a skip connection goes around each hidden layer, which then normalises what it reads and starts at zero;
-    both sides then start alike, giving r's direction back (not the paper's; for short trainings)."""
+    """Whether a skip connection goes around each hidden layer, which then normalises what it reads
+    and starts at zero; both sides then start alike, giving r's direction back (not the paper's; for
+    short trainings)."""
     token_norm: bool = False  # whether each n-gram, position added, is normalised (not the paper's)
 
     history_text = None  # the newest message alone is read
 
 
 class Sum(nn.Module):
-    """What is left of `Reduction` without self-attention: the sum over a text, divided by the root of its length."""
+    """`Reduction` without self-attention: the sum over a text over the root of its length."""
 
     def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """x (T, d) -> (n, d), the texts in the batch's own order."""
@@ -86,9 +94,10 @@ class Head(nn.Sequential):
 
 
 class SkippingHead(nn.Module):
-    """Of one side, from r to h, with a skip connection around each hidden layer: x + act(linear(norm(x))).
+    """The head of a side, from r to h, with skip connections.
 
-    Hidden layers start at zero, and the output layer as the transpose of `widen`: h then is r's direction.
+    Each hidden layer is x + act(linear(norm(x))). Hidden layers start at zero, and the output layer
+    as the transpose of `widen`: h then is r's direction.
     """
 
     def __init__(self, config: NGramConfig) -> None:
@@ -119,9 +128,15 @@ class SkippingHead(nn.Module):
 
 
 def every_other(batch: TokenBatch, first: int) -> TokenBatch:
-    """Return the tokens at places `first`, `first` + 2, ... of each text as a batch, with all tokens' `real_tokens`."""
+    """Return the tokens at places `first`, `first` + 2, ... of each text as a batch.
+
+    `real_tokens` stay those of all.
+    """
     ids = [_every_other(part, segment, first) for part, segment in segment_parts(batch, batch.ids)]
-    places = [_every_other(part, segment, first) for part, segment in segment_parts(batch, batch.positions)]
+    places = [
+        _every_other(part, segment, first)
+        for part, segment in segment_parts(batch, batch.positions)
+    ]
     segments = []
     start = 0
     for segment in batch.segments:
@@ -129,7 +144,9 @@ def every_other(batch: TokenBatch, first: int) -> TokenBatch:
         real = None if segment.real is None else segment.real[:, first::2]
         segments.append(Segment(start, segment.count, length, real))
         start += segment.count * length
-    return replace(batch, ids=_joined(ids), positions=_joined(places) // 2, segments=tuple(segments))
+    return replace(
+        batch, ids=_joined(ids), positions=_joined(places) // 2, segments=tuple(segments)
+    )
 
 
 def _every_other(values: Tensor, segment: Segment, first: int) -> Tensor:
@@ -141,7 +158,10 @@ def _joined(parts: list[Tensor]) -> Tensor:
 
 
 class NGramDual(SharedTrunk):
-    """The dual encoder. The gradient of `embedding` is sparse: a step costs the rows of its batch alone."""
+    """The dual encoder.
+
+    The gradient of `embedding` is sparse: a step costs the rows of its batch alone.
+    """
 
     def __init__(self, config: NGramConfig, rows: int) -> None:
         super().__init__()
@@ -160,17 +180,24 @@ class NGramDual(SharedTrunk):
         for table in self.positions:
             nn.init.normal_(cast("nn.Embedding", table).weight, std=config.initial_embedding / 10)
         self.reductions = nn.ModuleList(
-            Reduction(d, 1, config.head_size) if config.self_attention else Sum() for _ in range(kinds)
+            Reduction(d, 1, config.head_size) if config.self_attention else Sum()
+            for _ in range(kinds)
         )
-        self.norms = nn.ModuleList(nn.LayerNorm(d) if config.token_norm else nn.Identity() for _ in range(kinds))
+        self.norms = nn.ModuleList(
+            nn.LayerNorm(d) if config.token_norm else nn.Identity() for _ in range(kinds)
+        )
         self.dropout = Dropout(config.dropout)
         head: type[Head | SkippingHead] = SkippingHead if config.skip_connections else Head
         self.context_head = head(config)
         self.response_head = head(config)
 
     def reduce(self, batch: TokenBatch) -> Tensor:
-        """Return r of each text, (n, d), in the caller's order: the mean of its unigrams' and its bigrams' sums."""
-        # Unigrams and bigrams stand in turn (see `text.ngrams`). All are looked up at once: one sparse gradient.
+        """Return r of each text, (n, d), in the caller's order.
+
+        It is the mean of its unigrams' and its bigrams' sums.
+        """
+        # Unigrams and bigrams stand in turn (see `text.ngrams`). All are looked up at once: one
+        # sparse gradient.
         kinds = [every_other(batch, first) for first in range(len(self.reductions))]
         ids = torch.cat([kind.ids for kind in kinds])
         embedded = torch.split(self.embedding(ids), [kind.computed_tokens for kind in kinds])
@@ -192,7 +219,7 @@ class NGramDual(SharedTrunk):
         switch_blocks(self.blocks, count)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Return all parameters, each once, by the part they belong to, under the names of ConveRT's parts."""
+        """Return all parameters, each once, by ConveRT's names of the parts they belong to."""
         return {
             "embedding": list(self.embedding.parameters()),
             "position": [*self.positions.parameters(), *self.norms.parameters()],

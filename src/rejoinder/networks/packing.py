@@ -1,7 +1,8 @@
 """Texts as one run of tokens: sorted by length, so that almost nothing is computed on padding.
 
-The tokens of a batch lie one after the other, (T,). Texts of one length stand together in a *segment*, viewed as
-(texts, length). Padding appears only where a few slightly shorter texts would cost more as a segment of their own.
+The tokens of a batch lie one after the other, (T,). Texts of one length stand together in a
+*segment*, viewed as (texts, length). Padding appears only where a few slightly shorter texts would
+cost more as a segment of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from rejoinder.arrays import by_length, take
 IntArray = npt.NDArray[np.int32]
 
 SEGMENT_COST = 16  # tokens that could be computed in the time that one more segment costs
-TRANSFORMER_SEGMENT_COST = 2  # the same for the blocks of `transformer`, which compute more for a token
+# the same for the blocks of `transformer`, which compute more for a token
+TRANSFORMER_SEGMENT_COST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class Segment:
     start: int
     count: int
     length: int
-    real: Tensor | None = None  # bool (count, length): which tokens are not padding; None: all are real
+    real: Tensor | None = None
+    """Bool (count, length): which tokens are not padding; None: all are real."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +68,17 @@ class TokenBatch:
         return replace(self, segments=segments, types=types, **move)
 
     def places(self) -> tuple[Tensor, Tensor]:
-        """Return each text's first token and its number of real tokens, int64 (n,) both, in the caller's order."""
+        """Return each text's first token and its number of real tokens, int64 (n,) both.
+
+        They are in the caller's order.
+        """
         device = self.ids.device
         starts = []
         lengths = []
         for segment in self.segments:
-            starts.append(segment.start + segment.length * torch.arange(segment.count, device=device))
+            starts.append(
+                segment.start + segment.length * torch.arange(segment.count, device=device)
+            )
             whole = torch.full((segment.count,), segment.length, device=device)
             lengths.append(whole if segment.real is None else segment.real.sum(dim=1))
         return torch.cat(starts)[self.restore], torch.cat(lengths)[self.restore]
@@ -78,7 +86,7 @@ class TokenBatch:
 
 @dataclass(frozen=True, slots=True)
 class SidesBatch:
-    """Contexts and responses packed apart, for models that read each side with a network of its own."""
+    """Contexts and responses packed apart, for models with a network for each side."""
 
     contexts: TokenBatch
     responses: TokenBatch
@@ -134,7 +142,10 @@ class BesideTokens:
 
 @dataclass(frozen=True, slots=True)
 class AnchoredBatch(BesideTokens):
-    """Tokens of newest messages and responses, and of all texts r before the trunk learns: `start` (n, d)."""
+    """Tokens of newest messages and responses, and `start` (n, d) of all texts.
+
+    That is r before the trunk learns.
+    """
 
     start: Tensor
 
@@ -144,16 +155,21 @@ class AnchoredBatch(BesideTokens):
 
 
 TrunkBatch: TypeAlias = TokenBatch | VectorBatch | AnchoredBatch
-"""What a network whose sides share a trunk trains on (`convert.SharedTrunk`)."""
+"""What a network whose sides share a trunk trains on (`trunk.SharedTrunk`)."""
 
 
 def pack(
-    ids: IntArray, lengths: IntArray, padding_id: int, segment_cost: int = SEGMENT_COST, types: IntArray | None = None
+    ids: IntArray,
+    lengths: IntArray,
+    padding_id: int,
+    segment_cost: int = SEGMENT_COST,
+    types: IntArray | None = None,
 ) -> TokenBatch:
-    """Order n texts by length and cut them into segments; their ids and segment ids (T,) follow each other.
+    """Order n texts by length and cut them into segments.
 
-    `segment_cost` padding tokens are accepted to save a segment. A text without tokens is computed as one padding
-    token: it gets a vector like any other.
+    Their ids and segment ids (T,) follow each other. `segment_cost` padding tokens are accepted to
+    save a segment. A text without tokens is computed as one padding token: it gets a vector like
+    any other.
     """
     order = np.argsort(lengths, kind="stable")
     shown = np.maximum(lengths[order], 1).astype(np.int64)  # tokens that count as real
@@ -185,12 +201,16 @@ def pack(
 def chunks(
     ids: IntArray, lengths: IntArray, padding_id: int, tokens: int, segment_cost: int = SEGMENT_COST
 ) -> Iterator[tuple[IntArray, TokenBatch]]:
-    """Yield texts, as `pack` takes them, in batches of `by_length`, each with its places among all texts."""
+    """Yield texts, as `pack` takes them, in batches of `by_length`.
+
+    Each batch has its places among all texts.
+    """
     if 0 < len(ids) + len(lengths) <= tokens:
         yield np.arange(len(lengths), dtype=np.int32), pack(ids, lengths, padding_id, segment_cost)
         return
     for chosen in by_length(lengths, tokens):
-        yield chosen, pack(*take(ids, lengths, chosen), padding_id, segment_cost)
+        some_ids, some_lengths = take(ids, lengths, chosen)
+        yield chosen, pack(some_ids, some_lengths, padding_id, segment_cost)
 
 
 def rectangle(ids: Tensor, mask: Tensor) -> TokenBatch:
@@ -206,12 +226,16 @@ def rectangle(ids: Tensor, mask: Tensor) -> TokenBatch:
         positions=place.repeat(count),
         segments=(Segment(0, count, length, real),),
         restore=torch.arange(count, device=ids.device),
-        real_tokens=count * length,  # a count would be a number, which a recording of this function cannot have
+        # a count would be a number, which a recording of this function cannot have
+        real_tokens=count * length,
     )
 
 
 def _widths(shown: npt.NDArray[np.int64], segment_cost: int) -> npt.NDArray[np.int64]:
-    """Return the length at which each text (ordered by length) is computed: its own, or the next longer segment's."""
+    """Return the length at which each text is computed.
+
+    Texts are ordered by length; it is their own, or the next longer segment's.
+    """
     distinct, counts = np.unique(shown, return_counts=True)
     width_of = distinct.copy()
     for i in range(len(distinct) - 2, -1, -1):  # from long to short
@@ -224,7 +248,9 @@ def _segments(shown: npt.NDArray[np.int64], widths: npt.NDArray[np.int64]) -> tu
     segments = []
     start = 0
     distinct, firsts, counts = np.unique(widths, return_index=True, return_counts=True)
-    for width, first, count in zip(distinct.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+    for width, first, count in zip(
+        distinct.tolist(), firsts.tolist(), counts.tolist(), strict=True
+    ):
         real = None
         if shown[first] < width:  # ordered by length, so the first is the shortest
             real = torch.from_numpy(np.arange(width)[None, :] < shown[first : first + count, None])

@@ -1,7 +1,8 @@
 """Poly-encoders and their siblings (Humeau et al. 2020, "Poly-encoders", section 4).
 
-A score comes from two vectors (bi-encoder), from several vectors of the context that the response attends over
-(poly-encoder, on transformers of its own or on ConveRT's trunk), or from the two texts read together (cross-encoder).
+A score comes from two vectors (bi-encoder), from several vectors of the context that the response
+attends over (poly-encoder, on transformers of its own or on ConveRT's trunk), or from the two texts
+read together (cross-encoder).
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.networks import reductions
-from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2, SharedTrunk
+from rejoinder.networks import layers
+from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2
 from rejoinder.networks.layers import DropoutShare, Encodings, MessageGates, check
 from rejoinder.networks.packing import SidesBatch, TokenBatch
-from rejoinder.networks.transformer import GeluLinear, Transformer, TransformerModel, TransformerShape
+from rejoinder.networks.transformer import (
+    GeluLinear,
+    Transformer,
+    TransformerModel,
+    TransformerShape,
+)
+from rejoinder.networks.trunk import SharedTrunk
 from rejoinder.settings import Count, Share
 from rejoinder.text.dialogue import Dialogue, HistoryText
 from rejoinder.text.pretrained import Pretrained
@@ -31,18 +38,29 @@ from rejoinder.text.tokenizer import Tokenizer
 class DialogueShape(TransformerShape):
     """A transformer that reads a conversation as one text."""
 
-    context_length: int = 360  # newest tokens of a context that are read (a response: text.max_length, POLY: 72)
+    context_length: int = 360
+    """Newest tokens of a context that are read (a response: text.max_length, POLY: 72)."""
 
     history_text = None  # earlier messages are part of the context
 
     def __post_init__(self) -> None:
         super().__post_init__()
         most = self.positions
-        check(8 <= self.context_length <= most, "context_length", self.context_length, f"8 to {most}, the positions")
+        check(
+            8 <= self.context_length <= most,
+            "context_length",
+            self.context_length,
+            f"8 to {most}, the positions",
+        )
 
     def dialogue(self, tokenizer: Pretrained, max_length: int) -> Dialogue:
         """Return how conversations and responses are read."""
-        check(3 <= max_length <= self.positions, "text.max_length", max_length, f"3 to {self.positions}, the positions")
+        check(
+            3 <= max_length <= self.positions,
+            "text.max_length",
+            max_length,
+            f"3 to {self.positions}, the positions",
+        )
         start = tokenizer.start_id
         end = tokenizer.end_id
         turn = tokenizer.turn_id
@@ -54,8 +72,10 @@ class DualShape(DialogueShape):
     """Two transformers whose outputs are reduced to vectors."""
 
     reduction: Literal["first", "mean", "mean-of-first-m"] = "first"
-    """How a text's token vectors become one: the first ([S]), the mean of all, or the mean of the first few."""
-    mean_with_first: bool = True  # whether the mean of all counts the first [S] (POLY's text), or not (its Table 7)
+    """How a text's token vectors become one: the first ([S]), the mean of all, or the mean of the
+    first few."""
+    mean_with_first: bool = True
+    """Whether the mean of all counts the first [S] (POLY's text), or not (its Table 7)."""
     reduced_tokens: Count = 64  # tokens of which "mean-of-first-m" takes the mean
 
 
@@ -64,11 +84,15 @@ class BiEncoderConfig(DualShape):
     """Every structural choice of a bi-encoder. The defaults are POLY's."""
 
     kind: Literal["bi-encoder"] = "bi-encoder"
-    similarity: Literal["dot", "cosine"] = "dot"  # POLY: the dot product; [scale] multiplies the cosine in training
+    similarity: Literal["dot", "cosine"] = "dot"
+    """POLY: the dot product; [scale] multiplies the cosine in training."""
 
 
 class BiEncoder(TransformerModel):
-    """The dual encoder with one vector a side (POLY 4.2): two transformers that start alike and are trained apart."""
+    """The dual encoder with one vector a side (POLY 4.2).
+
+    Its two transformers start alike and are trained apart.
+    """
 
     config: BiEncoderConfig | PolyEncoderConfig
 
@@ -86,8 +110,8 @@ class BiEncoder(TransformerModel):
             return transformer.first(batch)
         x = transformer(batch)
         if config.reduction == "mean":
-            return reductions.mean(x, batch, with_first=config.mean_with_first)
-        return reductions.mean_of_first_m(x, batch, config.reduced_tokens)
+            return layers.mean(x, batch, with_first=config.mean_with_first)
+        return layers.mean_of_first_m(x, batch, config.reduced_tokens)
 
     def reduce_context(self, batch: TokenBatch) -> Tensor:
         """Return what a context becomes: (n, d), or (n, m, d) of a poly-encoder."""
@@ -103,8 +127,14 @@ class BiEncoder(TransformerModel):
         return F.normalize(vectors, dim=-1) if cosine else vectors
 
     def encode_pairs(self, batch: SidesBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """Encode K contexts, (K, d) or (K, m, d), and the responses of the K pairs and M further ones, (K + M, d)."""
-        return {"context": self.encode(batch.contexts, "context"), "response": self.encode(batch.responses, "response")}
+        """Encode K contexts and the responses of their pairs and M further ones.
+
+        The shapes are (K, d) or (K, m, d), and (K + M, d).
+        """
+        return {
+            "context": self.encode(batch.contexts, "context"),
+            "response": self.encode(batch.responses, "response"),
+        }
 
 
 @dataclass(frozen=True)
@@ -114,12 +144,14 @@ class PolyEncoderConfig(DualShape):
     kind: Literal["poly-encoder"] = "poly-encoder"
     m: Count = 64  # vectors of a context (POLY: 16, 64, 360)
     codes: Literal["learnt", "first", "last", "last-and-first"] = "learnt"
-    """What they are: learnt codes' attention, the first m outputs, the last m, or the last m and the first (m + 1)."""
-    code_range: PositiveFloat = 1.0  # learnt codes start uniform from 0 to this; near 0 each vector starts as the mean
+    """What they are: learnt codes' attention, the first m outputs, the last m, or the last m and
+    the first (m + 1)."""
+    code_range: PositiveFloat = 1.0
+    """Learnt codes start uniform from 0 to this; near 0 each vector starts as the mean."""
 
 
 class PolyEncoder(BiEncoder):
-    """The dual encoder whose contexts are m vectors that a response attends over (POLY, section 4.4)."""
+    """The dual encoder with m vectors a context, which a response attends over (POLY 4.4)."""
 
     config: PolyEncoderConfig
     group = "codes"
@@ -127,14 +159,20 @@ class PolyEncoder(BiEncoder):
     def __init__(self, config: PolyEncoderConfig, rows: int) -> None:
         super().__init__(config, rows)
         learnt = config.codes == "learnt"
-        self.codes = reductions.Codes(config.m, config.hidden_size, config.code_range) if learnt else None
+        self.codes = (
+            layers.Codes(config.m, config.hidden_size, config.code_range) if learnt else None
+        )
 
     def reduce_context(self, batch: TokenBatch) -> Tensor:
         """Return m vectors of each context: (n, m, d), zero rows where it has fewer."""
         x = self.context(batch)
         if self.codes is not None:
             return self.codes(x, batch)
-        take = {"first": reductions.first_m, "last": reductions.last_m, "last-and-first": reductions.last_m_and_first}
+        take = {
+            "first": layers.first_m,
+            "last": layers.last_m,
+            "last-and-first": layers.last_m_and_first,
+        }
         return take[self.config.codes](x, batch, self.config.m)
 
 
@@ -144,7 +182,8 @@ class PolyConvertConfig(ConvertConfig):
 
     kind: Literal["poly-convert"] = "poly-convert"  # type: ignore[assignment]  # another kind than its trunk's
     m: Count = 16  # vectors of a context
-    code_range: PositiveFloat = 0.01  # see `PolyEncoderConfig`; with 1 each would see one token of this trunk's
+    code_range: PositiveFloat = 0.01
+    """See `PolyEncoderConfig`; with 1 each would see one token of this trunk's."""
     context_length: Count = 120  # tokens of a context that are read, the newest ones
 
     def __post_init__(self) -> None:
@@ -153,38 +192,52 @@ class PolyConvertConfig(ConvertConfig):
         check(self.feed_forward_2 == "paper", "feed_forward_2", self.feed_forward_2, '"paper"')
 
     def dialogue(self, tokenizer: Tokenizer, max_length: int) -> Dialogue:
-        """Return how conversations are read: ConveRT's vocabulary has no marks, so messages follow each other."""
+        """Return how conversations are read.
+
+        ConveRT's vocabulary has no marks, so messages follow each other.
+        """
         return Dialogue(tokenizer, self.context_length, max_length)
 
 
 class PolyConvert(Convert):
-    """A poly-encoder on ConveRT's trunk, which reads both sides, contexts whole, oldest message first.
+    """A poly-encoder on ConveRT's trunk, which reads both sides.
 
-    A response becomes a unit vector as in ConveRT. Of a context, m learnt codes attend over the token vectors, and a
-    feed-forward network 2 turns each result into a unit vector, times one learnt magnitude a: scores lie in ±a.
+    It reads contexts whole, oldest message first. A response becomes a unit vector as in ConveRT.
+    Of a context, m learnt codes attend over the token vectors, and a feed-forward network 2 turns
+    each result into a unit vector, times one learnt magnitude a: scores lie in ±a.
     """
 
     def __init__(self, config: PolyConvertConfig, rows: int) -> None:
         super().__init__(config, rows)
-        self.codes = reductions.Codes(config.m, config.embedding_size, config.code_range)
+        self.codes = layers.Codes(config.m, config.embedding_size, config.code_range)
         self.context_head = FeedForward2(config, None, in_size=config.embedding_size)
         self.magnitude = nn.Parameter(torch.tensor(math.sqrt(config.output_size)))
 
     def context_vectors(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """Token vectors (T, e) -> the vectors of each context (n, m, d)."""
         attended = self.codes(x, batch)
-        vectors = self.context_head(attended.flatten(0, 1)).view(*attended.shape[:2], -1)
+        vectors = self.context_head(attended.flatten(0, 1)).unflatten(0, attended.shape[:2])
         return vectors * self.magnitude.float()
 
     def forward(self, batch: TokenBatch, contexts: int) -> tuple[Tensor, Tensor]:
-        """Encode the first `contexts` texts as contexts (contexts, m, d), the others as responses (others, d)."""
+        """Encode the first `contexts` texts as contexts, the others as responses.
+
+        The shapes are (contexts, m, d) and (others, d).
+        """
         x = self.tokens(batch)
         y = self.response_head(self.reduction(x, batch)[batch.restore])
         return self.context_vectors(x, batch)[:contexts], y[contexts:]
 
     def encode(self, batch: TokenBatch, side: str) -> Tensor:
-        """Return the vectors of texts as "context" (n, m, d) or "response" (n, d), or their r ("reduction")."""
-        return self.context_vectors(self.tokens(batch), batch) if side == "context" else super().encode(batch, side)
+        """Return the vectors of texts as a side.
+
+        They are (n, m, d) of "context", (n, d) of "response", or r ("reduction").
+        """
+        return (
+            self.context_vectors(self.tokens(batch), batch)
+            if side == "context"
+            else super().encode(batch, side)
+        )
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Return all parameters, each once, by the part they belong to."""
@@ -200,14 +253,16 @@ class CrossEncoderConfig(DialogueShape):
     """Every structural choice of a cross-encoder. The defaults are POLY's."""
 
     kind: Literal["cross-encoder"] = "cross-encoder"
-    mean_match: NonNegativeFloat = 0.0  # first value of the factor of `CrossEncoder.match`; 0: there is none (POLY)
+    mean_match: NonNegativeFloat = 0.0
+    """First value of the factor of `CrossEncoder.match`; 0: there is none (POLY)."""
 
 
 class CrossEncoder(TransformerModel):
     """The ranker that reads [S] context [S] response [S] with segments 0 and 1 (POLY, section 4.3).
 
-    A linear layer on the first output gives the score. `mean_match` adds what the weights of a sentence encoder know
-    already: the cosine of the means over the context's and the response's outputs, times a learnt factor.
+    A linear layer on the first output gives the score. `mean_match` adds what the weights of a
+    sentence encoder know already: the cosine of the means over the context's and the response's
+    outputs, times a learnt factor.
     """
 
     output_size = 1
@@ -218,19 +273,24 @@ class CrossEncoder(TransformerModel):
         self.head = nn.Linear(config.hidden_size, 1)
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
-        self.match = nn.Parameter(torch.tensor(float(config.mean_match))) if config.mean_match else None
+        self.match = (
+            nn.Parameter(torch.tensor(float(config.mean_match))) if config.mean_match else None
+        )
 
     def score(self, batch: TokenBatch) -> Tensor:
         """Return the scores of joined texts, float32 (n,)."""
         if self.match is None:
             return self.head(self.transformer.first(batch))[:, 0].float()
         x = self.transformer(batch)
-        scores = self.head(reductions.first(x, batch))[:, 0].float()
-        before, behind = reductions.segment_means(x, batch)
+        scores = self.head(layers.first(x, batch))[:, 0].float()
+        before, behind = layers.segment_means(x, batch)
         return scores + self.match.float() * F.cosine_similarity(before.float(), behind.float())
 
     def encode_pairs(self, batch: TokenBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
-        """Return "scores" (K, C) of K · C joined texts: each context's own candidates, the right one first."""
+        """Return "scores" (K, C) of K · C joined texts.
+
+        Each context has its own candidates, the right one first.
+        """
         return {"scores": self.score(batch).view(pairs, -1)}
 
     def no_decay_parameters(self) -> set[nn.Parameter]:
@@ -243,12 +303,19 @@ class MultiContextBiEncoderConfig(TransformerShape):
     """Every structural choice of a multi-context bi-encoder."""
 
     kind: Literal["multi-context-bi-encoder"] = "multi-context-bi-encoder"
-    history: Count = 10  # earlier messages that are read, the newest ones (CONVERT: 10); without any take a bi-encoder
-    persona_first: bool = False  # read any number of "your persona: " messages (ConvAI2), without these words
-    persona_weight: NonNegativeFloat = 0.0  # of what a response finds by attending over a persona's statements
-    input_weight: NonNegativeFloat = 0.0  # of the newest message's own encoding, added to that of a conversation
-    opening_weight: NonNegativeFloat = 0.0  # of r's direction, added to the encoding of a conversation's first message
-    subject_threshold: Share = 0.0  # cosine with the earlier messages below which the newest begins a new subject
+    history: Count = 10
+    """Earlier messages that are read, the newest ones (CONVERT: 10); without any take a
+    bi-encoder."""
+    persona_first: bool = False
+    """Read any number of "your persona: " messages (ConvAI2), without these words."""
+    persona_weight: NonNegativeFloat = 0.0
+    """Weight of what a response finds by attending over a persona's statements."""
+    input_weight: NonNegativeFloat = 0.0
+    """Weight of the newest message's own encoding, added to that of a conversation."""
+    opening_weight: NonNegativeFloat = 0.0
+    """Weight of r's direction, added to the encoding of a conversation's first message."""
+    subject_threshold: Share = 0.0
+    """Cosine with the earlier messages below which the newest begins a new subject."""
     head_size: Count = 512  # hidden units of the heads
     head_dropout: DropoutShare = 0.0
 
@@ -259,16 +326,17 @@ class MultiContextBiEncoderConfig(TransformerShape):
 
 
 class MultiContextBiEncoder(TransformerModel, SharedTrunk):
-    """A bi-encoder that reads conversations as multi-context ConveRT does, each earlier message as a text of its own.
+    """A bi-encoder that reads conversations as multi-context ConveRT does.
 
-    One transformer reads all messages and responses; the mean of its token vectors is a text's r. A residual
-    feed-forward head for newest messages, earlier ones and responses makes h of it. h_x, what counts of the earlier
-    messages (`MessageGates`), and what a feed-forward network makes of both are added up. These networks start at zero,
-    so that an untrained model ranks as its transformer does by the cosine. Where the transformer learns nothing,
-    training reads each text once (`training.frozen`).
+    Each earlier message is a text of its own. One transformer reads all messages and responses; the
+    mean of its token vectors is a text's r. A residual feed-forward head for newest messages,
+    earlier ones and responses makes h of it. h_x, what counts of the earlier messages
+    (`MessageGates`), and what a feed-forward network makes of both are added up. These networks
+    start at zero, so that an untrained model ranks as its transformer does by the cosine. Where the
+    transformer learns nothing, training reads each text once (`training.initialisation`).
 
-    To a conversation's first message, of which heads that learned from conversations know less than the transformer
-    does, `opening_weight` adds r's direction; training does not use it.
+    To a conversation's first message, of which heads that learned from conversations know less than
+    the transformer does, `opening_weight` adds r's direction; training does not use it.
     """
 
     trunk_groups = ("embedding", "blocks")  # the parameters that r depends on
@@ -279,7 +347,9 @@ class MultiContextBiEncoder(TransformerModel, SharedTrunk):
         self.history = config.history_text
         self.output_size = self.reduction_size = d = config.hidden_size
         sides = ("context", "history", "response")
-        self.heads = nn.ModuleDict({side: Perceptron(d, config.head_size, d, config.head_dropout) for side in sides})
+        self.heads = nn.ModuleDict(
+            {side: Perceptron(d, config.head_size, d, config.head_dropout) for side in sides}
+        )
         self.message_gates = MessageGates(d, config.history + 1)
         self.combined = Perceptron(2 * d, config.head_size, d, config.head_dropout)
         self.gate = None
@@ -288,8 +358,11 @@ class MultiContextBiEncoder(TransformerModel, SharedTrunk):
         self.subject_threshold = config.subject_threshold
 
     def reduce(self, batch: TokenBatch) -> Tensor:
-        """Return r of each text (n, d), the mean of its token vectors, in the caller's order: what transfers."""
-        return reductions.mean(self.transformer(batch), batch)
+        """Return r of each text (n, d), the mean of its token vectors, in the caller's order.
+
+        It is what transfers.
+        """
+        return layers.mean(self.transformer(batch), batch)
 
     def head(self, side: str) -> Callable[[Tensor], Tensor]:
         """Return the head of a side, or of an "opening": r -> h, float32, rows of unit length."""
@@ -308,12 +381,16 @@ class MultiContextBiEncoder(TransformerModel, SharedTrunk):
         return F.normalize(c + self.opening_weight * F.normalize(r.float(), dim=-1), dim=-1)
 
     def pool_history(self, x: Tensor, texts: Tensor, histories: Tensor) -> Tensor:
-        """See `SharedTrunk.pool_history`: the sum of what counts of each message; its length says how much."""
+        """See `SharedTrunk.pool_history`: the sum of what counts of each message.
+
+        Its length says how much.
+        """
         return self.message_gates(x, texts, histories)
 
     def mix(self, x: Tensor, z: Tensor) -> Tensor:
         """See `SharedTrunk.mix`."""
-        bounded = z / z.norm(dim=-1, keepdim=True).clamp(min=1)  # not made longer: what the gates shut stays out
+        # not made longer: what the gates shut stays out
+        bounded = z / z.norm(dim=-1, keepdim=True).clamp(min=1)
         both = torch.cat([x, bounded], dim=1).to(self.message_gates.weights.dtype)
         return F.normalize(x + z + self.combined(both).float(), dim=-1)
 
@@ -323,7 +400,10 @@ class MultiContextBiEncoder(TransformerModel, SharedTrunk):
 
 
 class Perceptron(nn.Module):
-    """FF(√n · v) / √n of vectors v of n numbers and about unit length, with one hidden layer; it starts at zero."""
+    """FF(√n · v) / √n of vectors v of n numbers and about unit length, with one hidden layer.
+
+    It starts at zero.
+    """
 
     def __init__(self, inputs: int, hidden: int, outputs: int, dropout: float) -> None:
         super().__init__()

@@ -1,8 +1,9 @@
-"""Few bits (CONVERT, "quantization aware training"): every `nn.Embedding` in 8 bits, everything else in 16.
+"""Training for few bits (CONVERT, "quantization aware training").
 
-In training, both passes see rounded copies, and the optimiser moves the float32 originals (the paper's shadow copies).
-In a quantised folder a table NAME is uint8 beside NAME.scale and NAME.offset: value = code · scale + offset. Where
-asked for, weights of linear layers have 8 bits too: int8 beside one scale for each row.
+Every `nn.Embedding` gets 8 bits, everything else 16. In training, both passes see rounded copies,
+and the optimiser moves the float32 originals (the paper's shadow copies). In a quantised folder a
+table NAME is uint8 beside NAME.scale and NAME.offset: value = code · scale + offset. Where asked
+for, weights of linear layers have 8 bits too: int8 beside one scale for each row.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from torch.overrides import TorchFunctionMode
 from rejoinder.errors import InputError
 
 Half: TypeAlias = Literal["bfloat16", "float16"]
-"""A 16-bit float: 8 bits of precision and the range of float32, or 11 bits and numbers up to 65,504."""
+"""A 16-bit float: 8 bits of precision and the range of float32, or 11 bits and numbers up to
+65,504."""
 
 HALVES: Mapping[Half, torch.dtype] = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 HEADER_BYTES = 4 << 20  # of a file of weights: names, types and shapes of some 40,000 tensors
@@ -36,25 +38,32 @@ PIECE_ROWS = 1 << 13  # rows of an 8-bit table turned into floats at once
 
 ROOM_SHARE = 0.1
 ROOM_LEAST = 0.01
-"""Room of a trained table's levels below and above its values: a share of their range, and the least (CONVERT)."""
+"""Room of a trained table's levels below and above its values: a share of their range, and the
+least (CONVERT)."""
 
 LARGEST = 127  # code of a row of a linear layer's weights
-SMALLEST_STEP = 1e-30  # of a table whose values are all equal: not 0, which nothing can be divided by
+# of a table whose values are all equal: not 0, which nothing can be divided by
+SMALLEST_STEP = 1e-30
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scheme:
-    """How a model's parameters are rounded: the entry "quantization" of a model folder's configuration."""
+    """Rounding of a model's parameters: "quantization" in a model folder's configuration."""
 
     half: Half  # of every parameter that is in no table
     trained: bool  # whether the model was trained with rounded parameters
-    stored: bool  # whether the folder holds the rounded parameters; if not, the originals in float32
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)  # of originals: a table's lowest and highest
+    stored: bool
+    """Whether the folder holds the rounded parameters; if not, the originals in float32."""
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of originals: a table's lowest and highest."""
     linear_bits: Literal[8, 16] = 16  # of the weights of linear layers in the folder
 
 
 def table_names(module: nn.Module) -> list[str]:
-    """Return the names of the parameters that get 8 bits: the weight of every `nn.Embedding`, shared ones once."""
+    """Return the names of the parameters that get 8 bits.
+
+    They are the weights of every `nn.Embedding`, shared ones once.
+    """
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     tables = (child for child in module.modules() if isinstance(child, nn.Embedding))
     return list(dict.fromkeys(names[id(table.weight)] for table in tables))
@@ -69,7 +78,10 @@ def row_names(module: nn.Module, scheme: Scheme | None) -> set[str]:
 
 
 def bounds_of(values: Tensor, *, room: bool = False) -> Tensor:
-    """Return the lowest and highest level, (2,), that cover the values, with CONVERT's room around them or without."""
+    """Return the lowest and highest level, (2,), that cover the values.
+
+    CONVERT's room is around them, or not.
+    """
     low, high = torch.aminmax(values.detach())
     if room:
         margin = ((high - low) * ROOM_SHARE).clamp(min=ROOM_LEAST)
@@ -84,7 +96,10 @@ def step_of(bounds: Tensor) -> Tensor:
 
 
 def to_codes(values: Tensor, bounds: Tensor) -> Tensor:
-    """Return the number of the level nearest to each value, 0 to 255, as floats of the values' shape."""
+    """Return the number of the level nearest to each value, 0 to 255, as floats.
+
+    The shape is the values'.
+    """
     return values.sub(bounds[0]).div_(step_of(bounds)).round_().clamp_(0, STEPS)
 
 
@@ -94,7 +109,10 @@ def round_to_levels(values: Tensor, bounds: Tensor) -> Tensor:
 
 
 def round_to_half(values: Tensor, half: Half) -> Tensor:
-    """Return each value's nearest 16-bit float, as float32: products keep the precision that the caller computes in."""
+    """Return each value's nearest 16-bit float, as float32.
+
+    Products thus keep the precision that the caller computes in.
+    """
     return values.to(HALVES[half]).to(values.dtype)
 
 
@@ -123,7 +141,10 @@ class Ranges(nn.Module):
 
     @torch.no_grad()
     def update_ranges(self, tables: Iterable[Tensor], *, afresh: bool) -> None:
-        """Fit every range to its table's values, or, unless `afresh`, those that a value has left."""
+        """Fit every range to its table's values.
+
+        Unless `afresh`, only those that a value has left.
+        """
         for bounds, table in zip(self.bounds, tables, strict=True):
             fitted = bounds_of(table, room=True)
             if not afresh:
@@ -134,14 +155,18 @@ class Ranges(nn.Module):
 
     def scheme(self) -> Scheme:
         """Return what to write into a model folder."""
-        ranges = {name: (low, high) for name, (low, high) in zip(self.names, self.bounds.tolist(), strict=True)}
+        ranges = {
+            name: (low, high)
+            for name, (low, high) in zip(self.names, self.bounds.tolist(), strict=True)
+        }
         return Scheme(half=self.sixteen_bits, trained=True, stored=False, ranges=ranges)
 
 
 class QuantizedTraining:
-    """Lets a network compute with rounded copies of its parameters; gradients reach the originals unchanged.
+    """Lets a network compute with rounded copies of its parameters.
 
-    Its layer norms take and give float32, as CONVERT asks. Ranges are fitted every `range_every` steps.
+    Gradients reach the originals unchanged. Its layer norms take and give float32, as CONVERT asks.
+    Ranges are fitted every `range_every` steps.
     """
 
     def __init__(self, module: nn.Module, half: Half, *, range_every: int = 100) -> None:
@@ -183,7 +208,8 @@ class QuantizedTraining:
     def update_ranges(self, step: int) -> None:
         """Keep every value inside its table's range after update number `step` of the parameters.
 
-        Between two fittings a range is changed only if a value has left it (the paper does not say).
+        Between two fittings a range is changed only if a value has left it (the paper does not
+        say).
         """
         originals = dict(self.module.named_parameters())
         tables = [originals[name] for name in self.ranges.names]
@@ -191,7 +217,8 @@ class QuantizedTraining:
 
 
 def _in_float32(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(value.float() for value in given)  # on a CPU autocast would let layer norms take and give 16 bits
+    # on a CPU autocast would let layer norms take and give 16 bits
+    return tuple(value.float() for value in given)
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -208,9 +235,10 @@ class _StraightThrough(torch.autograd.Function):
 
 @contextmanager
 def on_meta_device() -> Iterator[None]:
-    """Build networks inside on the meta device, without initial values: they take neither memory nor time.
+    """Build networks inside on the meta device.
 
-    To draw these PyTorch would import a symbolic mathematics library: several seconds and 80 MB.
+    They have no initial values and take neither memory nor time. To draw these PyTorch would import
+    a symbolic mathematics library: several seconds and 80 MB.
     """
     with torch.device("meta"), _WithoutInitialValues():
         yield
@@ -220,7 +248,11 @@ class _WithoutInitialValues(TorchFunctionMode):
     """Leaves out everything of `torch.nn.init`, and drawing random numbers in place."""
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         if getattr(func, "__module__", None) == "torch.nn.init":
@@ -231,13 +263,17 @@ class _WithoutInitialValues(TorchFunctionMode):
 
 
 class QuantizedTable(nn.Module):
-    """Stands in for an `nn.Embedding` of a trained network: looks rows up in codes, uint8 (rows, d)."""
+    """Stands in for an `nn.Embedding` of a trained network.
+
+    It looks rows up in codes, uint8 (rows, d).
+    """
 
     weight: Tensor
 
     def __init__(self, codes: Tensor, scale: float, offset: float, dtype: torch.dtype) -> None:
         super().__init__()
-        # Under the name that the table's parameter had, since some ask `table.weight` for its device.
+        # Under the name that the table's parameter had, since some ask `table.weight` for its
+        # device.
         self.register_buffer("weight", codes)
         self.num_embeddings, self.embedding_dim = codes.shape
         self.scale = scale
@@ -246,70 +282,97 @@ class QuantizedTable(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Ids of any shape -> their rows, (..., d)."""
-        return F.embedding(ids, self.weight).float().mul_(self.scale).add_(self.offset).to(self.dtype)
+        return (
+            F.embedding(ids, self.weight).float().mul_(self.scale).add_(self.offset).to(self.dtype)
+        )
 
 
 def half_for(module: nn.Module) -> Half:
-    """Return the 16-bit float for a network that was not trained for one: float16, the more precise, if it fits."""
+    """Return the 16-bit float for a network that was not trained for one.
+
+    It is float16, the more precise, if it fits.
+    """
     largest = torch.finfo(torch.float16).max
     fits = all(bool(parameter.detach().abs().max() <= largest) for parameter in module.parameters())
     return "float16" if fits else "bfloat16"
 
 
 def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
-    """Return the tensors of a network's quantised folder; a table without a range in `scheme` gets its values'."""
+    """Return the tensors of a network's quantised folder.
+
+    A table without a range in `scheme` gets its values'.
+    """
     tables = set(table_names(module))
     rows = row_names(module, scheme)
     tensors: dict[str, Tensor] = {}
     for name, parameter in module.named_parameters():
         values = parameter.detach().cpu().float()
         if name in rows:
-            # As `inference` rounds them where a processor has exact 8-bit products, which are then the same ones.
+            # As `inference` rounds them where a processor has exact 8-bit products, which are then
+            # the same ones.
             scale = values.abs().amax(dim=1).clamp(min=SMALLEST_STEP) / LARGEST
-            tensors[name], tensors[name + SCALE] = (values / scale[:, None]).round().to(torch.int8), scale
+            tensors[name] = (values / scale[:, None]).round().to(torch.int8)
+            tensors[name + SCALE] = scale
             continue
         if name not in tables:
             tensors[name] = values.to(HALVES[scheme.half]).contiguous()
             continue
         bounds = torch.tensor(scheme.ranges[name]) if name in scheme.ranges else bounds_of(values)
         tensors[name] = to_codes(values, bounds).to(torch.uint8).contiguous()
-        tensors[name + SCALE], tensors[name + OFFSET] = step_of(bounds), bounds[0].clone()
+        tensors[name + SCALE] = step_of(bounds)
+        tensors[name + OFFSET] = bounds[0].clone()
     return tensors
 
 
 def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
-    """Give a network in float32 the parameters of a folder: of a quantised one, with a `scheme`, the rounded values."""
+    """Give a network in float32 the parameters of a folder.
+
+    Of a quantised one, with a `scheme`, they are the rounded values.
+    """
     stored = _read(module, weights, scheme)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             if name + OFFSET not in stored:
                 parameter.copy_(_values(stored, name))
                 continue
-            scale, offset = (float(stored[name + end]) for end in (SCALE, OFFSET))
-            # By pieces: a second whole table costs memory, and frees a block that glibc never keeps for reuse.
-            pieces = (torch.split(table, PIECE_ROWS) for table in (stored[name], parameter))
-            for codes, rows in zip(*pieces, strict=True):
-                rows.copy_(codes.float().mul_(scale).add_(offset))  # the very operations of `QuantizedTable`
+            scale = float(stored[name + SCALE])
+            offset = float(stored[name + OFFSET])
+            # By pieces: a second whole table costs memory, and frees a block that glibc never keeps
+            # for reuse.
+            stored_pieces = torch.split(stored[name], PIECE_ROWS)
+            pieces = torch.split(parameter, PIECE_ROWS)
+            for codes, rows in zip(stored_pieces, pieces, strict=True):
+                # the very operations of `QuantizedTable`
+                rows.copy_(codes.float().mul_(scale).add_(offset))
 
 
 def fill_meta_module(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch.dtype) -> None:
-    """Give a network built `on_meta_device` a quantised folder's parameters: 8-bit tables, others `dtype`."""
+    """Give a network built `on_meta_device` a quantised folder's parameters.
+
+    Tables get 8 bits, all others `dtype`.
+    """
     stored = _read(module, weights, scheme)
     tables: dict[int, QuantizedTable] = {}
     others: dict[int, nn.Parameter] = {}
     for name, parameter in module.named_parameters():
         if name + OFFSET in stored:
-            scale, offset = (float(stored[name + end]) for end in (SCALE, OFFSET))
+            scale = float(stored[name + SCALE])
+            offset = float(stored[name + OFFSET])
             codes = stored[name].clone()  # the file may be written over
             tables[id(parameter)] = QuantizedTable(codes, scale, offset, dtype)
         else:
-            others[id(parameter)] = nn.Parameter(_values(stored, name).to(dtype), requires_grad=False)
+            others[id(parameter)] = nn.Parameter(
+                _values(stored, name).to(dtype), requires_grad=False
+            )
     for parent in list(module.modules()):
         for key, child in list(parent.named_children()):
             if isinstance(child, nn.Embedding):
                 setattr(parent, key, tables[id(child.weight)])
-    named = module.named_parameters(remove_duplicate=False)  # what parts of the network share stays shared
-    module.load_state_dict({name: others[id(parameter)] for name, parameter in named}, strict=False, assign=True)
+    # what parts of the network share stays shared
+    named = module.named_parameters(remove_duplicate=False)
+    module.load_state_dict(
+        {name: others[id(parameter)] for name, parameter in named}, strict=False, assign=True
+    )
 
 
 def _values(stored: Mapping[str, Tensor], name: str) -> Tensor:
@@ -319,9 +382,10 @@ def _values(stored: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def check_fit(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
-    """Raise InputError unless a folder's file has the parameters of a network, which may be built `on_meta_device`.
+    """Raise InputError unless a folder's file has the parameters of a network.
 
-    Only the file's header is read: a network that the file does not fill takes no memory.
+    The network may be built `on_meta_device`. Only the file's header is read: a network that the
+    file does not fill takes no memory.
     """
     tables = set(table_names(module)) if scheme is not None else set()
     rows = row_names(module, scheme)
@@ -337,24 +401,33 @@ def check_fit(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
     given = stored_kinds(weights)
     for name in sorted(given.keys() | expected.keys()):
         if given.get(name) != expected.get(name):
-            wrong = f"{name} is {given.get(name, 'missing')}, not {expected.get(name, 'to be there')}"
-            raise InputError(f"{weights} does not fit its configuration: {wrong}; copy the model folder again")
+            raise InputError(
+                f"{weights} does not fit its configuration: {name} is {given.get(name, 'missing')},"
+                f" not {expected.get(name, 'to be there')}; copy the model folder again"
+            )
 
 
 def stored_kinds(weights: Path) -> dict[str, str]:
     """Return type and shape of each tensor of a file. Reads no weights."""
     with _opened(weights) as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        return {name: f"{_TYPES.get(each.get_dtype(), each.get_dtype())} {tuple(each.get_shape())}"
-                for name, each in slices.items()}  # fmt: skip
+        return {
+            name: f"{_TYPES.get(each.get_dtype(), each.get_dtype())} {tuple(each.get_shape())}"
+            for name, each in slices.items()
+        }
 
 
 def check_header(weights: Path) -> None:
-    """Refuse a file of weights that names far more tensors than a model has: each takes memory, even an empty one."""
+    """Refuse a file of weights that names far more tensors than a model has.
+
+    Each takes memory, even an empty one.
+    """
     with weights.open("rb") as file:
         header = int.from_bytes(file.read(8), "little")
     if header > HEADER_BYTES:
-        raise InputError(f"{weights} has a header of {header:,} bytes; a model's has {HEADER_BYTES:,} at most")
+        raise InputError(
+            f"{weights} has a header of {header:,} bytes; a model's has {HEADER_BYTES:,} at most"
+        )
 
 
 @contextmanager
@@ -381,13 +454,3 @@ def parameter_shapes(weights: Path) -> dict[str, list[int]]:
     with _opened(weights) as file:
         names = [name for name in file.keys() if not name.endswith((SCALE, OFFSET))]  # noqa: SIM118
         return {name: file.get_slice(name).get_shape() for name in names}
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Sizes of a model: the columns of the paper's table of models (CONVERT, Table 2)."""
-
-    embedding_parameters: int
-    network_parameters: int
-    fp32_bytes: int
-    quantized_bytes: int

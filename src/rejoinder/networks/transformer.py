@@ -1,6 +1,7 @@
-"""The transformer of BERT (Devlin et al. 2019) on packed tokens: from token ids to one vector for each token.
+"""BERT's transformer (Devlin et al. 2019) on packed tokens: token ids to vectors.
 
-Shapes: T tokens of a batch (see `packing`), d the hidden size, n the texts of a segment, L their length.
+Shapes: T tokens of a batch (see `packing`), d the hidden size, n the texts of a segment, L their
+length.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from rejoinder.text.dialogue import HistoryText
 
 @dataclass(frozen=True)
 class TransformerShape:
-    """Every structural choice of the transformer. The defaults are BERT-base's (POLY, section 4.1)."""
+    """Every structural choice of the transformer.
+
+    The defaults are BERT-base's (POLY, section 4.1).
+    """
 
     hidden_size: Count = 768  # d: size of the embeddings and of everything between the blocks
     blocks: Count = 12  # number of blocks
@@ -37,13 +41,21 @@ class TransformerShape:
     feed_forward_size: Count = 3072  # hidden size of a block's feed-forward part
     positions: Count = 512  # rows of the position table: tokens of the longest text
     segments: Natural = 2  # rows of the segment table; 0: no such table (DistilBERT)
-    activation: Literal["gelu", "relu"] = "gelu"  # activation of the feed-forward part; gelu is the exact one
+    activation: Literal["gelu", "relu"] = "gelu"
+    """Activation of the feed-forward part; gelu is the exact one."""
     norm_epsilon: PositiveFloat = 1e-12  # added to the variance in layer norms
-    dropout: DropoutShare = 0.1  # after the embeddings, after attention and feed-forward part, and on attention weights
-    output_scale: PositiveFloat = 1.0  # of the token vectors: own weights shall deviate as BERT's (POLY's code: 0.06)
+    dropout: DropoutShare = 0.1
+    """After the embeddings, after attention and feed-forward part, and on attention weights."""
+    output_scale: PositiveFloat = 1.0
+    """Of the token vectors: own weights shall deviate as BERT's (POLY's code: 0.06)."""
 
     def __post_init__(self) -> None:
-        check(self.hidden_size % self.heads == 0, "heads", self.heads, f"a divisor of hidden_size {self.hidden_size}")
+        check(
+            self.hidden_size % self.heads == 0,
+            "heads",
+            self.heads,
+            f"a divisor of hidden_size {self.hidden_size}",
+        )
 
 
 class GeluLinear(nn.Linear):
@@ -87,12 +99,19 @@ class Attention(nn.Module):
         self.heads = shape.heads
         self.qkv = nn.Linear(shape.hidden_size, 3 * shape.hidden_size)
         self.output = nn.Linear(shape.hidden_size, shape.hidden_size)
-        self.weights_dropout = nn.Dropout(shape.dropout)  # its share is handed to the attention's own dropout
+        # its share is handed to the attention's own dropout
+        self.weights_dropout = nn.Dropout(shape.dropout)
         self.dropout = Dropout(shape.dropout)
 
     def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
-        """x (T, d) -> (T, d), or what each text's `first` token attends to, (n, d) in the batch's packed order."""
-        parts = [self._attend(part, segment, first) for part, segment in segment_parts(batch, self.qkv(x))]
+        """Transform x (T, d), or what each text's `first` token attends to, (n, d).
+
+        The order is the batch's packed one.
+        """
+        parts = [
+            self._attend(part, segment, first)
+            for part, segment in segment_parts(batch, self.qkv(x))
+        ]
         return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
     def _attend(self, part: Tensor, segment: Segment, first: bool) -> Tensor:
@@ -103,8 +122,9 @@ class Attention(nn.Module):
         mask = None if segment.real is None else segment.real[:, None, None, :]
         share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
         if part.requires_grad and part.dtype == torch.bfloat16 and part.device.type == "cpu":
-            # There PyTorch's fused attention takes up to six times as long, forward and back (docs/pretraining-log.md).
-            # Without gradients oneDNN's programs, one for each shape, take longer to compile than they save.
+            # There PyTorch's fused attention takes up to six times as long, forward and back
+            # (docs/pretraining-log.md). Without gradients oneDNN's programs, one for each shape,
+            # take longer to compile than they save.
             scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
             scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
             attended = F.dropout(torch.softmax(scores, dim=-1, dtype=part.dtype), share) @ v
@@ -156,7 +176,10 @@ class Transformer(nn.Module):
         return x * self.output_scale
 
     def first(self, batch: TokenBatch) -> Tensor:
-        """Return the vector of each text's first token, (n, d): the last block computes no other token."""
+        """Return the vector of each text's first token, (n, d).
+
+        The last block computes no other token.
+        """
         x = self.embeddings(batch)
         blocks = self.blocks[: self.active_blocks]
         if not blocks:
@@ -178,7 +201,10 @@ def _initialise(module: nn.Module) -> None:
 
 
 class TransformerModel(nn.Module):
-    """What training asks of a model whose parts are one or, for two sides, two transformers, and heads on them."""
+    """What training asks of a model made of one or two transformers, and heads on them.
+
+    There are two for two sides.
+    """
 
     padding_id = 0  # any id would do: padding has no part in anything
     history: HistoryText | None = None
@@ -215,7 +241,10 @@ class TransformerModel(nn.Module):
             transformer.set_active_blocks(count)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """Return all parameters, each once, by the part they belong to: recipes give each part a rate of its own."""
+        """Return all parameters, each once, by the part they belong to.
+
+        Recipes give each part a rate of its own.
+        """
         all_of_them = self.transformers
         theirs = {parameter for each in all_of_them for parameter in each.parameters()}
         return {

@@ -6,6 +6,7 @@
         offsets.i64              where each reply begins
         vectors.f32              float32 vectors
     approximate-*.faiss          with which it is searched faster; see `ann`
+    head-*.safetensors           what titles and examples count; see `scoring`
     calibration.json             how probable it is that a best reply is right; see `calibration`
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as
@@ -36,6 +37,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
 from rejoinder.progress import Advance, Track, no_track
 from rejoinder.retrieval.ann import FILE, MEASURED_ON, FaissIndex, build_file, library
+from rejoinder.retrieval.head import fit_index, takes_examples
 from rejoinder.retrieval.manifest import (
     KIND,
     MANIFEST,
@@ -51,6 +53,7 @@ from rejoinder.retrieval.manifest import (
 from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.queries import check_encoder
 from rejoinder.retrieval.scan import Rows, search
+from rejoinder.retrieval.scoring import HEAD_FILE, read_head
 from rejoinder.retrieval.search import Searcher
 from rejoinder.retrieval.segments import FILES, FilteredSegments, Segment, open_segments, stamp_of, texts_of
 from rejoinder.retrieval.writing import extend, rewrite, sweep
@@ -63,7 +66,7 @@ FOLDER = Kind(
     MANIFEST,
     lambda manifest: manifest["kind"] == KIND,
     # Earlier versions kept a lock there; what ends in .part is a killed process's.
-    (MANIFEST, CALIBRATION, MAP, FILE, "lock", ".*.part",
+    (MANIFEST, CALIBRATION, MAP, FILE, HEAD_FILE, "lock", ".*.part",
      *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES),
      *(DATABASE + depth * "/*" for depth in range(1, 8))),
 )  # fmt: skip
@@ -106,8 +109,9 @@ class Index(Searcher):
         Raises:
             InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit vectors.
         """
-        with _written(encoder, folder, overwrite=overwrite) as (manifest, part):
-            extend(manifest, part, encoder, replies, batch, progress, engine).write(part)
+        with _written(encoder, folder, overwrite=overwrite) as (empty, part):
+            manifest = extend(empty, part, encoder, replies, batch, progress, engine)
+            _with_head(part, manifest, encoder).write(part)
         return cls.open(folder, encoder, verify=False)
 
     @classmethod
@@ -182,10 +186,15 @@ class Index(Searcher):
         with self._change():
             first = self.manifest.end
             old = self._segments
-            manifest = extend(self.manifest, self.folder, encoder, replies, batch, progress, engine, old)
+            record = self.manifest.head
+            head = None if record is None else read_head(self.folder, record)
+            manifest = extend(self.manifest, self.folder, encoder, replies, batch, progress, engine, old, head)
             if manifest != self.manifest:
                 *kept, new = range(len(manifest.segments))
                 segments = [*old[: len(kept)], Segment(self.folder, manifest, new, verify=False)]
+                if head is None and manifest.examples and takes_examples(encoder):
+                    manifest = fit_index(self.folder, manifest, segments, encoder).manifest
+                    segments = [Segment(self.folder, manifest, 0, verify=False)]
                 manifest.write(self.folder)
                 self._set(manifest, segments)
                 sweep(self.folder, manifest)
@@ -214,7 +223,7 @@ class Index(Searcher):
         with self._change():
             old = self.manifest
             if len(old.segments) > 1 or old.deleted:
-                empty = Manifest(old.model, size=old.size)
+                empty = Manifest(old.model, size=old.size, head=old.head)
                 new = rewrite(empty, self.folder, self._segments, old, None, batch, progress)
                 new = replace(new, same_as=old.fingerprint)
                 new.write(self.folder)
@@ -238,9 +247,10 @@ class Index(Searcher):
         """
         if Path(folder).exists() and Path(folder).samefile(self.folder):
             raise InputError(f"{folder} is the index itself; write beside it, and let that take its place")
-        with _written(encoder, folder, overwrite=overwrite) as (manifest, part):
+        with _written(encoder, folder, overwrite=overwrite) as (empty, part):
             old = self.manifest
-            rewrite(manifest, part, self._segments, old, encoder, batch, progress, engine).write(part)
+            manifest = rewrite(empty, part, self._segments, old, encoder, batch, progress, engine)
+            _with_head(part, manifest, encoder).write(part)
         return type(self).open(folder, encoder, verify=False)
 
     def approximate(
@@ -389,6 +399,16 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     if is_ours(folder, FOLDER) and not overwrite:
         raise InputError(f"{folder} is an index already; take `rejoinder index add`, --overwrite, or another folder")
     check_replaceable(folder, FOLDER, overwrite=overwrite)
+
+
+def _with_head(folder: Path, manifest: Manifest, encoder: DualEncoder) -> Manifest:
+    """Return the manifest after fitting the head of an index that is being written, if it has examples."""
+    if not (manifest.examples and takes_examples(encoder)):
+        return manifest
+    segments = [Segment(folder, manifest, number, verify=False) for number in range(len(manifest.segments))]
+    fitted = fit_index(folder, manifest, segments, encoder).manifest
+    sweep(folder, fitted)
+    return fitted
 
 
 @contextlib.contextmanager

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rejoinder.conversations import Conversation, spoken
 from rejoinder.corpora.formats import BadRecordError, earlier_context
@@ -17,6 +17,15 @@ CONVERSATION_FIELDS = ("messages", "turns", "context")
 
 
 @dataclass(frozen=True, slots=True)
+class Why:
+    """Why a reply was found: the part of it that did most, and what was most like the conversation."""
+
+    view: Literal["text", "title", "example"]
+    like: tuple[str, ...]  # the reply's text, its title, or the nearest of its examples
+    similarity: float  # cosine of its encoding and the conversation's
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """An answer of an index."""
 
@@ -24,10 +33,23 @@ class Reply:
     score: float  # cosine of its encoding and the context's, or whatever else the model's score is
     position: int  # its number in the input, from 0; the same whatever was added or deleted since
     payload: Mapping[str, Any]  # whatever other fields its input had
+    title: str = ""
+    examples: tuple[tuple[str, ...], ...] = ()  # conversations that it is known to answer
+    why: Why | None = None  # if it was asked for
 
     def to_json(self) -> dict[str, Any]:
-        """Return the reply as JSON types."""
-        return {"text": self.text, "score": self.score, "position": self.position, "payload": dict(self.payload)}
+        """Return the reply as JSON types; its title and why it was found only where it has them."""
+        values: dict[str, Any] = {
+            "text": self.text,
+            "score": self.score,
+            "position": self.position,
+            "payload": dict(self.payload),
+        }
+        if self.title:
+            values["title"] = self.title
+        if self.why is not None:
+            values["why"] = asdict(self.why)
+        return values
 
 
 def read_conversations(path: str | Path) -> list[tuple[dict[str, Any], Conversation]]:

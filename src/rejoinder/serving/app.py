@@ -9,43 +9,46 @@ import dataclasses
 import errno
 import functools
 import os
-import re
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-import msgspec
 import numpy as np
-from pydantic import ValidationError
 
 from rejoinder import __version__
 from rejoinder.corpora.example import Candidate
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.serving import schema
 from rejoinder.serving.answers import Answers, Question, Sources, UnavailableError
-from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, Receive, Scope, Send, logger
-from rejoinder.serving.metrics import Metrics
+from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, logger
 from rejoinder.serving.responses import (
+    Metrics,
     error_answer,
-    invalid_answer,
     json_answer,
+    json_route,
     on_http_error,
     on_validation_error,
     plain_response,
 )
-from rejoinder.serving.worker import Batcher, ComputingProcess, Job, Lane, OverloadedError, Work, Worker
+from rejoinder.serving.worker import (
+    Batcher,
+    ComputingProcess,
+    Job,
+    Lane,
+    OverloadedError,
+    Work,
+    Worker,
+)
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-    from fastapi.routing import APIRoute
 
 PAGE = Path(__file__).with_name("page")
 PIECE = 64  # texts of a large request that are computed at once, so that others get their turn
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ERRORS = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503)
-_JSON = re.compile(rb"application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
 _FAILURES = (OverloadedError, UnavailableError, BusyError, InputError, OSError)
 
 
@@ -64,7 +67,9 @@ class Settings:
 
 
 def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
-    """Return the application, an ASGI callable. Without an open `worker` it starts a `ComputingProcess`.
+    """Return the application, an ASGI callable.
+
+    Without an open `worker` it starts a `ComputingProcess`.
 
     Raises:
         MissingExtraError: FastAPI or prometheus-client is missing.
@@ -93,7 +98,9 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, on_http_error)
     for failure in _FAILURES:
         app.add_exception_handler(failure, api.on_failure)
-    keyed: dict[str, Any] = {"dependencies": [Depends(HTTPBearer(auto_error=False))] if settings.keys else []}
+    keyed: dict[str, Any] = {
+        "dependencies": [Depends(HTTPBearer(auto_error=False))] if settings.keys else []
+    }
     app.add_api_route("/health", api.health, response_model=schema.Status)
     app.add_api_route("/ready", api.ready, response_model=schema.Status)
     app.add_api_route("/metrics", api.metrics_text, response_class=plain_response(), **keyed)
@@ -111,25 +118,7 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
         ("GET", "/v1/map", api.map, schema.MapResponse),
         ("POST", "/admin/reload", api.reload, schema.Status),
     ]
-    limits: dict[str, int] = {}
-    for method, path, endpoint, response in routes:
-        responses: dict[int | str, dict[str, Any]] = {404: {"model": schema.Error}, 507: {"model": schema.Error}}
-        if endpoint == api.reload:
-            responses[202] = {"model": schema.Status}
-        form = get_type_hints(endpoint).get("body")
-        if form is not None:
-            limits[path] = form.most_bytes
-        app.router.add_api_route(
-            path,
-            endpoint,
-            methods=[method],
-            response_model=response,
-            status_code=201 if endpoint == api.add else 200,
-            responses=responses,
-            operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
-            route_class_override=None if form is None else _json_route(form),
-            **keyed,
-        )
+    limits = _add_routes(app, api, routes, keyed)
     for file in PAGE.iterdir():
         path = "/" if file.name == "index.html" else f"/{file.name}"
         app.add_api_route(path, _page(file), include_in_schema=False)
@@ -146,48 +135,36 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
     return app
 
 
-def _json_route(form: type[schema.Request]) -> type[APIRoute]:
-    """Return the class of routes with a body, which FastAPI describes and finds, and whose bodies are checked here.
-
-    The framework would parse a body before anything counts its values, and check answers that need no check.
-    """
-    from fastapi.routing import APIRoute
-    from starlette.requests import Request
-
-    class JsonRoute(APIRoute):
-        """A route whose endpoint takes a checked body."""
-
-        async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-            """Answer a request without the stacks of contexts that dependencies need; there are none here."""
-            if scope["method"] not in (self.methods or ()):
-                await super().handle(scope, receive, send)
-                return
-            response = await _answer_json(form, self.endpoint, Request(scope, receive))
-            await response(scope, receive, send)
-
-    return JsonRoute
-
-
-async def _answer_json(form: type[schema.Request], endpoint: Callable[[Any], Any], request: Any) -> Any:
-    if not _JSON.fullmatch(dict(request.scope["headers"]).get(b"content-type", b"")):
-        return error_answer(415, "send JSON, with the header Content-Type: application/json")
-    body = await request.body()
-    marks = sum(body.count(mark) for mark in schema.MARKS)
-    if marks > schema.MOST_MARKS:
-        return error_answer(
-            413,
-            f"the body has {marks:,} brackets, braces and colons; a body has {schema.MOST_MARKS:,} at most; "
-            "send less at once",
+def _add_routes(
+    app: FastAPI,
+    api: Api,
+    routes: Sequence[tuple[str, str, Callable[..., Any], Any]],
+    options: Mapping[str, Any],
+) -> dict[str, int]:
+    """Add method, path, endpoint and response of each route; return the most bytes of bodies."""
+    limits: dict[str, int] = {}
+    for method, path, endpoint, response in routes:
+        responses: dict[int | str, dict[str, Any]] = {
+            404: {"model": schema.Error},
+            507: {"model": schema.Error},
+        }
+        if endpoint == api.reload:
+            responses[202] = {"model": schema.Status}
+        form = get_type_hints(endpoint).get("body")
+        if form is not None:
+            limits[path] = form.most_bytes
+        app.router.add_api_route(
+            path,
+            endpoint,
+            methods=[method],
+            response_model=response,
+            status_code=201 if endpoint == api.add else 200,
+            responses=responses,
+            operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
+            route_class_override=None if form is None else json_route(form),
+            **options,
         )
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return error_answer(422, f"the body is no JSON: {error}")
-    try:
-        checked = form.model_validate(value)
-    except ValidationError as error:
-        return invalid_answer(error.errors(include_url=False, include_input=False), value)
-    return await endpoint(checked)
+    return limits
 
 
 class Api:
@@ -221,7 +198,9 @@ class Api:
             self.search_queue = Batcher(
                 functools.partial(run, Lane.SEARCH), queue=queue, observe=self.metrics.observe_batch
             )
-            self.change_queue = Batcher(functools.partial(run, Lane.CHANGE), max_size=schema.CANDIDATES, queue=queue)
+            self.change_queue = Batcher(
+                functools.partial(run, Lane.CHANGE), max_size=schema.CANDIDATES, queue=queue
+            )
             self.info_queue = Batcher(functools.partial(run, Lane.INFO), queue=queue)
             self.map_queue = Batcher(functools.partial(run, Lane.MAP), queue=queue)
             self.facts = await self._facts()
@@ -243,7 +222,8 @@ class Api:
         name: str = self.facts["first"]["model"]
         return name
 
-    # --- Endpoints ----------------------------------------------------------------------------------------------------
+    # --- Endpoints
+    # ------------------------------------------------------------------------------
 
     async def health(self) -> Any:
         """Return that the process lives."""
@@ -282,13 +262,19 @@ class Api:
             return refusal
         size = self.facts["first"]["size"]
         if body.dimensions not in (None, size):
-            raise InputError(f"dimensions is {body.dimensions}; the vectors of this model have {size}")
+            raise InputError(
+                f"dimensions is {body.dimensions}; the vectors of this model have {size}"
+            )
         texts = [body.input] if isinstance(body.input, str) else body.input
         work: Work = Answers.queries if body.input_type == "query" else Answers.documents
         pieces = await self._in_pieces(texts, lambda part: Job(work, part, size=len(part)))
         vectors = np.concatenate([vectors for vectors, _ in pieces])
         tokens = sum(count for _, count in pieces)
-        rows = [_base64(row) for row in vectors] if body.encoding_format == "base64" else vectors.tolist()
+        rows = (
+            [_base64(row) for row in vectors]
+            if body.encoding_format == "base64"
+            else vectors.tolist()
+        )
         data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return json_answer({"object": "list", "model": self.model, "data": data, "usage": usage})
@@ -298,24 +284,36 @@ class Api:
         refusal = self._other_model(body.model)
         if refusal is not None:
             return refusal
-        texts = [document if isinstance(document, str) else document.text for document in body.documents]
-        pieces = await self._in_pieces(texts, lambda part: Job(Answers.scores, (body.query, part), size=len(part)))
+        texts = [
+            document if isinstance(document, str) else document.text for document in body.documents
+        ]
+        pieces = await self._in_pieces(
+            texts, lambda part: Job(Answers.scores, (body.query, part), size=len(part))
+        )
         scores = np.concatenate(pieces)
         best = np.argsort(-scores, kind="stable")[: body.top_n].tolist()
-        results: list[dict[str, Any]] = [{"index": i, "relevance_score": float(scores[i])} for i in best]
+        results: list[dict[str, Any]] = [
+            {"index": i, "relevance_score": float(scores[i])} for i in best
+        ]
         if body.return_documents:
             for result in results:
                 result["document"] = {"text": texts[result["index"]]}
-        return json_answer({"id": CURRENT.get().request_id, "model": self.model, "results": results})
+        return json_answer(
+            {"id": CURRENT.get().request_id, "model": self.model, "results": results}
+        )
 
     async def intents(self, body: schema.IntentsRequest) -> Any:
         """Classify texts."""
         if not self.facts["intents"]:
             return error_answer(404, "this server has no intents; start it with --intents FOLDER")
         texts = [body.input] if isinstance(body.input, str) else body.input
-        pieces = await self._in_pieces(texts, lambda part: Job(Answers.intents, part, size=len(part)))
+        pieces = await self._in_pieces(
+            texts, lambda part: Job(Answers.intents, part, size=len(part))
+        )
         predictions = [prediction for piece in pieces for prediction in piece]
-        return json_answer({"data": [{"index": i, **prediction} for i, prediction in enumerate(predictions)]})
+        return json_answer(
+            {"data": [{"index": i, **prediction} for i, prediction in enumerate(predictions)]}
+        )
 
     async def candidates(self, first: schema.Position = 0, limit: schema.PageSize = 100) -> Any:
         """List candidates from a position on."""
@@ -324,12 +322,19 @@ class Api:
         return json_answer({"candidates": page[:limit], "total": total, "next": following})
 
     async def add(self, body: schema.CandidatesRequest) -> Any:
-        """Add candidates; they are on the disk when this answers, and found by every later request."""
+        """Add candidates.
+
+        They are on the disk when this answers, and found by every later request.
+        """
         new = [
-            Candidate(candidate) if isinstance(candidate, str) else Candidate(candidate.text, candidate.payload)
+            Candidate(candidate)
+            if isinstance(candidate, str)
+            else Candidate(candidate.text, candidate.payload)
             for candidate in body.candidates
         ]
-        positions, is_fragmented = await self.change_queue.submit(Job(Answers.add, new, size=len(new)))
+        positions, is_fragmented = await self.change_queue.submit(
+            Job(Answers.add, new, size=len(new))
+        )
         if is_fragmented and (self._compacting is None or self._compacting.done()):
             self._compacting = asyncio.get_running_loop().create_task(self._compact())
         return json_answer({"positions": positions}, 201)
@@ -346,18 +351,23 @@ class Api:
 
     async def models(self) -> Any:
         """Return the name of the model."""
-        return json_answer({"object": "list", "data": [{"id": self.model, "object": "model", "owned_by": "you"}]})
+        return json_answer(
+            {"object": "list", "data": [{"id": self.model, "object": "model", "owned_by": "you"}]}
+        )
 
     async def about(self) -> Any:
         """Return what the server has, for the page."""
         return json_answer(await self._facts())
 
     async def map(self, field: schema.Name | None = None) -> Any:
-        """Place the replies so that like ones are near each other; drawn anew at most once a minute."""
+        """Place the replies so that like ones are near each other.
+
+        They are drawn anew at most once a minute.
+        """
         return json_answer(await self.map_queue.submit(Job(Answers.map, field)))
 
     async def reload(self) -> Any:
-        """Open index and models again, beside those that go on answering until the new ones are there."""
+        """Open index and models again, while the old ones go on answering."""
         if self.settings.workers > 1:  # the parent replaces its workers one by one
             os.kill(os.getppid(), signal.SIGHUP)
             return json_answer({"status": "reloading"}, 202)
@@ -369,7 +379,7 @@ class Api:
             self.facts = await self._facts()
         return json_answer({"status": "reloaded"})
 
-    # ------------------------------------------------------------------------------------------------------------------
+    # ------------------------------------------------------------------------------
 
     async def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = await self.info_queue.submit(Job(Answers.facts, None))
@@ -390,7 +400,10 @@ class Api:
                 await self.reload()
                 logger.info("reloaded")
             except Exception as error:  # noqa: BLE001 (what is open goes on)
-                logger.error("not reloaded; what was open goes on answering", extra={"fields": {"reason": str(error)}})
+                logger.error(
+                    "not reloaded; what was open goes on answering",
+                    extra={"fields": {"reason": str(error)}},
+                )
 
         self._task = asyncio.get_running_loop().create_task(again())
 
@@ -403,7 +416,9 @@ class Api:
         """Return the refusal of a request for another model than the server's."""
         if name in (None, self.model):
             return None
-        return error_answer(404, f"no model {name!r} here; it is {self.model!r}, or leave it out", "model")
+        return error_answer(
+            404, f"no model {name!r} here; it is {self.model!r}, or leave it out", "model"
+        )
 
     async def on_failure(self, _request: Any, error: Exception) -> Any:
         """Convert an exception to an error response."""

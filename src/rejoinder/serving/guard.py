@@ -30,12 +30,16 @@ WATCHED = 0.1  # seconds after which it is watched whether the client is still t
 OPEN = {"/", "/health", "/ready", "/openapi.json"}
 LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d*)?", re.IGNORECASE)
 REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
-NEW_ID = map("{}-{:x}".format, itertools.repeat(os.urandom(8).hex()), itertools.count())  # of this process alone
+# of this process alone
+NEW_ID = map("{}-{:x}".format, itertools.repeat(os.urandom(8).hex()), itertools.count())
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
 SAFE_HEADERS = [
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
@@ -46,7 +50,9 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"json": {"()": "rejoinder.serving.guard.JsonLines"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
-    "loggers": {name: {"handlers": ["stderr"], "level": "INFO"} for name in ("rejoinder.serving", "uvicorn")},
+    "loggers": {
+        name: {"handlers": ["stderr"], "level": "INFO"} for name in ("rejoinder.serving", "uvicorn")
+    },
 }
 logger = logging.getLogger("rejoinder.serving")
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -56,7 +62,10 @@ Send: TypeAlias = Callable[[Scope], Any]
 
 @dataclass(frozen=True)
 class Keys:
-    """Who may do what: a read key asks, a write key also changes. Without any key everybody may do everything."""
+    """Who may do what: a read key asks, a write key also changes.
+
+    Without any key everybody may do everything.
+    """
 
     read: bytes | None = None
     write: bytes | None = None
@@ -64,14 +73,7 @@ class Keys:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Keys:
         """Read the keys; one that is easy to guess is an InputError."""
-        found = []
-        for name in (READ_KEY, WRITE_KEY):
-            key = environment.get(name)
-            if key is not None and (len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable()):
-                least = f"{SHORTEST_KEY} printable ASCII characters"
-                raise InputError(f"{name} needs {least} or more; make one with: openssl rand -hex 32")
-            found.append(None if key is None else key.encode())
-        return cls(*found)
+        return cls(read=_key(environment, READ_KEY), write=_key(environment, WRITE_KEY))
 
     def __bool__(self) -> bool:
         return bool(self.read or self.write)
@@ -83,12 +85,25 @@ class Keys:
         scheme, _, credentials = authorization.partition(b" ")
         given = credentials.strip(b" ") if scheme.lower() == b"bearer" else b""
         # Both comparisons are always made, in a time that does not depend on where the keys differ.
-        writes, reads = (hmac.compare_digest(given, key or os.urandom(32)) for key in (self.write, self.read))
+        writes = hmac.compare_digest(given, self.write or os.urandom(32))
+        reads = hmac.compare_digest(given, self.read or os.urandom(32))
         if writes or (reads and not write):
             return None
         if reads:
             return 403, f"this key may only read; use the one of {WRITE_KEY}"
         return 401, "send a valid key in the header: Authorization: Bearer KEY"
+
+
+def _key(environment: Mapping[str, str], name: str) -> bytes | None:
+    key = environment.get(name)
+    if key is None:
+        return None
+    if len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable():
+        raise InputError(
+            f"{name} needs {SHORTEST_KEY} printable ASCII characters or more;"
+            " make one with: openssl rand -hex 32"
+        )
+    return key.encode()
 
 
 NO_KEYS = Keys()
@@ -133,9 +148,14 @@ class _Received:
 
 
 class _Client:
-    """Whoever sends a request: cancels this task when it goes away while a long answer is computed."""
+    """The sender of a request, which cancels this task when it goes away.
 
-    def __init__(self, receive: Receive, exchange: Exchange, together: _Received, *, sent: bool, most: int) -> None:
+    That matters while a long answer is computed.
+    """
+
+    def __init__(
+        self, receive: Receive, exchange: Exchange, together: _Received, *, sent: bool, most: int
+    ) -> None:
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None
@@ -196,9 +216,9 @@ class Guard:
     Args:
         app: what is guarded.
         keys: who may do what.
-        local: whether only names of this machine are taken as Host, so that no page of a browser gets here by a name
-            of its own that points to this machine (DNS rebinding), and whether changes from pages of other sites are
-            refused.
+        local: whether only names of this machine are taken as Host, so that no page of a browser
+            gets here by a name of its own that points to this machine (DNS rebinding), and whether
+            changes from pages of other sites are refused.
         limits: bytes that a body may have, by address; elsewhere `MOST_BYTES`.
         seconds: in which a request has to be sent, computed and answered.
         crowded: whether a request would be refused by the queue.
@@ -248,7 +268,8 @@ class Guard:
                 exchange.is_answered = True
 
         if refusal := self._refusal(scope, headers):
-            await respond(answer, *refusal)
+            status, text = refusal
+            await respond(answer, status, text)
         else:
             await self._run(scope, receive, answer, exchange)
         self._note(scope, exchange)
@@ -260,18 +281,23 @@ class Guard:
         path = scope["path"]
         if path in OPEN or not path.startswith(("/v1/", "/v2/", "/admin/", "/metrics")):
             return None
-        write = path.startswith("/admin/") or (path.startswith("/v1/candidates") and scope["method"] != "GET")
+        write = path.startswith("/admin/") or (
+            path.startswith("/v1/candidates") and scope["method"] != "GET"
+        )
         if refusal := self.keys.refusal(headers.get(b"authorization", b""), write=write):
             return refusal
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > self._most_bytes(scope):
             return self._too_large(scope)
         if scope["method"] == "POST" and path.startswith(("/v1/", "/v2/")) and self.crowded():
-            return 429, "the server has as many requests waiting as it allows; try again in a second"
+            return (
+                429,
+                "the server has as many requests waiting as it allows; try again in a second",
+            )
         return None
 
     def _misdirected(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
-        """Return status and message for a request that is meant for another server, or comes from another's page."""
+        """Return status and message for a request from another page or for another server."""
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) > 1 or (not hosts and scope.get("http_version") == "1.1"):
             return 400, f"a request has one Host header; this one has {len(hosts)}"
@@ -281,7 +307,11 @@ class Guard:
         if not LOCAL.fullmatch(host):
             return 421, "this server answers to localhost alone; see rejoinder serve --help"
         origin = headers.get(b"origin")
-        if scope["method"] in CHANGES and origin is not None and origin.partition(b"://")[2].lower() != host.lower():
+        if (
+            scope["method"] in CHANGES
+            and origin is not None
+            and origin.partition(b"://")[2].lower() != host.lower()
+        ):
             return 403, "this server takes nothing from pages of other sites"
         return None
 
@@ -299,12 +329,17 @@ class Guard:
             async with asyncio.timeout(self.seconds):
                 await self.app(scope, client.receive, send)
         except TimeoutError:
-            late = (503, "no answer in time; try again") if client.sent else (408, "the body did not come in time")
-            await self._late(send, exchange, *late)
+            if client.sent:
+                await self._late(send, exchange, 503, "no answer in time; try again")
+            else:
+                await self._late(send, exchange, 408, "the body did not come in time")
         except _TooLargeError:
-            await self._late(send, exchange, *self._too_large(scope))
+            status, text = self._too_large(scope)
+            await self._late(send, exchange, status, text)
         except _CrowdedError:
-            await self._late(send, exchange, 503, "the server receives as much at once as it allows; try again")
+            await self._late(
+                send, exchange, 503, "the server receives as much at once as it allows; try again"
+            )
         except asyncio.CancelledError:
             if not client.gone:
                 raise
@@ -312,9 +347,16 @@ class Guard:
             exchange.status = 499  # nobody is there to be answered
         except Exception as error:  # noqa: BLE001 (nothing may end the server)
             trace = [*getattr(error, "__notes__", ()), *places(error)]
-            fields = {"request_id": exchange.request_id, "error": type(error).__name__, "trace": trace[:8]}
-            logger.error("a request failed", extra={"fields": fields})  # no message: it may hold what was said
-            await self._late(send, exchange, 500, "something went wrong here; the server's log has more")
+            fields = {
+                "request_id": exchange.request_id,
+                "error": type(error).__name__,
+                "trace": trace[:8],
+            }
+            # no message: it may hold what was said
+            logger.error("a request failed", extra={"fields": fields})
+            await self._late(
+                send, exchange, 500, "something went wrong here; the server's log has more"
+            )
         finally:
             client.close()
 
@@ -330,11 +372,18 @@ class Guard:
         route = getattr(scope.get("route"), "path", "other")
         method = scope["method"] if scope["method"] in METHODS else "other"
         self.observe(route, method, exchange.status, seconds)
-        fields = {"request_id": exchange.request_id, "method": method, "route": route,
-                  "status": exchange.status, "ms": round(1000 * seconds, 2)}  # fmt: skip
+        fields = {
+            "request_id": exchange.request_id,
+            "method": method,
+            "route": route,
+            "status": exchange.status,
+            "ms": round(1000 * seconds, 2),
+        }
         if self.log_texts and exchange.texts is not None:
             fields["texts"] = exchange.texts
-        record = logger.makeRecord(logger.name, logging.INFO, "", 0, "request", (), None, extra={"fields": fields})
+        record = logger.makeRecord(
+            logger.name, logging.INFO, "", 0, "request", (), None, extra={"fields": fields}
+        )
         logger.handle(record)  # spares looking for the line of code that logs
 
 
@@ -363,7 +412,10 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
-        line = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"), "level": record.levelname.lower()}
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+        }
         line |= {"event": record.getMessage(), **getattr(record, "fields", {})}
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__

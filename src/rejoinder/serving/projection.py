@@ -1,4 +1,4 @@
-"""The map of the replies on the page: two numbers for each, so that like ones lie near each other."""
+"""The map of the replies on the page: like replies get near pairs of numbers."""
 
 from __future__ import annotations
 
@@ -36,22 +36,29 @@ class ReplyMap:
 
     @classmethod
     def draw(cls, index: Index) -> ReplyMap:
-        """Project the replies of an index, at most `MOST` of them, and keep that in its folder for the next time."""
+        """Project the replies of an index, at most `MOST`, and keep the result in its folder."""
         step = max(1, -(-len(index) // MOST))
-        chosen = [(at, candidate) for number, (at, candidate) in enumerate(index) if number % step == 0]
+        chosen = [
+            (at, candidate) for number, (at, candidate) in enumerate(index) if number % step == 0
+        ]
         texts = [candidate.text for _, candidate in chosen]
         if (placed := _kept(index, len(chosen))) is None:
             placed = _place(index, [at for at, _ in chosen])
-            with contextlib.suppress(OSError), atomic_file(index.folder / MAP) as part:  # unless it is read-only
+            # unless it is read-only
+            with contextlib.suppress(OSError), atomic_file(index.folder / MAP) as part:
                 part.write_bytes(msgspec.json.encode(placed))
         payloads = [candidate.payload for _, candidate in chosen]
         middles = [texts[row] if len(texts) >= LEAST else "" for row in placed.middles]
         return cls(len(index), texts, payloads, placed.points, middles)
 
     def fields(self) -> list[str]:
-        """Return the fields of the payloads by which replies can be told apart, most frequent first."""
+        """Return the payloads' fields by which replies can be told apart, frequent ones first."""
         found = Counter(name for payload in self.payloads for name in payload)
-        return [name for name, _ in found.most_common() if 1 < len(set(self._values(name))) <= len(self.texts) // 2]
+        return [
+            name
+            for name, _ in found.most_common()
+            if 1 < len(set(self._values(name))) <= len(self.texts) // 2
+        ]
 
     def to_json(self, field: str | None) -> dict[str, Any]:
         """Return points and groups: the values of a payload's field, or clusters of likeness."""
@@ -68,7 +75,10 @@ class ReplyMap:
 
     def _values(self, field: str) -> list[str]:
         found = (payload.get(field) for payload in self.payloads)
-        return ["none" if v is None else v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in found]
+        return [
+            "none" if v is None else v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)
+            for v in found
+        ]
 
 
 class _Placed(msgspec.Struct):
@@ -84,7 +94,9 @@ def _kept(index: Index, count: int) -> _Placed | None:
         found = msgspec.json.decode((index.folder / MAP).read_bytes(), type=_Placed)
     except (OSError, msgspec.MsgspecError):
         return None
-    whole = len(found.points) == len(found.middles) == count and all(0 <= row < count for row in found.middles)
+    whole = len(found.points) == len(found.middles) == count and all(
+        0 <= row < count for row in found.middles
+    )
     return found if whole and found.fingerprint == index.fingerprint else None
 
 
@@ -103,4 +115,8 @@ def _place(index: Index, positions: Sequence[int]) -> _Placed:
     points = (points - low) / np.maximum(high - low, 1e-9)
     found = KMeans(CLUSTERS, n_init=1, random_state=0).fit(vectors)
     middle = found.transform(vectors).argmin(axis=0)
-    return _Placed(index.fingerprint, np.round(points.astype(np.float64), 4).tolist(), middle[found.labels_].tolist())
+    return _Placed(
+        index.fingerprint,
+        np.round(points.astype(np.float64), 4).tolist(),
+        middle[found.labels_].tolist(),
+    )

@@ -1,7 +1,8 @@
 """Bounds on the memory that one connection may take, on top of uvicorn's protocol for httptools.
 
-httptools limits neither the headers of a request nor its trailers, and uvicorn reads on while pipelined requests wait.
-Here at most `MOST_HEADER_BYTES` and `MOST_HEADERS` are kept, and no byte is parsed while a pipelined request waits.
+httptools limits neither the headers of a request nor its trailers, and uvicorn reads on while
+pipelined requests wait. Here at most `MOST_HEADER_BYTES` and `MOST_HEADERS` are kept, and no byte
+is parsed while a pipelined request waits.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ else:  # an extra brings uvicorn; see `protocol`
 
 MOST_HEADER_BYTES = 32 << 10  # of a request line with its headers, and of trailers
 MOST_HEADERS = 100
-PART = 4 << 10  # bytes that are parsed at once: so many bytes of pipelined requests may wait as objects
+# bytes that are parsed at once: so many bytes of pipelined requests may wait as objects
+PART = 4 << 10
 BODY_PART = 64 << 10  # within a body
 REST = 3.0  # seconds for the rest of a half-sent body after the signal to end
 
@@ -82,12 +84,16 @@ class Bounded(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def shutdown(self) -> None:
-        """End after the answer; a request that is sent only in part gets a few seconds for the rest."""
+        """End after the answer.
+
+        A request that is sent only in part gets a few seconds for the rest.
+        """
         super().shutdown()
         if self._is_half_sent():
             self.loop.call_later(REST, self._abandon)
 
-    # --- The parser's callbacks ---------------------------------------------------------------------------------------
+    # --- The parser's callbacks
+    # ------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """Begin a request."""
@@ -119,14 +125,24 @@ class Bounded(HttpToolsProtocol):
         self._in_headers = self._progress = True
         super().on_message_complete()
 
-    # ------------------------------------------------------------------------------------------------------------------
+    # ------------------------------------------------------------------------------
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be parsed, unless that would end up within another answer; close the connection."""
+        """Refuse what cannot be parsed, unless that would end up within another answer.
+
+        Close the connection.
+        """
         status = 431 if self._too_large else 400
         if self._too_large:
-            msg = f"a request may have {MOST_HEADERS} headers, of {MOST_HEADER_BYTES:,} bytes together"
-        begun = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+            msg = (
+                f"a request may have {MOST_HEADERS} headers,"
+                f" of {MOST_HEADER_BYTES:,} bytes together"
+            )
+        begun = (
+            self.cycle is not None
+            and self.cycle.response_started
+            and not self.cycle.response_complete
+        )
         if not begun and not self.pipeline:
             CURRENT.set(Exchange(next(NEW_ID)))
             body = problem(status, msg)
@@ -144,7 +160,12 @@ class Bounded(HttpToolsProtocol):
     def _parse(self) -> None:
         data = self._unparsed
         start = 0
-        while start < len(data) and not self.pipeline and self.parser is not None and not self.transport.is_closing():
+        while (
+            start < len(data)
+            and not self.pipeline
+            and self.parser is not None
+            and not self.transport.is_closing()
+        ):
             part = data[start : start + (PART if self._in_headers else BODY_PART)]
             start += len(part)
             self._progress = False

@@ -1,7 +1,8 @@
-"""The same application on a Ray cluster: `serve run rejoinder.serving.ray:app index=/shared/replies`.
+"""The same application on a Ray cluster.
 
-Each replica opens the index and its model. A replica takes in what another one has changed when it computes its next
-batch, as the workers of `rejoinder serve` do, so all of them must see one and the same folder.
+Run `serve run rejoinder.serving.ray:app index=/shared/replies`. Each replica opens the index and
+its model. A replica takes in what another one has changed when it computes its next batch, as the
+workers of `rejoinder serve` do, so all of them must see one and the same folder.
 """
 
 from pathlib import Path
@@ -9,15 +10,16 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from rejoinder.environment import keep_few_programs
 from rejoinder.errors import MissingExtraError
-from rejoinder.memory import keep_few_programs
 from rejoinder.serving.answers import Sources
 from rejoinder.serving.app import Settings, make_app
 from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker import Computing
 
 OWN = {"/admin/reload", "/metrics"}
-"""Addresses that would reach one replica only, whichever: Ray replaces replicas and measures requests itself."""
+"""Addresses that would reach one replica only, whichever: Ray replaces replicas and measures
+requests itself."""
 
 
 class Options(BaseModel):
@@ -42,20 +44,33 @@ def app(options: Options) -> Any:
         from ray import serve
     except ImportError as error:
         raise MissingExtraError("serving on Ray", "cluster") from error
-    sources = Sources(index=options.index.absolute(), model=options.model, intents=options.intents,
-                      calibrated=options.min_confidence is not None)  # fmt: skip
+    sources = Sources(
+        index=options.index.absolute(),
+        model=options.model,
+        intents=options.intents,
+        calibrated=options.min_confidence is not None,
+    )
     keys = Keys.from_environment()
-    settings = Settings(sources=sources, keys=keys, local=not keys, queue=options.queue,
-                        minimum_confidence=options.min_confidence)  # fmt: skip
+    settings = Settings(
+        sources=sources,
+        keys=keys,
+        local=not keys,
+        queue=options.queue,
+        minimum_confidence=options.min_confidence,
+    )
 
     def make() -> Any:
         keep_few_programs()
         computing = Computing(sources)
         computing.open()
         made = make_app(settings, computing)
-        made.router.routes[:] = [route for route in made.router.routes if getattr(route, "path", "") not in OWN]
+        made.router.routes[:] = [
+            route for route in made.router.routes if getattr(route, "path", "") not in OWN
+        ]
         return made
 
     # One request more than may wait reaches the replica, whose queue then answers 429.
-    replica = serve.deployment(name="rejoinder", num_replicas=options.replicas, max_ongoing_requests=2 * options.queue)
+    replica = serve.deployment(
+        name="rejoinder", num_replicas=options.replicas, max_ongoing_requests=2 * options.queue
+    )
     return replica(serve.ingress(make)()).bind()

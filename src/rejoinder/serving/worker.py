@@ -1,9 +1,9 @@
 """Queue, batches, and the process that computes them.
 
-A request's job waits in a queue on the event loop, which needs no lock. One thread takes what waits as a batch. Nothing
-waits for company while that thread is idle, unless the batch before had several jobs: then a few milliseconds let the
-clients come back that were answered together. Batches are computed in a process of their own, so that the event loop is
-not blocked by the GIL.
+A request's job waits in a queue on the event loop, which needs no lock. One thread takes what waits
+as a batch. Nothing waits for company while that thread is idle, unless the batch before had several
+jobs: then a few milliseconds let the clients come back that were answered together. Batches are
+computed in a process of their own, so that the event loop is not blocked by the GIL.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
+from rejoinder.environment import keep_memory
 from rejoinder.errors import BusyError, InputError, RejoinderError
-from rejoinder.memory import keep_memory
 from rejoinder.serving.answers import Answers, Sources, UnavailableError
 from rejoinder.serving.guard import LOGGING, logger, places
 
@@ -42,9 +42,10 @@ class OverloadedError(RejoinderError):
 
 
 class Job(NamedTuple):
-    """A method of `Answers` and the item of one request for it; it costs about as much as `size` texts.
+    """A method of `Answers` and the item of one request for it.
 
-    The method gets the items of all jobs of a batch that have the same method.
+    It costs about as much as `size` texts. The method gets the items of all jobs of a batch that
+    have the same method.
     """
 
     work: Work
@@ -53,7 +54,10 @@ class Job(NamedTuple):
 
 
 class Lane(Enum):
-    """A queue with a thread of its own. What two lanes compute may run at once, two batches of one lane never do."""
+    """A queue with a thread of its own.
+
+    What two lanes compute may run at once, two batches of one lane never do.
+    """
 
     SEARCH = "search"
     CHANGE = "change"
@@ -81,10 +85,12 @@ class Batcher:
     """Computes jobs in batches on a thread of its own.
 
     Args:
-        compute: returns of each job of a batch the result, or the exception that its `submit` raises; on the thread.
+        compute: returns of each job of a batch the result, or the exception that its `submit`
+            raises; on the thread.
         max_size: of a batch; a single job may be larger.
         queue: jobs that may wait; one more is refused.
-        observe: is called after each batch with its jobs, its seconds, and how many jobs wait behind it.
+        observe: is called after each batch with its jobs, its seconds, and how many jobs wait
+            behind it.
     """
 
     def __init__(
@@ -120,7 +126,9 @@ class Batcher:
             OverloadedError: the queue is full.
         """
         if self.full:
-            raise OverloadedError("the server has as many requests waiting as it allows; try again in a second")
+            raise OverloadedError(
+                "the server has as many requests waiting as it allows; try again in a second"
+            )
         waiting = _Waiting(job, asyncio.get_running_loop().create_future())
         self._waiting[waiting] = None
         self._arrival.set()
@@ -200,7 +208,8 @@ class Computing:
             self.answers.refresh()
         results = self._dispatch(jobs)
         for result in results:
-            if isinstance(result, Exception):  # its traceback would hold on to files until garbage is collected
+            # its traceback would hold on to files until garbage is collected
+            if isinstance(result, Exception):
                 result.__cause__ = None
                 result.__context__ = None
                 result.__traceback__ = None
@@ -219,8 +228,13 @@ class Computing:
         return results
 
 
-def _run_batch_or_split(work: Callable[[list[Any]], Sequence[Any]], items: list[Any]) -> Sequence[Any]:
-    """Do the work for all items at once; if that fails, one by one, so that only the culprit fails."""
+def _run_batch_or_split(
+    work: Callable[[list[Any]], Sequence[Any]], items: list[Any]
+) -> Sequence[Any]:
+    """Do the work for all items at once.
+
+    If that fails, do it one by one, so that only the culprit fails.
+    """
     try:
         return work(items)
     except Exception as error:  # noqa: BLE001 (whoever submitted the job raises it)
@@ -233,9 +247,9 @@ def _run_batch_or_split(work: Callable[[list[Any]], Sequence[Any]], items: list[
 class ComputingProcess:
     """A worker in a process of its own, with a pipe and a thread for each lane.
 
-    It ends when this process does. If it ends by itself, for want of memory or since a mapped file was truncated,
-    another one is started, and again every second until one has opened everything; if that happens before anything was
-    open, this process ends too.
+    It ends when this process does. If it ends by itself, for want of memory or since a mapped file
+    was truncated, another one is started, and again every second until one has opened everything;
+    if that happens before anything was open, this process ends too.
     """
 
     _closing = False
@@ -299,9 +313,15 @@ class ComputingProcess:
                     return
                 fields = {"code": self._process.exitcode}
                 if not self._was_open:
-                    logger.critical("the computing process has ended, and the server with it", extra={"fields": fields})
+                    logger.critical(
+                        "the computing process has ended, and the server with it",
+                        extra={"fields": fields},
+                    )
                     os._exit(1)
-                logger.critical("the computing process has ended; another one is started", extra={"fields": fields})
+                logger.critical(
+                    "the computing process has ended; another one is started",
+                    extra={"fields": fields},
+                )
                 time.sleep(RESTART)
                 self._start(reopen=True)
 
@@ -326,8 +346,11 @@ def _send_and_receive(pipe: Connection, jobs: Sequence[Job]) -> list[Any]:
     return results
 
 
-def _serve(sources: Sources, pipes: dict[Lane, Connection], open_pipe: Connection, reopen: bool) -> None:
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # meant for the server, which finishes what it has accepted
+def _serve(
+    sources: Sources, pipes: dict[Lane, Connection], open_pipe: Connection, reopen: bool
+) -> None:
+    # meant for the server, which finishes what it has accepted
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     keep_memory()
@@ -342,13 +365,18 @@ def _serve(sources: Sources, pipes: dict[Lane, Connection], open_pipe: Connectio
         try:
             computing.open()
         except (InputError, OSError) as error:
-            logger.error("index and models cannot be opened again", extra={"fields": {"reason": str(error)}})
+            logger.error(
+                "index and models cannot be opened again", extra={"fields": {"reason": str(error)}}
+            )
             sys.exit(1)
     threading.Thread(target=_answer, args=(open_all, open_pipe), daemon=True).start()
     for lane, pipe in pipes.items():
         if lane is not Lane.CHANGE:
-            threading.Thread(target=_answer, args=(partial(computing.run, lane), pipe), daemon=True).start()
-    _answer(partial(computing.run, Lane.CHANGE), pipes[Lane.CHANGE])  # here, so that a change is finished at the end
+            threading.Thread(
+                target=_answer, args=(partial(computing.run, lane), pipe), daemon=True
+            ).start()
+    # here, so that a change is finished at the end
+    _answer(partial(computing.run, Lane.CHANGE), pipes[Lane.CHANGE])
 
 
 def _answer(work: Callable[[Sequence[Job]], list[Any]], pipe: Connection) -> None:
@@ -368,7 +396,11 @@ def _answer(work: Callable[[Sequence[Job]], list[Any]], pipe: Connection) -> Non
             return
         except Exception as error:  # noqa: BLE001 (pickle raises many kinds; the other end waits for an answer)
             unsendable = RuntimeError(f"no process can send this: {error}")
-            pipe.send([_sendable(result) for result in results] if isinstance(results, list) else unsendable)
+            pipe.send(
+                [_sendable(result) for result in results]
+                if isinstance(results, list)
+                else unsendable
+            )
 
 
 def _sendable(result: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Conversations as models read them: history and newest message apart (CONVERT 3), or all as one text (POLY 4.2)."""
+"""Conversations as models read them.
+
+History and newest message are apart (CONVERT 3), or all is one text (POLY 4.2).
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,13 @@ _PERSONA = re.compile(rf"\s*{PERSONA}")
 
 @dataclass(frozen=True, slots=True)
 class HistoryText:
-    """How multi-context models read the newest `messages` of the earlier ones, newest first: as one text, or `apart`.
+    """History as multi-context models read it: the newest `messages`, newest first.
 
-    `numbered` puts "0: ", "1: ", ... before them; `persona_first` reads messages that begin "your persona: " before all
-    others, without these words and in any number. Apart, each message is a text of its own in a slot: 0 for the newest,
-    1 for the one before, ..., and `messages` for those of a persona. A response attends over what a persona states
-    besides, by a weight (see `encoders.conversation`).
+    They are one text, or `apart`. `numbered` puts "0: ", "1: ", ... before them; `persona_first`
+    reads messages that begin "your persona: " before all others, without these words and in any
+    number. Apart, each message is a text of its own in a slot: 0 for the newest, 1 for the one
+    before, ..., and `messages` for those of a persona. A response attends over what a persona
+    states besides, by a weight (see `encoders.conversation`).
     """
 
     messages: int = 10
@@ -32,7 +36,10 @@ class HistoryText:
     persona_weight: float = 0.0
 
     def texts(self, context: Context) -> list[tuple[int, str]]:
-        """Return the texts of a context's history, each with its slot: none if there is none, else one unless apart."""
+        """Return the texts of a context's history, each with its slot.
+
+        There is none without a history, else one unless apart.
+        """
         persona, spoken = self._read(context)
         if self.apart:
             return [*enumerate(spoken), *((self.messages, message) for message in persona)]
@@ -44,23 +51,35 @@ class HistoryText:
         if not self.persona_weight:
             return []
         personas = [message for message in context[:-1] if _PERSONA.match(message)]
-        return [text for message in personas for text in map(str.strip, _PERSONA.split(message)) if text]
+        return [
+            text for message in personas for text in map(str.strip, _PERSONA.split(message)) if text
+        ]
 
-    def encode(self, tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> tuple[Ids, Ids]:
-        """Return the ids of such texts and the number of each one's: apart as any message's, joined cut at the end."""
+    def encode(
+        self, tokenizer: Tokenizer, texts: Sequence[str], max_length: int
+    ) -> tuple[Ids, Ids]:
+        """Return the ids of such texts and the number of each one's.
+
+        Apart they are cut as any message's, joined at the end.
+        """
         if self.apart:
             return encode_messages(tokenizer, texts, max_length)
         return tokenizer.encode_ragged(texts, max_length)
 
     def join(self, context: Context) -> str:
-        """Return the history of a context as one text, empty if there is none; blank messages do not count."""
+        """Return the history of a context as one text, empty if there is none.
+
+        Blank messages do not count.
+        """
         return " ".join(text for _, text in self.texts(context))
 
     def _read(self, context: Context) -> tuple[list[str], list[str]]:
         earlier = [message for message in context[:-1] if message.strip()]
         persona: list[str] = []
         if self.persona_first:
-            persona = [_PERSONA.sub(" ", message).strip() for message in earlier if _PERSONA.match(message)]
+            persona = [
+                _PERSONA.sub(" ", message).strip() for message in earlier if _PERSONA.match(message)
+            ]
             earlier = [message for message in earlier if not _PERSONA.match(message)]
         spoken = earlier[::-1][: self.messages]
         if self.numbered:
@@ -72,8 +91,9 @@ class HistoryText:
 class Dialogue:
     """How contexts and responses become token ids where all messages are one text.
 
-    A context is [S] oldest message NEWLINE ... NEWLINE newest message [S], a response [S] response [S]. Too long a
-    context loses its oldest tokens, a response its last; lengths include the marks. `start`, `end` and `turn` are ids.
+    A context is [S] oldest message NEWLINE ... NEWLINE newest message [S], a response [S] response
+    [S]. Too long a context loses its oldest tokens, a response its last; lengths include the marks.
+    `start`, `end` and `turn` are ids.
     """
 
     tokenizer: Tokenizer
@@ -91,12 +111,27 @@ class Dialogue:
     @property
     def key(self) -> tuple[object, ...]:
         """All that the ids depend on, beside the tokenizer."""
-        return ("dialogue", self.context_length, self.response_length, self.start, self.end, self.turn)
+        return (
+            "dialogue",
+            self.context_length,
+            self.response_length,
+            self.start,
+            self.end,
+            self.turn,
+        )
 
     def contexts(self, contexts: Sequence[Conversation]) -> tuple[Ids, Ids]:
-        """Return the ids of conversations and the number of each one's; blank messages are left out."""
-        spoken = [[message for message in context if message.strip()] for context in read_contexts(contexts)]
-        ids, lengths = self.tokenizer.encode_ragged([message for messages in spoken for message in messages])
+        """Return the ids of conversations and the number of each one's.
+
+        Blank messages are left out.
+        """
+        spoken = [
+            [message for message in context if message.strip()]
+            for context in read_contexts(contexts)
+        ]
+        ids, lengths = self.tokenizer.encode_ragged(
+            [message for messages in spoken for message in messages]
+        )
         messages = iter(_split(ids, lengths))
         room = self.context_length - self.marks
         turn = np.array(self.turn, np.int32)
@@ -111,7 +146,9 @@ class Dialogue:
 
     def responses(self, responses: Sequence[str]) -> tuple[Ids, Ids]:
         """Return the ids of responses, one after the other, and the number of each one's."""
-        return self._marked(_split(*self.tokenizer.encode_ragged(responses, self.response_length - self.marks)))
+        room = self.response_length - self.marks
+        ids, lengths = self.tokenizer.encode_ragged(responses, room)
+        return self._marked(_split(ids, lengths))
 
     def _marked(self, texts: Sequence[Ids]) -> tuple[Ids, Ids]:
         start = np.array(self.start, np.int32)
@@ -131,7 +168,8 @@ def _joined(pieces: Sequence[Ids]) -> Ids:
 def join(context: tuple[Ids, Ids], response: tuple[Ids, Ids], start: int) -> tuple[Ids, Ids, Ids]:
     """Join each context and its response, less its `start` marks, to [S] context [S] response [S].
 
-    Texts are given as ids and the number of each one's, and come back so, with the segment, 0 or 1, of each token.
+    Texts are given as ids and the number of each one's, and come back so, with the segment, 0 or 1,
+    of each token.
     """
     (context_ids, before) = context
     (response_ids, behind) = response

@@ -1,7 +1,8 @@
-"""Words and pairs of words: text to ids as the n-gram dual encoder reads it (Henderson et al. 2019b, section 3).
+"""Words and pairs of words as ids for the n-gram dual encoder.
 
-Unigrams and bigrams of a text, the marks of its beginning and end among its words, stand in one row, in turn: w1,
-w1 w2, w2, w2 w3, w3, ... Even places are unigrams, odd ones bigrams, wherever the row is cut.
+See Henderson et al. 2019b, section 3. Unigrams and bigrams of a text, the marks of its beginning
+and end among its words, stand in one row, in turn: w1, w1 w2, w2, w2 w3, w3, ... Even places are
+unigrams, odd ones bigrams, wherever the row is cut.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.errors import InputError
-from rejoinder.text.splitting import visible_classes
-from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts
+from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts, visible_classes
 
 START = "<S>"
 END = "</S>"
 LONG = "LONGWORD"
-"""Stand before and after each text, and for every long word. No lower-cased word is like one of them."""
+"""Stand before and after each text, and for every long word. No lower-cased word is like one of
+them."""
 
 LONGEST = 16  # longest word, in characters, that is a word of its own
 KNOWN_PIECES = 2**17  # pieces between blanks whose ids are kept
@@ -36,13 +37,15 @@ def _pattern(end: int) -> re.Pattern[str]:
     return re.compile(f"{word}+(?:{apostrophe}{word}+)*|{mark}+")
 
 
-# As in `splitting`: the class for plain ASCII is matched several times as fast.
+# As in `tokenizer`: the class for plain ASCII is matched several times as fast.
 _ASCII = _pattern(0x80)
 _ALL = _pattern(0x110000)
 
 
 def words_of(text: str) -> list[str]:
-    """Return a lower-cased text's runs of word characters and runs of punctuation, as the vocabulary has them.
+    """Return a lower-cased text's runs of word characters and runs of punctuation.
+
+    They are as the vocabulary has them.
 
     >>> words_of("well, i don't know... :)")
     ['well', ',', 'i', "don't", 'know', '...', ':)']
@@ -51,7 +54,9 @@ def words_of(text: str) -> list[str]:
 
 
 def normalised(word: str) -> str:
-    """Return `#` for each digit of long numbers, and LONGWORD for what is longer than 16 characters.
+    """Return `#` for each digit of long numbers, and LONGWORD for long words.
+
+    Long words have more than 16 characters.
 
     >>> normalised("1234"), normalised("12345"), normalised("donaudampfschiffahrt")
     ('1234', '#####', 'LONGWORD')
@@ -61,14 +66,18 @@ def normalised(word: str) -> str:
 
 
 class NGrams(Vocabulary):
-    """A vocabulary of unigrams, as `normalised` gives them, and of bigrams, which are pairs of numbers of unigrams.
+    """A vocabulary of unigrams and bigrams.
 
-    Ids are, in this order: the unigrams; the bigrams; `buckets` ids that unknown words and pairs share; `padding_id`.
+    Unigrams are as `normalised` gives them; bigrams are pairs of their numbers. Ids are, in this
+    order: the unigrams; the bigrams; `buckets` ids that unknown words and pairs share;
+    `padding_id`.
     """
 
     FORMAT = "rejoinder n-grams 1"
 
-    def __init__(self, unigrams: Sequence[str], bigrams: Sequence[Sequence[int]] | _Keys, buckets: int) -> None:
+    def __init__(
+        self, unigrams: Sequence[str], bigrams: Sequence[Sequence[int]] | _Keys, buckets: int
+    ) -> None:
         self.unigrams = tuple(unigrams)
         self.buckets = buckets
         self.bigrams = np.asarray(bigrams, np.int64).reshape(-1, 2)
@@ -80,13 +89,14 @@ class NGrams(Vocabulary):
         keys = self._checked_keys()
         self._table = _PairTable(keys, self._first_bigram)
         self._known = IdCache(self._piece_bytes, KNOWN_PIECES)
-        self._start, self._end = (np.int32(self._numbers[mark]).tobytes() for mark in (START, END))
+        self._start = np.int32(self._numbers[START]).tobytes()
+        self._end = np.int32(self._numbers[END]).tobytes()
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """Return all ids (T,), and the number of ids of each text (n,), both int32: of k words 2k - 1.
+        """Return all ids (T,), and the number of ids of each text (n,), both int32.
 
-        At most `max_length` words of each text are kept, the mark of its beginning counted; the mark of its end is
-        there only where the text was not cut.
+        Of k words there are 2k - 1. At most `max_length` words of each text are kept, the mark of
+        its beginning counted; the mark of its end is there only where the text was not cut.
         """
         check_texts(texts, max_length)
         rows = [self._word_bytes(text, max_length) for text in texts]
@@ -112,23 +122,35 @@ class NGrams(Vocabulary):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NGrams:
         """See `Vocabulary.from_json`."""
-        buckets, unigrams, bigrams = (data.get(key) for key in ("buckets", "unigrams", "bigrams"))
+        buckets = data.get("buckets")
+        unigrams = data.get("unigrams")
+        bigrams = data.get("bigrams")
         if type(buckets) is not int:
             raise InputError(f"'buckets' must be a whole number, not {buckets!r}")
         if not isinstance(unigrams, list) or not all(type(word) is str for word in unigrams):
             raise InputError("'unigrams' must be a list of strings")
-        if not isinstance(bigrams, list) or not all(type(n) is int for n in bigrams) or len(bigrams) % 2:
+        if (
+            not isinstance(bigrams, list)
+            or not all(type(n) is int for n in bigrams)
+            or len(bigrams) % 2
+        ):
             raise InputError("'bigrams' must be a list of whole numbers, two for each pair")
         if not all(0 <= number < len(unigrams) for number in bigrams):
-            raise InputError(f"'bigrams' must be made of numbers of unigrams, 0 to {len(unigrams) - 1}")
+            raise InputError(
+                f"'bigrams' must be made of numbers of unigrams, 0 to {len(unigrams) - 1}"
+            )
         return cls(unigrams, np.array(bigrams, np.int64).reshape(-1, 2), buckets)
 
     def __reduce__(self) -> tuple[Callable[..., NGrams], tuple[Any, ...]]:
         return NGrams, (self.unigrams, self.bigrams, self.buckets)  # without the cache
 
     def _word_bytes(self, text: str, limit: int | None) -> bytes:
-        """Return at most `limit` ids of a text's words and marks as int32 in memory; none where it has no word."""
-        # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a word seen before.
+        """Return at most `limit` ids of a text's words and marks as int32 in memory.
+
+        There are none where it has no word.
+        """
+        # No word holds a blank, so the text may be cut at blanks first; a piece is then mostly a
+        # word seen before.
         words = b""
         rest = text.lower()
         most = -1 if limit is None else limit
@@ -154,7 +176,10 @@ class NGrams(Vocabulary):
         return self._first_bucket + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.buckets
 
     def _pair_ids(self, keys: _Keys) -> _Keys:
-        """Return the ids of pairs, each given as first word · rows + second word; unknown ones get buckets."""
+        """Return the ids of pairs, each given as first word · rows + second word.
+
+        Unknown ones get buckets.
+        """
         hashes = mix(keys.view(np.uint64))
         found = self._table.find(keys, hashes)
         unknown = self._first_bucket + (hashes % np.uint64(self.buckets)).view(np.int64)
@@ -162,13 +187,19 @@ class NGrams(Vocabulary):
 
     def _checked_keys(self) -> _Keys:
         if self.buckets < 1:
-            raise InputError(f"buckets is {self.buckets}; at least 1 is needed for what is not in the vocabulary")
+            raise InputError(
+                f"buckets is {self.buckets}; at least 1 is needed for what is not in the vocabulary"
+            )
         if len(self._numbers) < len(self.unigrams):
-            twice = next(word for number, word in enumerate(self.unigrams) if self._numbers[word] != number)
+            twice = next(
+                word for number, word in enumerate(self.unigrams) if self._numbers[word] != number
+            )
             raise InputError(f"the unigram {twice!r} is there twice; each needs one id")
         for mark in (START, END):
             if mark not in self._numbers:
-                raise InputError(f"the mark {mark} is not among the unigrams; it must be one of them")
+                raise InputError(
+                    f"the mark {mark} is not among the unigrams; it must be one of them"
+                )
         keys = self.bigrams[:, 0] * self.rows + self.bigrams[:, 1]
         if len(np.unique(keys)) < len(keys):
             raise InputError("a bigram is there twice; each needs one id")
@@ -176,9 +207,10 @@ class NGrams(Vocabulary):
 
 
 class _PairTable:
-    """Pairs by their keys, from 0, numbered from `first`: a hash table with linear probing, for many keys at once.
+    """Pairs by their keys, numbered from `first`.
 
-    Two to three times as fast as a binary search over 200,000 keys. A quarter of the places at most is taken.
+    It is a hash table with linear probing, for many keys at once. Two to three times as fast as a
+    binary search over 200,000 keys. A quarter of the places at most is taken.
     """
 
     def __init__(self, keys: _Keys, first: int) -> None:
@@ -191,7 +223,8 @@ class _PairTable:
         while len(waiting):
             free = np.flatnonzero(self._keys[place] < 0)
             taken = free[np.unique(place[free], return_index=True)[1]]  # one key for each place
-            self._keys[place[taken]], self._numbers[place[taken]] = keys[waiting[taken]], first + waiting[taken]
+            self._keys[place[taken]] = keys[waiting[taken]]
+            self._numbers[place[taken]] = first + waiting[taken]
             left = np.ones(len(waiting), bool)
             left[taken] = False
             waiting = waiting[left]
@@ -219,7 +252,7 @@ class _PairTable:
 
 
 def mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64's finaliser (Steele et al. 2014), which turns counters into pseudo-random numbers."""
+    """Turn counters into pseudo-random numbers: SplitMix64's finaliser (Steele et al. 2014)."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -229,24 +262,32 @@ def mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 def build_ngrams(
     texts: Iterable[str], *, minimum_count: int = 10, bigrams: int = 200_000, buckets: int = 50_000
 ) -> NGrams:
-    """Build the vocabulary of a corpus, read once, in any order: words that are seen `minimum_count` times or more.
+    """Build the vocabulary of a corpus, read once, in any order.
 
-    Of pairs of known words the most frequent ones are kept, of equally frequent ones the first by their words.
+    Words are in it that are seen `minimum_count` times or more. Of pairs of known words the most
+    frequent ones are kept, of equally frequent ones the first by their words.
     """
     names, stream = _numbered(texts)
     if len(stream) == 0:
         raise InputError("there is no word in the texts to build a vocabulary of")
     counts = np.bincount(stream, minlength=len(names))
-    kept = [number for number, count in enumerate(counts.tolist()) if count >= minimum_count or number < 2]
-    # The marks first, then by frequency, then by the word: ids do not depend on the order of the texts.
+    kept = [
+        number
+        for number, count in enumerate(counts.tolist())
+        if count >= minimum_count or number < 2
+    ]
+    # The marks first, then by frequency, then by the word: ids do not depend on the order of the
+    # texts.
     kept[2:] = sorted(kept[2:], key=lambda number: (-counts[number], names[number]))
     place = np.full(len(names), -1)
     place[kept] = np.arange(len(kept))
-    return NGrams([names[number] for number in kept], _frequent_pairs(place[stream], bigrams), buckets)
+    return NGrams(
+        [names[number] for number in kept], _frequent_pairs(place[stream], bigrams), buckets
+    )
 
 
 def _numbered(texts: Iterable[str]) -> tuple[list[str], _Keys]:
-    """Return all different words, START and END first, and the texts as one row of their numbers."""
+    """Return all different words, START and END first, and the texts as one row of numbers."""
     numbers = {START: 0, END: 1}
     stream = array("i")
     for text in texts:
@@ -257,10 +298,14 @@ def _numbered(texts: Iterable[str]) -> tuple[list[str], _Keys]:
 
 
 def _frequent_pairs(words: _Keys, limit: int) -> _Keys:
-    """Return the most frequent pairs of neighbours, (at most limit, 2); -1 stands for an unknown word."""
+    """Return the most frequent pairs of neighbours, (at most limit, 2).
+
+    -1 stands for an unknown word.
+    """
     first = words[:-1]
     second = words[1:]
-    inside = (first >= 0) & (second >= 0) & (first != 1)  # END and START of the next text are no neighbours
+    # END and START of the next text are no neighbours
+    inside = (first >= 0) & (second >= 0) & (first != 1)
     keys, counts = np.unique(first[inside] << 32 | second[inside], return_counts=True)
     chosen = keys[np.argsort(-counts, kind="stable")[:limit]]  # equal counts: by their words' ranks
     return np.stack([chosen >> 32, chosen & (2**32 - 1)], axis=1)

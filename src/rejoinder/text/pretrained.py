@@ -1,4 +1,4 @@
-"""Tokenizers of the `tokenizers` library: those of BERT-like weights, and byte pair encoding for new ones."""
+"""Tokenizers of the `tokenizers` library, of BERT-like weights and new byte pair ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ KIND = "tokenizers"
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """Which tokens play which part: `turn` stands between two messages, `mask` for a token that is to be guessed."""
+    """Roles of tokens.
+
+    `turn` stands between two messages, `mask` for a token that is to be guessed.
+    """
 
     padding: str
     start: str
@@ -37,18 +40,22 @@ MARKS = Special("[PAD]", "[S]", "[S]", "[NEWLINE]", "[MASK]")  # POLY's, of `bui
 class Pretrained:
     """A tokenizer of the `tokenizers` library (fulfils `tokenizer.Tokenizer`).
 
-    Tokens that play a part are never made from text: "[SEP]" in a message is brackets and letters. `description` is the
-    library's JSON, as in tokenizer.json; `rows` counts where a checkpoint's token table has more than its vocabulary.
+    Tokens that play a part are never made from text: "[SEP]" in a message is brackets and letters.
+    `description` is the library's JSON, as in tokenizer.json; `rows` counts where a checkpoint's
+    token table has more than its vocabulary.
     """
 
     unit = "tokens"
 
-    def __init__(self, description: Mapping[str, Any], special: Special, rows: int = 0, cut: Cut = "end") -> None:
+    def __init__(
+        self, description: Mapping[str, Any], special: Special, rows: int = 0, cut: Cut = "end"
+    ) -> None:
         try:
             from tokenizers import Tokenizer
         except ImportError:
             raise MissingExtraError("this model's tokenizer", "bert") from None
-        # Texts are cut and padded elsewhere, so what these are set to has no part in the fingerprint.
+        # Texts are cut and padded elsewhere, so what these are set to has no part in the
+        # fingerprint.
         self.description: Mapping[str, Any] = {**description, "truncation": None, "padding": None}
         try:
             self._tokenizer: Any = Tokenizer.from_str(json.dumps(self.description))
@@ -85,7 +92,9 @@ class Pretrained:
             special = Special(**content["special"])
             return cls(content["tokenizer"], special, content["rows"], content.get("cut", "end"))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path}: not a whole vocabulary ({error}); copy the model folder again") from None
+            raise InputError(
+                f"{path}: not a whole vocabulary ({error}); copy the model folder again"
+            ) from None
 
     @property
     def fingerprint(self) -> str:
@@ -93,7 +102,10 @@ class Pretrained:
         return hashlib.sha256(self._json().encode()).hexdigest()
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
-        """See `Tokenizer.encode_ragged`; no special tokens. Half a surrogate pair is read as a question mark."""
+        """See `Tokenizer.encode_ragged`; no special tokens.
+
+        Half a surrogate pair is read as a question mark.
+        """
         try:
             encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         except (UnicodeEncodeError, TypeError):
@@ -101,7 +113,9 @@ class Pretrained:
             encodings = self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
         pieces = [encoding.ids[:max_length] for encoding in encodings]
         lengths = np.fromiter(map(len, pieces), dtype=np.int32, count=len(pieces))
-        ids = np.fromiter((each for piece in pieces for each in piece), dtype=np.int32, count=int(lengths.sum()))
+        ids = np.fromiter(
+            (each for piece in pieces for each in piece), dtype=np.int32, count=int(lengths.sum())
+        )
         return ids, lengths
 
     def save(self, path: str | Path) -> None:
@@ -110,7 +124,12 @@ class Pretrained:
             part.write_text(self._json(), encoding="utf-8")
 
     def _json(self) -> str:
-        content = {"kind": KIND, "special": asdict(self.special), "rows": self.rows, "tokenizer": self.description}
+        content = {
+            "kind": KIND,
+            "special": asdict(self.special),
+            "rows": self.rows,
+            "tokenizer": self.description,
+        }
         content |= {} if self.cut == "end" else {"cut": self.cut}
         return json.dumps(content, ensure_ascii=False) + "\n"
 
@@ -125,7 +144,9 @@ class MarkedPretrained(Pretrained):
 
     def encode_ragged(self, texts: Sequence[str], max_length: int | None = None) -> tuple[Ids, Ids]:
         """See `Pretrained.encode_ragged`; the two marks count as tokens."""
-        ids, lengths = super().encode_ragged(texts, None if max_length is None else max(max_length - 2, 1))
+        ids, lengths = super().encode_ragged(
+            texts, None if max_length is None else max(max_length - 2, 1)
+        )
         ends = np.cumsum(lengths, dtype=np.int64)[lengths > 0]
         marks = np.tile(np.array([self.start_id, self.end_id], np.int32), len(ends))
         starts = ends - lengths[lengths > 0]

@@ -1,8 +1,9 @@
 """Building a vocabulary of subwords: tensor2tensor's algorithm, as ConveRT uses it (section 3.1).
 
-Start from all characters. In each iteration segment every word with the present vocabulary; from the start of each
-segment count every substring up to the word's end; then, from the longest to the shortest, take a substring that is
-frequent enough, and subtract its count from those of its proper prefixes. The tree of substrings is grown once.
+Start from all characters. In each iteration segment every word with the present vocabulary; from
+the start of each segment count every substring up to the word's end; then, from the longest to the
+shortest, take a substring that is frequent enough, and subtract its count from those of its proper
+prefixes. The tree of substrings is grown once.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.errors import InputError
-from rejoinder.text.splitting import lower, tokens
 from rejoinder.text.subwords import MARK, Subwords
+from rejoinder.text.tokenizer import lower, tokens
 
 _Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
@@ -26,7 +27,8 @@ _Numbers = npt.NDArray[np.int32]
 _Flags = npt.NDArray[np.bool_]
 
 _PIECE = 256
-"""Words longer than that are counted in pieces: nobody's vocabulary needs a substring out of a megabyte of base64."""
+"""Words longer than that are counted in pieces: nobody's vocabulary needs a substring out of a
+megabyte of base64."""
 
 _TOLERANCE = 0.01
 
@@ -43,15 +45,22 @@ def build_subwords(
 ) -> Subwords:
     """Build the vocabulary of a corpus, read once, in any order: the most frequent subwords first.
 
-    Subwords are seen `minimum_count` times (characters stay, however rare), or as often as gives `target_size` within
-    1 %; where no count does, the closest is taken, with a warning. A subword has at most `max_bytes` of UTF-8, its
-    start mark (3) included, and `max_digits` decimal digits in a row.
+    Subwords are seen `minimum_count` times (characters stay, however rare), or as often as gives
+    `target_size` within 1 %; where no count does, the closest is taken, with a warning. A subword
+    has at most `max_bytes` of UTF-8, its start mark (3) included, and `max_digits` decimal digits
+    in a row.
 
     Raises:
-        InputError: there is no text, a setting is below 1, or `target_size` is below the number of characters.
+        InputError: there is no text, a setting is below 1, or `target_size` is below the number of
+            characters.
     """
-    settings = {"minimum_count": minimum_count, "iterations": iterations, "max_bytes": max_bytes,
-                "max_digits": max_digits, "target_size": 1 if target_size is None else target_size}  # fmt: skip
+    settings = {
+        "minimum_count": minimum_count,
+        "iterations": iterations,
+        "max_bytes": max_bytes,
+        "max_digits": max_digits,
+        "target_size": 1 if target_size is None else target_size,
+    }
     for name, value in settings.items():
         if value < 1:
             raise InputError(f"{name} is {value}; at least 1 is needed")
@@ -77,28 +86,39 @@ class _Corpus:
 
     def __init__(self, counts: Counter[str], max_bytes: int, max_digits: int) -> None:
         words = ((MARK + token, count) for token, count in counts.items())
-        pieces = [(word[i : i + _PIECE], count) for word, count in words for i in range(0, len(word), _PIECE)]
+        pieces = [
+            (word[i : i + _PIECE], count)
+            for word, count in words
+            for i in range(0, len(word), _PIECE)
+        ]
         lengths = np.fromiter((len(piece) for piece, _ in pieces), np.int64, len(pieces))
         stops = np.cumsum(lengths)
         self.text = "".join(piece for piece, _ in pieces)
         codes = np.frombuffer(self.text.encode("utf-32-le", "surrogatepass"), "<u4")
-        self.alphabet, characters = np.unique(codes, return_inverse=True)  # code points (A,), ascending
+        # code points (A,), ascending
+        self.alphabet, characters = np.unique(codes, return_inverse=True)
         self.characters = characters.astype(np.int32)  # which of the alphabet stands there (N,)
         counted = np.fromiter((count for _, count in pieces), np.float64, len(pieces))
         self.weights = np.repeat(counted, lengths)  # how often the word there occurs (N,)
         self.words = stops - lengths  # where words begin (W,)
         self.ends = np.repeat(stops, lengths)  # where the word there ends (N,)
-        self.reach = self._reach(codes, max_bytes, max_digits)  # longest substring from there, in characters (N,)
+        # longest substring from there, in characters (N,)
+        self.reach = self._reach(codes, max_bytes, max_digits)
 
     def _reach(self, codes: npt.NDArray[np.uint32], max_bytes: int, max_digits: int) -> _Ints:
         positions = np.arange(len(codes))
-        sizes = np.concatenate([[0], np.cumsum(1 + (codes > 0x7F) + (codes > 0x7FF) + (codes > 0xFFFF))])
+        sizes = np.concatenate(
+            [[0], np.cumsum(1 + (codes > 0x7F) + (codes > 0x7FF) + (codes > 0xFFFF))]
+        )
         by_bytes = np.searchsorted(sizes, sizes[:-1] + max_bytes, side="right") - 1
         decimal = np.array([chr(code).isdecimal() for code in self.alphabet])[self.characters]
         digits = np.concatenate([[0], np.cumsum(decimal)])
-        # Where a run of one digit too many begins; a substring ends before the last digit of the next such run.
+        # Where a run of one digit too many begins; a substring ends before the last digit of the
+        # next such run.
         too_many = np.full(len(codes), len(codes))
-        runs = np.flatnonzero(digits[max_digits + 1 :] - digits[: -max_digits - 1] == max_digits + 1)
+        runs = np.flatnonzero(
+            digits[max_digits + 1 :] - digits[: -max_digits - 1] == max_digits + 1
+        )
         too_many[runs] = runs
         by_digits = np.minimum.accumulate(too_many[::-1])[::-1] + max_digits
         return np.maximum(np.minimum(np.minimum(by_bytes, by_digits), self.ends) - positions, 1)
@@ -111,7 +131,8 @@ class _Level:
     length: int
     positions: _Numbers  # (n,) start of each occurrence, ascending
     groups: _Numbers  # (n,) which of the G substrings that occurrence is
-    parents: _Numbers  # (G,) which substring of the level before is this one without its last character
+    parents: _Numbers
+    """(G,) which substring of the level before is this one without its last character."""
     examples: _Numbers  # (G,) one position at which the substring stands
 
     def sums(self, values: _Floats) -> _Floats:
@@ -125,13 +146,16 @@ def _sums(groups: _Numbers, values: _Floats, size: int) -> _Floats:
 
 
 def _grow(corpus: _Corpus, floor: int) -> list[_Level]:
-    """Return all characters, and all longer substrings that occur `floor` times or more, by their lengths.
+    """Return all characters, and all longer substrings seen `floor` times or more.
 
-    No substring is more frequent than its prefixes, so that whatever extends a rare one can be left out.
+    They are by length. No substring is more frequent than its prefixes, so that whatever extends a
+    rare one can be left out.
     """
     everywhere = np.arange(len(corpus.text), dtype=np.int32)
     _, first = np.unique(corpus.characters, return_index=True)
-    level = _Level(1, everywhere, corpus.characters, np.zeros(len(first), np.int32), first.astype(np.int32))
+    level = _Level(
+        1, everywhere, corpus.characters, np.zeros(len(first), np.int32), first.astype(np.int32)
+    )
     levels = []
     while len(level.positions):
         levels.append(level)
@@ -142,8 +166,9 @@ def _grow(corpus: _Corpus, floor: int) -> list[_Level]:
         keys += corpus.characters[positions + level.length]
         distinct, first, groups = np.unique(keys, return_index=True, return_inverse=True)
         parents = (distinct // len(corpus.alphabet)).astype(np.int32)
-        level = _Level(level.length + 1, positions, groups.astype(np.int32), parents,
-                       positions[first])  # fmt: skip
+        level = _Level(
+            level.length + 1, positions, groups.astype(np.int32), parents, positions[first]
+        )
     return levels
 
 
@@ -160,18 +185,29 @@ class _Builder:
         return sum(int(np.count_nonzero(taken)) for taken, _ in self._select(minimum_count))
 
     def subwords(self, minimum_count: int) -> list[str]:
-        """Return the subwords, by descending count; equal counts in the order of the code points."""
+        """Return the subwords, by descending count.
+
+        Equal counts are in the order of the code points.
+        """
         found: list[tuple[float, str]] = []
         selection = self._select(minimum_count)
         for level, (taken, counts) in zip(self._levels, selection, strict=True):
             starts = level.examples[taken].tolist()
             texts = (self.corpus.text[start : start + level.length] for start in starts)
             found += zip((-counts[taken]).tolist(), texts, strict=True)
-        # A lone surrogate is no character and cannot be written to a file: it gets a bucket like an unknown one.
-        return [subword for _, subword in sorted(found) if not any("\ud800" <= char <= "\udfff" for char in subword)]
+        # A lone surrogate is no character and cannot be written to a file: it gets a bucket like an
+        # unknown one.
+        return [
+            subword
+            for _, subword in sorted(found)
+            if not any("\ud800" <= char <= "\udfff" for char in subword)
+        ]
 
     def _select(self, minimum_count: int) -> list[tuple[_Flags, _Floats]]:
-        """Return which substrings of each level are in the vocabulary, and their counts without longer ones'."""
+        """Return the substrings of each level in the vocabulary, and their counts.
+
+        Occurrences in longer ones are not counted.
+        """
         if not self._levels or minimum_count < self._floor:
             self._floor = minimum_count
             self._levels = _grow(self.corpus, minimum_count)
@@ -185,7 +221,8 @@ class _Builder:
     def _count_and_take(self, starts: _Flags, minimum_count: int) -> list[tuple[_Flags, _Floats]]:
         weights = np.where(starts, self.corpus.weights, 0.0)
         selection = []
-        longer = np.zeros(len(self._levels[-1].parents))  # counts of those taken that begin with a substring
+        # counts of those taken that begin with a substring
+        longer = np.zeros(len(self._levels[-1].parents))
         for level in reversed(self._levels):
             counts = level.sums(weights) - longer
             taken = counts >= minimum_count if level.length > 1 else np.ones(len(counts), np.bool_)
@@ -209,10 +246,15 @@ class _Builder:
 
 
 def _search(builder: _Builder, target: int) -> int:
-    """Return the minimum count whose vocabulary has `target` subwords within 1 %, or comes closest to it."""
+    """Return the minimum count whose vocabulary has `target` subwords within 1 %.
+
+    Or else the one that comes closest.
+    """
     characters = len(builder.corpus.alphabet)
     if characters > target * (1 + _TOLERANCE):
-        raise InputError(f"target_size is {target}, but the corpus has {characters} characters and all must stay")
+        raise InputError(
+            f"target_size is {target}, but the corpus has {characters} characters and all must stay"
+        )
     sizes: dict[int, int] = {}
 
     def size(count: int) -> int:
@@ -229,11 +271,17 @@ def _search(builder: _Builder, target: int) -> int:
         high *= 4
     while high - low > 1 and distance(min(sizes, key=distance)) > target * _TOLERANCE:
         middle = min(max(math.isqrt(low * high), low + 1), high - 1)
-        low, high = (middle, high) if size(middle) > target else (low, middle)
+        if size(middle) > target:
+            low = middle
+        else:
+            high = middle
     best = min(sizes, key=distance)
     if distance(best) > target * _TOLERANCE:
         warnings.warn(
-            f"no minimum count gives {target} subwords within 1 %; the closest, {best}, gives {sizes[best]}",
+            (
+                f"no minimum count gives {target} subwords within 1 %;"
+                f" the closest, {best}, gives {sizes[best]}"
+            ),
             stacklevel=3,
         )
     return best

@@ -1,1 +1,4 @@
-"""Training: recipes, batches, losses, optimisers and the loop. Knows modules and batches, not papers."""
+"""Training: recipes, batches, losses, optimisers and the loop.
+
+Knows modules and batches, not papers.
+"""

@@ -1,4 +1,7 @@
-"""Batches of K random pairs of one or several sets (ACL19: FT-MIXED), in an order that the seed alone gives."""
+"""Batches of K random pairs of one or several sets (ACL19: FT-MIXED).
+
+The seed alone gives their order.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rejoinder.arrays import Ids
 from rejoinder.encoders.families import Packing
 from rejoinder.errors import InputError
 from rejoinder.networks.masked_lm import MaskedBatch
@@ -25,12 +29,13 @@ from rejoinder.networks.packing import (
 from rejoinder.text.dialogue import join as join_texts
 from rejoinder.training.losses import ALL_PRESENT, ContextMask
 from rejoinder.training.recipe import History
-from rejoinder.training.tokens import Ids, Rows, TokenStore
+from rejoinder.training.tokens import Rows, TokenStore
 
 NO_HISTORIES = torch.empty((2, 0), dtype=torch.int64)
 NONE: Rows = np.empty(0, np.int64)
 
-ExtraNegatives = Callable[[Rows], Rows]  # n examples -> the k whose responses are additional negatives of each (n, k)
+# n examples -> the k whose responses are additional negatives of each (n, k)
+ExtraNegatives = Callable[[Rows], Rows]
 Histories = Callable[[Rows], Rows]  # n examples -> whose history each of them gets, -1: none (n,)
 HISTORY_STREAM = 1 << 22  # tells these draws from others of the same seed
 
@@ -42,8 +47,8 @@ PackedTexts: TypeAlias = TokenBatch | SidesBatch | MaskedBatch | VectorBatch | A
   or contexts joined with candidates.
 - `SidesBatch`: contexts and responses apart, for networks of their own.
 - `MaskedBatch`: joined pairs of which something is to be guessed (`masked_lm`).
-- `VectorBatch`: texts that a trunk which learns nothing has read before (`frozen`).
-- `AnchoredBatch`: inputs and responses, and the vectors of all texts before the trunk learned (`frozen`).
+- `VectorBatch`: texts that a trunk which learns nothing has read before (`initialisation`).
+- `AnchoredBatch`: inputs and responses, and the vectors of all texts before the trunk learned.
 """
 
 
@@ -53,7 +58,8 @@ class PairBatch:
 
     tokens: PackedTexts
     pairs: int
-    histories: Tensor = NO_HISTORIES  # the pair of each text of the histories, ascending, and its slot, int64 (2, m)
+    histories: Tensor = NO_HISTORIES
+    """The pair of each text of the histories, ascending, and its slot, int64 (2, m)."""
 
 
 def make_batch(
@@ -66,13 +72,15 @@ def make_batch(
 ) -> PairBatch:
     """Pack the given examples as the model wants them (see `families.Family`).
 
-    The responses of `negatives` are negatives of all pairs, or, where contexts are joined with candidates, k of each.
-    `earlier` are the examples whose histories the pairs get, -1 for none; without it each has its own.
+    The responses of `negatives` are negatives of all pairs, or, where contexts are joined with
+    candidates, k of each. `earlier` are the examples whose histories the pairs get, -1 for none;
+    without it each has its own.
     """
     if packing == "apart":
-        cost = TRANSFORMER_SEGMENT_COST
-        contexts = pack(*store.input.gather(rows), padding_id, cost)
-        responses = pack(*store.response.gather(np.concatenate([rows, negatives])), padding_id, cost)
+        ids, lengths = store.input.gather(rows)
+        contexts = pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST)
+        ids, lengths = store.response.gather(np.concatenate([rows, negatives]))
+        responses = pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST)
         return PairBatch(SidesBatch(contexts, responses), len(rows))
     if packing == "joined":
         return _joined(store, rows, padding_id, negatives)
@@ -84,23 +92,31 @@ def make_batch(
         histories = torch.from_numpy(np.stack([np.flatnonzero(earlier >= 0)[owners], slots]))
         sides.append((ids, lengths))
     sides.append(store.response.gather(np.concatenate([rows, negatives])))
-    texts = _all_texts(sides)
-    if store.start is not None:
-        again = pack(*_all_texts([sides[0], sides[-1]]), padding_id, TRANSFORMER_SEGMENT_COST)
-        return PairBatch(AnchoredBatch(again, store.start(*texts).vectors), len(rows), histories)
-    tokens = pack(*texts, padding_id) if store.vectors is None else store.vectors(*texts)
-    return PairBatch(tokens, len(rows), histories)
+    ids, lengths = _all_texts(sides)
+    if store.vectors is not None:  # of a trunk that learns nothing
+        return PairBatch(store.vectors(ids, lengths), len(rows), histories)
+    if store.start is None:
+        return PairBatch(pack(ids, lengths, padding_id), len(rows), histories)
+    # of a trunk that is anchored: it reads the newest messages
+    start = store.start(ids, lengths).vectors
+    ids, lengths = _all_texts([sides[0], sides[-1]])
+    again = pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST)
+    return PairBatch(AnchoredBatch(again, start), len(rows), histories)
 
 
 def _all_texts(sides: Sequence[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
-    return np.concatenate([ids for ids, _ in sides]), np.concatenate([lengths for _, lengths in sides])
+    return np.concatenate([ids for ids, _ in sides]), np.concatenate(
+        [lengths for _, lengths in sides]
+    )
 
 
 def _joined(store: TokenStore, rows: Rows, padding_id: int, negatives: Rows) -> PairBatch:
     """Join each context with its own response, and with each of its negatives, into one text."""
     candidates = np.concatenate([rows[:, None], negatives.reshape(len(rows), -1)], axis=1)
     contexts = store.input.gather(np.repeat(rows, candidates.shape[1]))
-    ids, lengths, types = join_texts(contexts, store.response.gather(candidates.reshape(-1)), start=1)
+    ids, lengths, types = join_texts(
+        contexts, store.response.gather(candidates.reshape(-1)), start=1
+    )
     return PairBatch(pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST, types), len(rows))
 
 
@@ -124,13 +140,16 @@ class StepBatch:
     pairs: int  # K
     first: int  # number of its first pair
     equal: Tensor
-    """Where response j equals that of this process's context i (counted from its first): int64 (2, m).
+    """Where response j equals that of this process's context i (counted from its first).
 
-    The K responses of the pairs come first, then the additional negatives; where contexts are joined
-    with candidates, j counts a context's own candidates, the right one first."""
-    present: Mapping[str, ContextMask]  # of encodings that not every context has, which contexts have them
+    It is int64 (2, m). The K responses of the pairs come first, then the additional negatives;
+    where contexts are joined with candidates, j counts a context's own, the right one first.
+    """
+    present: Mapping[str, ContextMask]
+    """Of encodings that not every context has, which contexts have them."""
     rows: Rows  # the K examples
-    weight: float = 0.0  # in pretraining: of each guess in the loss, one over the guesses of all processes
+    weight: float = 0.0
+    """In pretraining: of each guess in the loss, one over the guesses of all processes."""
 
     @property
     def tokens(self) -> int:
@@ -147,7 +166,10 @@ def make_step(
     packing: Packing = "together",
     histories: Histories | None = None,
 ) -> StepBatch:
-    """Return one process's part of the batch of the given examples; their number is a multiple of the processes'."""
+    """Return one process's part of the batch of the given examples.
+
+    Their number is a multiple of the processes'.
+    """
     own = len(rows) // portion.processes
     first = own * portion.rank
     more = np.empty((len(rows), 0), np.int64) if negatives is None else negatives(rows)
@@ -158,16 +180,22 @@ def make_step(
         equal = equal_pairs(store.response_hash[np.concatenate([rows, more.reshape(-1)])])
     equal = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - np.array([[first], [0]])
     size = portion.micro_batch or own
-    pieces = [slice(start, min(start + size, first + own)) for start in range(first, first + own, size)]
+    pieces = [
+        slice(start, min(start + size, first + own)) for start in range(first, first + own, size)
+    ]
     earlier = rows if histories is None else histories(rows)
     parts = tuple(
-        make_batch(store, rows[piece], padding_id, more[piece].reshape(-1), packing, earlier[piece]) for piece in pieces
+        make_batch(store, rows[piece], padding_id, more[piece].reshape(-1), packing, earlier[piece])
+        for piece in pieces
     )
     present = ALL_PRESENT
     if store.history is not None:
-        # Those of the other processes too, since the loss divides by their number; none that belongs to another pair.
+        # Those of the other processes too, since the loss divides by their number; none that
+        # belongs to another pair.
         there = (store.history.counts(rows) > 0) & (earlier == rows)
-        present = {"history": ContextMask(torch.from_numpy(there[first : first + own]), int(there.sum()))}
+        present = {
+            "history": ContextMask(torch.from_numpy(there[first : first + own]), int(there.sum()))
+        }
     return StepBatch(parts, len(rows), first, torch.from_numpy(equal), present, rows)
 
 
@@ -197,9 +225,14 @@ class PairBatches:
 
 
 class ChangedHistories:
-    """Changes histories as a recipe's [history] says, by the seed and the batch's examples alone."""
+    """Changes histories as a recipe's [history] says.
 
-    def __init__(self, changes: History, counts: Callable[[Rows], Ids], seed: tuple[int, ...]) -> None:
+    The seed and the batch's examples alone decide.
+    """
+
+    def __init__(
+        self, changes: History, counts: Callable[[Rows], Ids], seed: tuple[int, ...]
+    ) -> None:
         self._changes = changes
         self._counts = counts
         self._seed = seed
@@ -231,12 +264,19 @@ def equal_pairs(hashes: Rows) -> Rows:
 
 
 class EpochOrder:
-    """Which examples each batch has: each epoch is a new permutation, cut into K, by `seed` and `stream` (the set)."""
+    """The examples of each batch.
 
-    def __init__(self, examples: int, batch_size: int, seed: tuple[int, ...], stream: int = 0) -> None:
+    Each epoch is a new permutation, cut into K, by `seed` and `stream` (the set).
+    """
+
+    def __init__(
+        self, examples: int, batch_size: int, seed: tuple[int, ...], stream: int = 0
+    ) -> None:
         if examples < batch_size:
-            hint = f"set the stages' batch_size to {examples} at most"
-            raise InputError(f"{examples} training examples do not fill a batch of {batch_size}; {hint}")
+            raise InputError(
+                f"{examples} training examples do not fill a batch of {batch_size};"
+                f" set the stages' batch_size to {examples} at most"
+            )
         self.batch_size = batch_size
         self._examples = examples
         self._seed = seed
@@ -249,13 +289,18 @@ class EpochOrder:
         """Return the examples of the batch number `step`, from 0."""
         epoch, batch = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
-            self._order = np.random.default_rng([*self._seed, epoch, self._stream]).permutation(self._examples)
+            self._order = np.random.default_rng([*self._seed, epoch, self._stream]).permutation(
+                self._examples
+            )
             self._epoch = epoch
         return self._order[batch * self.batch_size : (batch + 1) * self.batch_size]
 
 
 def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
-    """Return the pairs of each set in a batch of K: the shares, which sum to 1, rounded by largest remainder."""
+    """Return the pairs of each set in a batch of K.
+
+    The shares, which sum to 1, are rounded by largest remainder.
+    """
     exact = np.array(shares) * batch_size
     counts = np.floor(exact + 1e-9).astype(np.int64)
     # Equal remainders are those that rounding errors make differ: the earlier set gets the pair.
@@ -264,20 +309,23 @@ def split_batch(batch_size: int, shares: Sequence[float]) -> tuple[int, ...]:
     if (counts == 0).any():
         least = float(np.min(shares))
         raise InputError(
-            f"a share of {least:.3g} of a batch of {batch_size} is less than one pair; raise the share in"
-            f" data.mix, or batch_size to {int(np.ceil(1 / least))} at least"
+            f"a share of {least:.3g} of a batch of {batch_size} is less than one pair;"
+            f" raise the share in data.mix, or batch_size to {int(np.ceil(1 / least))} at least"
         )
     return tuple(counts.tolist())
 
 
 class MixedOrder:
-    """Which examples each batch of a stage has: a fixed number of each set, one set after the other.
+    """The examples of each batch of a stage: a fixed number of each set, set by set.
 
-    The examples of all sets are numbered through. Each set has epochs of its own (see `EpochOrder`), so other shares
-    cut the same order into other batches. `batches_per_epoch` go through the first set once.
+    The examples of all sets are numbered through. Each set has epochs of its own (see
+    `EpochOrder`), so other shares cut the same order into other batches. `batches_per_epoch` go
+    through the first set once.
     """
 
-    def __init__(self, sizes: Sequence[int], shares: Sequence[float], batch_size: int, seed: tuple[int, ...]) -> None:
+    def __init__(
+        self, sizes: Sequence[int], shares: Sequence[float], batch_size: int, seed: tuple[int, ...]
+    ) -> None:
         self.sizes = tuple(sizes)
         self.batch_size = batch_size
         self.counts = split_batch(batch_size, shares)
@@ -286,8 +334,10 @@ class MixedOrder:
         for stream, (size, count) in enumerate(zip(self.sizes, self.counts, strict=True)):
             if len(self.sizes) > 1 and size < count:
                 name = f"data.mix.{stream - 1}" if stream else "data.train"
-                fault = f"{size} training examples of {name} do not fill its {count} places in a batch of {batch_size}"
-                raise InputError(f"{fault}; lower its share or the stages' batch_size")
+                raise InputError(
+                    f"{size} training examples of {name} do not fill its {count} places"
+                    f" in a batch of {batch_size}; lower its share or the stages' batch_size"
+                )
             self._orders.append(EpochOrder(size, count, seed, stream))
         self.batches_per_epoch = self._orders[0].batches_per_epoch
 
@@ -297,16 +347,26 @@ class MixedOrder:
         return np.concatenate([first + order.rows(step) for first, order in parts])
 
     def sample(self, count: int, generator: np.random.Generator) -> Rows:
-        """Draw about `count` different examples, of each set its share, or all that it has; ascending."""
+        """Draw about `count` different examples, of each set its share, or all that it has.
+
+        They are in ascending order.
+        """
         parts = []
         for first, size, part in zip(self._firsts, self.sizes, self.counts, strict=True):
             wanted = min(size, max(1, round(count * part / self.batch_size)))
-            parts.append(first + np.sort(generator.choice(size, wanted, replace=False, shuffle=False)))
+            parts.append(
+                first + np.sort(generator.choice(size, wanted, replace=False, shuffle=False))
+            )
         return np.concatenate(parts)
 
 
-def prefetched(make: Callable[[int], StepBatch], first: int, stop: int | None) -> Generator[StepBatch, None, None]:
-    """Yield make(first), make(first + 1), ... up to `stop` (None: for ever); a thread makes the next one ahead."""
+def prefetched(
+    make: Callable[[int], StepBatch], first: int, stop: int | None
+) -> Generator[StepBatch, None, None]:
+    """Yield make(first), make(first + 1), ... up to `stop` (None: for ever).
+
+    A thread makes the next one ahead.
+    """
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as executor:
         step = first
         following = executor.submit(make, first)

@@ -20,12 +20,10 @@ from rejoinder.training.batches import (
     Portion,
     StepBatch,
 )
-from rejoinder.training.compute import Machine, choose_half, set_up
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import Distiller, open_distiller
-from rejoinder.training.distributed import Processes
-from rejoinder.training.frozen import is_anchored, is_frozen
-from rejoinder.training.initialisation import copy_initial_weights
+from rejoinder.training.distributed import Machine, Processes, choose_half, set_up
+from rejoinder.training.initialisation import copy_initial_weights, is_anchored, is_frozen
 from rejoinder.training.losses import LearnedScale, attach_scale
 from rejoinder.training.masked_lm import (
     LengthBucketedOrder,
@@ -96,14 +94,12 @@ def build_parts(
     if anchored:  # the texts are read with the initial weights: a checkpoint replaces these
         prepared = with_vectors(prepared, recipe, folder.tokens, module, machine, display)
     checkpoint = runs.load_checkpoint(folder.checkpoint)
-    state = runs.RunState(data=prepared.digest)
-    if checkpoint is not None:
+    if checkpoint is None:
+        state = runs.RunState(data=prepared.digest)
+    else:
         state = checkpoint.state
         _check_resumable(recipe, folder, state, prepared.digest)
-        checkpoint.restore_module(module)
-        machine.scaler.load_state_dict(checkpoint.scaler)
-        state.saved_at = state.seconds
-        state.saved_step = state.step
+        _restore(checkpoint, module, machine)
         display.note(f"Continuing {folder.path} at step {state.step:,}")
     if is_frozen(recipe, module):
         prepared = with_vectors(prepared, recipe, folder.tokens, module, machine, display)
@@ -126,6 +122,13 @@ def build_parts(
         state=state,
         checkpoint=checkpoint,
     )
+
+
+def _restore(checkpoint: runs.LoadedCheckpoint, module: Any, machine: Machine) -> None:
+    checkpoint.restore_module(module)
+    machine.scaler.load_state_dict(checkpoint.scaler)
+    checkpoint.state.saved_at = checkpoint.state.seconds
+    checkpoint.state.saved_step = checkpoint.state.step
 
 
 def build_orders(recipe: Recipe, prepared: Prepared, packing: Packing) -> list[Order]:

@@ -1,4 +1,7 @@
-"""What a person sees of a training run: a live line on a terminal or in a notebook, elsewhere a plain one; Ctrl-C."""
+"""Display of a training run: a live line on a terminal or in a notebook, else a plain one.
+
+Also Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,18 @@ class Progress:
     stage: str  # its name
     share: float  # of its budget that is used
     step: int  # batches done in the whole run
-    loss: float  # that of the context among the batch's responses, mean over the last line of metrics; NaN before it
+    loss: float
+    """That of the context among the batch's responses, mean over the last line of metrics; NaN
+    before it."""
     accuracy: float  # in-batch accuracy, likewise
     examples_per_second: float
     seconds_left: float | None  # of the stage; None while unknown
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
-        means = "" if math.isnan(self.loss) else f"loss {self.loss:.3f}, accuracy {self.accuracy:.1%}, "
+        means = (
+            "" if math.isnan(self.loss) else f"loss {self.loss:.3f}, accuracy {self.accuracy:.1%}, "
+        )
         return f"step {self.step:,}, {means}{self.examples_per_second:,.0f} examples/s{left}"
 
 
@@ -47,8 +54,10 @@ class Display:
     def note(self, text: str) -> None:
         """Show a line that stays."""
 
-    def track(self, description: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
-        """Show the progress of work before or between steps of training, as `progress.track` does."""
+    def track(
+        self, description: str, total: int | None, unit: str
+    ) -> AbstractContextManager[Advance]:
+        """Show the progress of work outside training steps, as `progress.track` does."""
         return no_track(description, total, unit)
 
     def close(self) -> None:
@@ -81,7 +90,9 @@ class TerminalDisplay(Display):
             if self._task is None:
                 self._bar.start()
                 self._task = self._bar.add_task(progress.stage, total=1.0, text="")
-            self._bar.update(self._task, description=progress.stage, completed=progress.share, text=str(progress))
+            self._bar.update(
+                self._task, description=progress.stage, completed=progress.share, text=str(progress)
+            )
         elif time.monotonic() - self._shown_at >= PLAIN_SECONDS:
             self._shown_at = time.monotonic()
             self.note(f"{progress.stage} {progress.share:4.0%}: {progress}")
@@ -111,12 +122,17 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(max(0, round(seconds)), 60)
     if not minutes:
         return f"{rest} s"
-    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+    return (
+        f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+    )
 
 
 @contextmanager
 def interrupts(display: Display) -> Iterator[threading.Event]:
-    """Turn Ctrl-C and SIGTERM into an event, to be looked at after each step; the second one stops at once."""
+    """Turn Ctrl-C and SIGTERM into an event, to be looked at after each step.
+
+    The second one stops at once.
+    """
     stop = threading.Event()
 
     def listen(number: int, frame: FrameType | None) -> None:  # noqa: ARG001

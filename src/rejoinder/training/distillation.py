@@ -1,6 +1,7 @@
-"""Distillation (Hinton et al. 2015): a model learns to score candidates of each batch as a better, slower one does.
+"""Distillation: a model learns to score a batch's candidates as a better, slower one does.
 
-With the teacher's scores T and the student's scores S (its factor c included) of the candidates of K contexts:
+See Hinton et al. 2015. With the teacher's scores T and the student's scores S (its factor c
+included) of the candidates of K contexts:
 
     L = (1 - a) · L_ranking + a · 1/K Σ_i KL( softmax(T_i) || softmax(S_i) )
 
@@ -28,8 +29,7 @@ from rejoinder.encoders.persistence import TRAINING_PREFIX
 from rejoinder.encoders.torch import CrossRanker, PolyDialogueEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.networks.layers import Encodings
-from rejoinder.networks.reductions import own_scores
+from rejoinder.networks.layers import Encodings, own_scores
 from rejoinder.training.batches import StepBatch
 from rejoinder.training.display import Display
 from rejoinder.training.losses import Loss
@@ -38,7 +38,8 @@ from rejoinder.training.tokens import RawExamples, Rows, TokenStore
 
 CANDIDATES = 16  # that a teacher compares where the recipe gives no number
 INVERSE_TEMPERATURE = 20.0
-"""Factor of an encoder's cosines where the recipe gives none: sentence-transformers trains with it."""
+"""Factor of an encoder's cosines where the recipe gives none: sentence-transformers trains with
+it."""
 CHUNK = 8192  # texts that are encoded between two reports of progress
 Scale: TypeAlias = float | Tensor
 
@@ -47,7 +48,8 @@ class DistillLoss(NamedTuple):
     """What the teacher's scores and vectors add to the loss."""
 
     divergence: Tensor  # of the student's scores from the teacher's
-    vector_loss: Tensor  # of the student's vectors from the teacher's, weighted; 0 where these are not learned
+    vector_loss: Tensor
+    """Of the student's vectors from the teacher's, weighted; 0 where these are not learned."""
 
 
 class Distiller(ABC):
@@ -80,14 +82,20 @@ class Distiller(ABC):
 
 
 def divergence_of(student: Tensor, teacher: Tensor, contexts: int) -> Tensor:
-    """KL of the softmaxes over each row of scores (k, C), summed and divided by a number of contexts."""
+    """Return the KL of the softmaxes over each row of scores (k, C).
+
+    It is summed and divided by a number of contexts.
+    """
     log_student = torch.log_softmax(student, dim=1)
     log_teacher = torch.log_softmax(teacher.to(student.device), dim=1)
     return (log_teacher.exp() * (log_teacher - log_student)).sum() / contexts
 
 
 class TeacherDistiller(Distiller):
-    """A ranker, mostly a cross- or poly-encoder: it compares the response of each context and the next C - 1."""
+    """A ranker, mostly a cross- or poly-encoder, as a teacher.
+
+    It compares the response of each context and the next C - 1.
+    """
 
     def __init__(self, config: Distillation, store: TokenStore) -> None:
         assert store.texts is not None  # `prepare` keeps them for a teacher
@@ -97,14 +105,17 @@ class TeacherDistiller(Distiller):
         self._teacher = load(config.teacher)
         if self._teacher.fingerprint != config.fingerprint:
             raise InputError(
-                f"distillation.teacher: {config.teacher} was replaced since the recipe was read; run again"
+                "distillation.teacher:"
+                f" {config.teacher} was replaced since the recipe was read; run again"
             )
 
     def __call__(self, batch: StepBatch) -> Tensor:  # noqa: D102
         columns = self.columns(batch)
         contexts = [context for context, _ in self._texts.read(batch.rows[columns[:, 0]])]
         wanted = np.unique(columns)
-        responses = dict(zip(wanted.tolist(), (r for _, r in self._texts.read(batch.rows[wanted])), strict=True))
+        responses = dict(
+            zip(wanted.tolist(), (r for _, r in self._texts.read(batch.rows[wanted])), strict=True)
+        )
         candidates = [[responses[column] for column in row] for row in columns.tolist()]
         return torch.from_numpy(self._teacher.score(contexts, candidates))
 
@@ -118,18 +129,22 @@ class TeacherDistiller(Distiller):
         return DistillLoss(divergence_of(scores, teacher_output, batch.pairs), scores.new_zeros(()))
 
     def columns(self, batch: StepBatch) -> Rows:
-        """Return the numbers of the candidates among the K responses of the batch, the right one first: (k, C)."""
+        """Return the candidates' numbers among the batch's K responses, (k, C), right one first."""
         contexts = sum(part.pairs for part in batch.parts)
         numbers = np.arange(min(self._candidates, batch.pairs))
         return (batch.first + np.arange(contexts)[:, None] + numbers) % batch.pairs
 
 
-Side: TypeAlias = str | tuple[str, ...]  # what an encoder reads of an example: a text, or a conversation
+# what an encoder reads of an example: a text, or a conversation
+Side: TypeAlias = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TextVectors:
-    """What an encoder makes of examples: numbers of their sides' vectors, -1 where it read none of an example."""
+    """An encoder's vectors of examples, by the numbers of their sides.
+
+    The number is -1 where it read none of an example.
+    """
 
     vectors: npt.NDArray[np.float16]  # of all that is distinct, of unit length (t, d)
     inputs: Rows  # what it makes of each example's newest message alone (n,)
@@ -138,10 +153,10 @@ class TextVectors:
 
 
 class SimilarityDistiller(Distiller):
-    """An encoder: the student learns its scores of what it has read, and its vectors through a linear layer.
+    """An encoder as a teacher of its scores and, through a linear layer, its vectors.
 
-    Of a multi-context model it teaches h_x by the newest message alone. What it makes of the conversation is for the
-    combined encodings, unless the student has been shown another history.
+    Of a multi-context model it teaches h_x by the newest message alone. What it makes of the
+    conversation is for the combined encodings, unless the student has been shown another history.
     """
 
     def __init__(self, config: Distillation, texts: TextVectors, module: Any) -> None:
@@ -152,7 +167,10 @@ class SimilarityDistiller(Distiller):
         self._projection = attach_projection(module, config, texts.vectors.shape[1])
 
     def __call__(self, batch: StepBatch) -> dict[str, Tensor]:
-        """Return the vectors of what it has read: "input" (k, d), "context", if it reads any, and "response" (C, d)."""
+        """Return the vectors of what it has read.
+
+        They are "input" (k, d), "context", if it reads any, and "response" (C, d).
+        """
         own, every = self._read(batch)
         rows = batch.rows[batch.first + own]
         vectors = {"input": self._vectors(self.texts.inputs[rows])}
@@ -169,12 +187,16 @@ class SimilarityDistiller(Distiller):
         self, batch: StepBatch, encodings: Encodings, scale: Scale, teacher_output: Any
     ) -> DistillLoss:
         device = encodings["response"].device
-        own, every = (torch.from_numpy(numbers).to(device) for numbers in self._read(batch))
+        own_rows, every_row = self._read(batch)
+        own = torch.from_numpy(own_rows).to(device)
+        every = torch.from_numpy(every_row).to(device)
         count = max(1, len(every))
         y = encodings["response"].float()[every]
         teacher_y = teacher_output["response"].to(device)
         teacher = {
-            name: teacher_output[name].to(device) for name in ("input", "context") if name in teacher_output
+            name: teacher_output[name].to(device)
+            for name in ("input", "context")
+            if name in teacher_output
         }
         if "input" not in encodings:  # a student that reads one text a context
             teacher = {"context": teacher.get("context", teacher["input"])}
@@ -198,14 +220,14 @@ class SimilarityDistiller(Distiller):
         return torch.from_numpy(self.texts.vectors[numbers].astype(np.float32))
 
     def _read(self, batch: StepBatch) -> tuple[Rows, Rows]:
-        """Return which contexts of this process, and which of the batch's K responses, the encoder has read."""
+        """Return the contexts of this process, and the batch's K responses, that it has read."""
         read = self.texts.inputs[batch.rows] >= 0
         own = read[batch.first : batch.first + sum(part.pairs for part in batch.parts)]
         return np.flatnonzero(own), np.flatnonzero(read)
 
 
 def attach_projection(module: Any, config: Distillation | None, size: int) -> nn.Linear | None:
-    """Give a network its projection to a teacher's vectors, if `config.vectors` gives these a weight."""
+    """Give a network its projection to a teacher's vectors, if `config.vectors` has a weight."""
     if config is None or not config.vectors:
         return None
     projection = nn.Linear(module.output_size, size)
@@ -216,7 +238,10 @@ def attach_projection(module: Any, config: Distillation | None, size: int) -> nn
 def open_distiller(
     config: Distillation | None, store: TokenStore, teacher_vectors: TextVectors | None, module: Any
 ) -> Distiller | None:
-    """Return the teacher that a recipe names, if any; the network gets what it needs for training alone."""
+    """Return the teacher that a recipe names, if any.
+
+    The network gets what it needs for training alone.
+    """
     if config is None:
         return None
     if teacher_vectors is None:
@@ -224,15 +249,22 @@ def open_distiller(
     return SimilarityDistiller(config, teacher_vectors, module)
 
 
-def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillation, display: Display) -> TextVectors:
-    """Let an encoder read the examples `read` into a file, nothing twice; go on where an earlier call stopped."""
+def text_vectors(
+    path: Path, texts: RawExamples, read: Rows, config: Distillation, display: Display
+) -> TextVectors:
+    """Let an encoder read the examples `read` into a file, nothing twice.
+
+    Go on where an earlier call stopped.
+    """
     whole = not is_library(config.encoder)
     numbers: dict[Side, int] = {}
     sides = np.full((len(texts.offsets) - 1, 3 if whole else 2), -1, dtype=np.int64)
     for start in range(0, len(read), CHUNK):
         rows = read[start : start + CHUNK]
         for row, (context, response) in zip(rows.tolist(), texts.read(rows), strict=True):
-            each: list[Side] = [(context[-1],), response, tuple(context)] if whole else [context[-1], response]
+            each: list[Side] = (
+                [(context[-1],), response, tuple(context)] if whole else [context[-1], response]
+            )
             sides[row] = [numbers.setdefault(side, len(numbers)) for side in each]
     distinct = list(numbers)
     encoder = _open_encoder(config)
@@ -242,11 +274,14 @@ def text_vectors(path: Path, texts: RawExamples, read: Rows, config: Distillatio
         contexts = [number for number, side in enumerate(both) if isinstance(side, tuple)]
         responses = [number for number, side in enumerate(both) if isinstance(side, str)]
         found = [encoder.encode_contexts([both[number] for number in contexts])] if contexts else []
-        found += [encoder.encode_responses([both[number] for number in responses])] if responses else []
+        found += (
+            [encoder.encode_responses([both[number] for number in responses])] if responses else []
+        )
         return unit_rows(np.concatenate(found)[np.argsort([*contexts, *responses])])
 
     vectors = vectors_once(path, len(distinct), encode, "Asking the teacher", display)
-    return TextVectors(vectors, *sides.T)
+    contexts = sides[:, 2] if whole else None
+    return TextVectors(vectors, inputs=sides[:, 0], responses=sides[:, 1], contexts=contexts)
 
 
 def _open_encoder(config: Distillation) -> Any:
@@ -255,11 +290,13 @@ def _open_encoder(config: Distillation) -> Any:
         return model
     if isinstance(model, CrossRanker | PolyDialogueEncoder):
         raise InputError(
-            f"distillation.encoder: {config.encoder} gives no vector of a context; name it as the teacher"
+            f"distillation.encoder: {config.encoder} gives no vector of a context;"
+            " name it as the teacher"
         )
     if model.fingerprint != config.fingerprint:
         raise InputError(
-            f"distillation.encoder: {config.encoder} was replaced since the recipe was read; run again"
+            "distillation.encoder:"
+            f" {config.encoder} was replaced since the recipe was read; run again"
         )
     return model.with_cache()
 
@@ -267,9 +304,14 @@ def _open_encoder(config: Distillation) -> Any:
 def vectors_once(
     path: Path, count: int, encode: Callable[[slice], FloatArray], title: str, display: Display
 ) -> npt.NDArray[np.float16]:
-    """Write the vectors of `count` texts, of which `encode` makes some, into a file; go on where a call stopped."""
+    """Write the vectors of `count` texts, of which `encode` makes some, into a file.
+
+    Go on where a call stopped.
+    """
     done = path.with_suffix(".json")
-    reached, size = json.loads(done.read_text("utf-8"))[:2] if done.exists() and path.exists() else (0, 0)
+    reached = size = 0
+    if done.exists() and path.exists():
+        reached, size = json.loads(done.read_text("utf-8"))[:2]
     if reached < count:
         with display.track(title, count, "texts") as advance:
             advance(reached)
@@ -277,7 +319,8 @@ def vectors_once(
                 found = encode(slice(start, start + CHUNK))
                 size = found.shape[1]
                 with path.open("r+b" if start else "wb") as file:
-                    file.seek(start * size * 2)  # what was cut off in the middle of a chunk is written again
+                    # what was cut off in the middle of a chunk is written again
+                    file.seek(start * size * 2)
                     file.write(found.astype(np.float16).tobytes())
                 with atomic_file(done) as part:
                     part.write_text(json.dumps([start + len(found), size]), encoding="utf-8")

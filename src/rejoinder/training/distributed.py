@@ -1,11 +1,13 @@
-"""Training in several processes, which `torchrun` or Ray starts.
+"""Where a run computes: device and precision, and the processes that `torchrun` or Ray starts.
 
-Each encodes its part of every batch, gathers the responses of the others (with gradients), and computes the loss of its
-own contexts against all responses; gradients are summed, so N processes compute what one would. Only the first writes.
-If a process dies, the others' next exchange fails, and they end too; a silent machine is given up after `STEP_TIMEOUT`.
+Each process encodes its part of every batch, gathers the responses of the others (with gradients),
+and computes the loss of its own contexts against all responses; gradients are summed, so N
+processes compute what one would. Only the first writes. If a process dies, the others' next
+exchange fails, and they end too; a silent machine is given up after `STEP_TIMEOUT`.
 
-`DistributedDataParallel` expects one backward pass a step in which every parameter takes part; gradient caching has
-several, and stages skip blocks. The gather with gradients of `torch.distributed.nn.functional` is deprecated.
+`DistributedDataParallel` expects one backward pass a step in which every parameter takes part;
+gradient caching has several, and stages skip blocks. The gather with gradients of
+`torch.distributed.nn.functional` is deprecated.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -22,16 +26,22 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from rejoinder.errors import InputError, RejoinderError
+from rejoinder.networks.quantization import Half
+from rejoinder.processor import has_fast_bfloat16
 from rejoinder.training.losses import Loss
+from rejoinder.training.recipe import Compute, Quantization
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-STEP_TIMEOUT = timedelta(minutes=10)  # for the others, within a step, at a validation or at a checkpoint
-SETUP_TIMEOUT = timedelta(days=20)  # while the first one works alone: tokenising much data takes hours
+# for the others, within a step, at a validation or at a checkpoint
+STEP_TIMEOUT = timedelta(minutes=10)
+# while the first one works alone: tokenising much data takes hours
+SETUP_TIMEOUT = timedelta(days=20)
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-"""Variables that torchrun and Ray Train set: number of this process and of all, on all machines and on this one."""
+"""Variables that torchrun and Ray Train set: number of this process and of all, on all machines and
+on this one."""
 
 
 class LostProcessError(RejoinderError):
@@ -52,7 +62,9 @@ class Processes:
     `group` is for steps, `setup_group` for long waits.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None, setup_group: dist.ProcessGroup | None = None) -> None:
+    def __init__(
+        self, group: dist.ProcessGroup | None = None, setup_group: dist.ProcessGroup | None = None
+    ) -> None:
         self.group = group
         self.setup_group = setup_group
         self.rank = 0 if group is None else dist.get_rank()
@@ -64,25 +76,37 @@ class Processes:
         return self.rank == 0
 
     def gather(self, rows: Tensor) -> Tensor:
-        """Stack the matrices of all processes, (n, d) -> (count · n, d); gradients of a row are summed over them."""
+        """Stack the matrices of all processes, (n, d) -> (count · n, d).
+
+        Gradients of a row are summed over them.
+        """
         return rows if self.count == 1 else _Gather.apply(rows, self)  # type: ignore[no-untyped-call]
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter], loss: Loss) -> Loss:
-        """Sum gradients, in place, and shares of the loss; a gradient that some processes lack is given to all."""
+        """Sum gradients, in place, and shares of the loss.
+
+        A gradient that some processes lack is given to all.
+        """
         if self.count == 1:
             return loss
         learning = [parameter for parameter in parameters if parameter.requires_grad]
         sparse = self.all_reduce(*(p.grad is not None and p.grad.is_sparse for p in learning))
         for parameter in itertools.compress(learning, sparse):
             self._sum_rows(parameter)
-        learning = [parameter for parameter, anywhere in zip(learning, sparse, strict=True) if not anywhere]
-        has = loss.value.new_tensor([parameter.grad is not None for parameter in learning], dtype=torch.float32)
+        learning = [
+            parameter for parameter, anywhere in zip(learning, sparse, strict=True) if not anywhere
+        ]
+        has = loss.value.new_tensor(
+            [parameter.grad is not None for parameter in learning], dtype=torch.float32
+        )
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
         figures = [loss.value.detach(), loss.accuracy, *loss.figures.values()]
         pieces = [torch.stack(figures), has, *gradients]
         flat = self.sum_tensor(torch.cat([piece.reshape(-1).float() for piece in pieces]))
         totals, anywhere, *sums = torch.split(flat, [piece.numel() for piece in pieces])
-        for number, (parameter, gradient, total) in enumerate(zip(learning, gradients, sums, strict=True)):
+        for number, (parameter, gradient, total) in enumerate(
+            zip(learning, gradients, sums, strict=True)
+        ):
             gradient.copy_(total.view_as(gradient))
             if parameter.grad is None and bool(anywhere[number]):
                 parameter.grad = gradient
@@ -90,7 +114,10 @@ class Processes:
         return Loss(value, accuracy, dict(zip(loss.figures, others, strict=True)))
 
     def _sum_rows(self, table: nn.Parameter) -> None:
-        """Sum the sparse gradients of a table; its rows alone are exchanged, through gloo, since NCCL sums none."""
+        """Sum the sparse gradients of a table.
+
+        Its rows alone are exchanged, through gloo, since NCCL sums none.
+        """
         gradient = table.grad
         if gradient is None:
             index = torch.empty((1, 0), dtype=torch.int64)
@@ -134,7 +161,13 @@ class Processes:
             try:
                 done = work()
             except BaseException as error:
-                code = 130 if isinstance(error, KeyboardInterrupt) else 2 if isinstance(error, InputError) else 1
+                code = (
+                    130
+                    if isinstance(error, KeyboardInterrupt)
+                    else 2
+                    if isinstance(error, InputError)
+                    else 1
+                )
                 failure = [(str(error), code)]
                 raise
             finally:
@@ -142,13 +175,16 @@ class Processes:
             return done
         self._broadcast(failure)
         if failure[0] is not None:
-            raise RankZeroFailedError(*failure[0])
+            text, code = failure[0]
+            raise RankZeroFailedError(text, code)
         return work()
 
     def _broadcast(self, values: list[Any]) -> None:
         if self.setup_group is not None:
             with _lost_processes():
-                dist.broadcast_object_list(values, dist.get_global_rank(self.setup_group, 0), group=self.setup_group)
+                dist.broadcast_object_list(
+                    values, dist.get_global_rank(self.setup_group, 0), group=self.setup_group
+                )
 
     def barrier(self) -> None:
         """Wait for all the others."""
@@ -170,7 +206,9 @@ class _Gather(torch.autograd.Function):
         context.rows = rows.shape[0]
         everything = rows.new_empty((processes.count * rows.shape[0], *rows.shape[1:]))
         with _lost_processes():
-            dist.all_gather(list(everything.chunk(processes.count)), rows.contiguous(), group=processes.group)
+            dist.all_gather(
+                list(everything.chunk(processes.count)), rows.contiguous(), group=processes.group
+            )
         return everything
 
     @staticmethod
@@ -181,15 +219,18 @@ class _Gather(torch.autograd.Function):
 
 
 def launch_place() -> dict[str, int]:
-    """Return what the launcher says of this process, a number for each of `NAMES`; without one, the first of one."""
+    """Return what the launcher says of this process, a number for each of `NAMES`.
+
+    Without one, it is the first of one.
+    """
     values = {name: os.environ.get(name, "") for name in NAMES}
     if not values["RANK"] or not values["WORLD_SIZE"]:  # one of them alone is another tool's
         return dict(zip(NAMES, (0, 1, 0, 1), strict=True))
     for name, value in values.items():
         if not value.isdecimal():
             raise InputError(
-                f"RANK and WORLD_SIZE are set, as for one of several processes, but {name} is {value!r};"
-                " start them with torchrun, or unset RANK and WORLD_SIZE"
+                "RANK and WORLD_SIZE are set, as for one of several processes,"
+                f" but {name} is {value!r}; start them with torchrun, or unset RANK and WORLD_SIZE"
             )
     return {name: int(value) for name, value in values.items()}
 
@@ -205,8 +246,9 @@ def check_division(name: str, batch_size: int, count: int) -> None:
         below = batch_size // count * count
         fits = f"{below} or {below + count}" if below > 1 else f"{below + count}"
         raise InputError(
-            f"stage '{name}': batch_size = {batch_size} (of all processes together) cannot be shared evenly"
-            f" by {count} processes; set it to {fits}, or start another number of processes"
+            f"stage '{name}': batch_size = {batch_size}"
+            f" (of all processes together) cannot be shared evenly by {count} processes;"
+            f" set it to {fits}, or start another number of processes"
         )
 
 
@@ -240,7 +282,105 @@ def _lost_processes() -> Iterator[None]:
         raise
     except RuntimeError as error:
         raise LostProcessError(
-            "another process of the job is gone: it failed, was killed or ran out of memory, or its machine"
-            " is down; the same command continues the run from its last checkpoint"
+            "another process of the job is gone: it failed, was killed or ran out of memory,"
+            " or its machine is down; the same command continues the run from its last checkpoint"
             f" ({' '.join(str(error).split())})"
         ) from error
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where and how a run computes."""
+
+    device: torch.device
+    precision: str  # "fp32", "bf16" or "fp16"
+    scaler: torch.amp.GradScaler  # multiplies the loss in fp16, so that small gradients survive
+
+    autocast: Callable[[], AbstractContextManager[object]] = field(init=False)
+    """Casts products to 16 bits, if the precision says so; weights stay float32."""
+
+    def __post_init__(self) -> None:
+        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision)
+        cast = nullcontext if dtype is None else partial(torch.autocast, self.device.type, dtype)
+        object.__setattr__(self, "autocast", cast)
+
+
+def set_up(compute: Compute, quantization: Quantization) -> Machine:
+    """Resolve device and precision for this process; refuse what the machine cannot do."""
+    if compute.threads:
+        torch.set_num_threads(compute.threads)
+    kind = choose_device(compute.device)
+    device = torch.device(kind)
+    if kind == "cuda":
+        place = launch_place()
+        devices = torch.cuda.device_count()
+        if place["LOCAL_WORLD_SIZE"] > devices:
+            raise InputError(
+                f"{place['LOCAL_WORLD_SIZE']} processes were started on this machine with {devices}"
+                " CUDA devices; start at most one process for each, or set compute.device = 'cpu'"
+            )
+        device = torch.device(kind, place["LOCAL_RANK"])
+        torch.cuda.set_device(device)
+    precision = choose_precision(compute.precision, kind)
+    return Machine(device, precision, loss_scaler(kind, precision, quantization))
+
+
+def choose_device(wanted: str) -> str:
+    """Resolve "auto": CUDA where there is a device."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            "compute.device = 'cuda', but PyTorch sees no CUDA device; use 'auto' or 'cpu'"
+        )
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return wanted
+
+
+def choose_precision(wanted: str, device: str) -> str:
+    """Resolve "auto": the fastest that the device has instructions for."""
+    if wanted == "fp16" and device == "cpu":
+        raise InputError(
+            "compute.precision = 'fp16' needs a CUDA device; on a CPU use 'bf16', 'fp32' or 'auto'"
+        )
+    if wanted != "auto":
+        return wanted
+    if device == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    return "bf16" if has_fast_bfloat16() else "fp32"
+
+
+def loss_scaler(device: str, precision: str, quantization: Quantization) -> torch.amp.GradScaler:
+    """Scale the loss in fp16 as PyTorch does.
+
+    With quantisation it starts at the recipe's factor (CONVERT: 128) and falls.
+    """
+    if precision != "fp16":
+        return torch.amp.GradScaler(device, enabled=False)
+    if quantization.enabled:
+        return torch.amp.GradScaler(
+            device, init_scale=quantization.loss_scale, growth_interval=2**31 - 1
+        )
+    return torch.amp.GradScaler(device)
+
+
+def choose_half(config: Quantization, precision: str) -> Half:
+    """Resolve "auto": bfloat16 for a run in bf16, else float16.
+
+    The former's products round to it anyway.
+    """
+    if config.half != "auto":
+        return config.half
+    return "bfloat16" if precision == "bf16" else "float16"
+
+
+@contextmanager
+def without_denormals() -> Iterator[None]:
+    """Take denormals for zero.
+
+    Rare tokens' averages decay into them, and computing with them is 20 times slower.
+    """
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)

@@ -1,22 +1,43 @@
-"""Starting from a trained model, or from pretrained transformers: what a recipe takes from it, and its weights."""
+"""Starting from a trained model or pretrained transformers: their settings, weights and vectors.
+
+A trunk that learns nothing reads each text once: training then costs what its heads cost. Where all
+stages give a trunk's parameters the rate 0 (`rates`), r of a text never changes. The vectors of all
+distinct texts of a run are made before it begins, in float16, and batches hold them instead of
+tokens. ACL19 and DATA19 train on the fixed vectors of other encoders in the same way (their MAP).
+
+A trunk that learns but is anchored (`init.anchor`) stays so near to where it began that the earlier
+messages, most of what a conversation is, may be read by the trunk as it began: a pair costs its
+newest message and its response.
+"""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
+from rejoinder.arrays import Ids, Joined
 from rejoinder.encoders import checkpoints, joined, persistence
 from rejoinder.encoders.families import FAMILIES, family
 from rejoinder.encoders.open import is_library
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
+from rejoinder.networks.inference import pack_linears
+from rejoinder.networks.packing import TRANSFORMER_SEGMENT_COST, VectorBatch, pack
 from rejoinder.networks.transformer import TransformerShape
 from rejoinder.text.tokenizer import Tokenizer
-from rejoinder.training.recipe import NO_START, Init
+from rejoinder.training.display import Display
+from rejoinder.training.distillation import vectors_once
+from rejoinder.training.distributed import Machine
+from rejoinder.training.recipe import NO_START, Init, Recipe
+from rejoinder.training.tokens import Rows, TokenStore, token_hashes
 
 OF_HISTORY = (
     "numbered_history",
@@ -27,25 +48,39 @@ OF_HISTORY = (
     "subject_threshold",
 )
 CHANGEABLE = ("dropout", *OF_HISTORY, "history_gate")
-"""What a recipe may change in a model's configuration: neither shape nor meaning of its weights depends on it."""
-GROWING = ("blocks", "attention_spans")  # what it may change to add blocks on top of the model's (see `_grows`)
-OF_BLOCKS = ("heads", "feed_forward_size", "relative_bias")  # and, where the model has no blocks, how they are made
-FREE_OF_TRANSFORMERS = ("dropout", "output_scale")  # what it may change in a transformer's structure
+"""What a recipe may change in a model's configuration: neither shape nor meaning of its weights
+depends on it."""
+# what it may change to add blocks on top of the model's (see `_grows`)
+GROWING = ("blocks", "attention_spans")
+# and, where the model has no blocks, how they are made
+OF_BLOCKS = ("heads", "feed_forward_size", "relative_bias")
+# what it may change in a transformer's structure
+FREE_OF_TRANSFORMERS = ("dropout", "output_scale")
 
 
-def resolve_init(document: dict[str, Any], resolve: Callable[[dict[str, Any], str], dict[str, Any]]) -> None:
-    """Fill in what a recipe takes from `init` (fingerprint, quantized, [model], max_length) and its teacher, in place.
+def resolve_init(
+    document: dict[str, Any], resolve: Callable[[dict[str, Any], str], dict[str, Any]]
+) -> None:
+    """Fill in what a recipe takes from `init` and its teacher, in place.
 
-    Wrong types in the document are left to validation. `resolve` checks [model] and adds its defaults.
+    These are fingerprint, quantized, [model] and max_length. Wrong types in the document are left
+    to validation. `resolve` checks [model] and adds its defaults.
     """
     init: Any = document.get("init")
     model = document.get("model", {})
     for key in ("teacher", "encoder"):
-        if _named(document.get("distillation"), key) and not is_library(document["distillation"][key]):
+        if _named(document.get("distillation"), key) and not is_library(
+            document["distillation"][key]
+        ):
             _pin(document["distillation"], key, "distillation")
     start = next((key for key in ("transformer", "model") if _named(init, key)), None)
     if start is None:
-        if document and "vocabulary" not in document and isinstance(model, dict) and "kind" not in model:
+        if (
+            document
+            and "vocabulary" not in document
+            and isinstance(model, dict)
+            and "kind" not in model
+        ):
             raise InputError(NO_START)
         return
     name = init[start]
@@ -59,7 +94,9 @@ def resolve_init(document: dict[str, Any], resolve: Callable[[dict[str, Any], st
         joined.refuse(name=name)
     quantized = persistence.is_quantized(config)
     if init.get("quantized") not in (None, quantized):
-        raise InputError(f"init.quantized = {init['quantized']!r}, but of {name} it is {quantized!r}")
+        raise InputError(
+            f"init.quantized = {init['quantized']!r}, but of {name} it is {quantized!r}"
+        )
     init["quantized"] = quantized
     document["model"] = _merged(model, resolve(config["model"], name), name)
     text = document.setdefault("text", {})
@@ -83,7 +120,9 @@ def _pin(section: dict[str, Any], key: str, above: str) -> dict[str, Any]:
 
 def _compare(section: dict[str, Any], found: str, above: str, name: str) -> None:
     if section.get("fingerprint") not in (None, "", found):
-        raise InputError(f"{above}.fingerprint = '{section['fingerprint']}', but {name} has '{found}'")
+        raise InputError(
+            f"{above}.fingerprint = '{section['fingerprint']}', but {name} has '{found}'"
+        )
     section["fingerprint"] = found
 
 
@@ -94,23 +133,42 @@ def _merged(given: Any, base: Mapping[str, Any], name: str) -> Any:
     # An unknown key is no conflict: validation says which ones there are.
     growing = (*GROWING, *(() if base.get("blocks") else OF_BLOCKS)) if _grows(given, base) else ()
     free = (*CHANGEABLE, *growing)
-    conflicts = [key for key in given if key in base and key not in free and given[key] != _plain(base[key])]
+    conflicts = [
+        key for key in given if key in base and key not in free and given[key] != _plain(base[key])
+    ]
     if conflicts:
-        listed = ", ".join(f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts)
-        allowed = f"only {', '.join(CHANGEABLE)} may differ, and blocks may be added on top if zero_residual = true"
-        remedy = f"leave out what the model brings ({allowed}), or train from scratch"
-        raise InputError(f"not as in init.model, {name}: {listed}; {remedy}")
+        listed = ", ".join(
+            f"model.{key} = {given[key]!r} (there {_plain(base[key])!r})" for key in conflicts
+        )
+        raise InputError(
+            f"not as in init.model, {name}: {listed};"
+            f" leave out what the model brings (only {', '.join(CHANGEABLE)} may differ,"
+            " and blocks may be added on top if zero_residual = true), or train from scratch"
+        )
     return {**base, **given}
 
 
 def _grows(given: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
-    """Return whether a recipe adds blocks that start at zero on top of a model's, so that nothing changes at first."""
+    """Return whether a recipe adds blocks that start at zero on top of a model's.
+
+    They change nothing at first.
+    """
     spans = given.get("attention_spans")
     before = _plain(base.get("attention_spans"))
-    if not isinstance(spans, list) or not isinstance(before, list) or given.get("blocks") != len(spans):
+    if (
+        not isinstance(spans, list)
+        or not isinstance(before, list)
+        or given.get("blocks") != len(spans)
+    ):
         return False
-    new_norm = not before and base["token_norm"] and base["norm_placement"] == "before"  # at the end of the trunk
-    return len(spans) > len(before) and spans[: len(before)] == before and base["zero_residual"] and not new_norm
+    # at the end of the trunk
+    new_norm = not before and base["token_norm"] and base["norm_placement"] == "before"
+    return (
+        len(spans) > len(before)
+        and spans[: len(before)] == before
+        and base["zero_residual"]
+        and not new_norm
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -128,20 +186,32 @@ def _on_transformers(init: dict[str, Any], model: Any) -> dict[str, Any]:
     _compare(init, checkpoints.checkpoint_fingerprint(folder), "init", name)
     if blocks := init.get("blocks"):
         last = shape["blocks"] - 1
-        if not isinstance(blocks, list) or blocks != [number for number in range(last + 1) if number in blocks]:
-            raise InputError(f"init.blocks = {blocks!r}; give some of {name}'s, 0 to {last}, ascending")
+        if not isinstance(blocks, list) or blocks != [
+            number for number in range(last + 1) if number in blocks
+        ]:
+            raise InputError(
+                f"init.blocks = {blocks!r}; give some of {name}'s, 0 to {last}, ascending"
+            )
         shape["blocks"] = len(blocks)
     if not isinstance(model, dict) or not _made_of_transformers(model.get("kind")):
         kinds = ", ".join(kind for kind in FAMILIES if _made_of_transformers(kind))
-        raise InputError(f"init.transformer needs a model.kind that is made of transformers: {kinds}")
+        raise InputError(
+            f"init.transformer needs a model.kind that is made of transformers: {kinds}"
+        )
     for key, value in shape.items():
         if key not in FREE_OF_TRANSFORMERS and model.get(key, value) != value:
-            raise InputError(f"model.{key} = {model[key]!r}, but {name} has {value!r}; leave it out")
+            raise InputError(
+                f"model.{key} = {model[key]!r}, but {name} has {value!r}; leave it out"
+            )
     return {**shape, **model}
 
 
 def _made_of_transformers(kind: object) -> bool:
-    return isinstance(kind, str) and kind in FAMILIES and issubclass(family(kind).config, TransformerShape)
+    return (
+        isinstance(kind, str)
+        and kind in FAMILIES
+        and issubclass(family(kind).config, TransformerShape)
+    )
 
 
 def initial_tokenizer(init: Init) -> Tokenizer:
@@ -151,12 +221,17 @@ def initial_tokenizer(init: Init) -> Tokenizer:
     folder, config = _unchanged(init)
     path = folder / persistence.VOCABULARY
     if not path.is_file() or file_digest(path) != config["files"][persistence.VOCABULARY]:
-        raise InputError(f"{path} is missing or was altered after it was saved; copy the model folder again")
+        raise InputError(
+            f"{path} is missing or was altered after it was saved; copy the model folder again"
+        )
     return persistence.load_tokenizer(folder, config)
 
 
 def copy_initial_weights(module: Any, init: Init) -> float | None:
-    """Give a new network the model's weights, but blocks on top and a new gate; return its scale if it was learned."""
+    """Give a new network the model's weights, but blocks on top and a new gate.
+
+    Return its scale if it was learned.
+    """
     if init.transformer:
         checkpoint = _unchanged_checkpoint(init)
         for transformer in module.transformers:
@@ -174,12 +249,119 @@ def copy_initial_weights(module: Any, init: Init) -> float | None:
 def _unchanged(init: Init) -> tuple[Any, dict[str, Any]]:
     folder, config = persistence.read_config(init.model)
     if persistence.fingerprint(config) != init.fingerprint:
-        raise InputError(f"init.model: {init.model} was replaced by another model since the recipe was read; run again")
+        raise InputError(
+            f"init.model: {init.model} was replaced by another model since the recipe was read;"
+            " run again"
+        )
     return folder, config
 
 
 def _unchanged_checkpoint(init: Init) -> Path:
     folder = checkpoints.find_checkpoint(init.transformer)
     if checkpoints.checkpoint_fingerprint(folder) != init.fingerprint:
-        raise InputError(f"init.transformer: {init.transformer} was replaced since the recipe was read; run again")
+        raise InputError(
+            "init.transformer:"
+            f" {init.transformer} was replaced since the recipe was read; run again"
+        )
     return folder
+
+
+AT_ONCE = 256  # texts in one call of the trunk
+HASHED_AT_ONCE = 1 << 16
+
+
+def is_frozen(recipe: Recipe, module: Any) -> bool:
+    """Return whether r of a text is the same all through a run, in training too."""
+    groups = getattr(module, "trunk_groups", ())
+    frozen = all(stage.rate(group) == 0 for stage in recipe.stage for group in groups)
+    whole = all(stage.active_blocks == "all" for stage in recipe.stage)
+    return bool(groups) and frozen and whole and module.config.dropout == 0
+
+
+def is_anchored(recipe: Recipe, module: Any) -> bool:
+    """Return whether a trunk that learns is held near to where it begins (`init.anchor`)."""
+    if not recipe.init.anchor:
+        return False
+    if not hasattr(module, "trunk_groups"):
+        kind = recipe.model["kind"]
+        raise InputError(
+            "init.anchor is for model.kind = 'multi-context-bi-encoder',"
+            f" not '{kind}'; leave it out"
+        )
+    if is_frozen(recipe, module):
+        raise InputError(
+            "init.anchor holds a trunk that learns,"
+            " but all stages' rates freeze this one; leave it out"
+        )
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenTexts:
+    """r of all texts of some stores."""
+
+    hashes: Rows  # of the distinct texts' tokens, ascending (t,)
+    vectors: npt.NDArray[np.float16]  # (t, d)
+
+    def __call__(self, ids: Ids, lengths: Ids) -> VectorBatch:
+        """Return r of n texts that are among them."""
+        places = np.searchsorted(self.hashes, token_hashes(ids, lengths))
+        return VectorBatch(
+            torch.from_numpy(self.vectors[places].astype(np.float32)), int(lengths.sum())
+        )
+
+
+def _texts(store: TokenStore, rows: Rows) -> Iterator[tuple[Any, Rows]]:
+    """Yield columns of texts, and which of each some examples have."""
+    yield store.input, rows
+    yield store.response, rows
+    if store.history is not None:
+        yield store.history.texts, store.history.numbers(rows)
+    if store.given is not None:
+        yield store.given.texts, np.arange(len(store.given.texts))
+
+
+def read_texts_once(
+    path: Path,
+    examples: Sequence[tuple[TokenStore, Rows]],
+    module: Any,
+    machine: Machine,
+    display: Display,
+) -> FrozenTexts:
+    """Let a module's trunk read all texts of examples into a file.
+
+    Go on where an earlier call stopped.
+    """
+    columns, numbers = zip(
+        *(each for store, rows in examples for each in _texts(store, rows)), strict=True
+    )
+    starts = np.cumsum([0, *map(len, columns[:-1])])
+    texts = Joined(columns)
+    every = np.concatenate([rows + start for rows, start in zip(numbers, starts, strict=True)])
+    pieces = np.split(every, range(HASHED_AT_ONCE, len(every), HASHED_AT_ONCE))
+    found = np.concatenate(
+        [token_hashes(ids, lengths) for ids, lengths in map(texts.gather, pieces)]
+    )
+    hashes, firsts = np.unique(found, return_index=True)
+
+    module.eval()
+    if machine.device.type == "cpu":  # nothing of it learns here: its fast form does
+        module = pack_linears(
+            copy.deepcopy(module), "bf16" if machine.precision == "bf16" else "fp32"
+        )
+
+    @torch.inference_mode()
+    def read(chosen: slice) -> npt.NDArray[np.float32]:
+        ids, lengths = texts.gather(every[firsts[chosen]])
+        order = np.argsort(lengths, kind="stable")
+        ends = np.cumsum(lengths, dtype=np.int64)
+        found = np.empty((len(order), module.reduction_size), np.float32)
+        for start in range(0, len(order), AT_ONCE):
+            rows = order[start : start + AT_ONCE]
+            pieces = np.concatenate([ids[ends[row] - lengths[row] : ends[row]] for row in rows])
+            batch = pack(pieces, lengths[rows], module.padding_id, TRANSFORMER_SEGMENT_COST)
+            with machine.autocast():
+                found[rows] = module.reduce(batch.to(machine.device)).float().cpu().numpy()
+        return found
+
+    return FrozenTexts(hashes, vectors_once(path, len(hashes), read, "Reading the texts", display))

@@ -1,4 +1,7 @@
-"""Losses, one class each: its formula, its source, what it expects. And the factor of the scores that they take."""
+"""Losses, one class each: its formula, its source, what it expects.
+
+And the factor of the scores that they take.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from rejoinder.encoders.persistence import TRAINING_PREFIX
-from rejoinder.networks.layers import Encodings
-from rejoinder.networks.reductions import attended_scores
+from rejoinder.networks.layers import Encodings, attended_scores
 from rejoinder.training.recipe import Scale
 
 MASKED = float("-inf")
@@ -31,7 +33,10 @@ ALL_PRESENT: Mapping[str, ContextMask] = MappingProxyType({})  # every context h
 
 
 class Loss(NamedTuple):
-    """What a loss returns; of several processes each gets a share, and the shares sum to the batch's loss."""
+    """Result of a loss.
+
+    Of several processes each gets a share, and the shares sum to the batch's loss.
+    """
 
     value: Tensor
     accuracy: Tensor  # share of contexts whose own response scored best
@@ -41,18 +46,20 @@ class Loss(NamedTuple):
 class InBatchLoss(nn.Module):
     """Softmax over the batch's responses for each context, with the paper's label smoothing.
 
-    For K pairs with encodings x_i, y_j of unit length, M additional negatives y_K ... y_(K+M-1) of all
-    contexts (hard negatives; mostly M = 0), and the scale c:
+    For K pairs with encodings x_i, y_j of unit length, M additional negatives y_K ... y_(K+M-1) of
+    all contexts (hard negatives; mostly M = 0), and the scale c:
 
         S_ij = c · x_i·y_j
-        log p_ij = S_ij - log Σ_j' exp S_ij'            (over the responses j', the true one i included)
+        log p_ij = S_ij - log Σ_j' exp S_ij'   (over the responses j', the true one i included)
         L = -1/K Σ_i [ (1 - e) log p_ii + e/n_i Σ_{j≠i} log p_ij ]
 
-    The true response gets 1 - e and the n_i = K + M - 1 others share e evenly (CONVERT, section 3; PyTorch's own label
-    smoothing gives the true response a part of e too). Responses that equal the true one are masked: they are in
-    neither sum, n_i counts the others, and where none is left e is 0.
+    The true response gets 1 - e and the n_i = K + M - 1 others share e evenly (CONVERT, section 3;
+    PyTorch's own label smoothing gives the true response a part of e too). Responses that equal the
+    true one are masked: they are in neither sum, n_i counts the others, and where none is left e is
+    0.
 
-    Sums over all j use Σ_j S_ij = c · x_i·Σ_j y_j, so that no second pass over the K x K scores is needed.
+    Sums over all j use Σ_j S_ij = c · x_i·Σ_j y_j, so that no second pass over the K x K scores is
+    needed.
     """
 
     def __init__(self, smoothing: float) -> None:
@@ -69,23 +76,28 @@ class InBatchLoss(nn.Module):
         pairs: int | None = None,
         present: ContextMask | None = None,
     ) -> Loss:
-        """Return loss and in-batch accuracy, at least in float32: these contexts' sums, divided by K.
+        """Return loss and in-batch accuracy, at least in float32.
 
-        `x` (k, d) are all K contexts of the batch, or those of one process, from number `first` on; or (k, m, d), of m
-        vectors each, and S_ij is c times `models.reductions`'s score. Row first + i of the responses `y` (K + M, d)
-        belongs to context i. `equal` int64 (2, m) lists contexts i and responses j != first + i that equal their own;
-        `pairs` is K (None: M = 0); of contexts that are not `present` only the responses count, as negatives.
+        They are these contexts' sums, divided by K. `x` (k, d) are all K contexts of the batch, or
+        those of one process, from number `first` on; or (k, m, d), of m vectors each, and S_ij is c
+        times `layers`'s score. Row first + i of the responses `y` (K + M, d) belongs to
+        context i. `equal` int64 (2, m) lists contexts i and responses j != first + i that equal
+        their own; `pairs` is K (None: M = 0); of contexts that are not `present` only the responses
+        count, as negatives.
         """
         with torch.autocast(x.device.type, enabled=False):
             x, y = (side if side.dtype == torch.float64 else side.float() for side in (x, y))
             if x.dim() == 3:
-                rows = list_losses(attended_scores(x, y) * scale, first, self.smoothing, equal)
+                scores = attended_scores(x, y) * scale
+                losses, hits = list_losses(scores, first, self.smoothing, equal)
             else:
-                rows = _product_losses(x * scale, y, first, self.smoothing, equal)
-            return _mean(*rows, len(y) if pairs is None else pairs, present)
+                losses, hits = _product_losses(x * scale, y, first, self.smoothing, equal)
+            return _mean(losses, hits, len(y) if pairs is None else pairs, present)
 
 
-def _product_losses(x: Tensor, y: Tensor, first: int, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
+def _product_losses(
+    x: Tensor, y: Tensor, first: int, smoothing: float, equal: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Return what `list_losses` does of the scores S = x · y."""
     scores = x @ y.T
     count = len(x)
@@ -97,14 +109,18 @@ def _product_losses(x: Tensor, y: Tensor, first: int, smoothing: float, equal: T
         others = others.index_add(0, rows, -masked)
         negatives = negatives.index_add(0, rows, torch.full_like(masked, -1.0))
         scores = scores.index_put((rows, columns), torch.full_like(masked, MASKED))
-    return _smoothed(scores, true, others, negatives, smoothing), _hits(scores, scores.diagonal(first))
+    return _smoothed(scores, true, others, negatives, smoothing), _hits(
+        scores, scores.diagonal(first)
+    )
 
 
-def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the loss of `InBatchLoss` for each row of scores S (k, C), and whether its right candidate scored best.
+def list_losses(
+    scores: Tensor, first: int | None, smoothing: float, equal: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return the loss of each row of scores S (k, C), and whether its right candidate scored best.
 
-    The right candidate of row i is number first + i, or number 0 in every row. Candidates (i, j) of `equal` (2, m) are
-    no negatives.
+    See `InBatchLoss`. The right candidate of row i is number first + i, or number 0 in every row.
+    Candidates (i, j) of `equal` (2, m) are no negatives.
     """
     labels = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
     if first is not None:
@@ -118,8 +134,13 @@ def list_losses(scores: Tensor, first: int | None, smoothing: float, equal: Tens
     return _smoothed(scores, true, others, counted.sum(dim=1) - 1, smoothing), _hits(scores, true)
 
 
-def _smoothed(scores: Tensor, true: Tensor, others: Tensor, negatives: Tensor, smoothing: float) -> Tensor:
-    """Return each row's loss, given its right score, and the sum and the number of its negatives' scores."""
+def _smoothed(
+    scores: Tensor, true: Tensor, others: Tensor, negatives: Tensor, smoothing: float
+) -> Tensor:
+    """Return each row's loss, and the sum and the number of its negatives' scores.
+
+    Its right score is given.
+    """
     share = smoothing * (negatives > 0).to(scores.dtype)
     return scores.logsumexp(dim=1) - ((1 - share) * true + share / negatives.clamp(min=1) * others)
 
@@ -137,11 +158,14 @@ def _mean(losses: Tensor, hits: Tensor, pairs: int, present: ContextMask | None 
 
 
 class SummedLoss(nn.Module):
-    """Sum of one ranking loss for each encoding of the contexts (CONVERT, section 3, multi-context).
+    """Sum of one ranking loss for each encoding of the contexts (CONVERT, section 3).
+
+    Multi-context models have several.
 
         L = Σ_p L_p,  L_p = in-batch loss of the encodings x^p against the responses
 
-    For multi-context ConveRT: h_x, h_z and the combined one; a context without history has no part in h_z's loss.
+    For multi-context ConveRT: h_x, h_z and the combined one; a context without history has no part
+    in h_z's loss.
     """
 
     def __init__(self, ranking: InBatchLoss) -> None:
@@ -157,18 +181,27 @@ class SummedLoss(nn.Module):
         pairs: int | None = None,
         present: Mapping[str, ContextMask] = ALL_PRESENT,
     ) -> Loss:
-        """Return the sum, the accuracy of "context", and loss and accuracy of each encoding where there are several.
+        """Return the sum, the accuracy of "context", and each encoding's loss and accuracy.
 
-        `encodings` are those of the contexts and of all K + M responses; or "scores" (k, C) of each context's own
-        candidates, the right one first. `present` names the encodings that not all contexts have.
+        The latter where there are several. `encodings` are those of the contexts and of all K + M
+        responses; or "scores" (k, C) of each context's own candidates, the right one first.
+        `present` names the encodings that not all contexts have.
         """
         if "scores" in encodings:
             with torch.autocast(encodings["scores"].device.type, enabled=False):
                 scores = encodings["scores"].float() * scale
-                rows = list_losses(scores, None, self.ranking.smoothing, equal)
-            return _mean(*rows, len(scores) if pairs is None else pairs)
+                rows, hits = list_losses(scores, None, self.ranking.smoothing, equal)
+            return _mean(rows, hits, len(scores) if pairs is None else pairs)
         losses = {
-            name: self.ranking(contexts, encodings["response"], scale, equal, first, pairs, present.get(name))
+            name: self.ranking(
+                contexts,
+                encodings["response"],
+                scale,
+                equal=equal,
+                first=first,
+                pairs=pairs,
+                present=present.get(name),
+            )
             for name, contexts in encodings.items()
             if name != "response"
         }
@@ -181,11 +214,17 @@ class SummedLoss(nn.Module):
 
 
 def annealed_scale(scale: Scale, output_size: int, step: int, share: float) -> float:
-    """Return the factor c of c · cos at a step of the run, when a share of its budget is used (CONVERT, section 3)."""
+    """Return the factor c of c · cos at a step, given the used share of the budget.
+
+    See CONVERT, section 3.
+    """
     last = _last_scale(scale, output_size)
-    done, length = (step, scale.steps) if scale.steps is not None else (share, scale.share)
-    assert length is not None  # the recipe has exactly one
-    return scale.first + (last - scale.first) * (1.0 if done >= length else done / length)
+    if scale.steps is not None:
+        annealed = 1.0 if step >= scale.steps else step / scale.steps
+    else:
+        assert scale.share is not None  # the recipe has exactly one
+        annealed = 1.0 if share >= scale.share else share / scale.share
+    return scale.first + (last - scale.first) * annealed
 
 
 def _last_scale(scale: Scale, output_size: int) -> float:
@@ -207,9 +246,12 @@ class LearnedScale(nn.Module):
 
 
 def attach_scale(module: Any, scale: Scale, before: float | None = None) -> LearnedScale | None:
-    """Give a network its learned scale, which starts at what another run has learned `before`, else at `first`."""
+    """Give a network its learned scale, from another run's (`before`) or `first` on."""
     if not scale.learned:
         return None
-    learned = LearnedScale(scale.first if before is None else before, _last_scale(scale, module.output_size))
-    setattr(module, f"{TRAINING_PREFIX}scale", learned)  # checkpoints hold it as a weight, model folders in config.json
+    learned = LearnedScale(
+        scale.first if before is None else before, _last_scale(scale, module.output_size)
+    )
+    # checkpoints hold it as a weight, model folders in config.json
+    setattr(module, f"{TRAINING_PREFIX}scale", learned)
     return learned

@@ -1,8 +1,9 @@
-"""Batches of pretraining: masked tokens and next utterances in turn (POLY, section 4.1; masks as in BERT).
+"""Batches of pretraining: masked tokens and next utterances in turn (POLY, section 4.1).
 
-A batch has pairs of like lengths, as many as a budget of tokens allows. Batches with an even number have 15 % of their
-tokens to be guessed (80 % of these replaced by the mask, 10 % by any token, 10 % left alone); in those with an odd
-number half of the contexts have another example's response, and which do is to be guessed.
+Masks are as in BERT. A batch has pairs of like lengths, as many as a budget of tokens allows.
+Batches with an even number have 15 % of their tokens to be guessed (80 % of these replaced by the
+mask, 10 % by any token, 10 % left alone); in those with an odd number half of the contexts have
+another example's response, and which do is to be guessed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from rejoinder.arrays import Ids
 from rejoinder.errors import InputError
 from rejoinder.networks.masked_lm import MaskedBatch
 from rejoinder.networks.packing import pack
@@ -21,18 +23,20 @@ from rejoinder.text.pretrained import Pretrained
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.batches import WHOLE, PairBatch, Portion, StepBatch
 from rejoinder.training.losses import ALL_PRESENT
-from rejoinder.training.tokens import Ids, Rows, TokenStore
+from rejoinder.training.tokens import Rows, TokenStore
 
 GUESSED = 0.15  # share of the tokens; of these, shares that are masked and replaced
 MASKED = 0.8
 REPLACED = 0.1
-GATHERED_AT_ONCE = 1 << 16  # examples whose tokens are in memory together while their lengths are read
+# examples whose tokens are in memory together while their lengths are read
+GATHERED_AT_ONCE = 1 << 16
 
 
 class LengthBucketedOrder:
-    """Which examples each batch has: neighbours in length, at most `pairs` of at most `tokens`, in random order.
+    """The examples of each batch: neighbours in length, in random order.
 
-    Epochs differ in the order of batches and of examples of equal length. One longer than `tokens` is a batch itself.
+    They are at most `pairs` of at most `tokens`. Epochs differ in the order of batches and of
+    examples of equal length. One longer than `tokens` is a batch itself.
     """
 
     def __init__(self, lengths: Rows, tokens: int, pairs: int, seed: tuple[int, ...]) -> None:
@@ -59,7 +63,7 @@ class LengthBucketedOrder:
 
 
 def _cuts(ascending: Rows, tokens: int, pairs: int) -> list[int]:
-    """Return where batches of examples in order of their lengths begin, and the end of the last one."""
+    """Return where batches of examples in order of length begin, and the end of the last."""
     cuts = [0]
     start = 0
     while start < len(ascending):
@@ -84,10 +88,14 @@ class Masking:
         """Read the ids off a tokenizer with a mask, as all kinds that are pretrained have."""
         assert isinstance(tokenizer, Pretrained)
         special = np.array(sorted(tokenizer.special_ids), np.int32)
-        return cls(tokenizer.mask_id, special, np.setdiff1d(np.arange(tokenizer.rows, dtype=np.int32), special))
+        return cls(
+            tokenizer.mask_id,
+            special,
+            np.setdiff1d(np.arange(tokenizer.rows, dtype=np.int32), special),
+        )
 
     def __call__(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, Ids]:
-        """Return the ids with some replaced, and what is to be guessed at each place, -1 where nothing is."""
+        """Return the ids with some replaced, and the token to be guessed at each place, or -1."""
         free = np.flatnonzero(~np.isin(ids, self.special))
         count = max(1, round(GUESSED * len(free)))
         chosen = generator.choice(free, count, replace=False, shuffle=False)
@@ -118,9 +126,17 @@ class MaskedBatches:
 
 
 def pretraining_step(
-    store: TokenStore, rows: Rows, step: int, masking: Masking, seed: Sequence[int], portion: Portion = WHOLE
+    store: TokenStore,
+    rows: Rows,
+    step: int,
+    masking: Masking,
+    seed: Sequence[int],
+    portion: Portion = WHOLE,
 ) -> StepBatch:
-    """Return a process's part of batch number `step`; all draw for the whole batch, whatever their number."""
+    """Return a process's part of batch number `step`.
+
+    All draw for the whole batch, whatever their number.
+    """
     generator = np.random.default_rng([*seed, step])
     responses = rows
     follows = None
@@ -132,8 +148,11 @@ def pretraining_step(
     ids, lengths, types = join(store.input.gather(rows), store.response.gather(responses), start=1)
     if follows is None:
         ids, targets = masking(ids, generator)
-    first, end = (len(rows) * rank // portion.processes for rank in (portion.rank, portion.rank + 1))
-    weight = 0.0 if end == first else 1 / (len(rows) if targets is None else int((targets >= 0).sum()))
+    first = len(rows) * portion.rank // portion.processes
+    end = len(rows) * (portion.rank + 1) // portion.processes
+    weight = (
+        0.0 if end == first else 1 / (len(rows) if targets is None else int((targets >= 0).sum()))
+    )
     end = max(end, first + 1)  # one process more than there are pairs: its own counts for nothing
     size = portion.micro_batch or end - first
     ends = np.concatenate([[0], np.cumsum(lengths)])
@@ -144,22 +163,30 @@ def pretraining_step(
         tokens = slice(ends[start], ends[stop])
         packed = pack(ids[tokens], lengths[start:stop], 0, types=types[tokens])
         if follows is not None:
-            batch = MaskedBatch(packed, none, none, torch.from_numpy(follows[start:stop].astype(np.float32)))
+            batch = MaskedBatch(
+                packed, none, none, torch.from_numpy(follows[start:stop].astype(np.float32))
+            )
         else:
             assert targets is not None
             wanted = pack(targets[tokens], lengths[start:stop], -1).ids
             places = torch.nonzero(wanted >= 0)[:, 0]
             batch = MaskedBatch(packed, places, wanted[places])
         parts.append(PairBatch(batch, stop - start))
-    return StepBatch(tuple(parts), len(rows), first, none.new_empty((2, 0)), ALL_PRESENT, rows, weight)
+    return StepBatch(
+        tuple(parts), len(rows), first, none.new_empty((2, 0)), ALL_PRESENT, rows, weight
+    )
 
 
 def pair_lengths(store: TokenStore) -> Rows:
     """Return the number of tokens of each joined pair."""
     if len(store) < 2:
-        raise InputError("pretraining needs two examples at least, so that one can have the other's response")
+        raise InputError(
+            "pretraining needs two examples at least, so that one can have the other's response"
+        )
     found = []
     for start in range(0, len(store), GATHERED_AT_ONCE):
         rows = np.arange(start, min(start + GATHERED_AT_ONCE, len(store)))
-        found.append(store.input.gather(rows)[1].astype(np.int64) + store.response.gather(rows)[1] - 1)
+        found.append(
+            store.input.gather(rows)[1].astype(np.int64) + store.response.gather(rows)[1] - 1
+        )
     return np.concatenate(found)

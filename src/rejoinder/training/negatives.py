@@ -1,10 +1,12 @@
-"""Negatives beyond those of the batch: drawn at random, given with the examples, or mined with the model itself.
+"""Negatives beyond those of the batch.
 
-Mined, or hard, negatives are the wrong responses that the model ranks highest for a context; ACL19 leaves them to
-future work. The nearest responses of a large pool are often right, so these are left out: texts equal to the pair's own
-response, responses known to answer the same input (and history), and whatever scores too close to the pair's own
-(Moreira et al. 2024, "NV-Retriever", compares such limits). A stage is cut into windows; at the beginning of each,
-negatives of its pairs are mined with the model as it then is, into a file that a continued run reads again.
+They are random, given with the examples, or mined with the model itself. Mined, or hard, negatives
+are the wrong responses that the model ranks highest for a context; ACL19 leaves them to future
+work. The nearest responses of a large pool are often right, so these are left out: texts equal to
+the pair's own response, responses known to answer the same input (and history), and whatever scores
+too close to the pair's own (Moreira et al. 2024, "NV-Retriever", compares such limits). A stage is
+cut into windows; at the beginning of each, negatives of its pairs are mined with the model as it
+then is, into a file that a continued run reads again.
 """
 
 from __future__ import annotations
@@ -20,14 +22,15 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
+from rejoinder.arrays import Column, Joined, ranges
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.packing import TokenBatch, pack
 from rejoinder.progress import Advance
 from rejoinder.training.batches import ExtraNegatives, MixedOrder, make_batch
 from rejoinder.training.display import Display
-from rejoinder.training.recipe import HardNegatives, Stage
-from rejoinder.training.tokens import Column, Joined, Rows, TokenStore, ragged, token_hashes
+from rejoinder.training.stages import HardNegatives, Stage
+from rejoinder.training.tokens import Rows, TokenStore, token_hashes
 from rejoinder.training.validation import PAIRS_AT_ONCE, Encode
 
 RANDOM_STREAM = 1 << 21  # tell these draws from the orders of examples of the same seed
@@ -39,7 +42,10 @@ SCORES_AT_ONCE = 1 << 24  # scores that are in memory together: 64 MB
 def with_negatives(
     store: TokenStore, stage: Stage, seed: tuple[int, ...], mined: ExtraNegatives | None
 ) -> tuple[TokenStore, ExtraNegatives | None]:
-    """Return the examples and what finds their additional negatives in a stage: drawn, given, `mined`, or none."""
+    """Return the examples and the finder of their additional negatives in a stage.
+
+    They are drawn, given, `mined`, or none.
+    """
     if stage.given_negatives or stage.input_negatives:
         given = GivenNegatives(store) if stage.given_negatives else InputNegatives(store)
         return given.store, given
@@ -47,7 +53,10 @@ def with_negatives(
 
 
 class RandomNegatives:
-    """k = `count` negatives of each example, drawn anew from all others by the seed and the batch's examples."""
+    """k = `count` negatives of each example, drawn anew from all others.
+
+    The seed and the batch's examples decide.
+    """
 
     def __init__(self, examples: int, count: int, seed: tuple[int, ...]) -> None:
         self._examples = examples
@@ -62,7 +71,10 @@ class RandomNegatives:
 
 
 class GivenNegatives:
-    """The wrong candidates that come with each example (POLY, section 5.1: ConvAI2's 19), as rows of its `store`."""
+    """The wrong candidates that come with each example, as rows of its `store`.
+
+    See POLY, section 5.1: ConvAI2's 19.
+    """
 
     def __init__(self, store: TokenStore) -> None:
         given = store.given
@@ -79,7 +91,10 @@ class GivenNegatives:
 
 
 class InputNegatives:
-    """The newest message of each example, as a row of its `store`: what was just said is no answer to it."""
+    """The newest message of each example, as a row of its `store`.
+
+    It is no answer to itself.
+    """
 
     def __init__(self, store: TokenStore) -> None:
         self._first = len(store)
@@ -116,15 +131,25 @@ class Table:
         """Return those of the given examples: (len(rows), k)."""
         places = np.searchsorted(self.rows, rows).clip(max=len(self.rows) - 1)
         if (self.rows[places] != rows).any():
-            raise InputError("the table of hard negatives is of another run; name another folder to train again")
+            raise InputError(
+                "the table of hard negatives is of another run; name another folder to train again"
+            )
         return self.negatives[places]
 
 
 class Tables:
-    """The tables of a stage of `steps` batches (None: minutes); `step` counts the run's batches, `stage_step` its."""
+    """The tables of a stage of `steps` batches (None: minutes).
+
+    `step` counts the run's batches, `stage_step` its.
+    """
 
     def __init__(
-        self, config: HardNegatives, order: MixedOrder, steps: int | None, folder: Path, seed: tuple[int, ...]
+        self,
+        config: HardNegatives,
+        order: MixedOrder,
+        steps: int | None,
+        folder: Path,
+        seed: tuple[int, ...],
     ) -> None:
         self.config = config
         self._order = order
@@ -133,7 +158,10 @@ class Tables:
         self._seed = seed
 
     def window(self, stage_step: int) -> tuple[int, int | None]:
-        """Return first step and end of the window that a batch of the stage is in; None: the end of the stage."""
+        """Return first step and end of the window of a batch in the stage.
+
+        None is the end of the stage.
+        """
         every = self.config.every_steps
         start = 0 if every is None else stage_step - stage_step % every
         return start, None if every is None else start + every
@@ -146,10 +174,15 @@ class Tables:
         try:
             return Table(**load_file(path))
         except FileNotFoundError:
-            fault = " is missing, so the run cannot go on as it began"
+            raise InputError(
+                f"{path} is missing, so the run cannot go on as it began;"
+                " name another folder to train again"
+            ) from None
         except (SafetensorError, TypeError, OSError) as error:
-            fault = f": not a whole table of hard negatives ({error})"
-        raise InputError(f"{path}{fault}; name another folder to train again")
+            raise InputError(
+                f"{path}: not a whole table of hard negatives ({error});"
+                " name another folder to train again"
+            ) from None
 
     def load_or_mine(
         self,
@@ -173,10 +206,15 @@ class Tables:
         display: Display,
         pause: Callable[[], object],
     ) -> Table:
-        """Mine the table of the window that begins now, and write it; `pause` is called on the way, and may raise."""
+        """Mine the table of the window that begins now, and write it.
+
+        `pause` is called on the way, and may raise.
+        """
         start, stop = self.window(stage_step)
         rows = self._rows(start, stop)
-        drawn = self._order.sample(self.config.pool, np.random.default_rng([*self._seed, start, POOL_STREAM]))
+        drawn = self._order.sample(
+            self.config.pool, np.random.default_rng([*self._seed, start, POOL_STREAM])
+        )
         with display.track("Mining hard negatives", len(rows) + len(drawn), "texts") as advance:
 
             def report(done: int) -> None:
@@ -187,7 +225,10 @@ class Tables:
         with atomic_file(self._path(step, stage_step)) as part:
             save_file({"rows": rows, "negatives": negatives}, part)
         over = f", {above / negatives.size:.1%} of them above the limit" if above else ""
-        display.note(f"step {step:,}: hard negatives for {len(rows):,} pairs, {self.config.per_pair} each{over}")
+        display.note(
+            f"step {step:,}: hard negatives for {len(rows):,} pairs,"
+            f" {self.config.per_pair} each{over}"
+        )
         return Table(rows, negatives)
 
     def forget_others(self, step: int, stage_step: int) -> None:
@@ -197,21 +238,31 @@ class Tables:
 
     def _path(self, step: int, stage_step: int) -> Path:
         """Return the file of the window, named by the step of the run at which it begins."""
-        return self._folder / f"step-{step - stage_step + self.window(stage_step)[0]:08}.safetensors"
+        return (
+            self._folder / f"step-{step - stage_step + self.window(stage_step)[0]:08}.safetensors"
+        )
 
     def _rows(self, start: int, stop: int | None) -> Rows:
-        """Return the examples of a window's batches, ascending; all where it goes over them more than once."""
+        """Return the examples of a window's batches, ascending.
+
+        They are all where it goes over them more than once.
+        """
         examples = sum(self._order.sizes)
         size = self._order.batch_size
         ends = [end for end in (stop, self._steps) if end is not None]
         if not ends or (min(ends) - start) * size >= examples:
             return np.arange(examples)
-        return np.unique(np.concatenate([self._order.rows(step) for step in range(start, min(ends))]))
+        return np.unique(
+            np.concatenate([self._order.rows(step) for step in range(start, min(ends))])
+        )
 
 
 @dataclass(frozen=True)
 class Miner:
-    """Scores a pool's responses for hard negatives (`retrieval`'s scan knows no limit and no answers to leave out)."""
+    """Scores a pool's responses for hard negatives.
+
+    `retrieval`'s scan knows no limit and no answers to leave out.
+    """
 
     store: TokenStore
     config: HardNegatives
@@ -221,20 +272,27 @@ class Miner:
 
     @torch.no_grad()
     def __call__(self, rows: Rows, drawn: Rows, advance: Advance) -> tuple[Rows, int]:
-        """Return k negatives of n pairs among the drawn examples, hardest first (n, k); how many exceed the limit."""
+        """Return k negatives of n pairs among the drawn examples, hardest first (n, k).
+
+        Also return how many exceed the limit.
+        """
         drawn_hashes = self.store.response_hash[drawn]
         first = np.sort(np.unique(drawn_hashes, return_index=True)[1])
         pool = drawn[first]
         vectors = self._vectors(drawn[first], advance)
         advance(len(drawn) - len(pool))
         every = np.union1d(rows, drawn)
-        known = KnownAnswers(self._input_hashes(every), self.store.response_hash[every], drawn_hashes[first])
+        known = KnownAnswers(
+            self._input_hashes(every), self.store.response_hash[every], drawn_hashes[first]
+        )
         size = max(1, min(PAIRS_AT_ONCE, SCORES_AT_ONCE // len(pool)))
         found = [np.empty((0, self.config.per_pair), np.int64)]
         above = 0
         for start in range(0, len(rows), size):
             block = rows[start : start + size]
-            x, y = (h.float() for h in self.encode(make_batch(self.store, block, self.padding_id)))
+            x, y = self.encode(make_batch(self.store, block, self.padding_id))
+            x = x.float()
+            y = y.float()
             right = known.places(self._input_hashes(block))
             limit = highest((x * y).sum(dim=1), self.config)
             places, easier = hardest(x @ vectors.T, limit, right, self.config.per_pair)
@@ -247,7 +305,8 @@ class Miner:
         vectors = []
         for start in range(0, len(rows), PAIRS_AT_ONCE):
             block = rows[start : start + PAIRS_AT_ONCE]
-            batch = pack(*self.store.response.gather(block), self.padding_id)
+            ids, lengths = self.store.response.gather(block)
+            batch = pack(ids, lengths, self.padding_id)
             vectors.append(self.encode_responses(batch).float())
             advance(len(block))
         return torch.cat(vectors)
@@ -257,16 +316,23 @@ class Miner:
         input_ = self.store.input
         history = self.store.history
         history_hashes = 0 if history is None else history.hashes(rows)
-        return _hashes(input_, rows) * np.int64(31) + history_hashes  # each alone is spread over 64 bits
+        # each alone is spread over 64 bits
+        return _hashes(input_, rows) * np.int64(31) + history_hashes
 
 
 def _hashes(texts: Column | Joined, rows: Rows) -> Rows:
-    parts = range(0, len(rows), HASHED_AT_ONCE)
-    return np.concatenate([token_hashes(*texts.gather(rows[i : i + HASHED_AT_ONCE])) for i in parts])
+    hashes: list[Rows] = []
+    for start in range(0, len(rows), HASHED_AT_ONCE):
+        ids, lengths = texts.gather(rows[start : start + HASHED_AT_ONCE])
+        hashes.append(token_hashes(ids, lengths))
+    return np.concatenate(hashes)
 
 
 class KnownAnswers:
-    """Which responses of a pool of different ones belong to a pair with an input; all are given by their hashes."""
+    """Which responses of a pool of different ones belong to a pair with an input.
+
+    All are given by their hashes.
+    """
 
     def __init__(self, inputs: Rows, responses: Rows, pool: Rows) -> None:
         ordered = np.argsort(pool)
@@ -277,31 +343,38 @@ class KnownAnswers:
         self._places = places[inside][by_input]
 
     def places(self, inputs: Rows) -> Rows:
-        """Return, for n inputs, all pairs (i, place in the pool) of a known answer to input i: (2, m)."""
-        first, last = (np.searchsorted(self._inputs, inputs, side=side) for side in ("left", "right"))
+        """Return pairs (i, place in the pool) of all known answers to n inputs, (2, m)."""
+        first = np.searchsorted(self._inputs, inputs, side="left")
+        last = np.searchsorted(self._inputs, inputs, side="right")
         counts = last - first
-        return np.stack([np.repeat(np.arange(len(inputs)), counts), self._places[ragged(first, counts)]])
+        return np.stack(
+            [np.repeat(np.arange(len(inputs)), counts), self._places[ranges(first, counts)]]
+        )
 
 
 def highest(own: Tensor, config: HardNegatives) -> Tensor:
-    """Return the highest score that a negative may have, given the score of each pair's own response: (n,)."""
+    """Return the highest score allowed for a negative, given each pair's own score, (n,)."""
     if config.margin is not None:
         return own + config.margin
     if config.share is not None:
-        return own - (1 - config.share) * own.abs()  # below the own score where that is negative, too
+        # below the own score where that is negative, too
+        return own - (1 - config.share) * own.abs()
     return torch.full_like(own, torch.inf)
 
 
 def hardest(scores: Tensor, limit: Tensor, right: Rows, k: int) -> tuple[Rows, int]:
-    """Find the k hardest negatives of n pairs: the highest scores up to the limit, then the lowest ones above it.
+    """Find the k hardest negatives of n pairs.
 
-    `scores` are cosines (n, pool), `limit` is (n,), and `right` lists pairs (i, place) that are no negatives (2, m).
+    They are the highest scores up to the limit, then the lowest ones above it. `scores` are cosines
+    (n, pool), `limit` is (n,), and `right` lists pairs (i, place) that are no negatives (2, m).
     Return their places (n, k), and how many of them are above the limit.
     """
     keys = torch.where(scores > limit[:, None], -4 - scores, scores)
     keys[tuple(torch.from_numpy(right).to(scores.device))] = -torch.inf
     best = torch.topk(keys, min(k, keys.shape[1]))
     if best.values.shape[1] < k or bool(best.values[:, -1].isneginf().any()):
-        fault = f"{scores.shape[1]} different responses in the pool are too few for hard_negatives.per_pair = {k}"
-        raise InputError(f"{fault}; raise hard_negatives.pool, or lower per_pair")
+        raise InputError(
+            f"{scores.shape[1]} different responses in the pool are too few"
+            f" for hard_negatives.per_pair = {k}; raise hard_negatives.pool, or lower per_pair"
+        )
     return best.indices.cpu().numpy(), int((best.values < -2).sum())

@@ -1,4 +1,4 @@
-"""Optimisers with rates per group of parameters, clipping, learning rates over time, and the budgets they follow."""
+"""Optimisers with rates per group of parameters, clipping, schedules and budgets."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from torch import Tensor, nn
 
 from rejoinder.encoders.persistence import TRAINING_PREFIX
 from rejoinder.errors import InputError
-from rejoinder.training.recipe import Cosine, InverseSqrt, Plateau, Schedule, Stage, Step
+from rejoinder.training.stages import Cosine, InverseSqrt, Plateau, Schedule, Stage, Step
 
 WARM_UP_SHARE = 0.1
 RULES: dict[str, Any] = {
-    "adadelta": torch.optim.Adadelta, "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
+    "adadelta": torch.optim.Adadelta,
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
     "adamax": torch.optim.Adamax,
-}  # fmt: skip
+}
 
 
 def prepare_stage(module: Any, stage: Stage) -> None:
@@ -26,17 +29,24 @@ def prepare_stage(module: Any, stage: Stage) -> None:
     blocks = len(module.blocks)
     active = blocks if stage.active_blocks == "all" else stage.active_blocks
     if active > blocks:
-        raise InputError(f"stage '{stage.name}': active_blocks = {active}, but the model has {blocks}")
+        raise InputError(
+            f"stage '{stage.name}': active_blocks = {active}, but the model has {blocks}"
+        )
     groups = _groups(module)
     unknown = [name for name in stage.rates if name not in groups]
     if unknown:
-        fault = f"no parameters are called '{unknown[0]}' in rates"
-        raise InputError(f"stage '{stage.name}': {fault}; allowed: {', '.join(groups)}")
+        raise InputError(
+            f"stage '{stage.name}': no parameters are called '{unknown[0]}' in rates;"
+            f" allowed: {', '.join(groups)}"
+        )
     _learn(groups.values(), True)
     module.set_active_blocks(active)
     if stage.trained_blocks != "all":
-        if (given := stage.trained_blocks) > active:
-            raise InputError(f"stage '{stage.name}': trained_blocks = {given}, but only {active} are computed")
+        if stage.trained_blocks > active:
+            raise InputError(
+                f"stage '{stage.name}': trained_blocks = {stage.trained_blocks},"
+                f" but only {active} are computed"
+            )
         module.blocks[: active - stage.trained_blocks].requires_grad_(False)
         _learn((groups.get(name, []) for name in ("embedding", "position")), False)
     _learn((groups[name] for name in stage.rates if stage.rate(name) == 0), False)
@@ -50,19 +60,30 @@ def _learn(groups: Iterable[Iterable[nn.Parameter]], wanted: bool) -> None:
 
 def _groups(module: Any) -> dict[str, list[nn.Parameter]]:
     training_only = _of_training(module)
-    theirs = set().union(*training_only.values())  # a model whose last group is "all the others" counts them too
-    own = {name: [p for p in each if p not in theirs] for name, each in module.parameter_groups().items()}
+    # a model whose last group is "all the others" counts them too
+    theirs = set().union(*training_only.values())
+    own = {
+        name: [p for p in each if p not in theirs]
+        for name, each in module.parameter_groups().items()
+    }
     return own | training_only
 
 
 def _of_training(module: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """Return the parameters that a model has in training alone, by what `rates` calls them: "scale", "vectors"."""
-    children = ((name, child) for name, child in module.named_children() if name.startswith(TRAINING_PREFIX))
-    return {name.removeprefix(TRAINING_PREFIX): list(child.parameters()) for name, child in children}
+    """Return the parameters of training alone by their names in `rates`: "scale", "vectors"."""
+    children = (
+        (name, child) for name, child in module.named_children() if name.startswith(TRAINING_PREFIX)
+    )
+    return {
+        name.removeprefix(TRAINING_PREFIX): list(child.parameters()) for name, child in children
+    }
 
 
 def build_optimizer(module: Any, stage: Stage) -> torch.optim.Optimizer:
-    """Build the stage's optimiser over what it trains; each group's `rate` is its factor of the learning rate."""
+    """Build the stage's optimiser over what it trains.
+
+    Each group's `rate` is its factor of the learning rate.
+    """
     excluded = module.no_decay_parameters().union(*_of_training(module).values())
     groups: list[dict[str, Any]] = []
     for name, parameters in _groups(module).items():
@@ -70,12 +91,20 @@ def build_optimizer(module: Any, stage: Stage) -> torch.optim.Optimizer:
             chosen = [p for p in parameters if p.requires_grad and (p not in excluded) == decay]
             weight_decay = stage.optimizer.weight_decay if decay else 0.0
             if chosen:
-                groups.append({"params": chosen, "rate": stage.rate(name), "weight_decay": weight_decay})
+                groups.append(
+                    {"params": chosen, "rate": stage.rate(name), "weight_decay": weight_decay}
+                )
     if not groups:
-        raise InputError(f"stage '{stage.name}': all parameters are frozen, so there is nothing to train")
+        raise InputError(
+            f"stage '{stage.name}': all parameters are frozen, so there is nothing to train"
+        )
     rule = RULES[stage.optimizer.kind]
-    options = {field: value for field, value in vars(stage.optimizer).items() if field in ("rho", "betas")}
-    on_cpu = all(parameter.device.type == "cpu" for group in groups for parameter in group["params"])
+    options = {
+        field: value for field, value in vars(stage.optimizer).items() if field in ("rho", "betas")
+    }
+    on_cpu = all(
+        parameter.device.type == "cpu" for group in groups for parameter in group["params"]
+    )
     if stage.optimizer.kind in ("adam", "adamw") and on_cpu:
         options["fused"] = True  # five times as fast on a CPU; Adamax has no such form
     by_rows: Any = type(f"Row{rule.__name__}", (_RowUpdates, rule), {"rule": rule})
@@ -83,18 +112,22 @@ def build_optimizer(module: Any, stage: Stage) -> torch.optim.Optimizer:
 
 
 class _RowUpdates(torch.optim.Optimizer):
-    """Updates a table with a sparse gradient in the rows of the batch alone; mixed in before one of PyTorch's rules.
+    """Updates a table with a sparse gradient in the rows of the batch alone.
 
-    The rows are copied out, updated by the rule as if they were the whole parameter, and written back. The running
-    averages of a row, and its weight decay, stand still while the row is in no batch ("lazy" updates).
-    `torch.optim.SparseAdam`, for Adam without decay, takes 1.3 to 1.6 times as long (60,000 rows of 128).
+    Mixed in before one of PyTorch's rules. The rows are copied out, updated by the rule as if they
+    were the whole parameter, and written back. The running averages of a row, and its weight decay,
+    stand still while the row is in no batch ("lazy" updates). `torch.optim.SparseAdam`, for Adam
+    without decay, takes 1.3 to 1.6 times as long (60,000 rows of 128).
     """
 
     rule: type[Any]
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Update all parameters that have a gradient. The sparse ones' gradients are gone afterwards."""
+        """Update all parameters that have a gradient.
+
+        The sparse ones' gradients are gone afterwards.
+        """
         loss = None if closure is None else closure()
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -113,7 +146,9 @@ class _RowUpdates(torch.optim.Optimizer):
         small = self.rule([{**group, "params": [part]}])
         whole = self.state[table]
         if whole:
-            small.state[part] = {key: value[rows] if _like(value, table) else value for key, value in whole.items()}
+            small.state[part] = {
+                key: value[rows] if _like(value, table) else value for key, value in whole.items()
+            }
         small.step()
         table[rows] = part.detach()
         for key, value in small.state[part].items():
@@ -136,7 +171,10 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor | None:
-    """Scale gradients, sparse ones too, down to a common norm of at most `limit`; return the norm before, if any."""
+    """Scale gradients, sparse ones too, down to a common norm of at most `limit`.
+
+    Return the norm before, if any.
+    """
     gradients = [_numbers(parameter) for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return None
@@ -149,7 +187,10 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor |
 
 
 def _numbers(parameter: nn.Parameter) -> Tensor:
-    """Return the gradient of a parameter; of a sparse one its rows, which can be changed in place."""
+    """Return the gradient of a parameter.
+
+    Of a sparse one it is its rows, which can be changed in place.
+    """
     assert parameter.grad is not None
     if not parameter.grad.is_sparse:
         return parameter.grad
@@ -176,19 +217,29 @@ def stage_budget(stage: Stage, batches_per_epoch: int) -> Budget:
 
 
 def learning_rate(
-    schedule: Schedule, rate: float, step: int, share: float, drops: int = 0, *, in_seconds: bool = False
+    schedule: Schedule,
+    rate: float,
+    step: int,
+    share: float,
+    drops: int = 0,
+    *,
+    in_seconds: bool = False,
 ) -> float:
-    """Return the learning rate of the next step; `share` of the stage's budget is used, `drops` count stalls.
+    """Return the learning rate of the next step.
 
-    With a budget `in_seconds` the warm-up ends at `WARM_UP_SHARE` of it, on machines too slow for all of its steps.
+    `share` of the stage's budget is used, `drops` count stalls. With a budget `in_seconds` the
+    warm-up ends at `WARM_UP_SHARE` of it, on machines too slow for all of its steps.
     """
     longest = WARM_UP_SHARE if in_seconds else 1.0
     if step < schedule.warm_up_steps and share < longest:
-        return rate * max((step + 1) / schedule.warm_up_steps, share / longest if in_seconds else 0.0)
+        return rate * max(
+            (step + 1) / schedule.warm_up_steps, share / longest if in_seconds else 0.0
+        )
     factor = 1.0
     match schedule:
         case Cosine():
-            # In a stage of minutes the share at which the warm-up ended is estimated from the speed so far.
+            # In a stage of minutes the share at which the warm-up ended is estimated from the speed
+            # so far.
             start = min(schedule.warm_up_steps * share / max(step, 1), longest)
             part = max(0.0, share - start) / (1 - start) if start < 1 else 1.0
             last = schedule.final_learning_rate / rate

@@ -1,4 +1,7 @@
-"""From a folder of examples to what the loop needs: vocabulary, token stores and vectors to start from, made once."""
+"""Inputs of the loop, made once from a folder of examples.
+
+They are vocabulary, token stores and vectors to start from.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rejoinder.arrays import FloatArray
+from rejoinder.arrays import Column, FloatArray
 from rejoinder.corpora.summary import SUMMARY, kept_messages, limits_of_history
 from rejoinder.encoders.families import family, family_of, parse_config
 from rejoinder.encoders.open import open_texts
@@ -28,14 +31,12 @@ from rejoinder.text.pretrained import build_bpe
 from rejoinder.text.subwords import MARK, Subwords
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
-from rejoinder.training.compute import Machine
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import TextVectors, text_vectors
-from rejoinder.training.frozen import read_texts_once
-from rejoinder.training.initialisation import initial_tokenizer
+from rejoinder.training.distributed import Machine
+from rejoinder.training.initialisation import initial_tokenizer, read_texts_once
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
 from rejoinder.training.tokens import (
-    Column,
     Encode,
     Rows,
     Split,
@@ -50,9 +51,11 @@ from rejoinder.training.tokens import (
 )
 from rejoinder.training.validation import drawn
 
-CACHED = (".lock", "vocabulary-*", "train-*", "valid-*", "words-*", "vectors-*")  # what is made once and kept
+# what is made once and kept
+CACHED = (".lock", "vocabulary-*", "train-*", "valid-*", "words-*", "vectors-*")
 COMMON = 1e-3
-"""a of the weight a / (a + p) of a word with the share p of all words (Arora et al. 2017: smooth inverse frequency)."""
+"""a of the weight a / (a + p) of a word with the share p of all words (Arora et al. 2017: smooth
+inverse frequency)."""
 COUNTED = 500_000  # examples whose tokens are counted, at most
 
 
@@ -63,13 +66,16 @@ class Prepared:
     tokenizer: Tokenizer
     train: TokenStore  # the training split, of all sets one after the other
     sizes: tuple[int, ...]  # examples of each set, `data.train` first
-    valid: dict[str, TokenStore]  # validation splits by name, that of `data.train` first, if the recipe validates
+    valid: dict[str, TokenStore]
+    """Validation splits by name, that of `data.train` first, if the recipe validates."""
     digest: str  # of the examples
     words: FloatArray | None = None  # the embedding to start from (`init.words`)
     teacher_vectors: TextVectors | None = None  # of the training texts (`distillation.encoder`)
 
 
-def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None) -> Prepared:
+def prepare(
+    recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None
+) -> Prepared:
     """Open what a run needs and make what is missing, in the folder or the recipe's cache.
 
     It tokenises in parallel if given an engine.
@@ -78,30 +84,49 @@ def prepare(recipe: Recipe, folder: Path, display: Display | None = None, engine
 
 
 def with_vectors(
-    prepared: Prepared, recipe: Recipe, folder: Path, module: Any, machine: Machine, display: Display
+    prepared: Prepared,
+    recipe: Recipe,
+    folder: Path,
+    module: Any,
+    machine: Machine,
+    display: Display,
 ) -> Prepared:
-    """Return the same, its texts read by a module's trunk before it learns, if ever; made once, like the rest.
+    """Return the same, its texts read by a module's trunk before it learns, if ever.
 
-    Where it learns (`init.anchor`) validation reads with the trunk as it is by then.
+    Made once, like the rest. Where it learns (`init.anchor`) validation reads with the trunk as it
+    is by then.
     """
     place = _Preparation(recipe, folder, display, None)
     start = recipe.init.fingerprint or (recipe.model, recipe.seed)
     learns = recipe.init.anchor > 0
     valid = {} if recipe.init.anchor else prepared.valid
-    reading = prepared.tokenizer.fingerprint, recipe.text.max_length, module.history
-    read = prepared.digest, recipe.validation.examples, learns, machine.precision
-    path = place.folder / f"vectors-{content_key('trunk', start, *reading, *read)}.f16"
+    key = content_key(
+        "trunk",
+        start,
+        prepared.tokenizer.fingerprint,
+        recipe.text.max_length,
+        module.history,
+        prepared.digest,
+        recipe.validation.examples,
+        learns,
+        machine.precision,
+    )
+    path = place.folder / f"vectors-{key}.f16"
     with place.writing():
         examples = [(prepared.train, np.arange(len(prepared.train)))]
         examples += [(store, drawn(store, recipe.validation)) for store in valid.values()]
         vectors = read_texts_once(path, examples, module, machine, display)
-    train = dataclasses.replace(prepared.train, vectors=None if learns else vectors, start=vectors if learns else None)
+    train = dataclasses.replace(
+        prepared.train, vectors=None if learns else vectors, start=vectors if learns else None
+    )
     valid = {name: dataclasses.replace(store, vectors=vectors) for name, store in valid.items()}
     return dataclasses.replace(prepared, train=train, valid={**prepared.valid, **valid})
 
 
 class _Preparation:
-    def __init__(self, recipe: Recipe, folder: Path, display: Display, engine: Engine | None) -> None:
+    def __init__(
+        self, recipe: Recipe, folder: Path, display: Display, engine: Engine | None
+    ) -> None:
         self.recipe = recipe
         self.display = display
         self.engine = engine
@@ -119,10 +144,16 @@ class _Preparation:
             next(read_texts(data, "train"), None)
         for data in self.sets:
             _note_cut_contexts(self.recipe, data, self.display)
-        digests = [data_digest(first, self.splits), *(data_digest(data, ["train"]) for data in others)]
+        digests = [
+            data_digest(first, self.splits),
+            *(data_digest(data, ["train"]) for data in others),
+        ]
         aside = [data_digest(data, ["valid"]) for data in self.valid[1:]]
         tokenizer = self.vocabulary(joined_digest(digests))
-        stores = [self.store(*each, "train", tokenizer) for each in zip(self.sets, digests, strict=True)]
+        stores = [
+            self.store(data, digest, "train", tokenizer)
+            for data, digest in zip(self.sets, digests, strict=True)
+        ]
         for data, store in zip(self.sets, stores, strict=True):
             if len(store) == 0:
                 raise InputError(f"{data}: no training examples in it")
@@ -143,7 +174,9 @@ class _Preparation:
             digest = joined_digest([data_digest(data, ["train"]) for data in elsewhere])
         parts = (init.fingerprint,) if config is None else (digest, config, self.recipe.seed)
         path = self.folder / f"vocabulary-{content_key(*parts)}.json"
-        build = functools.partial(initial_tokenizer, init) if config is None else self.build_vocabulary
+        build = (
+            functools.partial(initial_tokenizer, init) if config is None else self.build_vocabulary
+        )
         self.make_once(path, lambda: build().save(path))
         tokenizer = family(self.recipe.model["kind"]).load_tokenizer(path)
         if self.recipe.text.cut is not None:
@@ -157,7 +190,9 @@ class _Preparation:
         assert config is not None
         with doing as advance, warnings.catch_warnings(record=True) as warned:
             sets = _vocabulary_data(self.recipe) or self.sets
-            tokenizer = build_vocabulary(config, _utterances(sets, config, self.recipe.seed, advance))
+            tokenizer = build_vocabulary(
+                config, _utterances(sets, config, self.recipe.seed, advance)
+            )
         for warning in warned:
             self.display.note(str(warning.message))
         return tokenizer
@@ -171,8 +206,15 @@ class _Preparation:
         dialogue = None if reading is None else reading(config, tokenizer, length)
         texts = recipe.distillation is not None and split == "train"
         given = split == "train" and any(stage.given_negatives for stage in recipe.stage)
-        parts = [digest, tokenizer.fingerprint, length, *([] if history is None else [history])]
-        parts += [*(() if dialogue is None else dialogue.key), *["texts"] * texts, *["given"] * given]
+        parts = [digest, tokenizer.fingerprint, length]
+        if history is not None:
+            parts.append(history)
+        if dialogue is not None:
+            parts += dialogue.key
+        if texts:
+            parts.append("texts")
+        if given:
+            parts.append("given")
         path = self.folder / f"{split}-{content_key(*parts)}"
         encode = Encode(tokenizer, length, history, dialogue, given)
 
@@ -184,30 +226,47 @@ class _Preparation:
         return open_store(path)
 
     def note_long(self, data: Path, store: TokenStore, tokenizer: Tokenizer) -> None:
-        """Note how many messages are as long as the model reads, or longer: what they lose is not in the store."""
+        """Report how many messages are as long as the model reads, or longer.
+
+        The store lacks the end of the longer ones.
+        """
         length = self.recipe.text.max_length
         whole = family_of(parse_config(self.recipe.model)).dialogue is not None
         most = tokenizer.encode_ragged(["a " * 2 * length], length)[1][0]
         sides = [store.response] if whole else [store.input, store.response]
         read = [np.diff(side.offsets[: COUNTED + 1]) for side in sides if isinstance(side, Column)]
-        long, total = (sum(map(int, counts)) for counts in ([(each >= most).sum() for each in read], map(len, read)))
+        long = sum(int((lengths >= most).sum()) for lengths in read)
+        total = sum(len(lengths) for lengths in read)
         if long:
             share = f"{long:,} of {total:,} {'replies' if whole else 'messages and replies'}"
-            cut = f"the {length} {tokenizer.unit} that the model reads; of longer ones the {tokenizer.cut} is cut"
+            cut = (
+                f"the {length} {tokenizer.unit} that the model reads;"
+                f" of longer ones the {tokenizer.cut} is cut"
+            )
             self.display.note(f"{data}: {share} fill {cut}")
 
     def words(self, train: TokenStore, digests: Sequence[str], tokenizer: Tokenizer) -> FloatArray:
         name = self.recipe.init.words
         seed = self.recipe.seed
         if not isinstance(tokenizer, Subwords):
-            raise InputError("init.words: this kind of model has no subwords, so it cannot start from their vectors")
+            raise InputError(
+                "init.words: this kind of model has no subwords,"
+                " so it cannot start from their vectors"
+            )
         size = parse_config(self.recipe.model).embedding_size
-        path = self.folder / f"words-{content_key(name, tokenizer.fingerprint, size, seed, *digests)}.npy"
+        path = (
+            self.folder
+            / f"words-{content_key(name, tokenizer.fingerprint, size, seed, *digests)}.npy"
+        )
 
         def make() -> None:
-            with self.display.track("Encoding the vocabulary", tokenizer.size, "subwords") as advance:
+            with self.display.track(
+                "Encoding the vocabulary", tokenizer.size, "subwords"
+            ) as advance:
                 encode = functools.partial(open_texts(name).encode, advance=advance)
-                table = word_vectors(encode, tokenizer, count_ids(train, tokenizer.rows, seed), size, seed)
+                table = word_vectors(
+                    encode, tokenizer, count_ids(train, tokenizer.rows, seed), size, seed
+                )
             with atomic_file(path) as part, part.open("wb") as file:
                 np.save(file, table)
 
@@ -224,7 +283,9 @@ class _Preparation:
         path = self.folder / f"vectors-{content_key(*parts)}.f16"
         read = np.arange(len(train))
         if config.sample is not None and config.sample < len(train):
-            read = np.sort(np.random.default_rng([seed, 2]).choice(len(train), config.sample, replace=False))
+            read = np.sort(
+                np.random.default_rng([seed, 2]).choice(len(train), config.sample, replace=False)
+            )
         with self.writing():
             return text_vectors(path, train.texts, read, config, self.display)
 
@@ -237,7 +298,10 @@ class _Preparation:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Let one process at a time write to the folder, which several may share; remove what killed ones left."""
+        """Let one process at a time write to the folder, which several may share.
+
+        Remove what killed ones left.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.folder / ".lock", f"{self.folder} is being written", wait=True):
             remove_leftovers(self.folder)
@@ -250,26 +314,38 @@ def _sets(recipe: Recipe) -> tuple[list[Path], list[Path]]:
     for number, mixed in enumerate(recipe.data.mix):
         option = "another --general DIR" if number else "--general DIR"
         options.append(("mix in", option, f"data.mix.{number}.train", mixed.train))
-    options += [("validate on", "a folder", "validation.data", place) for place in recipe.validation.data]
+    options += [
+        ("validate on", "a folder", "validation.data", place) for place in recipe.validation.data
+    ]
     for purpose, option, key, place in options:
         if not place:
             raise InputError(f"no data to {purpose}: give {option}, or {key} in the recipe")
         if not Path(place).exists():
-            raise InputError(f"{place}: no such file or folder; `rejoinder data` makes a folder of examples")
+            raise InputError(
+                f"{place}: no such file or folder; `rejoinder data` makes a folder of examples"
+            )
     for data in _vocabulary_data(recipe):
         if not data.exists():
-            remedy = "`rejoinder data` makes a folder of examples; vocabulary.data=[] learns from data.train"
-            raise InputError(f"vocabulary.data: {data}: no such file or folder; {remedy}")
+            raise InputError(
+                f"vocabulary.data: {data}: no such file or folder;"
+                " `rejoinder data` makes a folder of examples;"
+                " vocabulary.data=[] learns from data.train"
+            )
     places = [Path(place) for *_, place in options]
     trained = places[: len(recipe.data.mix) + 1]
     valid = [places[0], *places[len(trained) :]] if recipe.validation.examples else []
     if len({data.name for data in valid}) < len(valid):
-        raise InputError(f"two folders that are validated on have one name: {', '.join(map(str, valid))}")
+        raise InputError(
+            f"two folders that are validated on have one name: {', '.join(map(str, valid))}"
+        )
     return trained, valid
 
 
 def _vocabulary_data(recipe: Recipe) -> list[Path]:
-    """Return the folders that the vocabulary alone is learned from; none if it is what is trained on."""
+    """Return the folders that only the vocabulary is learned from.
+
+    There are none if it is learned from the training data.
+    """
     config = recipe.vocabulary
     return list(map(Path, config.data)) if isinstance(config, BpeVocabulary) else []
 
@@ -280,31 +356,41 @@ def _note_cut_contexts(recipe: Recipe, data: Path, display: Display) -> None:
         account = json.loads((data / SUMMARY).read_text(encoding="utf-8"))
         cut = account["cut_contexts"]
         kept = kept_messages(account)
-    except (OSError, ValueError, LookupError, TypeError):  # a file, or a folder that something else made
+    except (OSError, ValueError, LookupError, TypeError):
+        # a file, or a folder that something else made
         return
     config = parse_config(recipe.model)
     whole = family_of(config).dialogue is not None
     if cut and (whole or getattr(config, "history", 0) > kept):
         lost = f"{cut:,} contexts lost their oldest messages ({limits_of_history(account)})"
         reads = "whole conversations" if whole else f"up to {config.history} earlier messages"
-        display.note(f"{data}: {lost} and the model reads {reads}; build the data again with a higher limit")
+        display.note(
+            f"{data}: {lost} and the model reads {reads}; build the data again with a higher limit"
+        )
 
 
 def build_vocabulary(config: Vocabulary, utterances: Iterable[str]) -> Tokenizer:
     """Build the tokenizer that a recipe's [vocabulary] describes."""
     if isinstance(config, BpeVocabulary):
         return build_bpe(utterances, config.merges, config.minimum_count)
-    settings = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
+    settings = {
+        name: value for name, value in dataclasses.asdict(config).items() if value is not None
+    }
     del settings["kind"], settings["sample"]
     return (build_ngrams if config.kind == "ngrams" else build_subwords)(utterances, **settings)
 
 
-def _utterances(sets: Sequence[Path], config: Vocabulary, seed: int, advance: Advance) -> Iterator[str]:
-    """Yield inputs and responses of the training splits; about `sample` of them at random where there are more.
+def _utterances(
+    sets: Sequence[Path], config: Vocabulary, seed: int, advance: Advance
+) -> Iterator[str]:
+    """Yield inputs and responses of the training splits.
 
-    The n-gram vocabulary's are drawn as whole pairs (ACL19), those of others as texts (CONVERT: sentences).
+    About `sample` of them at random where there are more. The n-gram vocabulary's are drawn as
+    whole pairs (ACL19), those of others as texts (CONVERT: sentences).
     """
-    total = sum(len(texts) for data in sets for sides in read_texts(data, "train") for texts in sides)
+    total = sum(
+        len(texts) for data in sets for sides in read_texts(data, "train") for texts in sides
+    )
     share = config.sample / max(total, 1)
     generator = np.random.default_rng([seed, 1])
     for sides in (sides for data in sets for sides in read_texts(data, "train")):
@@ -317,14 +403,20 @@ def _utterances(sets: Sequence[Path], config: Vocabulary, seed: int, advance: Ad
 
 
 def word_vectors(
-    encode: Callable[[Sequence[str]], FloatArray], tokenizer: Subwords, counts: Rows, size: int, seed: int = 0
+    encode: Callable[[Sequence[str]], FloatArray],
+    tokenizer: Subwords,
+    counts: Rows,
+    size: int,
+    seed: int = 0,
 ) -> FloatArray:
-    """Return an embedding to start from: what a sentence encoder makes of each subword by itself, (rows, size).
+    """Return an embedding to start from, (rows, size).
 
-    A text's vector is then about the mean of its words' vectors, which ranks replies like BM25 before anything is
-    learned. The vectors, less their mean, are reduced to their first principal components, where a word counts as often
-    as it is used (`counts`) times its squared weight, and multiplied by the weight a / (a + p). The subwords' values
-    have unit variance on average; buckets get random values a tenth as large, padding 0.
+    It is a sentence encoder's vector of each subword by itself. A text's vector is then about the
+    mean of its words' vectors, which ranks replies like BM25 before anything is learned. The
+    vectors, less their mean, are reduced to their first principal components, where a word counts
+    as often as it is used (`counts`) times its squared weight, and multiplied by the weight a / (a
+    + p). The subwords' values have unit variance on average; buckets get random values a tenth as
+    large, padding 0.
     """
     texts = [subword.replace(MARK, "") or " " for subword in tokenizer.subwords]
     vectors = encode(texts).astype(np.float64)
@@ -342,7 +434,10 @@ def word_vectors(
 
 
 def count_ids(store: TokenStore, rows: int, seed: int = 0) -> Rows:
-    """Return how often each id is used in (a sample of) the store's inputs and responses, (rows,)."""
+    """Return how often each id is used in a sample of the store's texts, (rows,).
+
+    These are inputs and responses.
+    """
     examples = np.arange(len(store))
     if len(store) > COUNTED:
         examples = np.random.default_rng(seed).choice(len(store), COUNTED, replace=False)

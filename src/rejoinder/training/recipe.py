@@ -1,4 +1,4 @@
-"""The recipe: all that makes up a training run, as frozen dataclasses that `recipe_files` reads TOML into."""
+"""The recipe of a training run, as frozen dataclasses that `recipe_files` reads TOML into."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from rejoinder.settings import (
     section,
 )
 from rejoinder.text.tokenizer import Cut
+from rejoinder.training.stages import Plateau, Stage
 from rejoinder.views import Described
 
 NO_START = (
-    "give a model to start from (--init MODEL, or init.model), a transformer for its parts (init.transformer), or "
-    "[vocabulary] and [model] to train one from scratch"
+    "give a model to start from (--init MODEL, or init.model), a transformer for its parts"
+    " (init.transformer), or [vocabulary] and [model] to train one from scratch"
 )
 
 
@@ -34,20 +35,27 @@ NO_START = (
 class Init:
     """[init]: a trained model to start from, whose weights, vocabulary and structure are taken.
 
-    [vocabulary] is left out, and [model] may give nothing but what no weight depends on (see `initialisation`).
+    [vocabulary] is left out, and [model] may give nothing but what no weight depends on (see
+    `initialisation`).
     """
 
-    model: str = ""  # folder, bundled name or Hugging Face id; empty: random weights. `--init` overrides it.
+    model: str = ""
+    """Folder, bundled name or Hugging Face id; empty: random weights. `--init` overrides it."""
     transformer: str = ""
-    """Or a transformer on which [model] builds: a folder of `transformers` or a pretraining run, an id, or "minilm"."""
-    blocks: tuple[Natural, ...] = ()  # of the transformer, the blocks that are taken, from 0, ascending; empty: all
+    """Or a transformer on which [model] builds: a folder of `transformers` or a pretraining run, an
+    id, or "minilm"."""
+    blocks: tuple[Natural, ...] = ()
+    """Of the transformer, the blocks that are taken, from 0, ascending; empty: all."""
     anchor: NotNegative = 0.0
-    """Weight of 1 - cos(r, r at the start) of newest messages and responses, whose trunk learns; earlier messages are
-    then read once, at the start (multi-context-bi-encoder)."""
-    fingerprint: str = ""  # of the model, filled in when the recipe is read; if given, no other model is taken
-    quantized: bool = False  # whether training starts from the rounded weights of a quantised model; filled in as well
+    """Weight of 1 - cos(r, r at the start) of newest messages and responses, whose trunk learns;
+    earlier messages are then read once, at the start (multi-context-bi-encoder)."""
+    fingerprint: str = ""
+    """Of the model, filled in when the recipe is read; if given, no other model is taken."""
+    quantized: bool = False
+    """Whether training starts from the rounded weights of a quantised model; filled in as well."""
     words: str = ""
-    """Or a sentence encoder (folder, id, "minilm") from whose vectors of subwords the embedding starts (`prepare`)."""
+    """Or a sentence encoder (folder, id, "minilm") from whose vectors of subwords the embedding
+    starts (`prepare`)."""
 
     def __post_init__(self) -> None:
         at_most_one(self, "model", "transformer", "words")
@@ -70,22 +78,31 @@ class Init:
 class Mixed:
     """[[data.mix]]: further examples that are in every batch (ACL19, FT-MIXED)."""
 
-    train: str = ""  # folder or file; its training split is used. `--general` overrides it for the first.
-    share: Annotated[float, Field(gt=0, lt=1)]  # of the pairs of every batch, rounded to whole pairs
+    train: str = ""
+    """Folder or file; its training split is used. `--general` overrides it for the first."""
+    share: Annotated[float, Field(gt=0, lt=1)]
+    """Of the pairs of every batch, rounded to whole pairs."""
 
 
 @section
 class Data:
     """[data]: the examples."""
 
-    train: str = ""  # folder or file, relative to the current folder; validated on as well. `--data` overrides it.
-    mix: tuple[Mixed, ...] = ()  # further sets of examples; what their shares leave of a batch comes from `train`
-    cache: str = ""  # folder for vocabularies and token arrays, shared between runs; empty: `tokens` in the run's
+    train: str = ""
+    """Folder or file, relative to the current folder; validated on as well. `--data` overrides
+    it."""
+    mix: tuple[Mixed, ...] = ()
+    """Further sets of examples; what their shares leave of a batch comes from `train`."""
+    cache: str = ""
+    """Folder for vocabularies and token arrays, shared between runs; empty: `tokens` in the
+    run's."""
 
     def __post_init__(self) -> None:
         if sum(mixed.share for mixed in self.mix) >= 1:
             shares = " + ".join(str(mixed.share) for mixed in self.mix)
-            raise ValueError(f"the shares of mix must leave something of a batch to data.train; given: {shares}")
+            raise ValueError(
+                f"the shares of mix must leave something of a batch to data.train; given: {shares}"
+            )
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -96,11 +113,12 @@ class Data:
 
 @section
 class SubwordVocabulary:
-    """[vocabulary] of kind "subwords" (the default), built from the training split (CONVERT 3.1)."""
+    """[vocabulary] of kind "subwords" (the default), from the training split (CONVERT 3.1)."""
 
     kind: Literal["subwords"] = "subwords"
-    target_size: Annotated[int, Field(ge=100)] | None = None  # number of subwords to aim at (within 1 %); or:
-    minimum_count: Count | None = None  # how often a subword must be seen (paper: 250)
+    target_size: Annotated[int, Field(ge=100)] | None = None
+    """Number of subwords to aim at (within 1 %)."""
+    minimum_count: Count | None = None  # or how often one must be seen (paper: 250)
     iterations: Count = 4  # rounds of segmenting with the vocabulary so far and counting again
     max_bytes: Count = 20  # longest subword, in UTF-8 bytes
     max_digits: Count = 4  # longest run of digits within a subword
@@ -113,7 +131,7 @@ class SubwordVocabulary:
 
 @section
 class NGramVocabulary:
-    """[vocabulary] of kind "ngrams": words and pairs of words of the training split (ACL19, section 3)."""
+    """[vocabulary] of kind "ngrams": words and pairs of words (ACL19, section 3)."""
 
     kind: Literal["ngrams"]
     minimum_count: Count = 10  # how often a word must be seen
@@ -124,16 +142,23 @@ class NGramVocabulary:
 
 @section
 class BpeVocabulary:
-    """[vocabulary] of kind "bpe": byte pair encoding of lower-cased text, for transformers from scratch (POLY 4.1)."""
+    """[vocabulary] of kind "bpe": byte pair encoding of lower-cased text (POLY 4.1).
+
+    It is for transformers from scratch.
+    """
 
     kind: Literal["bpe"]
     merges: Count = 30_000  # number of merges to learn (paper: 30,000)
     minimum_count: Count = 2  # how often a pair must be seen to be merged
-    sample: Count = 10_000_000  # inputs and responses to learn from, drawn at random if there are more
-    data: tuple[str, ...] = ()  # folders to learn from, so that several runs share it; empty: what is trained on
+    sample: Count = 10_000_000
+    """Inputs and responses to learn from, drawn at random if there are more."""
+    data: tuple[str, ...] = ()
+    """Folders to learn from, so that several runs share it; empty: what is trained on."""
 
 
-Vocabulary: TypeAlias = Annotated[SubwordVocabulary | NGramVocabulary | BpeVocabulary, Field(discriminator="kind")]
+Vocabulary: TypeAlias = Annotated[
+    SubwordVocabulary | NGramVocabulary | BpeVocabulary, Field(discriminator="kind")
+]
 
 
 @section
@@ -141,17 +166,23 @@ class Text:
     """[text]: how a message becomes tokens."""
 
     max_length: Count = 60
-    """Tokens of a message; where contexts are read whole (model.context_length), of a response and its two marks."""
-    cut: Cut | None = None  # what a longer message loses: its "end" (CONVERT) or "middle"; else as in `init.model`
+    """Tokens of a message; where contexts are read whole (model.context_length), of a response and
+    its two marks."""
+    cut: Cut | None = None
+    """What a longer message loses: its "end" (CONVERT) or "middle"; else as in `init.model`."""
 
 
 @section
 class History:
-    """[history]: changes to the histories of pairs, so that the newest message always suffices (not CONVERT)."""
+    """[history]: changes to histories, so that the newest message always suffices.
+
+    CONVERT has none.
+    """
 
     left_out: Share = 0.0  # share of the pairs that lose theirs
     swapped: Share = 0.0  # share that get another pair's; such a one is not ranked by
-    new_subject: Share = 0.0  # of the pairs without a history, which open their dialogues, share that get another's
+    new_subject: Share = 0.0
+    """Of the pairs without a history, which open their dialogues, share that get another's."""
 
     def __post_init__(self) -> None:
         if self.left_out + self.swapped > 1:
@@ -162,77 +193,110 @@ class History:
 class Loss:
     """[loss]: softmax over the batch's responses (see `losses`)."""
 
-    smoothing: Decay = 0.2  # share of the probability that the other responses of the batch get, evenly
-    mask_equal_responses: bool = True  # leave a response out of another's negatives if both have the same tokens
+    smoothing: Decay = 0.2
+    """Share of the probability that the other responses of the batch get, evenly."""
+    mask_equal_responses: bool = True
+    """Leave a response out of another's negatives if both have the same tokens."""
 
 
 @section
 class Scale:
-    """[scale]: the factor c of the score c · cos: linear from `first` to `last`, constant afterwards; or learned."""
+    """[scale]: the factor c of the score c · cos, annealed or learned.
 
-    learned: bool = False  # learn c (ACL19), in 0 to `last`, from `first` or `init.model`'s on; its group is "scale"
+    Annealed it goes from `first` to `last`, and stays.
+    """
+
+    learned: bool = False
+    """Learn c (ACL19), in 0 to `last`, from `first` or `init.model`'s on; its group is "scale"."""
     first: Positive = 1.0  # at the first step
-    last: Positive | Literal["sqrt(d)"] = "sqrt(d)"  # after the annealing; d: the encodings' size (22.6 at 512)
+    last: Positive | Literal["sqrt(d)"] = "sqrt(d)"
+    """After the annealing; d: the encodings' size (22.6 at 512)."""
     steps: Natural | None = None  # steps that the annealing takes (paper: 10,000); or:
-    share: Share | None = None  # of the whole run; all stages must then have a budget in minutes, or none
+    share: Share | None = None
+    """Of the whole run; all stages must then have a budget in minutes, or none."""
 
     def __post_init__(self) -> None:
         if not self.learned:
             exactly_one(self, "steps", "share")
         elif non_default_fields(self, "steps", "share"):
-            raise ValueError("a learned scale is not annealed: leave steps and share out, or learned = true")
+            raise ValueError(
+                "a learned scale is not annealed: leave steps and share out, or learned = true"
+            )
 
 
 @section
 class Distillation:
-    """[distillation]: learning to score as a better model does, as well as from the examples (see `distillation`)."""
+    """[distillation]: learning to score as a better model does, beside the examples.
 
-    teacher: str = ""  # any ranker, by folder or Hugging Face id: mostly a cross- or poly-encoder. Or:
+    See `distillation`.
+    """
+
+    teacher: str = ""
+    """Any ranker, by folder or Hugging Face id: mostly a cross- or poly-encoder."""
     encoder: str = ""
-    """What gives cosines of the whole batch as scores: a model that encodes both sides, by folder or name; or of single
-    texts "minilm", "use" or "st:NAME" (of sentence-transformers)."""
+    """What gives cosines of the whole batch as scores: a model that encodes both sides, by folder
+    or name; or of single texts "minilm", "use" or "st:NAME" (of sentence-transformers)."""
     sharpness: Positive | None = None  # with `encoder`: factor of its cosines; 20 if not given
-    vectors: NotNegative = 0.0  # with `encoder`: weight of 1 - cos of its vectors and a linear map's of the model's own
-    fingerprint: str = ""  # of the model, filled in when the recipe is read; if given, no other is taken
-    share: Annotated[float, Field(gt=0, le=1)] = 0.5  # weight in the loss; the rest is that of the ranking loss
-    sample: Count | None = None  # with `encoder`: training examples that it reads, drawn at random; else all
-    candidates: Annotated[int, Field(ge=2)] | None = None  # with `teacher`: of each context, in the batch; else 16
+    vectors: NotNegative = 0.0
+    """With `encoder`: weight of 1 - cos of its vectors and a linear map's of the model's own."""
+    fingerprint: str = ""
+    """Of the model, filled in when the recipe is read; if given, no other is taken."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Weight in the loss; the rest is that of the ranking loss."""
+    sample: Count | None = None
+    """With `encoder`: training examples that it reads, drawn at random; else all."""
+    candidates: Annotated[int, Field(ge=2)] | None = None
+    """With `teacher`: of each context, in the batch; else 16."""
 
     def __post_init__(self) -> None:
         exactly_one(self, "teacher", "encoder")
         if self.encoder and non_default_fields(self, "candidates"):
             raise ValueError("candidates belongs to a teacher; an encoder compares the whole batch")
         if is_library(self.encoder) and self.fingerprint:
-            raise ValueError(f"fingerprint belongs to a model of Rejoinder; {self.encoder} has none")
+            raise ValueError(
+                f"fingerprint belongs to a model of Rejoinder; {self.encoder} has none"
+            )
         if self.teacher and non_default_fields(self, "sharpness", "sample", "vectors"):
-            raise ValueError("sharpness, sample and vectors belong to an encoder; a teacher scores batches as it does")
+            raise ValueError(
+                "sharpness, sample and vectors belong to an encoder;"
+                " a teacher scores batches as it does"
+            )
 
 
 @section
 class Validation:
-    """[validation]: 1-of-N on the validation split, at the end of each stage at least. The best model is kept.
+    """[validation]: 1-of-N on the validation split, at the end of each stage at least.
 
-    Best is by recall at 1, then by the mean reciprocal rank; of fewer than 1,000 examples by the latter first.
+    The best model is kept. Best is by recall at 1, then by the mean reciprocal rank; of fewer than
+    1,000 examples by the latter first.
     """
 
     every_steps: Count | None = None  # steps from one validation to the next
-    every_epochs: Positive | None = None  # passes over the training split; where both are given, whichever comes first
+    every_epochs: Positive | None = None
+    """Passes over the training split; where both are given, whichever comes first."""
     every_seconds: Positive | None = None  # seconds, in place of both
     examples: Natural = 5_000  # at most; 0: none, and the last model is kept
-    candidates: Annotated[int, Field(ge=2)] = 100  # N: each response is a candidate for all N contexts of its group
+    candidates: Annotated[int, Field(ge=2)] = 100
+    """N: each response is a candidate for all N contexts of its group."""
     patience: Natural = 0  # validations without gain after which a stage ends early; 0: never
-    data: tuple[str, ...] = ()  # further folders that are validated on alone; figures are means over all of them
+    data: tuple[str, ...] = ()
+    """Further folders that are validated on alone; figures are means over all of them."""
 
     def __post_init__(self) -> None:
         at_most_one(self, "every_steps", "every_seconds")
         at_most_one(self, "every_epochs", "every_seconds")
         if self.data and not self.examples:
-            raise ValueError("data is given, but examples = 0 validates on nothing; leave one of them out")
+            raise ValueError(
+                "data is given, but examples = 0 validates on nothing; leave one of them out"
+            )
 
 
 @section
 class Checkpoint:
-    """[checkpoint]: how often everything needed to continue is written (also after a gain and after mining)."""
+    """[checkpoint]: how often everything needed to continue is written.
+
+    It is written after a gain and after mining too.
+    """
 
     every_steps: Count | None = None  # steps from one to the next
     every_seconds: Positive | None = 300.0  # seconds; both may be given
@@ -242,174 +306,42 @@ class Checkpoint:
 class Log:
     """[log]: what metrics.jsonl and TensorBoard get."""
 
-    every_steps: Count = 10  # steps from one line to the next; loss and accuracy are means over them
+    every_steps: Count = 10
+    """Steps from one line to the next; loss and accuracy are means over them."""
 
 
 @section
 class Compute:
     """[compute]: where and in which precision."""
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"  # "auto": the first CUDA device if there is one, else the CPU
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """"auto": the first CUDA device if there is one, else the CPU."""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """"auto": bf16 where processor or GPU have instructions for it, fp16 with loss scaling on other GPUs, else fp32."""
+    """"auto": bf16 where processor or GPU have instructions for it, fp16 with loss scaling on other
+    GPUs, else fp32."""
     threads: Natural = 0  # CPU threads; 0: PyTorch chooses
 
 
 @section
 class Quantization:
-    """[quantization]: training for 8-bit embeddings and 16 bits for everything else (`networks/quantization.py`)."""
+    """[quantization]: training for 8-bit embeddings and 16 bits for everything else.
+
+    See `networks/quantization.py`.
+    """
 
     enabled: bool = False  # compute with rounded copies of the parameters, for export in few bits
     half: Literal["auto", "bfloat16", "float16"] = "auto"
-    """Of all that is no embedding; "auto": bfloat16 where the run computes in bf16, else float16, more precise."""
-    range_every: Count = 100  # steps from one fitting of the 8-bit ranges to the next; at once if a value leaves one
+    """Of all that is no embedding; "auto": bfloat16 where the run computes in bf16, else float16,
+    more precise."""
+    range_every: Count = 100
+    """Steps from one fitting of the 8-bit ranges to the next; at once if a value leaves one."""
     loss_scale: Positive = 128.0
-    """In fp16: factor of the loss, not of updates; it halves, and the step is left out, if a gradient overflows."""
+    """In fp16: factor of the loss, not of updates; it halves, and the step is left out, if a
+    gradient overflows."""
 
     def __post_init__(self) -> None:
         if not self.enabled and (found := non_default_fields(self)):
             raise ValueError(f"{found[0]} is given, but nothing is quantised; add enabled = true")
-
-
-@section
-class Decayed:
-    """What every optimiser has."""
-
-    weight_decay: NotNegative = 0.0  # L2 on all but layer norms, added to the gradient (adamw: off the weight)
-
-
-@section
-class Adadelta(Decayed):
-    """Adadelta, the optimiser of CONVERT."""
-
-    kind: Literal["adadelta"] = "adadelta"
-    rho: Decay = 0.9  # decay of the running averages of squared gradients and squared updates
-
-
-@section
-class Sgd(Decayed):
-    """Stochastic gradient descent."""
-
-    kind: Literal["sgd"] = "sgd"
-
-
-@section
-class Adam(Decayed):
-    """Adam, AdamW and Adamax."""
-
-    kind: Literal["adam", "adamw", "adamax"]
-    betas: tuple[Decay, Decay] = (0.9, 0.999)  # decay of the averages of gradients, and squared (adamax: largest) ones
-
-
-Optimizer: TypeAlias = Annotated[Adadelta | Sgd | Adam, Field(discriminator="kind")]
-
-
-@section
-class WarmUp:
-    """What every schedule has: a linear warm-up from 0, after which the schedule proper starts."""
-
-    kind: str
-    warm_up_steps: Natural = 0  # steps that the warm-up takes
-
-
-@section
-class Constant(WarmUp):
-    """The same rate throughout."""
-
-    kind: Literal["constant"] = "constant"
-
-
-@section
-class Cosine(WarmUp):
-    """Half a cosine from the learning rate down to `final_learning_rate` at the end of the stage."""
-
-    kind: Literal["cosine"] = "cosine"
-    final_learning_rate: NotNegative = 0.0
-
-
-@section
-class Step(WarmUp):
-    """Times `factor` at given shares of the stage (ACL19: times 0.3 at step 3.5M of 4M)."""
-
-    kind: Literal["step"] = "step"
-    factor: Annotated[float, Field(gt=0, lt=1)]  # what the rate is multiplied by at each drop
-    at: Annotated[tuple[Share, ...], Field(min_length=1)]  # shares of the stage at which it drops
-
-
-@section
-class InverseSqrt(WarmUp):
-    """Learning rate times sqrt(warm-up steps / step) after the warm-up (POLY's pretraining)."""
-
-    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
-
-    def __post_init__(self) -> None:
-        if self.warm_up_steps < 1:
-            raise ValueError("schedule inverse_sqrt needs warm_up_steps of 1 or more")
-
-
-@section
-class Plateau(WarmUp):
-    """Times `factor` whenever the validation loss has stalled (POLY: 0.4, looking every half epoch)."""
-
-    kind: Literal["plateau"] = "plateau"
-    factor: Annotated[float, Field(gt=0, lt=1)] = 0.4  # what the rate is multiplied by at each drop
-    patience: Natural = 0  # validations without a lower loss to wait for before a drop
-
-
-Schedule: TypeAlias = Annotated[Constant | Cosine | Step | InverseSqrt | Plateau, Field(discriminator="kind")]
-
-
-@section
-class HardNegatives:
-    """[stage.hard_negatives]: wrong responses that the model ranks high, as additional negatives (see `negatives`)."""
-
-    per_pair: Count = 1  # k: hard negatives of each pair of a batch; each is a negative of every context of the batch
-    pool: Annotated[int, Field(ge=2)] = (
-        20_000  # examples whose responses are searched, drawn anew, by the shares of mix
-    )
-    margin: float | None = None  # leave out, as right, what scores (by cosine) this above the pair's own response; or:
-    share: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Leave out what scores above this share of its score. Neither: leave out equal texts and known answers only."""
-    every_steps: Count | None = None  # steps from one mining to the next; not given: once, when the stage begins
-
-    def __post_init__(self) -> None:
-        at_most_one(self, "margin", "share")
-
-
-@section
-class Stage:
-    """[[stage]]: one part of the run; its optimiser, schedule and data order start afresh."""
-
-    name: str  # what progress and metrics call it
-    active_blocks: Natural | Literal["all"] = "all"  # blocks that are computed and trained; skipped ones cost nothing
-    trained_blocks: Count | Literal["all"] = "all"  # top blocks; a number freezes those below and the embeddings
-    batch_size: Annotated[int, Field(ge=2)]  # K: pairs of all processes; the others' responses are the negatives
-    batch_tokens: Natural = 0  # pretraining: most tokens of up to batch_size pairs of like lengths (POLY: 32,000)
-    micro_batch: Natural = 0  # pairs encoded at once: less memory, a second forward pass, same gradients; 0: all
-    steps: Count | None = None  # budget: batches; or:
-    epochs: Positive | None = None  # passes over the training split (the last incomplete batch of each is dropped); or:
-    minutes: Positive | None = None  # of the clock, which the schedule follows, validation and checkpoints included
-    optimizer: Optimizer  # a name, or a table of a kind and its parameters
-    learning_rate: Positive  # after warm-up, before decay
-    schedule: Schedule = Field(default_factory=Constant)  # a name, or a table of a kind and its parameters
-    rates: dict[str, NotNegative | Literal["batch_size"]] = Field(default_factory=dict)
-    """Factors of the learning rate by group ("embedding", "blocks", ...); 0 freezes it, "batch_size" is K (ACL19)."""
-    clip_norm: NotNegative = 0.0  # largest norm of all gradients together; longer ones are scaled to it. 0: no limit.
-    clip_embedding_norm: NotNegative = 0.0  # the same of the subword embedding's alone, applied before `clip_norm`
-    hard_negatives: HardNegatives | None = None
-    negatives: Natural = 0
-    """Responses drawn at random from the training split for each pair: all negatives of a cross-encoder (POLY: 15)."""
-    given_negatives: bool = False  # take the wrong candidates that the data gives with each example (ConvAI2: 19)
-    input_negatives: bool = False  # take the newest messages: a reply must not repeat what it answers
-
-    def __post_init__(self) -> None:
-        exactly_one(self, "steps", "epochs", "minutes")
-        at_most_one(self, "negatives", "hard_negatives", "given_negatives", "input_negatives")
-
-    def rate(self, group: str) -> float:
-        """Return the factor of the learning rate for a group of parameters."""
-        factor = self.rates.get(group, 1.0)
-        return float(self.batch_size) if factor == "batch_size" else float(factor)
 
 
 @section
@@ -421,7 +353,8 @@ class Recipe(Described):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # of weights, dropout and the order of examples
     init: Init = Field(default_factory=Init)
     data: Data = Field(default_factory=Data)
-    vocabulary: Vocabulary | None = None  # how the tokenizer is built; left out where `init` gives it
+    vocabulary: Vocabulary | None = None
+    """How the tokenizer is built; left out where `init` gives it."""
     text: Text = Field(default_factory=Text)
     model: dict[str, Any]  # `kind` and the fields of that model's configuration
     history: History = Field(default_factory=History)
@@ -441,8 +374,15 @@ class Recipe(Described):
         """Return what differs from the defaults, by dotted key."""
         from rejoinder.encoders.families import family
 
-        defaults = {field.name: field.default for field in dataclasses.fields(family(self.model["kind"]).config)}
-        model = {f"model.{key}": value for key, value in self.model.items() if (key, value) not in defaults.items()}
+        defaults = {
+            field.name: field.default
+            for field in dataclasses.fields(family(self.model["kind"]).config)
+        }
+        model = {
+            f"model.{key}": value
+            for key, value in self.model.items()
+            if (key, value) not in defaults.items()
+        }
         return {**dict(_changed(self)), **model, "model.kind": self.model["kind"]}
 
     def __post_init__(self) -> None:
@@ -450,23 +390,35 @@ class Recipe(Described):
             raise ValueError(NO_START)
         if self.distillation is not None and self.data.mix:
             raise ValueError("distillation learns from data.train alone; leave data.mix out")
-        intervals = ("every_steps", "every_seconds", "every_epochs")
-        repeated = self.validation.examples and non_default_fields(self.validation, *intervals)
+        repeated = self.validation.examples and non_default_fields(
+            self.validation, "every_steps", "every_seconds", "every_epochs"
+        )
         if any(isinstance(stage.schedule, Plateau) for stage in self.stage) and not repeated:
-            raise ValueError("schedule plateau needs validations; give validation.every_epochs (paper: 0.5)")
+            raise ValueError(
+                "schedule plateau needs validations; give validation.every_epochs (paper: 0.5)"
+            )
         clocked = [stage.minutes is not None for stage in self.stage]
         if self.scale.share is not None and any(clocked) and not all(clocked):
-            raise ValueError("scale.share needs stages that all have a budget in minutes, or none; or give scale.steps")
+            raise ValueError(
+                "scale.share needs stages that all have a budget in minutes,"
+                " or none; or give scale.steps"
+            )
 
 
 def _changed(section: Any, above: str = "") -> Iterator[tuple[str, object]]:
-    """Yield dotted key and value of what a section gives other than by default, but for the table of the model."""
+    """Yield key and value of a section's non-default fields, without the model's table."""
     for name, field in section.__pydantic_fields__.items():
         value = getattr(section, name)
         key = f"{above}{name}"
         if value == field.get_default(call_default_factory=True) or key == "model":
             continue
         several = isinstance(value, tuple) and dataclasses.is_dataclass(next(iter(value), None))
-        parts = [(f"{key}.{number}", each) for number, each in enumerate(value)] if several else [(key, value)]
+        parts = (
+            [(f"{key}.{number}", each) for number, each in enumerate(value)]
+            if several
+            else [(key, value)]
+        )
         for place, part in parts:
-            yield from _changed(part, f"{place}.") if dataclasses.is_dataclass(part) else [(place, part)]
+            yield from (
+                _changed(part, f"{place}.") if dataclasses.is_dataclass(part) else [(place, part)]
+            )

@@ -1,4 +1,4 @@
-"""Recipes as files: reading with overrides, writing with every default, comparing two of them, early checks."""
+"""Recipe files: reading with overrides, writing with defaults, comparing, checking."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from rejoinder.training.distributed import Processes, check_division
 from rejoinder.training.initialisation import resolve_init
 from rejoinder.training.losses import attach_scale
 from rejoinder.training.optimization import build_optimizer, prepare_stage
-from rejoinder.training.recipe import History, Recipe, Stage
+from rejoinder.training.recipe import History, Recipe
+from rejoinder.training.stages import Stage
 
 SHORTHANDS = ("optimizer", "schedule")  # tables of a stage that may be given by their kind alone
 
@@ -34,13 +35,15 @@ ALTERNATIVES = (
     ("validation", ("every_epochs", "every_seconds")),
     ("hard_negatives", ("margin", "share")),
 )
-"""Tables, and keys of which each has one: setting one on the command line takes the recipe's other one away."""
+"""Tables, and keys of which each has one: setting one on the command line takes the recipe's other
+one away."""
 
 FREE = re.compile(
-    r"name|description|init\.model|init\.transformer|distillation\.teacher|data\.(mix\.\d+\.)?train|data\.cache|"
-    r"validation\.data|stage\.\d+\.micro_batch"
+    r"name|description|init\.model|init\.transformer|distillation\.teacher|"
+    r"data\.(mix\.\d+\.)?train|data\.cache|validation\.data|stage\.\d+\.micro_batch"
 )
-"""Keys in which a run may go on with another value: what lies in those places is compared by its content."""
+"""Keys in which a run may go on with another value: what lies in those places is compared by its
+content."""
 
 
 def load_recipe(
@@ -52,20 +55,29 @@ def load_recipe(
 ) -> Recipe:
     """Read a recipe from a TOML file.
 
-    Overrides "section.key=value" win over the file; values are in TOML's syntax, where a bare word may stand for a
-    string, and `stage.0.key` is a key of the first stage. `places` are paths and names by key, such as "data.train",
-    that win over both; None and "" change nothing. A file that `save_recipe` wrote is `resolved`: it holds what came
-    from `init.model`, which may be gone.
+    Overrides "section.key=value" win over the file; values are in TOML's syntax, where a bare word
+    may stand for a string, and `stage.0.key` is a key of the first stage. `places` are paths and
+    names by key, such as "data.train", that win over both; None and "" change nothing. A file that
+    `save_recipe` wrote is `resolved`: it holds what came from `init.model`, which may be gone.
     """
-    document = read_toml(path, "no such recipe; give a TOML file, or a name that `rejoinder recipes` lists")
+    document = read_toml(
+        path, "no such recipe; give a TOML file, or a name that `rejoinder recipes` lists"
+    )
     given = [f"{key}={toml_value(str(place))}" for key, place in (places or {}).items() if place]
     return parse_recipe(document, [*overrides, *given], origin=str(path), resolved=resolved)
 
 
 def parse_recipe(
-    document: Mapping[str, Any], overrides: Sequence[str] = (), origin: str = "recipe", *, resolved: bool = False
+    document: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    origin: str = "recipe",
+    *,
+    resolved: bool = False,
 ) -> Recipe:
-    """Validate a recipe that has been read already, as `load_recipe` does; errors call it `origin`."""
+    """Validate a recipe that has been read already, as `load_recipe` does.
+
+    Errors call it `origin`.
+    """
     copy: dict[str, Any] = deepcopy(dict(document))
     for setting in overrides:
         override(copy, setting, SHORTHANDS, ALTERNATIVES)
@@ -81,13 +93,18 @@ def parse_recipe(
     kind = recipe.model["kind"]
     given = recipe.vocabulary
     if given is not None and given.kind != (wanted := family(kind).vocabulary):
-        reads = f"a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}'"
-        raise InputError(f"{origin}: {reads}, not '{given.kind}'")
+        raise InputError(
+            f"{origin}: a model of model.kind = '{kind}' reads vocabulary.kind = '{wanted}',"
+            f" not '{given.kind}'"
+        )
     return recipe
 
 
 def _write_out_kinds(document: dict[str, Any]) -> None:
-    """Write shorthands as tables, and the vocabulary's kind; anything of a wrong type is left to validation."""
+    """Write shorthands as tables, and the vocabulary's kind.
+
+    Anything of a wrong type is left to validation.
+    """
     stages = document.get("stage")
     vocabulary = document.get("vocabulary")
     for stage in stages if isinstance(stages, list) else ():
@@ -101,16 +118,22 @@ def _write_out_kinds(document: dict[str, Any]) -> None:
 def _resolve_model(section: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Check [model] against the configuration of its kind, and write out all its defaults."""
     kind = section.get("kind")
+    allowed = ", ".join(map(repr, FAMILIES))
+    if kind is None:
+        raise InputError(f"{origin}: model.kind is missing; allowed: {allowed}")
     if kind not in FAMILIES:
-        given = "is missing" if kind is None else f"= {kind!r} is not allowed"
-        raise InputError(f"{origin}: model.kind {given}; allowed: {', '.join(map(repr, FAMILIES))}")
+        raise InputError(f"{origin}: model.kind = {kind!r} is not allowed; allowed: {allowed}")
     config = validate(family(kind).config, section, origin, "model")
     return {"kind": kind, **dataclasses.asdict(config)}
 
 
 def recipe_document(recipe: Recipe) -> dict[str, Any]:
-    """Return the recipe as nested dictionaries, every default written out, absent values left out."""
-    return {key: _without_none(value) for key, value in dataclasses.asdict(recipe).items() if value is not None}
+    """Return the recipe as nested dictionaries with every default, without absent values."""
+    return {
+        key: _without_none(value)
+        for key, value in dataclasses.asdict(recipe).items()
+        if value is not None
+    }
 
 
 def save_recipe(recipe: Recipe, path: str | Path) -> None:
@@ -120,11 +143,13 @@ def save_recipe(recipe: Recipe, path: str | Path) -> None:
 
 
 def first_difference(old: Recipe, new: Recipe) -> str | None:
-    """Name the first key in which two recipes differ, with both values, if it is none of the `FREE` ones."""
-    olds, news = (dict(_leaves(recipe_document(recipe))) for recipe in (old, new))
-    for key in dict.fromkeys([*news, *olds]):
-        if not FREE.fullmatch(key) and olds.get(key) != news.get(key):
-            was, now = (toml_value(values[key]) if key in values else "not given" for values in (olds, news))
+    """Name the first key, none of `FREE`, in which two recipes differ, with both values."""
+    before = dict(_leaves(recipe_document(old)))
+    after = dict(_leaves(recipe_document(new)))
+    for key in dict.fromkeys([*after, *before]):
+        if not FREE.fullmatch(key) and before.get(key) != after.get(key):
+            was = toml_value(before[key]) if key in before else "not given"
+            now = toml_value(after[key]) if key in after else "not given"
             return f"{key} was {was} and is now {now}"
     return None
 
@@ -145,18 +170,23 @@ def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def check_stages(recipe: Recipe, processes: Processes) -> None:
-    """Refuse stages that do not fit the model, or the number of processes, before anything long is begun."""
+    """Refuse stages that do not fit the model or the processes, before long work begins."""
     with on_meta_device():
         probe = build_module(recipe.model, rows=2)
         attach_scale(probe, recipe.scale)
         attach_projection(probe, recipe.distillation, size=1)
-    if isinstance(probe.config, TransformerShape) and recipe.text.max_length > probe.config.positions:
-        given = recipe.text.max_length
-        most = probe.config.positions
-        raise InputError(f"text.max_length = {given}, but the transformer has {most} positions")
+    if (
+        isinstance(probe.config, TransformerShape)
+        and recipe.text.max_length > probe.config.positions
+    ):
+        raise InputError(
+            f"text.max_length = {recipe.text.max_length},"
+            f" but the transformer has {probe.config.positions} positions"
+        )
     masked = family(recipe.model["kind"]).packing == "masked"
     for stage in recipe.stage:
-        check_division(stage.name, stage.batch_size, 1 if masked else processes.count)  # masked: batches of any size
+        # masked: batches of any size
+        check_division(stage.name, stage.batch_size, 1 if masked else processes.count)
         if fault := _pretraining_fault(recipe, stage) if masked else _ranking_fault(recipe, stage):
             raise InputError(f"stage '{stage.name}': {fault}")
         prepare_stage(probe, stage)
@@ -173,17 +203,27 @@ def _ranking_fault(recipe: Recipe, stage: Stage) -> str | None:
     changed = recipe.history != History() and not recipe.model.get("history")
     faults = {
         f"batch_tokens is for pretraining, not a {kind}; leave it out": stage.batch_tokens,
-        f"a {kind} has no negatives but those of each pair; give negatives = 15, or given_negatives = true where the "
-        "data has candidates": joined and not own_negatives,
-        "given_negatives come with data.train alone; leave data.mix out": stage.given_negatives and recipe.data.mix,
-        f"distillation: a {kind} encodes no responses to compare; teach another kind": joined and recipe.distillation,
-        f"hard_negatives are mined by cosine, which this {kind} does not score by; leave them out, or draw random ones "
-        "with negatives = 1": mined and not by_cosine,
-        f"input_negatives: a {kind} reads whole contexts; leave it out": stage.input_negatives and whole,
-        "[history] changes earlier messages, which this model does not read apart; leave it out": changed,
-        f"text.cut = 'middle': a {kind} reads whole contexts, or pairs of words; set text.cut=end": recipe.text.cut
-        == "middle"
-        and (whole or kind == "ngram"),
+        (
+            f"a {kind} has no negatives but those of each pair;"
+            " give negatives = 15, or given_negatives = true where the data has candidates"
+        ): joined and not own_negatives,
+        "given_negatives come with data.train alone; leave data.mix out": stage.given_negatives
+        and recipe.data.mix,
+        f"distillation: a {kind} encodes no responses to compare; teach another kind": joined
+        and recipe.distillation,
+        (
+            f"hard_negatives are mined by cosine, which this {kind} does not score by;"
+            " leave them out, or draw random ones with negatives = 1"
+        ): mined and not by_cosine,
+        f"input_negatives: a {kind} reads whole contexts; leave it out": stage.input_negatives
+        and whole,
+        (
+            "[history] changes earlier messages, which this model does not read apart; leave it out"
+        ): changed,
+        (
+            f"text.cut = 'middle': a {kind} reads whole contexts,"
+            " or pairs of words; set text.cut=end"
+        ): recipe.text.cut == "middle" and (whole or kind == "ngram"),
     }
     return next((fault for fault, found in faults.items() if found), None)
 
@@ -205,5 +245,11 @@ def _pretraining_fault(recipe: Recipe, stage: Stage) -> str | None:
     for key, (given, allowed) in wanted.items():
         if given != allowed:
             right = "left out" if allowed in ((), None) else toml_value(allowed)
-            return f"{key} = {given}: a {recipe.model['kind']} ranks nothing, so this must be {right}"
-    return None if stage.batch_tokens else "give batch_tokens, the most tokens of a batch (paper: 32000)"
+            return (
+                f"{key} = {given}: a {recipe.model['kind']} ranks nothing, so this must be {right}"
+            )
+    return (
+        None
+        if stage.batch_tokens
+        else "give batch_tokens, the most tokens of a batch (paper: 32000)"
+    )

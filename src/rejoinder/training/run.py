@@ -1,7 +1,8 @@
 """A run on disk: its folder, where it stands, its checkpoints, and what came out.
 
-Killing the process at any moment loses only what came after the last checkpoint, which is replaced in one step. Random
-generators are not in it: dropout and the order of examples are functions of the seed and the step.
+Killing the process at any moment loses only what came after the last checkpoint, which is replaced
+in one step. Random generators are not in it: dropout and the order of examples are functions of the
+seed and the step.
 """
 
 from __future__ import annotations
@@ -34,12 +35,19 @@ from rejoinder.files import (
 )
 from rejoinder.settings import find_recipe, toml_value
 from rejoinder.training.recipe import Checkpoint, Recipe, Validation
-from rejoinder.training.recipe_files import first_difference, load_recipe, parse_recipe, recipe_document, save_recipe
+from rejoinder.training.recipe_files import (
+    first_difference,
+    load_recipe,
+    parse_recipe,
+    recipe_document,
+    save_recipe,
+)
 from rejoinder.views import Described
 
 _LOCK = ".lock"
 _FORMAT = 3
-FEW = 1_000  # validation examples below which recall@1 moves by luck, so that the finer mrr chooses the model
+# validation examples below which recall@1 moves by luck, so that the finer mrr chooses the model
+FEW = 1_000
 
 
 class RunFolder:
@@ -58,13 +66,20 @@ class RunFolder:
 
 
 def resolve_recipe(
-    recipe: Recipe | str | Path, data: str | Path | Sequence[str | Path] = (), settings: Mapping[str, Any] | None = None
+    recipe: Recipe | str | Path,
+    data: str | Path | Sequence[str | Path] = (),
+    settings: Mapping[str, Any] | None = None,
 ) -> Recipe:
-    """Read a recipe, with places of examples and other settings that override its own; see `loop.train`."""
+    """Read a recipe, with places of examples and other settings that override its own.
+
+    See `loop.train`.
+    """
     places = [data] if isinstance(data, str | Path) else list(data)
     keys = ["data.train", *(f"data.mix.{number}.train" for number in range(len(places) - 1))]
     values = dict(zip(keys, map(str, places), strict=False)) | dict(settings or {})
-    overrides = [f"{key}={toml_value(str(v) if isinstance(v, Path) else v)}" for key, v in values.items()]
+    overrides = [
+        f"{key}={toml_value(str(v) if isinstance(v, Path) else v)}" for key, v in values.items()
+    ]
     if not isinstance(recipe, Recipe):
         return load_recipe(find_recipe(recipe), overrides)
     return parse_recipe(recipe_document(recipe), overrides) if overrides else recipe
@@ -72,7 +87,10 @@ def resolve_recipe(
 
 @contextlib.contextmanager
 def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
-    """Lock a run's folder, a new one or one that the same recipe began, and tidy it; refuse any other."""
+    """Lock a run's folder, a new one or one that the same recipe began, and tidy it.
+
+    Refuse any other.
+    """
     folder = RunFolder(path)
     _check(folder, recipe)
     path.mkdir(parents=True, exist_ok=True)
@@ -94,8 +112,10 @@ def _check(folder: RunFolder, recipe: Recipe) -> None:
     if not folder.recipe.exists():
         check_shared(folder.path, f"a run, which has a {folder.recipe.name}", [_LOCK])
     elif difference := first_difference(load_recipe(folder.recipe, resolved=True), recipe):
-        hint = "name another folder, or give the recipe that it was started with"
-        raise InputError(f"{folder.path} is a run of another recipe: {difference}; {hint}")
+        raise InputError(
+            f"{folder.path} is a run of another recipe: {difference};"
+            " name another folder, or give the recipe that it was started with"
+        )
 
 
 def check_model(folder: RunFolder) -> None:
@@ -103,7 +123,9 @@ def check_model(folder: RunFolder) -> None:
     try:
         persistence.whole_config(folder.model)
     except InputError as error:
-        raise InputError(f"{error}, or train again in another folder; {folder.path} cannot go on without it") from None
+        raise InputError(
+            f"{error}, or train again in another folder; {folder.path} cannot go on without it"
+        ) from None
 
 
 @dataclass
@@ -117,19 +139,23 @@ class RunState:
     seconds: float = 0.0  # spent in all stages
     examples: int = 0  # pairs trained on, repeated ones counted again
     tokens: int = 0  # real tokens of those pairs
-    best: float | None = None  # best recall@1 in validation so far, mrr where there are few examples
+    best: float | None = None
+    """Best recall@1 in validation so far, mrr where there are few examples."""
     best_step: int = 0
     without_gain: int = 0  # validations of this stage since its best one
     stage_best: float | None = None  # the same of this stage
     stage_loss: float | None = None  # lowest validation loss of this stage
-    stalled: int = 0  # validations since the lowest loss, or since the last drop of the learning rate
+    stalled: int = 0
+    """Validations since the lowest loss, or since the last drop of the learning rate."""
     drops: int = 0  # of the learning rate in this stage, where its schedule has them
     validated_at: float = 0.0  # `seconds` at the last validation
     validated_step: int = 0
     saved_at: float = 0.0  # `seconds` at the last checkpoint
     saved_step: int | None = None
-    validation: dict[str, float] = dataclasses.field(default_factory=dict)  # figures of the best one
-    sums: dict[str, float] = dataclasses.field(default_factory=dict)  # of what is logged, since the last line
+    validation: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Figures of the best one."""
+    sums: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Of what is logged, since the last line."""
     summed: int = 0  # batches in those sums
     data: str = ""  # digest of the examples
 
@@ -139,27 +165,39 @@ class RunState:
             return True
         if config.every_epochs is not None:
             return self.stage_step % max(1, round(config.every_epochs * batches_per_epoch)) == 0
-        return config.every_seconds is not None and self.seconds - self.validated_at >= config.every_seconds
+        return (
+            config.every_seconds is not None
+            and self.seconds - self.validated_at >= config.every_seconds
+        )
 
     def checkpoint_due(self, config: Checkpoint) -> bool:
         """Return whether a checkpoint is due."""
         if config.every_steps is not None and self.step % config.every_steps == 0:
             return True
-        return config.every_seconds is not None and self.seconds - self.saved_at >= config.every_seconds
+        return (
+            config.every_seconds is not None
+            and self.seconds - self.saved_at >= config.every_seconds
+        )
 
     def record_validation(self, figures: dict[str, float], patience: int | None) -> bool:
-        """Count a validation and return whether it is the best so far; `patience` is that of a plateau schedule."""
+        """Count a validation and return whether it is the best so far.
+
+        `patience` is that of a plateau schedule.
+        """
         self._record_loss(figures["loss"], patience)
         self.validated_step = self.step
         self.validated_at = self.seconds
         chosen_by = ("mrr", "recall@1") if figures["examples"] < FEW else ("recall@1", "mrr")
-        score, tie = (figures[name] for name in chosen_by)
+        score = figures[chosen_by[0]]
+        tie = figures[chosen_by[1]]
         if self.stage_best is None or score > self.stage_best:
             self.stage_best = score
             self.without_gain = 0
         else:
             self.without_gain += 1
-        if self.best is not None and (score, tie) <= tuple(self.validation[name] for name in chosen_by):
+        if self.best is not None and (score, tie) <= tuple(
+            self.validation[name] for name in chosen_by
+        ):
             return False
         self.best = score
         self.best_step = self.step
@@ -205,7 +243,11 @@ class LoadedCheckpoint:
     def restore_optimizer(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Give a new optimiser the state of the old one."""
         names = {id(parameter): name for name, parameter in module.named_parameters()}
-        order = [names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]
+        order = [
+            names[id(parameter)]
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        ]
         state: dict[int, dict[str, Tensor]] = {}
         for key, value in self.tensors.items():
             kind, _, rest = key.partition("/")
@@ -216,7 +258,11 @@ class LoadedCheckpoint:
 
 
 def save_checkpoint(
-    path: Path, state: RunState, module: nn.Module, optimizer: torch.optim.Optimizer | None, scaler: Mapping[str, Any]
+    path: Path,
+    state: RunState,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer | None,
+    scaler: Mapping[str, Any],
 ) -> None:
     """Write all that is needed to go on bit for bit; between stages there is no optimiser."""
     tensors = {f"weights/{name}": value for name, value in named_tensors(module).items()}
@@ -226,7 +272,9 @@ def save_checkpoint(
             if isinstance(value, Tensor):
                 tensors[f"optimizer/{key}/{names[id(parameter)]}"] = value
     whole = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    text = json.dumps({"format": _FORMAT, "state": dataclasses.asdict(state), "scaler": dict(scaler)})
+    text = json.dumps(
+        {"format": _FORMAT, "state": dataclasses.asdict(state), "scaler": dict(scaler)}
+    )
     with atomic_file(path) as part:
         save_file(whole, part, {"checkpoint": text, DIGEST: _digest(whole, text)})
 
@@ -246,7 +294,9 @@ def load_checkpoint(path: Path) -> LoadedCheckpoint | None:
             raise ValueError("it was altered after it was written")
         return LoadedCheckpoint(RunState(**content["state"]), tensors, content["scaler"])
     except (SafetensorError, ValueError, KeyError, TypeError, OSError) as error:
-        raise InputError(f"{path}: not a whole checkpoint ({error}); delete the run's folder to start again") from None
+        raise InputError(
+            f"{path}: not a whole checkpoint ({error}); delete the run's folder to start again"
+        ) from None
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
@@ -281,7 +331,11 @@ class RunSummary(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return what the run is shown by."""
-        return {**self.to_json(), "seconds": round(self.seconds, 1), "validation": figure_texts(self.validation)}
+        return {
+            **self.to_json(),
+            "seconds": round(self.seconds, 1),
+            "validation": figure_texts(self.validation),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as plain values."""
@@ -309,36 +363,55 @@ def load_summary(folder: RunFolder) -> RunSummary:
         moved = {"run": str(folder.path), "model": str(folder.model), "already_finished": True}
         return RunSummary(**{**values, **moved})
     except (ValueError, TypeError) as error:
-        raise InputError(f"{folder.summary}: not a run's summary ({error}); delete it and run again") from None
+        raise InputError(
+            f"{folder.summary}: not a run's summary ({error}); delete it and run again"
+        ) from None
 
 
 def figure_texts(figures: Mapping[str, float]) -> dict[str, str]:
-    """Format figures of validation for people: a loss as it is, all others but the number of examples in percent."""
+    """Format figures of validation for people.
+
+    All but the loss and the number of examples are in percent.
+    """
     shown = {name: value for name, value in figures.items() if name != "examples"}
-    return {name: f"{value:.3f}" if name == "loss" else f"{value:.1%}" for name, value in shown.items()}
+    return {
+        name: f"{value:.3f}" if name == "loss" else f"{value:.1%}" for name, value in shown.items()
+    }
 
 
 def model_card(recipe: Recipe, state: RunState, precision: str) -> str:
     """Return README.md of the model folder."""
-    facts = [f"trained on {state.examples:,} pairs ({state.tokens:,} tokens) in {state.step:,} steps, in {precision}"]
+    facts = [
+        (
+            f"trained on {state.examples:,} pairs"
+            f" ({state.tokens:,} tokens) in {state.step:,} steps, in {precision}"
+        )
+    ]
     if recipe.quantization.enabled:
         facts.append("trained for 8-bit embeddings and 16-bit weights")
     examples = f"{state.validation.get('examples', 0):,.0f} examples of the validation split"
     for name, value in figure_texts(state.validation).items():
         facts.append(f"1-of-{recipe.validation.candidates} {name} on {examples}: {value}")
     if recipe.init.given:
-        rounded = ", quantised: training began with its rounded weights" if recipe.init.quantized else ""
-        facts.append(f"started from the model with the fingerprint `{recipe.init.fingerprint}`{rounded}")
+        rounded = (
+            ", quantised: training began with its rounded weights" if recipe.init.quantized else ""
+        )
+        facts.append(
+            f"started from the model with the fingerprint `{recipe.init.fingerprint}`{rounded}"
+        )
     facts.append(f"digest of the examples: `{state.data}`")
     described = recipe.description and f"{recipe.description}\n\n"
-    return _CARD.format(name=recipe.name, described=described, facts="\n".join(f"- {fact}" for fact in facts))
+    return _CARD.format(
+        name=recipe.name, described=described, facts="\n".join(f"- {fact}" for fact in facts)
+    )
 
 
 _CARD = """\
 # {name}
 
 {described}\
-A model for conversational response selection, trained by [Rejoinder](https://github.com/rejoinder/rejoinder).
+A model for conversational response selection, trained by \
+[Rejoinder](https://github.com/rejoinder/rejoinder).
 
 {facts}
 

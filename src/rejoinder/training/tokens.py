@@ -1,4 +1,7 @@
-"""Examples as memory-mapped token ids, in folders named by a hash of all that their content depends on."""
+"""Examples as memory-mapped token ids.
+
+A folder is named by a hash of all that its content depends on.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rejoinder.arrays import Column, Ids, Joined, ranges
 from rejoinder.corpora.examples import Piece, pieces_of, read_columns, read_piece
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
@@ -27,10 +31,10 @@ from rejoinder.text.dialogue import Dialogue, HistoryText
 from rejoinder.text.ngrams import mix
 from rejoinder.text.tokenizer import Tokenizer, encode_messages
 
-Ids: TypeAlias = npt.NDArray[np.int32]
 Rows: TypeAlias = npt.NDArray[np.int64]
 Split: TypeAlias = Literal["train", "valid"]
-Sides: TypeAlias = list[tuple[Ids, Ids]]  # of each side of some examples: all ids, and each text's length
+# of each side of some examples: all ids, and each text's length
+Sides: TypeAlias = list[tuple[Ids, Ids]]
 
 FORMAT = 3
 MANIFEST = "manifest.json"
@@ -43,79 +47,24 @@ _COLUMNS = ("context", "response")
 _LISTS = ("candidates", "label")
 
 
-def ragged(starts: Rows | int, lengths: npt.NDArray[Any]) -> Rows:
-    """Return the places start, start + 1, ... of n ranges of the given lengths, one range after the other."""
-    ends = np.cumsum(lengths, dtype=np.int64)
-    places: Rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
-    return places
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """Texts as token ids: text i has ids[offsets[i] : offsets[i + 1]]."""
-
-    ids: Ids
-    offsets: Rows
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def gather(self, rows: Rows) -> tuple[Ids, Ids]:
-        """Return the ids of the given texts, one after the other, and the length of each."""
-        starts = self.offsets[rows]
-        lengths = self.offsets[rows + 1] - starts
-        return self.ids[ragged(starts, lengths)], lengths.astype(np.int32)
-
-
-class Joined:
-    """Several columns, or several arrays with a number of each example, numbered through; nothing is copied."""
-
-    def __init__(self, parts: Sequence[Any]) -> None:
-        self._parts = parts
-        self._starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def gather(self, rows: Rows) -> tuple[Ids, Ids]:
-        """As `Column.gather`."""
-        lengths = np.zeros(len(rows), np.int32)
-        found = []
-        for mine, part, own in self._owned(rows):
-            ids, lengths[mine] = part.gather(own)
-            found.append((mine, ids))
-        ids = np.empty(int(lengths.sum()), np.int32)
-        for mine, part in found:
-            ids[np.repeat(mine, lengths)] = part
-        return ids, lengths
-
-    def __getitem__(self, rows: Rows) -> Rows:
-        values = np.empty(rows.shape, np.int64)
-        for mine, part, own in self._owned(rows):
-            values[mine] = part[own]
-        return values
-
-    def _owned(self, rows: Rows) -> Iterator[tuple[npt.NDArray[np.bool_], Any, Rows]]:
-        """Yield each part that has some of the rows, which they are, and their numbers in it."""
-        owners = np.searchsorted(self._starts, rows, side="right") - 1
-        for owner in np.unique(owners):
-            mine = owners == owner
-            yield mine, self._parts[owner], rows[mine] - self._starts[owner]
-
-
 @dataclass(frozen=True, slots=True)
 class Histories:
-    """What a model reads of each example's earlier messages: any number of texts, each in a slot (`HistoryText`)."""
+    """A model's earlier messages of each example: any number of texts, each in a slot.
+
+    See `HistoryText`.
+    """
 
     texts: Column | Joined
     slots: Column | Joined  # of each example, one a text
     firsts: Rows  # each example's first text (n,)
 
     def gather(self, rows: Rows) -> tuple[Ids, Ids, Rows]:
-        """Return ids and lengths of the texts of the given examples, and whose each is and its slot, (2, m)."""
+        """Return ids and lengths of the examples' texts, and owner and slot of each, (2, m)."""
         slots, counts = self.slots.gather(rows)
         owners = np.repeat(np.arange(len(rows)), counts)
-        return *self.texts.gather(ragged(self.firsts[rows], counts)), np.stack([owners, slots.astype(np.int64)])
+        return *self.texts.gather(ranges(self.firsts[rows], counts)), np.stack(
+            [owners, slots.astype(np.int64)]
+        )
 
     def counts(self, rows: Rows) -> Ids:
         """Return how many texts each of the given examples has (n,)."""
@@ -123,7 +72,7 @@ class Histories:
 
     def numbers(self, rows: Rows) -> Rows:
         """Return which of the texts the given examples have."""
-        return ragged(self.firsts[rows], self.counts(rows))
+        return ranges(self.firsts[rows], self.counts(rows))
 
     def hashes(self, rows: Rows) -> Rows:
         """Return hashes that are equal for histories of equal texts."""
@@ -134,8 +83,12 @@ class Histories:
     def join(parts: Sequence[Histories]) -> Histories:
         """Return those of several stores, numbered through."""
         starts = np.cumsum([0, *(len(part.texts) for part in parts[:-1])])
-        firsts = np.concatenate([part.firsts + start for part, start in zip(parts, starts, strict=True)])
-        return Histories(Joined([part.texts for part in parts]), Joined([part.slots for part in parts]), firsts)
+        firsts = np.concatenate(
+            [part.firsts + start for part, start in zip(parts, starts, strict=True)]
+        )
+        return Histories(
+            Joined([part.texts for part in parts]), Joined([part.slots for part in parts]), firsts
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +100,18 @@ class RawExamples:
 
     def read(self, rows: Rows) -> list[tuple[list[str], str]]:
         """Return context, oldest message first, and response of the given examples."""
-        pieces = (bytes(self.lines[self.offsets[row] : self.offsets[row + 1]]) for row in rows.tolist())
+        pieces = (
+            bytes(self.lines[self.offsets[row] : self.offsets[row + 1]]) for row in rows.tolist()
+        )
         return [(each["context"], each["response"]) for each in map(json.loads, pieces)]
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Wrong candidates that the data gives with its n examples, k each, those of an example one after the other."""
+    """Wrong candidates that the data gives with its n examples, k each.
+
+    Those of an example follow each other.
+    """
 
     texts: Column  # n · k responses
     hashes: Rows  # equal for responses of equal tokens (n · k,)
@@ -164,14 +122,17 @@ class Given:
 class TokenStore:
     """Tokenised examples; what the model, a teacher or a stage does not read is None."""
 
-    input: Column | Joined  # newest messages, or, for models that read contexts as one text, the whole contexts
+    input: Column | Joined
+    """Newest messages, or, for models that read contexts as one text, the whole contexts."""
     response: Column | Joined
     response_hash: Rows | Joined  # equal for responses of equal tokens (n,)
     history: Histories | None = None
     texts: RawExamples | None = None  # the examples before tokenising
     given: Given | None = None
-    vectors: Callable[[Ids, Ids], VectorBatch] | None = None  # of texts, where the trunk learns nothing (`frozen`)
-    start: Callable[[Ids, Ids], VectorBatch] | None = None  # those before it learns, where it is anchored there
+    vectors: Callable[[Ids, Ids], VectorBatch] | None = None
+    """Of texts, where the trunk learns nothing (`initialisation`)."""
+    start: Callable[[Ids, Ids], VectorBatch] | None = None
+    """Those before it learns, where it is anchored there."""
 
     def __len__(self) -> int:
         return len(self.response_hash)
@@ -200,7 +161,10 @@ def open_store(path: Path) -> TokenStore:
         tokens = manifest["tokens"]
         sizes = dict.fromkeys(tokens, n) | {CANDIDATES: n * k, HISTORY: tokens.get(SLOTS, 0)}
         columns = {
-            side: Column(_map(path, f"{side}.ids", "<i4", tokens[side]), _map(path, f"{side}.offsets", "<i8", size + 1))
+            side: Column(
+                _map(path, f"{side}.ids", "<i4", tokens[side]),
+                _map(path, f"{side}.offsets", "<i8", size + 1),
+            )
             for side, size in sizes.items()
             if side in tokens
         }
@@ -216,14 +180,18 @@ def open_store(path: Path) -> TokenStore:
         hashes = _map(path, "response.hash", "<i8", n)
         return TokenStore(columns[INPUT], columns[RESPONSE], hashes, histories, texts, given)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a whole token store ({error}); delete it and run again") from None
+        raise InputError(
+            f"{path}: not a whole token store ({error}); delete it and run again"
+        ) from None
 
 
 def _map(folder: Path, name: str, kind: str, count: int) -> npt.NDArray[Any]:
     path = folder / name
     dtype = np.dtype(kind)
     if path.stat().st_size != count * dtype.itemsize:
-        raise ValueError(f"{name} has {path.stat().st_size} bytes instead of {count * dtype.itemsize}")
+        raise ValueError(
+            f"{name} has {path.stat().st_size} bytes instead of {count * dtype.itemsize}"
+        )
     return np.memmap(path, dtype, mode="r", shape=(count,)) if count else np.empty(0, dtype)
 
 
@@ -234,13 +202,19 @@ class Encode:
     tokenizer: Tokenizer
     max_length: int  # tokens of a text that are kept
     history: HistoryText | None = None  # how earlier messages become texts; None leaves them out
-    dialogue: Dialogue | None = None  # how contexts are read as one text, without `max_length` and `history`
+    dialogue: Dialogue | None = None
+    """How contexts are read as one text, without `max_length` and `history`."""
     given: bool = False  # encode the wrong candidates of each example too, as a last side
 
     @property
     def sides(self) -> list[str]:
         """Names of the sides of a store, in order."""
-        return [INPUT, RESPONSE, *[HISTORY, SLOTS] * (self.history is not None), *[CANDIDATES] * self.given]
+        sides = [INPUT, RESPONSE]
+        if self.history is not None:
+            sides += [HISTORY, SLOTS]
+        if self.given:
+            sides.append(CANDIDATES)
+        return sides
 
     def batches(self, piece: Piece) -> Iterator[Sides]:
         """Yield ids and lengths of a piece of the examples, some thousand examples at a time."""
@@ -250,17 +224,26 @@ class Encode:
                 texts = [*_newest_and_response(batch), *wrong]
                 sides = [encode_messages(self.tokenizer, side, self.max_length) for side in texts]
                 if self.history is not None:
-                    found = [self.history.texts(context) for context in batch.column("context").to_pylist()]
+                    found = [
+                        self.history.texts(context)
+                        for context in batch.column("context").to_pylist()
+                    ]
                     sides[2:2] = self._histories(found)
                 yield sides
             else:
-                contexts, responses = (batch.column(name).to_pylist() for name in _COLUMNS)
-                yield [self.dialogue.contexts(contexts), *map(self.dialogue.responses, [responses, *wrong])]
+                contexts = batch.column("context").to_pylist()
+                responses = batch.column("response").to_pylist()
+                yield [
+                    self.dialogue.contexts(contexts),
+                    *map(self.dialogue.responses, [responses, *wrong]),
+                ]
 
     def _histories(self, found: Sequence[Sequence[tuple[int, str]]]) -> Sides:
         """Return the tokens of all texts of some histories, and the slots of each history."""
         assert self.history is not None
-        texts = self.history.encode(self.tokenizer, [text for each in found for _, text in each], self.max_length)
+        texts = self.history.encode(
+            self.tokenizer, [text for each in found for _, text in each], self.max_length
+        )
         slots = np.array([slot for each in found for slot, _ in each], np.int32)
         return [texts, (slots, np.array(list(map(len, found)), np.int32))]
 
@@ -269,23 +252,37 @@ def _newest_and_response(batch: pa.RecordBatch) -> list[list[str]]:
     contexts = batch.column("context")
     offsets = contexts.offsets.to_numpy()
     if (offsets[1:] == offsets[:-1]).any():
-        raise InputError("an example has an empty context; every example needs at least one message")
-    return [contexts.values.take(pa.array(offsets[1:] - 1)).to_pylist(), batch.column("response").to_pylist()]
+        raise InputError(
+            "an example has an empty context; every example needs at least one message"
+        )
+    return [
+        contexts.values.take(pa.array(offsets[1:] - 1)).to_pylist(),
+        batch.column("response").to_pylist(),
+    ]
 
 
 def _wrong_candidates(batch: pa.RecordBatch) -> list[str]:
-    lists, labels = (batch.column(name).to_pylist() for name in _LISTS)
+    lists = batch.column("candidates").to_pylist()
+    labels = batch.column("label").to_pylist()
     if any(not texts or label is None for texts, label in zip(lists, labels, strict=True)):
-        remedy = "prepare data that gives them (as `rejoinder data convai2` does), or draw some with negatives = 15"
-        raise InputError(f"given_negatives: an example has no candidates; {remedy}")
+        raise InputError(
+            "given_negatives: an example has no candidates; prepare data that gives them"
+            " (as `rejoinder data convai2` does), or draw some with negatives = 15"
+        )
     _check_equal_lengths({len(texts) for texts in lists})
-    return [text for texts, label in zip(lists, labels, strict=True) for text in (*texts[:label], *texts[label + 1 :])]
+    return [
+        text
+        for texts, label in zip(lists, labels, strict=True)
+        for text in (*texts[:label], *texts[label + 1 :])
+    ]
 
 
 def _check_equal_lengths(lengths: set[int]) -> None:
     if len(lengths) > 1:
-        both = f"lists of {min(lengths)} and of {max(lengths)} candidates"
-        raise InputError(f"given_negatives: {both}; all must be of one length")
+        raise InputError(
+            f"given_negatives: lists of {min(lengths)} and of {max(lengths)} candidates;"
+            " all must be of one length"
+        )
 
 
 def read_texts(data: str | Path, split: Split) -> Iterator[list[list[str]]]:
@@ -302,12 +299,17 @@ def build_store(
     engine: Engine | None = None,
     with_texts: bool = False,
 ) -> TokenStore:
-    """Tokenise a split, whole or not at all; examples with an empty side are left out. `with_texts` keeps the texts."""
+    """Tokenise a split, whole or not at all; examples with an empty side are left out.
+
+    `with_texts` keeps the texts.
+    """
     with atomic_folder(path, None) as part, contextlib.ExitStack() as files:
         writer = _Writer(part, encode, files, with_texts)
         batches = _encode_all(encode, pieces_of(data, split), part, engine)
         raw = (batch for piece in pieces_of(data, split) for batch in read_piece(piece, _COLUMNS))
-        for sides, texts in zip(batches, raw if with_texts else itertools.repeat(None), strict=False):
+        for sides, texts in zip(
+            batches, raw if with_texts else itertools.repeat(None), strict=False
+        ):
             writer.add(sides, texts)
             advance(len(sides[0][1]))
         manifest = {"format": FORMAT, **writer.counts, "tokens": writer.tokens}
@@ -315,8 +317,13 @@ def build_store(
     return open_store(path)
 
 
-def _encode_all(encode: Encode, pieces: Iterable[Piece], folder: Path, engine: Engine | None) -> Iterator[Sides]:
-    """Yield ids and lengths of the pieces, in order; workers leave theirs in the folder for a while."""
+def _encode_all(
+    encode: Encode, pieces: Iterable[Piece], folder: Path, engine: Engine | None
+) -> Iterator[Sides]:
+    """Yield ids and lengths of the pieces, in order.
+
+    Workers leave theirs in the folder for a while.
+    """
     if engine is None:
         yield from itertools.chain.from_iterable(map(encode.batches, pieces))
         return
@@ -343,15 +350,23 @@ def encode_piece(encode: Encode, task: tuple[Path, Piece]) -> Path:
 class _Writer:
     """Appends tokenised examples to the files of a store."""
 
-    def __init__(self, folder: Path, encode: Encode, files: contextlib.ExitStack, with_texts: bool) -> None:
+    def __init__(
+        self, folder: Path, encode: Encode, files: contextlib.ExitStack, with_texts: bool
+    ) -> None:
         self.tokens = dict.fromkeys(encode.sides, 0)
-        counted = ["examples", "empty", *["text_bytes"] * with_texts, *["given"] * encode.given]
-        self.counts = dict.fromkeys(counted, 0)
-        self._marks = 0 if encode.dialogue is None else encode.dialogue.marks  # tokens of an empty text
+        self.counts = {"examples": 0, "empty": 0}
+        if with_texts:
+            self.counts["text_bytes"] = 0
+        if encode.given:
+            self.counts["given"] = 0
+        # tokens of an empty text
+        self._marks = 0 if encode.dialogue is None else encode.dialogue.marks
         names = [f"{side}.{kind}" for side in encode.sides for kind in ("ids", "offsets")]
         names += [f"{side}.hash" for side in encode.sides if side in (RESPONSE, CANDIDATES)]
         names += ["texts.jsonl", "texts.offsets"] if with_texts else []
-        self._files: dict[str, IO[bytes]] = {n: files.enter_context((folder / n).open("wb")) for n in names}
+        self._files: dict[str, IO[bytes]] = {
+            n: files.enter_context((folder / n).open("wb")) for n in names
+        }
         for name in names:
             if name.endswith(".offsets"):
                 self._write(name, np.zeros(1), "<i8")
@@ -370,10 +385,17 @@ class _Writer:
                 kept = np.repeat(keep, found[SLOTS][1])
             self._add_side(name, ids, lengths, kept)
         if raw is not None:
-            rows = zip(*(column.to_pylist() for column in raw.filter(pa.array(keep)).columns), strict=True)
-            lines = [json.dumps({"context": context, "response": response}).encode() for context, response in rows]
+            rows = zip(
+                *(column.to_pylist() for column in raw.filter(pa.array(keep)).columns), strict=True
+            )
+            lines = [
+                json.dumps({"context": context, "response": response}).encode()
+                for context, response in rows
+            ]
             self._files["texts.jsonl"].write(b"".join(lines))
-            ends = self.counts["text_bytes"] + np.cumsum([len(line) for line in lines], dtype=np.int64)
+            ends = self.counts["text_bytes"] + np.cumsum(
+                [len(line) for line in lines], dtype=np.int64
+            )
             self._write("texts.offsets", ends, "<i8")
             self.counts["text_bytes"] += sum(map(len, lines))
 
@@ -381,7 +403,9 @@ class _Writer:
         ids = ids[np.repeat(keep, lengths)]
         lengths = lengths[keep]
         self._write(f"{name}.ids", ids, "<i4")
-        self._write(f"{name}.offsets", self.tokens[name] + np.cumsum(lengths, dtype=np.int64), "<i8")
+        self._write(
+            f"{name}.offsets", self.tokens[name] + np.cumsum(lengths, dtype=np.int64), "<i8"
+        )
         self.tokens[name] += len(ids)
         if f"{name}.hash" in self._files:
             self._write(f"{name}.hash", token_hashes(ids, lengths), "<i8")
@@ -404,7 +428,9 @@ def content_key(*parts: object) -> str:
 
 def joined_digest(digests: Sequence[str]) -> str:
     """Return one digest of several; of one, that one."""
-    return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+    return (
+        digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+    )
 
 
 def data_digest(data: Path, splits: Sequence[Split]) -> str:
@@ -417,8 +443,11 @@ def data_digest(data: Path, splits: Sequence[Split]) -> str:
 
 
 def token_hashes(ids: Ids, lengths: Ids) -> Rows:
-    """Return a 64-bit hash of each text's tokens: the sum of a pseudo-random number for each (place, token)."""
-    places = ragged(0, lengths)
+    """Return a 64-bit hash of each text's tokens.
+
+    It is the sum of a pseudo-random number for each (place, token).
+    """
+    places = ranges(0, lengths)
     mixed = mix(ids.astype(np.uint64) << np.uint64(32) | places.astype(np.uint64))
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
     ends = np.cumsum(lengths, dtype=np.int64)

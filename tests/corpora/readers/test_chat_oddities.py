@@ -140,7 +140,7 @@ def test_slack_names_links_and_threads(read):
 
 def test_mails_lose_quotes_and_signatures_and_find_their_thread_by_subject(read):
     def mail(sender, subject, body, headers=""):
-        return f"From x@y Fri Mar  1 09:00:00 2024\nFrom: {sender}\nSubject: {subject}\nDate: Fri, 01 Mar 2024 09:00:00 +0000\n{headers}\n{body}\n\n"  # noqa: E501
+        return f"From x@y Fri Mar  1 09:00:00 2024\nFrom: {sender}\nSubject: {subject}\nDate: Fri, 01 Mar 2024 09:00:00 +0000\n{headers}\n{body}\n\n"
 
     text = (
         mail("Bea <bea@x.org>", "Order", "Where is it?\n>From here\n\n-- \nBea\nTel. 1")

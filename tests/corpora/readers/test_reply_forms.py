@@ -370,9 +370,10 @@ def test_replies_are_read_by_content_alone(tmp_path, file):
     assert find_form(path, choice, "replies")[0].name == file.form
 
 
-@pytest.mark.parametrize(
-    "form", [form for form in FORMS.values() if form.holds == "replies"], ids=str
-)
+OF_REPLIES = [form for form in FORMS.values() if form.holds == "replies"]
+
+
+@pytest.mark.parametrize("form", OF_REPLIES, ids=lambda form: form.name)
 def test_each_form_has_a_file_here_and_says_how_it_is_exported(form):
     assert any(file.form == form.name for file in FILES)
     assert form.export
