@@ -14,6 +14,7 @@ from rejoinder.corpora.example import Candidate, words_of
 from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval import scoring
+from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import read_manifest
@@ -208,6 +209,36 @@ def test_a_damaged_head_is_refused(index, encoder, harm):
 def test_equal_replies_make_equal_indexes(encoder, tmp_path):
     one, two = (Index.build(encoder, faq(), tmp_path / name) for name in "ab")
     assert one.fingerprint == two.fingerprint
+
+
+def many(count=30, each=6):
+    """Return replies whose examples share words of their own, and some that two replies have."""
+    generator = np.random.default_rng(5)
+    return [
+        Candidate(f"reply {row}", {}, "", tuple(
+            (" ".join([f"topic{row}", *(f"word{generator.integers(40)}" for _ in range(4))]),) for _ in range(each)
+        ))
+        for row in range(count)
+    ]  # fmt: skip
+
+
+def test_an_index_is_calibrated_by_the_examples_that_were_left_out(encoder, tmp_path):
+    index = Index.build(encoder, many(), tmp_path / "index")
+    assert index.manifest.head.held_out == 180
+    assert 0.2 < index.manifest.head.right < 0.99
+    sure, unsure = CalibratedIndex(index).answer([["topic3 word7"], ["Where is the museum?"]], 0.0)
+    assert sure.confidence > unsure.confidence
+    assert sure.replies[0].text == "reply 3"
+    [none] = CalibratedIndex(index).answer([["Where is the museum?"]], 0.9)
+    assert none.replies == []
+    index.add(["Another reply."])
+    with pytest.raises(InputError, match="calibrate again"):
+        CalibratedIndex(index)
+
+
+def test_few_examples_calibrate_nothing(index):
+    with pytest.raises(InputError, match="is not calibrated"):
+        CalibratedIndex(index)
 
 
 # --- The head -------------------------------------------------------------------------------------

@@ -224,7 +224,9 @@ def evaluate_index(
 def _search(
     index: Searcher, k: int, history: int | None, hybrid: float, contexts: Sequence[Context]
 ) -> list[list[tuple[str, float]]]:
-    found = index.search(contexts, k, history=history, hybrid=hybrid)
+    from rejoinder.retrieval.options import ANY_SCORE
+
+    found = index.search(contexts, k, ANY_SCORE, history=history, hybrid=hybrid)
     return [[(reply.text, reply.score) for reply in replies] for replies in found]
 
 

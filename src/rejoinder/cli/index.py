@@ -332,6 +332,8 @@ def _engine(where: str, address: str | None, output: Path, model: str) -> Iterat
 
 
 def _describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
+    from rejoinder.retrieval.manifest import CALIBRATION
+
     record = opened.manifest.approximate
     head = opened.manifest.head
     return {
@@ -343,6 +345,7 @@ def _describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dic
         "approximate": None if record is None else asdict(record),
         "examples": opened.manifest.examples,
         "head": None if head is None else asdict(head),
+        "calibrated": (opened.folder / CALIBRATION).is_file(),
         "bytes": sum(path.stat().st_size for path in opened.folder.rglob("*") if path.is_file()),
         "model": opened.manifest.model.name,
         "fingerprint": opened.fingerprint,
@@ -377,6 +380,9 @@ def _head_lines(result: Mapping[str, Any]) -> list[str]:
     return [
         f"{count}; of {head['held_out']:,} that were left out {head['right']:.1%} found their reply",
         f"{lowest}: {head['refused']:.1%} of everyday messages do",
+        "calibrated with them: --min-confidence P answers where the best reply is right with P"
+        if result["calibrated"]
+        else "not calibrated: too few of them, or scikit-learn is missing (extra intents)",
     ]
 
 

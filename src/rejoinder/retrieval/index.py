@@ -37,8 +37,10 @@ from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
 from rejoinder.progress import Advance, Track, no_track
 from rejoinder.retrieval.ann import FILE, MEASURED_ON, FaissIndex, build_file, library
-from rejoinder.retrieval.head import fit_index, takes_examples
+from rejoinder.retrieval.calibration import from_held_out
+from rejoinder.retrieval.head import FittedIndex, fit_index, takes_examples
 from rejoinder.retrieval.manifest import (
+    CALIBRATION,
     KIND,
     MANIFEST,
     ApproximateRecord,
@@ -58,7 +60,6 @@ from rejoinder.retrieval.search import Searcher
 from rejoinder.retrieval.segments import FILES, FilteredSegments, Segment, open_segments, stamp_of, texts_of
 from rejoinder.retrieval.writing import extend, rewrite, sweep
 
-CALIBRATION = "calibration.json"
 MAP = "map.json"  # of the server's page
 DATABASE = "replies.db"  # of milvus-lite; see `stores`
 FOLDER = Kind(
@@ -187,17 +188,21 @@ class Index(Searcher):
             first = self.manifest.end
             old = self._segments
             record = self.manifest.head
+            fitted = None
             head = None if record is None else read_head(self.folder, record)
             manifest = extend(self.manifest, self.folder, encoder, replies, batch, progress, engine, old, head)
             if manifest != self.manifest:
                 *kept, new = range(len(manifest.segments))
                 segments = [*old[: len(kept)], Segment(self.folder, manifest, new, verify=False)]
                 if head is None and manifest.examples and takes_examples(encoder):
-                    manifest = fit_index(self.folder, manifest, segments, encoder).manifest
+                    fitted = fit_index(self.folder, manifest, segments, encoder)
+                    manifest = fitted.manifest
                     segments = [Segment(self.folder, manifest, 0, verify=False)]
                 manifest.write(self.folder)
                 self._set(manifest, segments)
                 sweep(self.folder, manifest)
+                if fitted is not None:
+                    _calibrate(self.folder, fitted)
             return range(first, manifest.end)
 
     def delete(self, positions: Iterable[int]) -> int:
@@ -406,9 +411,19 @@ def _with_head(folder: Path, manifest: Manifest, encoder: DualEncoder) -> Manife
     if not (manifest.examples and takes_examples(encoder)):
         return manifest
     segments = [Segment(folder, manifest, number, verify=False) for number in range(len(manifest.segments))]
-    fitted = fit_index(folder, manifest, segments, encoder).manifest
-    sweep(folder, fitted)
-    return fitted
+    fitted = fit_index(folder, manifest, segments, encoder)
+    sweep(folder, fitted.manifest)
+    _calibrate(folder, fitted)
+    return fitted.manifest
+
+
+def _calibrate(folder: Path, fitted: FittedIndex) -> None:
+    """Write a calibration of the examples that were left out, if they are enough."""
+    calibration = from_held_out(fitted.held_out, fitted.manifest)
+    if calibration is None:
+        (folder / CALIBRATION).unlink(missing_ok=True)
+    else:
+        calibration.save(folder)
 
 
 @contextlib.contextmanager

@@ -26,6 +26,7 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 MANIFEST = "manifest.json"
+CALIBRATION = "calibration.json"
 FORMATS = (1, 2, 3, 4)
 """2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with examples."""
 _LATER = ("holes", "examples", "same_as", "approximate", "store", "head")  # fields that earlier versions do not know
