@@ -269,7 +269,7 @@ FILES = [
     File("a.parquet", parquet([row | {"id": 1} for row in ROWS]), "table",
          [dataclasses.replace(reply, payload={"question": reply.payload["question"], "id": 1}) for reply in TABLE],
          "Parquet: text = answer"),
-    File("a.jsonl", "".join(map("{}\n".format, map(json.dumps, ROWS))), "json", table()),
+    File("a.jsonl", "".join(map("{}\n".format, map(json.dumps, ROWS))), "json", table(), "JSON: text = answer, questions"),
     File("a.json", json.dumps(ROWS, indent=1), "json", table()),
     File("a.json", json.dumps({"version": 1, "faqs": ROWS}), "json", table()),
     File("a.json", json.dumps(["Hi!", "Bye."]), "json", [Candidate("Hi!"), Candidate("Bye.")]),

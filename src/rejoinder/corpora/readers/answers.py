@@ -83,6 +83,9 @@ def read_json(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     columns: dict[tuple[str, ...], dict[str, str]] = {}  # by the names of the fields
     candidates = (_of_json(value, choice, where, columns) for where, value in rows)
     first = list(itertools.islice(candidates, _JUDGED))
+    if columns:
+        words = ", ".join(f"{role} = {name}" for role, name in next(iter(columns.values())).items())
+        reading.notes.append(f"{sample.source}: JSON: {words}")
     rest = itertools.chain(first, candidates)
     yield from gathered(rest) if any(candidate.examples for candidate in first) else rest
 
