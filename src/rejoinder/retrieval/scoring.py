@@ -121,7 +121,7 @@ def view_texts(candidate: Candidate) -> list[tuple[Context, float]]:
         views += [([part], PARTS_WEIGHT / len(parts)) for part in parts]
     if candidate.title:
         views.append(([candidate.title], 1.0))
-    views += [(example, 1.0) for example in candidate.examples]
+    views += [(example, 1.0) for example in (*candidate.examples, *candidate.learned)]
     return views
 
 
