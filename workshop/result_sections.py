@@ -114,7 +114,7 @@ def _pairs(figures: Json) -> Rows:
     ours = figures["examples_per_second"]["ours"]
     peer = figures["examples_per_second"]["peer"]
     return [
-        ["", ("examples/s")],
+        ["", "examples/s"],
         ["ours", number(ours, 1)],
         ["sentence-transformers", number(peer, 1)],
         ["ratio", number(figures["ratio"], 2)],
@@ -192,7 +192,7 @@ def _serving(figures: Json) -> Rows:
         ["", "requests/s", "median, ms", "99 %, ms"],
         *(
             [
-                name.replace(("_"), " "),
+                name.replace("_", " "),
                 number(row["per_second"]),
                 number(row["p50_ms"], 1),
                 number(row["p99_ms"], 1),
@@ -216,7 +216,7 @@ def _milvus(figures: Json) -> Rows:
         ["", disk, lite],
         ["building, s", number(seconds[disk]), number(seconds[f"index in {lite}"])],
         ["a conversation alone, ms", number(taken["exact"]), number(taken[lite])],
-        [("conversations a second, 200 at once"), "", number(figures["queries_a_second_at_once"])],
+        ["conversations a second, 200 at once", "", number(figures["queries_a_second_at_once"])],
         ["of the ten best are found, %", "100", number(figures["recall@10"], 1, 100)],
         [
             ("conversations with the very ten, %"),
@@ -256,7 +256,7 @@ SECTIONS = {
         ),
         _quality,
         [
-            against(("bytes"), "MB of weights", 1e-6),
+            against("bytes", "MB of weights", 1e-6),
             against("texts_per_second", "texts/s", 1),
             curves,
         ],
