@@ -378,5 +378,4 @@ def test_recipes_have_no_more_settings_than_are_known():
     for kind, family in FAMILIES.items():
         if kind != "joined":  # is no kind that trains
             counts[kind] = len(dataclasses.fields(family.config))
-    print(counts, sum(counts.values()))
-    assert sum(counts.values()) <= MOST_SETTINGS
+    assert sum(counts.values()) <= MOST_SETTINGS, counts
