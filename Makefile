@@ -26,11 +26,11 @@ demo: python  ## replies of the bundled model, then fine-tune it on real convers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
-	@$(INSTALL) dev train corpora baselines bert ann milvus serve onnx plots demo docs langchain haystack spacy notebooks
+	@$(INSTALL) dev train baselines bert ann milvus serve onnx plots demo docs langchain haystack spacy notebooks
 	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests, and the property tests with new examples
-	@$(INSTALL) dev train corpora baselines encoders ann milvus serve plots demo cluster onnx bench
+	@$(INSTALL) dev train baselines encoders ann milvus serve plots demo cluster onnx bench
 	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m "(slow or hypothesis) and not gpu" $(ARGS)
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check
@@ -50,7 +50,7 @@ bench: python  ## run every benchmark beside its peers; figures go to benchmarks
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
 
 lock: python  ## write constraints.txt from an environment with every extra
-	@$(INSTALL) dev train corpora baselines encoders bert ann milvus serve onnx plots demo bench cluster docs langchain haystack spacy notebooks
+	@$(INSTALL) dev train baselines encoders bert ann milvus serve onnx plots demo bench cluster docs langchain haystack spacy notebooks
 	@$(BIN)/python scripts/lock.py
 
 clean:  ## remove the environment, caches and build output (demo and runs stay)

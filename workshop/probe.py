@@ -23,10 +23,10 @@ import numpy as np
 
 import rejoinder
 from rejoinder.cli.shell import guarded
+from rejoinder.corpora.replies import distinct, read_candidates
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.retrieval.replies import distinct, read_candidates
 
 GROUPS: Mapping[str, Sequence[str]] = {
     "no group": ("people", "friends", "students", "neighbours"),

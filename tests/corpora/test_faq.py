@@ -61,6 +61,20 @@ def test_every_question_is_an_example_and_what_stays_together(read, name):
         read_settings(CORPUS, ["thread=both"])
 
 
+def test_other_delimiters_and_forms_of_replies_are_read(read):
+    reading = Reading()
+    text = f"Question;Answer\nWhere is my card?;{CARD}\nno card, yet;{CARD}\n"
+    contexts = [example.context for example in read(text, "faq.csv", reading)]
+    assert contexts == [("Where is my card?",), ("no card, yet",)]
+    assert reading.notes[0].endswith("faq.csv: a table (semicolon, utf-8)")
+    markdown = f"# FAQ\n## Where is my card?\n{CARD}\n## Cards\n{PIN}\n"
+    reading = Reading()
+    (example,) = read(markdown, "faq.md", reading)
+    assert (example.context, example.response, example.thread) == (
+        ("Where is my card?",), CARD, content_thread(["Where is my card?"]))  # fmt: skip
+    assert reading.dropped == {"replies without a question": 1}
+
+
 def parts(**options):
     return Counter(split_by_shares(str(number), FaqSettings(**options)) for number in range(4096))
 

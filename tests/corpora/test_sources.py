@@ -31,7 +31,7 @@ def test_a_corpus_keeps_the_contract(corpus):
 def test_a_corpus_by_name_or_itself():
     assert find_corpus("jsonl") is CORPORA["jsonl"]
     assert find_corpus(TOY) is TOY
-    with pytest.raises(InputError, match=r"no source 'nope'; there are chitchat, jsonl, csv"):
+    with pytest.raises(InputError, match=r"no source 'nope'; there are chitchat, chats, jsonl, csv"):
         find_corpus("nope")
 
 

@@ -25,6 +25,7 @@ LINES = {  # of each verb
     "--help": ["--help"],
     "data": ["data jsonl dialogues/a.jsonl -o out/data"],
     "corpora": ["corpora jsonl"],
+    "formats": ["formats"],
     "index build": [
         "index build convert-small replies.txt -o out/index",
         "index build minilm replies.txt -o out/index-minilm",

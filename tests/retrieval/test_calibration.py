@@ -10,7 +10,8 @@ from sklearn.preprocessing import StandardScaler
 from rejoinder.corpora.example import Example
 from rejoinder.errors import InputError
 from rejoinder.retrieval.calibration import CalibratedIndex, Calibration, calibrate, read_calibration
-from rejoinder.retrieval.index import CALIBRATION, Index
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.manifest import CALIBRATION
 from rejoinder.retrieval.replies import Reply
 from tests.retrieval.conftest import HashEncoder
 

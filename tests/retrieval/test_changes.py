@@ -357,8 +357,8 @@ def test_the_manifest_remembers_where_the_model_was_and_both_may_move_together(t
 def test_additions_one_by_one_leave_few_segments_and_copy_little(tmp_path, encoder, monkeypatch):
     """With a segment for each, an addition read and wrote what all others are: 0.24 ms more for each."""
     index, texts, written = Index.build(encoder, A, tmp_path / "index"), [f"new {i}" for i in range(150)], []
-    write = writing._write_segment
-    monkeypatch.setattr(writing, "_write_segment", lambda *args, **options: noted(write(*args, **options), written))
+    write = writing._write_files
+    monkeypatch.setattr(writing, "_write_files", lambda *args, **options: noted(write(*args, **options), written))
     for number, text in enumerate(texts):
         seen = []
         assert index.add([text], progress=seen.append) == range(9 + number, 10 + number)

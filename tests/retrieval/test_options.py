@@ -8,7 +8,7 @@ from rejoinder.cli.rankers import open_index
 from rejoinder.errors import InputError
 from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 
@@ -34,9 +34,11 @@ def test_impossible_combinations_are_refused(options, message):
 
 def test_the_first_search_is_as_wide_as_what_comes_after_it_needs():
     wide = SearchOptions(k=3, rerank=50, minimum_score=9.0, history=2).first_search
-    assert wide == SearchOptions(k=50, history=2), "the threshold is one of the slow ranker's scores"
+    open_wide = SearchOptions(k=50, minimum_score=ANY_SCORE, history=2)
+    assert wide == open_wide, "the threshold is one of the slow ranker's scores"
     gap = SearchOptions(k=1, **SURE, minimum_score=0.5).first_search
-    assert gap == SearchOptions(k=2, distinct=True), "a calibration reads the gap to the second"
+    two = SearchOptions(k=2, minimum_score=ANY_SCORE, distinct=True)
+    assert gap == two, "a calibration reads the gap to the second"
     plain = SearchOptions(k=3, minimum_score=0.5, diversity=0.5)
     assert plain.first_search == plain
 

@@ -8,8 +8,8 @@ import zstandard
 
 from rejoinder.corpora.example import Candidate, Example
 from rejoinder.corpora.examples import write_examples
+from rejoinder.corpora.replies import read_candidates
 from rejoinder.errors import InputError
-from rejoinder.retrieval.replies import read_candidates
 
 
 def write(path, text):
@@ -77,13 +77,13 @@ def test_compressed_lines_are_read(tmp_path):
     ("a.jsonl", b'{"text": "a"}\n{"text": ', "a.jsonl:2: not JSON"),
     ("a.jsonl", b'"Hello"\n', "a.jsonl:1: a JSON str.*object"),
     ("a.jsonl", b'{"text": 7}\n', "a.jsonl:1: text is 7"),
-    ("a.jsonl", b'{"utterance": "a"}\n', "a.jsonl:1: no field text, response.*utterance"),
+    ("a.jsonl", b'{"utterance": "a"}\n', "a.jsonl:1: no field text, response.*there is utterance"),
     ("a.jsonl", b'{"text": "\\ud83d"}\n', "a.jsonl:1: half of a surrogate"),
     ("a.jsonl", b"[" * 100_000, "a.jsonl:1: not JSON"),
     ("a.csv", b"id,text\n1,a\n2\n", "a.csv:3: .* columns, 2"),
     ("a.csv", b'id,text\n1,"a\n', "not CSV"),
-    ("a.csv", b"id,what\n1,a\n", "a.csv:2: no field text.*id, what"),
-    ("a.json", b"[]", "named? .*jsonl|name the file .jsonl"),
+    ("a.csv", b"id,what\n1,a\n", "a.csv: no column text, response.*there is id, what"),
+    ("a.json", b"[]", "looks like JSON, but like no form of replies"),
     ("a.txt.gz", gzip.compress(b"Hello" * 999, mtime=0)[:-9], "cut off"),
     ("a.parquet", b"PAR1 nonsense", "a.parquet"),
 ])  # fmt: skip

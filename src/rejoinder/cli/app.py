@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import rejoinder
-from rejoinder.cli.data import corpora, data
+from rejoinder.cli.data import corpora, data, formats
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, table
 from rejoinder.cli.export import export, join, models
@@ -28,6 +28,7 @@ from rejoinder.errors import InputError
 VERBS = (
     data,
     corpora,
+    formats,
     tokenise,
     train,
     evaluate,

@@ -1,4 +1,4 @@
-"""`rejoinder data` and `corpora`: examples of a corpus."""
+"""`rejoinder data`, `corpora` and `formats`: examples of a corpus, and the files that are read."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from rejoinder.corpora.corpus import Corpus, Input
     from rejoinder.corpora.lines import Reading
 
+_READ_BY = {
+    "replies": "rejoinder index build MODEL FILE -o INDEX",
+    "chats": "rejoinder data chats FILE -o DIR",
+}
 _SKIP = "--skip-bad skips and counts bad lines"
 _MAX_NOTES = 20  # below the counts
 _FILES = (
@@ -79,6 +83,9 @@ def data(
     Duplicates are dropped. A stopped job continues with the same command.
 
     Example: rejoinder data jsonl chats.jsonl.zst -o data/chats
+
+    Chats as a tool exports them (`rejoinder formats` lists the tools):
+    rejoinder data chats result.json -o data/chats --set agent=Shop
 
     To see what the file holds, before that: rejoinder data jsonl chats.jsonl.zst --dry-run
 
@@ -186,9 +193,11 @@ def _survey_text(result: Mapping[str, Any]) -> str:
         return f"{part:,} of {whole:,} ({part / max(whole, 1):.1%})"
 
     lines = [
+        *result["notes"][:_MAX_NOTES],
         f"{result['chats']:,} chats, {result['messages']:,} messages, "
-        f"{result['examples']:,} examples"
+        f"{result['examples']:,} examples",
     ]
+    lines += [f"left out: {count:,} {reason}" for reason, count in result["dropped"].items()]
     if result["roles"]:
         lines.append(f"messages: {_roles_text(result)}")
     too_long = share(result["too_long"], result["messages"])
@@ -251,6 +260,38 @@ def corpora(
     emit(result, as_json, lambda _: "\n".join(lines))
 
 
+def formats(
+    name: Annotated[
+        str | None, typer.Argument(help="Describe this form; none: list all.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the forms of files that are read, of replies and of chats, and how a tool exports them.
+
+    `rejoinder index build` reads replies, `rejoinder data chats` reads chats. The form is found by
+    the content of a file; --format NAME, or for chats --set format=NAME, decides.
+
+    Example: rejoinder formats whatsapp
+    """
+    from rejoinder.corpora.recognition import FORMS
+
+    if name is not None and name not in FORMS:
+        raise InputError(f"no form {name!r}; there are {', '.join(FORMS)}")
+    forms = [form for form in FORMS.values() if name in (None, form.name)]
+    width = max(len(form.name) for form in forms)
+    lines: list[str] = []
+    for holds, verb in _READ_BY.items():
+        listed = [form for form in forms if form.holds == holds]
+        lines += [*([""] if lines else []), f"{holds}: {verb}"] if listed else []
+        for form in listed:
+            lines += [f"  {form.name:<{width}}  {form.title}", f"  {'':<{width}}    {form.export}"]
+    facts = [
+        {"name": form.name, "holds": form.holds, "title": form.title, "export": form.export}
+        for form in forms
+    ]
+    emit({"formats": facts}, as_json, lambda _: "\n".join(lines))
+
+
 def _summary_text(summary: Mapping[str, Any]) -> str:
     from rejoinder.corpora.summary import limits_of_history
 
@@ -262,7 +303,7 @@ def _summary_text(summary: Mapping[str, Any]) -> str:
             reasons = [f"{number:,} {reason}" for reason, number in counts["dropped"].items()]
             line += f"  ({', '.join(reasons)})"
         lines.append(line)
-    unit = "lines" if summary["inputs"] else "conversations"
+    unit = "lines" if summary["inputs"] and summary["source"] != "chats" else "conversations"
     lines.append(
         f"{summary['lines']:,} {unit} read, {summary['bad_lines']:,} bad ones skipped, "
         f"{summary['without_reply']:,} without a reply; "
@@ -295,7 +336,8 @@ def _roles_text(summary: Mapping[str, Any]) -> str:
     from rejoinder.conversations import NO_TURNS
     from rejoinder.corpora.formats import ChatSettings
 
-    settings = ChatSettings(**summary["settings"])
+    respond = summary["settings"].get("respond", "agent")
+    settings = ChatSettings(respond=respond)
 
     def use(role: str) -> str:
         if role in NO_TURNS:

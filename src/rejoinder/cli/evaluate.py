@@ -224,7 +224,9 @@ def evaluate_index(
 def _search(
     index: Searcher, k: int, history: int | None, hybrid: float, contexts: Sequence[Context]
 ) -> list[list[tuple[str, float]]]:
-    found = index.search(contexts, k, history=history, hybrid=hybrid)
+    from rejoinder.retrieval.options import ANY_SCORE
+
+    found = index.search(contexts, k, ANY_SCORE, history=history, hybrid=hybrid)
     return [[(reply.text, reply.score) for reply in replies] for replies in found]
 
 
@@ -291,7 +293,7 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
 
 def _read_replies(file: Path, given: typer.Context) -> list[str]:
     from rejoinder.corpora.example import text_key
-    from rejoinder.retrieval.replies import read_candidates
+    from rejoinder.corpora.replies import read_candidates
 
     for option in ("candidates", "copies"):
         if (

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from rejoinder.cli.evaluate import evaluate_index
 from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_engine, wants_ray
 from rejoinder.cli.rankers import open_index, report_truncated
+from rejoinder.cli.replies import Columns, DryRun, FormatName, ReplyFile, survey_text
 from rejoinder.cli.retrieval import IndexFolder, Model
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.example import Candidate
     from rejoinder.engine import Engine
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
@@ -34,7 +34,7 @@ Encoder: TypeAlias = Annotated[
 Replies: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        help="Text (one reply a line), .jsonl, .csv, or a folder or .parquet of examples."
+        help="A list, table, FAQ or export of replies (`rejoinder formats`), or a folder of examples."
     ),
 ]
 Output: TypeAlias = Annotated[
@@ -48,6 +48,9 @@ First: TypeAlias = Annotated[
 ]
 Deduplicate: TypeAlias = Annotated[
     bool, typer.Option("--deduplicate", help="Only the first of equal texts.")
+]
+OutputOrNone: TypeAlias = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")
 ]
 Method: TypeAlias = Literal["hnsw", "ivf", "scan", "exact"]
 
@@ -64,7 +67,10 @@ index = typer.Typer(
 def build(
     model: Encoder,
     replies: Replies,
-    output: Output,
+    output: OutputOrNone = None,
+    form: FormatName = None,
+    column: Columns = None,
+    dry_run: DryRun = False,
     split: PartOf = None,
     limit: First = None,
     deduplicate: Deduplicate = False,
@@ -81,9 +87,12 @@ def build(
 ) -> None:
     """Encode replies to answer with.
 
-    A reply keeps its position, counted from 0, and its line's other fields.
+    The form of the file is found by its content. A reply keeps its position, counted from 0, and
+    the other fields of its line or row.
 
     Example: rejoinder index build runs/small/model replies.txt -o replies.index
+
+    To see what the file holds, before that: rejoinder index build convert-small faq.xlsx --dry-run
 
     Replies for several machines are in a Milvus server (extra milvus):
     rejoinder index build runs/small/model replies.txt -o replies.index --store http://HOST:19530
@@ -93,10 +102,15 @@ def build(
     from rejoinder.retrieval.index import Index, check_target
     from rejoinder.retrieval.stores import Store
 
+    source = ReplyFile(replies, split, limit, deduplicate, form or "", tuple(column or ()))
+    if dry_run:
+        emit(source.survey(), as_json, survey_text)
+        return
+    if output is None:
+        raise InputError("give -o INDEX for the folder to write, or --dry-run to look at the file")
     with _engine(where, address, output, model) as engine:
         check_target(output, overwrite=overwrite)
         encoder = track_truncation(open_encoder(model))
-        source = _Source(replies, split, limit, deduplicate)
         total = source.total()
         options: dict[str, Any] = {"overwrite": overwrite, "engine": engine}
         with track("Encoding", total=total, unit="replies") as advance:
@@ -114,6 +128,9 @@ def add(
     folder: IndexFolder,
     replies: Replies,
     model: Model = None,
+    form: FormatName = None,
+    column: Columns = None,
+    dry_run: DryRun = False,
     split: PartOf = None,
     limit: First = None,
     deduplicate: Annotated[
@@ -132,7 +149,10 @@ def add(
     """
     from rejoinder.retrieval.manifest import read_manifest
 
-    source = _Source(replies, split, limit, deduplicate)
+    source = ReplyFile(replies, split, limit, deduplicate, form or "", tuple(column or ()))
+    if dry_run:
+        emit(source.survey(), as_json, survey_text)
+        return
     on_ray = wants_ray(where, address)
     named = model or (read_manifest(folder).model.locate(folder) if on_ray else "")
     with _engine(where, address, folder, named) as engine:
@@ -311,33 +331,11 @@ def _engine(where: str, address: str | None, output: Path, model: str) -> Iterat
         yield engine
 
 
-class _Source(NamedTuple):
-    """Replies that are read twice: to check and count them, and to encode them."""
-
-    path: Path
-    split: Split | None
-    limit: int | None
-    deduplicate: bool
-
-    def read(self, known: Sequence[str] = ()) -> Iterator[Candidate]:
-        """Yield the replies; without duplicates, if asked for, of each other or of what is known."""
-        from rejoinder.retrieval.replies import distinct, read_candidates
-
-        found = read_candidates(self.path, self.split)
-        return itertools.islice(distinct(found, known) if self.deduplicate else found, self.limit)
-
-    def total(self, known: Sequence[str] = ()) -> int:
-        total = 0
-        with track(f"Reading {self.path}", unit="replies") as advance:
-            for total, _ in enumerate(self.read(known), 1):  # noqa: B007 (the last one is the count)
-                advance(1)
-        if not total and not known:
-            raise InputError(f"{self.path} holds no replies; each line of it should be one")
-        return total
-
-
 def _describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
+    from rejoinder.retrieval.manifest import CALIBRATION
+
     record = opened.manifest.approximate
+    head = opened.manifest.head
     return {
         "index": str(opened.folder),
         "replies": len(opened),
@@ -345,6 +343,9 @@ def _describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dic
         "deleted": deleted,
         "size": opened.manifest.size,
         "approximate": None if record is None else asdict(record),
+        "examples": opened.manifest.examples,
+        "head": None if head is None else asdict(head),
+        "calibrated": (opened.folder / CALIBRATION).is_file(),
         "bytes": sum(path.stat().st_size for path in opened.folder.rglob("*") if path.is_file()),
         "model": opened.manifest.model.name,
         "fingerprint": opened.fingerprint,
@@ -361,7 +362,28 @@ def _text(result: Mapping[str, Any]) -> str:
             f"search finds {record['recall']:.1%} of the 30 best ({record['measured_on']:,} contexts)"
         ]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]
-    return f'{result["index"]}: {", ".join(facts)}\nTry: rejoinder reply {result["index"]} "How are you?"'
+    lines = [f"{result['index']}: {', '.join(facts)}", *_head_lines(result)]
+    return "\n".join([*lines, f'Try: rejoinder reply {result["index"]} "How are you?"'])
+
+
+def _head_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return what titles and examples do, as lines."""
+    if not result["examples"]:
+        return []
+    head = result["head"]
+    count = f"{result['examples']:,} titles and examples"
+    if head is None:
+        return [f"{count}, which do not count: the model gives a conversation several vectors"]
+    lowest = f"a message below a score of {head['minimum_score']:.2f} finds no reply (--threshold)"
+    if not head["held_out"]:
+        return [f"{count}, too few to leave some out and measure; {lowest}"]
+    return [
+        f"{count}; of {head['held_out']:,} that were left out {head['right']:.1%} found their reply",
+        f"{lowest}: {head['refused']:.1%} of everyday messages do",
+        "calibrated with them: --min-confidence P answers where the best reply is right with P"
+        if result["calibrated"]
+        else "not calibrated: too few of them, or scikit-learn is missing (extra intents)",
+    ]
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -99,6 +99,9 @@ def reply(
         float, typer.Option(min=0, max=1, metavar="D", help="Replies that differ more: 0 the best alone, to 1.")
     ] = 0,
     hybrid: Hybrid = 0,
+    why: Annotated[
+        bool, typer.Option("--why", help="Show the example or part of each reply that was most like it.")
+    ] = False,
     model: Model = None,
     rerank: Rerank = None,
     as_json: Json = False,
@@ -110,32 +113,33 @@ def reply(
 
     --input FILE: {"id": 7, "messages": ["Hi!", "How are you?"]} a line, the id if you like, or ["Hi!", "How are you?"]
     """
-    from rejoinder.retrieval.options import SearchOptions
     from rejoinder.retrieval.replies import read_conversations
 
     passing = _parse_where(where)
     if file is not None and messages:
         raise InputError("--input FILE holds the conversations; leave the messages out, or --input")
-    options = SearchOptions(
+    options = _options(
         k=k,
         minimum_score=threshold,
         minimum_confidence=min_confidence,
         history=context,
-        **_omission(omit),
+        omit=omit,
         where=passing,
         diversity=diversity,
         hybrid=hybrid,
-        rerank=0 if rerank is None else max(k, RERANKED),
+        why=why,
+        rerank=rerank,
     )
     asked = _one(messages or []) if file is None else read_conversations(file)
     searcher = _open_searcher(index, model, rerank, options.rerank)
+    first: Any = getattr(searcher, "first", searcher)
+    lowest = _lowest(first, threshold)
     find = _finder(searcher, options)
     fewest = k
     for given, said, answer in _answers(find, asked):
         fewest = min(fewest, len(answer.replies))
         result = {**given, "context": said, **_to_json(answer)}
-        emit(result, as_json or file is not None, lambda it: _show(it, threshold, min_confidence, where))
-    first: Any = getattr(searcher, "first", searcher)
+        emit(result, as_json or file is not None, lambda it: _show(it, lowest, min_confidence, where))
     report_truncated(first.encoder, "messages")
     if passing and fewest < k:
         note(f"{first.count(passing):,} of {len(first):,} replies pass --where")
@@ -176,28 +180,27 @@ def chat(
 
     Example: rejoinder chat replies.index
     """
-    from rejoinder.retrieval.options import SearchOptions
-
     out = sys.stderr if as_json else sys.stdout
 
     def say(text: str) -> None:
         print(printable(text), file=out, flush=True)
 
     passing = _parse_where(where)
-    options = SearchOptions(
+    options = _options(
         k=k,
         minimum_score=threshold,
         minimum_confidence=min_confidence,
         history=context,
-        **_omission(omit),
+        omit=omit,
         where=passing,
         hybrid=hybrid,
-        rerank=0 if rerank is None else max(k, RERANKED),
+        rerank=rerank,
     )
     searcher = _open_searcher(index, model, rerank, options.rerank)
     first: Any = getattr(searcher, "first", searcher)
     find = _finder(searcher, options)
-    show = partial(_show, threshold=threshold, min_confidence=min_confidence, where=where)
+    lowest = _lowest(first, threshold)
+    show = partial(_show, threshold=lowest, min_confidence=min_confidence, where=where)
     say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
     talk = _Talk(RECENT if context is None else max(RECENT, context))
@@ -306,8 +309,22 @@ def _typed(prompt: str) -> Iterator[str]:
             yield line
 
 
-def _omission(omit: Omitted) -> dict[str, bool]:
-    return {"no_repeat": omit in ("repeats", "both"), "distinct": omit in ("copies", "both")}
+def _options(*, omit: Omitted, rerank: str | None, k: int, **values: Any) -> SearchOptions:
+    from rejoinder.retrieval.options import SearchOptions
+
+    return SearchOptions(
+        k=k,
+        no_repeat=omit in ("repeats", "both"),
+        distinct=omit in ("copies", "both"),
+        rerank=0 if rerank is None else max(k, RERANKED),
+        **values,
+    )
+
+
+def _lowest(index: Index | Store, threshold: float | None) -> float | None:
+    """Return the lowest score that a search of an index gives, if there is one."""
+    head = index.manifest.head
+    return head.minimum_score if threshold is None and head is not None else threshold
 
 
 def _open_searcher(
@@ -389,10 +406,15 @@ def _show(
         blocks.append(f"{each['score']:6.3f}  {'#' + str(each['position']):<8}{text}")
         if each["payload"]:
             blocks.append(" " * 16 + json.dumps(each["payload"], ensure_ascii=False))
+        if why := each.get("why"):
+            like = " / ".join(why["like"]) if why["view"] != "text" else "its own text"
+            blocks.append(" " * 16 + f"like: {like} {why['similarity']:.2f}")
     if (p := answer.get("confidence")) is not None and min_confidence is not None and p < min_confidence:
         return f"silent: the best reply is right with probability {p:.3f}, below {min_confidence:g}"
     if not blocks:
         conditions = [] if threshold is None else [f"scores {threshold:g} or more"]
         conditions += ["passes --where"] if where else []
-        return f"no reply is left that {' and '.join(conditions)}" if conditions else "the index is empty"
+        if not conditions:
+            return "the index is empty"
+        return f"no reply is left that {' and '.join(conditions)}; --threshold N lowers the score"
     return "\n".join(blocks if p is None else [*blocks, f"the best is right with probability {p:.3f}"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -248,7 +248,7 @@ def _text_examples(file: Path, reading: Reading) -> Iterator[Example]:
     if empty:
         reason = "no line in it has a message and a response to it"
         if reading.roles:
-            reason = no_response(reading.roles, ChatSettings().respond)
+            reason = no_response(reading.roles, asdict(ChatSettings()))
         raise InputError(f"{file} holds no example: {reason}")
 
 

@@ -196,12 +196,13 @@ class ChatSettings(OwnSettings):
         return self.respond == "any" or role in map(str.strip, self.respond.split(","))
 
 
-def no_response(roles: Mapping[str, int], respond: str) -> str:
-    """Explain that no message of the role `respond` answers another one."""
+def no_response(roles: Mapping[str, int], settings: Mapping[str, Any]) -> str:
+    """Explain that no message of those who respond by the settings answers another one."""
     present = ", ".join(f"{role} ({count:,})" for role, count in roles.items())
+    option = "respond=ROLE" if "respond" in settings else "agent=NAME"
     return (
-        f"no message of {respond} answers another; there are those of {present}: "
-        "`--set respond=ROLE` names others"
+        f"no message of {settings.get('respond', 'an agent')} answers another; there are those of "
+        f"{present}: `--set {option}` names others"
     )
 
 

@@ -240,16 +240,19 @@ def _decode(line: bytes, path: Path, number: int, reading: Reading) -> str | Non
 
 
 @contextlib.contextmanager
-def open_stream(path: str | Path, on_bytes: Advance | None = None) -> Iterator[IO[bytes]]:
+def open_stream(
+    path: str | Path, on_bytes: Advance | None = None, *, any_content: bool = False
+) -> Iterator[IO[bytes]]:
     """Open a file, or a pipe of the shell, for reading its bytes, decompressed.
 
-    InputError: it is missing, a folder, a named pipe, a device, unreadable, damaged or cut off.
+    InputError: it is missing, a folder, a named pipe, a device, unreadable, damaged or cut off; or,
+    unless it may have `any_content`, in UTF-16, Parquet, or compressed under another name.
     """
-    with contextlib.closing(_open(Path(path), on_bytes)) as stream:
+    with contextlib.closing(_open(Path(path), on_bytes, any_content)) as stream:
         yield stream
 
 
-def _open(path: Path, on_bytes: Advance | None) -> IO[bytes]:
+def _open(path: Path, on_bytes: Advance | None, any_content: bool) -> IO[bytes]:
     if path.is_dir():
         raise InputError(f"{path} is a folder; name the files in it")
     try:
@@ -263,10 +266,10 @@ def _open(path: Path, on_bytes: Advance | None) -> IO[bytes]:
         return io.BufferedReader(_Decompressed(source, path), _BUFFER)
     start = source.peek(8)
     for magic, suffix in _MAGIC.items():
-        if start.startswith(magic):
+        if start.startswith(magic) and not (any_content and suffix == ".parquet"):
             source.close()
             raise InputError(f"{path} holds {suffix} data; name it so that it ends in {suffix}")
-    if start.startswith(_BYTE_ORDER_MARKS):
+    if start.startswith(_BYTE_ORDER_MARKS) and not any_content:
         source.close()
         raise InputError(f"{path} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {path.name}")
     return source

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora import formats, reddit
+from rejoinder.corpora import chats, formats, reddit
 from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.example import SPLITS
 from rejoinder.corpora.readers import (
@@ -30,6 +30,7 @@ from rejoinder.settings import parse_setting, validate
 # A new corpus is imported above (its file imports no library of an extra) and listed here.
 _ALL = [
     chitchat.CORPUS,
+    chats.CORPUS,
     formats.JSONL,
     table.CORPUS,
     faq.CORPUS,

@@ -84,7 +84,7 @@ class BuildSummary(Counts):
             dropped = [f"{count:,} {name}" for name, count in self.dropped.items()]
             reason = f"left out: {', '.join(dropped)}"
         if self.roles:
-            reason = no_response(self.roles, self.settings["respond"])
+            reason = no_response(self.roles, self.settings)
         return f"{files}: no example in {self.lines} lines; {reason}"
 
 

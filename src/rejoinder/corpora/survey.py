@@ -6,7 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -106,10 +106,15 @@ def survey(
         names = ", ".join(str(file.path) for file in files[:3])
         reason = ""
         if reading.roles:
-            reason = f"; {no_response(reading.roles, settings.respond)}"
+            reason = f"; {no_response(reading.roles, asdict(settings))}"
         raise InputError(f"{names}: no example in {reading.lines} lines{reason}")
-    shown = [redact_example(example) if redacts else example for example in survey.shown]
-    survey.shown = [_truncated(example, history) for example in shown]
+    if redacts and all(file.path.is_file() for file in files):  # a corpus may replace names, too
+        again = Reading(skip_bad=reading.skip_bad)
+        finished = (example for file in files for example in read(file.path, again, settings))
+        survey.shown = list(itertools.islice(finished, SHOWN))
+    elif redacts:
+        survey.shown = [redact_example(example) for example in survey.shown]
+    survey.shown = [_truncated(example, history) for example in survey.shown]
     return survey
 
 

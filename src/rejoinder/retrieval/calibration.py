@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,9 +22,10 @@ from rejoinder.corpora.example import Example, text_key
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, is_altered, parse_json, signed
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval.index import CALIBRATION
-from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.manifest import CALIBRATION, Manifest
+from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.replies import Reply
+from rejoinder.retrieval.scoring import HeldOut
 from rejoinder.retrieval.search import Searcher
 
 FOLDS = 5
@@ -151,16 +153,13 @@ def calibrate(
     if history is not None:
         check_count("history", history, 0)
     try:
-        from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
     except ImportError as error:
         raise MissingExtraError("calibrating an index", "intents") from error
     found = []
     for start in range(0, len(examples), _BATCH):
         batch = [example.context for example in examples[start : start + _BATCH]]
-        found += index.search(batch, 2, history=history, distinct=True)
+        found += index.search(batch, 2, ANY_SCORE, history=history, distinct=True)
         progress(len(batch))
     responses = [text_key(example.response) for example in examples]
     known = {text_key(candidate.text) for _, candidate in index}
@@ -175,23 +174,60 @@ def calibrate(
                 f"the best reply of {index.folder} is {what} in {count} of {len(numbers)} conversations; a calibration "
                 f"needs {LEAST} right and {LEAST} wrong ones: give more conversations, or replies that they use"
             )
-    # Standardised, so that the penalty (C = 1) means the same for scores of any size; it matters where data is scarce.
-    regression = make_pipeline(StandardScaler(), LogisticRegression())
+    regression = _regression()
     features = _features(found)
     folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
     held_out = cross_val_predict(regression, features, right, groups=groups, cv=folds, method="predict_proba")[:, 1]
-    scaler, logistic = (step for _, step in regression.fit(features, right).steps)
-    weights = logistic.coef_[0] / scaler.scale_
-    intercept = logistic.intercept_[0] - weights @ scaler.mean_
-    calibration = Calibration(
+    calibration = _calibration(
+        regression.fit(features, right),
         index=index.fingerprint,
         model=index.manifest.model.fingerprint,
         history=history,
-        score_weight=float(weights[0]),
-        gap_weight=float(weights[1]),
-        intercept=float(intercept),
     )
     return Fit(calibration, held_out, right, sum(response not in known for response in responses))
+
+
+def from_held_out(held_out: HeldOut | None, manifest: Manifest) -> Calibration | None:
+    """Return a calibration of an index by the examples that its head was not fitted to.
+
+    Messages of the background, which no reply answers, are wrong whatever is found. None: there are too few, or
+    scikit-learn is missing.
+    """
+    if held_out is None or find_spec("sklearn") is None:
+        return None
+    right = held_out.right & held_out.is_own
+    if min(right.sum(), (~right).sum()) < LEAST:
+        return None
+    features = np.stack([held_out.best, held_out.gap], axis=1)
+    # The background is larger or smaller than what is asked in earnest; both halves count alike.
+    shares = np.where(held_out.is_own, 1.0, held_out.is_own.sum() / max(1, (~held_out.is_own).sum()))
+    regression = _regression().fit(features, right, logisticregression__sample_weight=shares)
+    return _calibration(regression, index=manifest.fingerprint, model=manifest.model.fingerprint, history=None)
+
+
+def _regression() -> Any:
+    """Return the regression, on standardised features: the penalty (C = 1) then means the same for scores of any size.
+
+    It matters where data is scarce.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression())
+
+
+def _calibration(regression: Any, *, index: str, model: str, history: int | None) -> Calibration:
+    scaler, logistic = (step for _, step in regression.steps)
+    weights = logistic.coef_[0] / scaler.scale_
+    return Calibration(
+        index=index,
+        model=model,
+        history=history,
+        score_weight=float(weights[0]),
+        gap_weight=float(weights[1]),
+        intercept=float(logistic.intercept_[0] - weights @ scaler.mean_),
+    )
 
 
 def read_calibration(index: Searcher) -> Calibration:

@@ -6,6 +6,7 @@
         offsets.i64              where each reply begins
         vectors.f32              float32 vectors
     approximate-*.faiss          with which it is searched faster; see `ann`
+    head-*.safetensors           what titles and examples count; see `scoring`
     calibration.json             how probable it is that a best reply is right; see `calibration`
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as
@@ -36,7 +37,10 @@ from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
 from rejoinder.progress import Advance, Track, no_track
 from rejoinder.retrieval.ann import FILE, MEASURED_ON, FaissIndex, build_file, library
+from rejoinder.retrieval.calibration import from_held_out
+from rejoinder.retrieval.head import FittedIndex, fit_index, takes_examples
 from rejoinder.retrieval.manifest import (
+    CALIBRATION,
     KIND,
     MANIFEST,
     ApproximateRecord,
@@ -51,11 +55,11 @@ from rejoinder.retrieval.manifest import (
 from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.queries import check_encoder
 from rejoinder.retrieval.scan import Rows, search
+from rejoinder.retrieval.scoring import HEAD_FILE, read_head
 from rejoinder.retrieval.search import Searcher
 from rejoinder.retrieval.segments import FILES, FilteredSegments, Segment, open_segments, stamp_of, texts_of
 from rejoinder.retrieval.writing import extend, rewrite, sweep
 
-CALIBRATION = "calibration.json"
 MAP = "map.json"  # of the server's page
 DATABASE = "replies.db"  # of milvus-lite; see `stores`
 FOLDER = Kind(
@@ -63,7 +67,7 @@ FOLDER = Kind(
     MANIFEST,
     lambda manifest: manifest["kind"] == KIND,
     # Earlier versions kept a lock there; what ends in .part is a killed process's.
-    (MANIFEST, CALIBRATION, MAP, FILE, "lock", ".*.part",
+    (MANIFEST, CALIBRATION, MAP, FILE, HEAD_FILE, "lock", ".*.part",
      *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES),
      *(DATABASE + depth * "/*" for depth in range(1, 8))),
 )  # fmt: skip
@@ -106,8 +110,9 @@ class Index(Searcher):
         Raises:
             InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit vectors.
         """
-        with _written(encoder, folder, overwrite=overwrite) as (manifest, part):
-            extend(manifest, part, encoder, replies, batch, progress, engine).write(part)
+        with _written(encoder, folder, overwrite=overwrite) as (empty, part):
+            manifest = extend(empty, part, encoder, replies, batch, progress, engine)
+            _with_head(part, manifest, encoder).write(part)
         return cls.open(folder, encoder, verify=False)
 
     @classmethod
@@ -182,13 +187,22 @@ class Index(Searcher):
         with self._change():
             first = self.manifest.end
             old = self._segments
-            manifest = extend(self.manifest, self.folder, encoder, replies, batch, progress, engine, old)
+            record = self.manifest.head
+            fitted = None
+            head = None if record is None else read_head(self.folder, record)
+            manifest = extend(self.manifest, self.folder, encoder, replies, batch, progress, engine, old, head)
             if manifest != self.manifest:
                 *kept, new = range(len(manifest.segments))
                 segments = [*old[: len(kept)], Segment(self.folder, manifest, new, verify=False)]
+                if head is None and manifest.examples and takes_examples(encoder):
+                    fitted = fit_index(self.folder, manifest, segments, encoder)
+                    manifest = fitted.manifest
+                    segments = [Segment(self.folder, manifest, 0, verify=False)]
                 manifest.write(self.folder)
                 self._set(manifest, segments)
                 sweep(self.folder, manifest)
+                if fitted is not None:
+                    _calibrate(self.folder, fitted)
             return range(first, manifest.end)
 
     def delete(self, positions: Iterable[int]) -> int:
@@ -214,7 +228,7 @@ class Index(Searcher):
         with self._change():
             old = self.manifest
             if len(old.segments) > 1 or old.deleted:
-                empty = Manifest(old.model, size=old.size)
+                empty = Manifest(old.model, size=old.size, head=old.head)
                 new = rewrite(empty, self.folder, self._segments, old, None, batch, progress)
                 new = replace(new, same_as=old.fingerprint)
                 new.write(self.folder)
@@ -238,9 +252,10 @@ class Index(Searcher):
         """
         if Path(folder).exists() and Path(folder).samefile(self.folder):
             raise InputError(f"{folder} is the index itself; write beside it, and let that take its place")
-        with _written(encoder, folder, overwrite=overwrite) as (manifest, part):
+        with _written(encoder, folder, overwrite=overwrite) as (empty, part):
             old = self.manifest
-            rewrite(manifest, part, self._segments, old, encoder, batch, progress, engine).write(part)
+            manifest = rewrite(empty, part, self._segments, old, encoder, batch, progress, engine)
+            _with_head(part, manifest, encoder).write(part)
         return type(self).open(folder, encoder, verify=False)
 
     def approximate(
@@ -389,6 +404,26 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     if is_ours(folder, FOLDER) and not overwrite:
         raise InputError(f"{folder} is an index already; take `rejoinder index add`, --overwrite, or another folder")
     check_replaceable(folder, FOLDER, overwrite=overwrite)
+
+
+def _with_head(folder: Path, manifest: Manifest, encoder: DualEncoder) -> Manifest:
+    """Return the manifest after fitting the head of an index that is being written, if it has examples."""
+    if not (manifest.examples and takes_examples(encoder)):
+        return manifest
+    segments = [Segment(folder, manifest, number, verify=False) for number in range(len(manifest.segments))]
+    fitted = fit_index(folder, manifest, segments, encoder)
+    sweep(folder, fitted.manifest)
+    _calibrate(folder, fitted)
+    return fitted.manifest
+
+
+def _calibrate(folder: Path, fitted: FittedIndex) -> None:
+    """Write a calibration of the examples that were left out, if they are enough."""
+    calibration = from_held_out(fitted.held_out, fitted.manifest)
+    if calibration is None:
+        (folder / CALIBRATION).unlink(missing_ok=True)
+    else:
+        calibration.save(folder)
 
 
 @contextlib.contextmanager

@@ -26,8 +26,10 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 MANIFEST = "manifest.json"
-FORMATS = (1, 2, 3)  # 2 where `Index.compact` has been at work, 3 where the replies are in a database
-_LATER = ("holes", "same_as", "approximate", "store")  # fields that earlier versions do not know
+CALIBRATION = "calibration.json"
+FORMATS = (1, 2, 3, 4)
+"""2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with examples."""
+_LATER = ("holes", "examples", "same_as", "approximate", "store", "head")  # fields that earlier versions do not know
 KIND = "rejoinder index"
 MOST_DELETED = 1 << 24  # positions in Milvus whose rows are still to go
 
@@ -108,6 +110,7 @@ class SegmentRecord:
     files: dict[str, tuple[Count, str]]  # size and SHA-256 of each
     longest: float  # bounds the length of its vectors
     holes: str = ""  # positions in its range that have no row, being gone when it was written, as runs
+    examples: Count = 0  # titles and examples of its replies
 
     @property
     def end(self) -> int:
@@ -136,6 +139,20 @@ class ApproximateRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadRecord:
+    """The file that turns titles and examples into vectors, and how well it does; see `scoring`."""
+
+    file: str
+    size: Count  # of the file
+    digest: str  # its SHA-256
+    text_weight: float  # of a reply's own text
+    minimum_score: float  # of a search that names none
+    held_out: Count = 0  # examples that were left out to measure the rest; 0: too few
+    right: float = 0.0  # share of them whose reply came first
+    refused: float = 0.0  # share of everyday messages that stayed below `minimum_score`
+
+
+@dataclass(frozen=True, slots=True)
 class StoreRecord:
     """Where in Milvus the replies are, and how far they are valid; see `stores`."""
 
@@ -158,11 +175,17 @@ class Manifest:
     same_as: str = ""  # fingerprint of the index that was compacted to this one and gave the same answers
     approximate: ApproximateRecord | None = None  # None: search is exact
     store: StoreRecord | None = None  # None: the replies are in the segments
+    head: HeadRecord | None = None  # None: replies are scored by their texts alone
 
     @property
     def end(self) -> int:
         """The position of the next reply."""
         return self.segments[-1].end if self.segments else 0
+
+    @property
+    def examples(self) -> int:
+        """Number of titles and examples of its replies."""
+        return sum(record.examples for record in self.segments)
 
     @property
     def fingerprint(self) -> str:
@@ -190,7 +213,7 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Replace the manifest in `folder`, at one instant."""
         compacted = self.same_as or any(record.holes for record in self.segments)
-        version = 3 if self.store else 2 if compacted else 1
+        version = 3 if self.store else 4 if self.examples else 2 if compacted else 1
         content = {"kind": KIND, "format": version, **self._content(), "fingerprint": self.fingerprint}
         with atomic_file(folder / MANIFEST) as part:
             part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -289,3 +312,5 @@ def _check(manifest: Manifest) -> None:
         raise ValueError(f"{counts.sum():,} of {count:,} replies are deleted")
     if (built := manifest.approximate) and not (is_plain(built.file) and built.count <= count):
         raise ValueError(f"{built.file!r} is no file of its search")
+    if manifest.head and not (is_plain(manifest.head.file) and math.isfinite(manifest.head.minimum_score)):
+        raise ValueError(f"{manifest.head.file!r} is no file of its head")

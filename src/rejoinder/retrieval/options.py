@@ -15,6 +15,7 @@ Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
 the reply has one; or a function that returns whether a candidate passes. Values are compared as
 JSON writes them, so 3 finds 3 and "3"; a payload's list has each of its items."""
 POOL = 10  # times k: the number of best replies among which `diversity` chooses
+ANY_SCORE = -1e30  # a minimum that every score passes
 MAX_HYBRID_WEIGHT = 1_000_000  # of BM25: scores stay finite
 
 
@@ -28,7 +29,8 @@ class SearchOptions:
     k: int = 5
     """Number of replies at most; there are fewer where fewer pass `where` or `minimum_score`."""
     minimum_score: float | None = None
-    """Lowest score that a reply may have."""
+    """Lowest score that a reply may have. None: any; of an index with examples the one that was
+    measured when it was built, below which messages are nobody's."""
     minimum_confidence: float | None = None
     """Lowest probability that the best reply is right; see `CalibratedIndex`."""
     history: int | None = None
@@ -52,6 +54,8 @@ class SearchOptions:
     """W, from 0 to `MAX_HYBRID_WEIGHT`. To each score W times BM25 of the reply for the newest
     message is added (`encoders.keywords`, counted over all replies). The first such search reads
     all replies, and again after a change."""
+    why: bool = False
+    """Say which part of each reply was found, and what was most like the conversation (`Reply.why`)."""
     rerank: int = 0
     """Number of best replies that a slow ranker orders again, 0: none; see `Cascade`."""
 
@@ -107,4 +111,4 @@ class SearchOptions:
             k = self.rerank
         else:
             return self
-        return replace(self, k=k, minimum_score=None, minimum_confidence=None, rerank=0)
+        return replace(self, k=k, minimum_score=ANY_SCORE, minimum_confidence=None, rerank=0)

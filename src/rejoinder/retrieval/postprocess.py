@@ -28,7 +28,10 @@ class FilteredIndex(Protocol):
         """Return the best k for the vectors (m, d) of each context; see `scan.search`."""
 
     def vectors(self, numbers: Positions) -> FloatArray:
-        """Return the vectors of candidates: (n, d)."""
+        """Return the vectors by which candidates are scored: (n, d)."""
+
+    def responses(self, numbers: Positions) -> FloatArray:
+        """Return the encodings of the texts of candidates: (n, d)."""
 
     def reply(self, number: int, score: float) -> Reply:
         """Return a candidate with its score."""
@@ -59,7 +62,7 @@ def postprocess(
         return None
     if not options.diversity or not replies:
         return replies
-    order = diversify(filtered.vectors(chosen), [reply.score for reply in replies], options)
+    order = diversify(filtered.responses(chosen), [reply.score for reply in replies], options)
     return [replies[i] for i in order]
 
 
@@ -76,7 +79,7 @@ def remove_near_duplicates(
 
     With `distinct` also without near-duplicates of better ones, most of which are not even read.
     """
-    vectors = unit_rows(filtered.vectors(numbers)) if distinct else None
+    vectors = unit_rows(filtered.responses(numbers)) if distinct else None
     chosen: list[int] = []
     replies: list[Reply] = []
     keys = set(forbidden)

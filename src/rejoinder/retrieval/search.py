@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ from rejoinder.retrieval.queries import (
 )
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
+from rejoinder.retrieval.scoring import explain
 from rejoinder.views import Described
 
 MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
@@ -58,6 +60,7 @@ class Searchable:
         where: Where | None = None,
         diversity: float = 0.0,
         hybrid: float = 0.0,
+        why: bool = False,
     ) -> list[list[Reply]]:
         """Find the best `k` replies to each context, best first.
 
@@ -79,6 +82,7 @@ class Searchable:
             where=where,
             diversity=diversity,
             hybrid=hybrid,
+            why=why,
             rerank=self.top,
         )
         return self.find(contexts, options)
@@ -132,6 +136,8 @@ class Searcher(Searchable, Described):
                 "an index alone has no slow ranker and no calibration; "
                 "take Cascade or CalibratedIndex"
             )
+        if options.minimum_score is None and self.manifest.head is not None:
+            options = replace(options, minimum_score=self.manifest.head.minimum_score)
         pool = options.pool
         filtered = self._filter(options.where)
         replies: list[list[Reply]] = [[] for _ in queries.vectors]
@@ -156,6 +162,9 @@ class Searcher(Searchable, Described):
                     replies[i] = chosen
             left = short
             wanted *= 4
+        if options.why:
+            vectors = [own / queries.sharpness for own in queries.vectors]
+            return explain(self._model(), self.manifest.head, vectors, replies)
         return replies
 
     def count(self, where: Where | None = None) -> int:

@@ -27,11 +27,13 @@ from rejoinder.retrieval.manifest import MANIFEST, Manifest, Positions, check_mo
 from rejoinder.retrieval.queries import check_encoder
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Array, Flags, Found, Rows
+from rejoinder.retrieval.scoring import read_head
 
 REPLIES = "replies.jsonl"
 OFFSETS = "offsets.i64"
 VECTORS = "vectors.f32"
-FILES = (REPLIES, OFFSETS, VECTORS, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
+RESPONSES = "responses.f32"  # encodings of the texts, where the vectors are more than these
+FILES = (REPLIES, OFFSETS, VECTORS, RESPONSES, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
 """All files that a segment may have; earlier versions wrote the last four."""
 IN_MEMORY = 1 << 20  # bytes of a file that is read when it is opened; a larger one is mapped
 _TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
@@ -43,6 +45,12 @@ class Line(msgspec.Struct):
 
     text: str
     payload: dict[str, Any] = {}
+    title: str = ""
+    examples: list[tuple[str, ...]] = []
+
+    def candidate(self) -> Candidate:
+        """Return the reply."""
+        return Candidate(self.text, self.payload, self.title, tuple(self.examples))
 
 
 def texts_of(name: str, value: object) -> set[str]:
@@ -68,6 +76,9 @@ class Segment:
         self.folder = index / record.name
         self.check_files(content=verify)
         self.vectors = self._map(VECTORS, "<f4", (record.count, manifest.size))
+        self.responses = self.vectors  # encodings of the texts
+        if RESPONSES in record.files:
+            self.responses = self._map(RESPONSES, "<f4", (record.count, manifest.size))
         self._offsets = self._map(OFFSETS, "<i8", (record.count + 1,))
         self._replies = self._map(REPLIES, "|u1", (record.files.get(REPLIES, (0, ""))[0],))
         self._columns: dict[str, tuple[dict[str, int], Array]] = {}
@@ -116,10 +127,12 @@ class Segment:
 
     def candidate(self, row: int) -> Candidate:
         """Read one reply."""
+        return self._read(row).candidate()
+
+    def _read(self, row: int) -> Line:
         try:
-            values = parse_json(self.line(row))
-            return Candidate(values["text"], values.get("payload", {}))
-        except (ValueError, KeyError, TypeError):
+            return msgspec.convert(parse_json(self.line(row)), Line)
+        except ValueError:
             path = self.folder / REPLIES
             raise InputError(f"{path}: line {row + 1} was altered; build the index again or copy it again") from None
 
@@ -152,8 +165,7 @@ class Segment:
             try:
                 yield decode(lines[start:end])
             except (msgspec.DecodeError, RecursionError):
-                found = self.candidate(row)  # its error says which line was altered
-                yield Line(found.text, dict(found.payload))
+                yield self._read(row)  # its error says which line was altered
 
     def _map(self, name: str, kind: str, shape: tuple[int, ...]) -> Array:
         expected = math.prod(shape) * np.dtype(kind).itemsize
@@ -177,11 +189,18 @@ class FilteredSegments:
 
     def vectors(self, numbers: Positions) -> FloatArray:
         """Return the vectors of rows: (n, d)."""
-        owners = np.searchsorted([rows.first for rows in self.rows], numbers, side="right") - 1
-        vectors = np.empty((len(numbers), self.rows[0].vectors.shape[1]), dtype=np.float32)
+        return self._gather(numbers, [segment.vectors for segment in self.segments])
+
+    def responses(self, numbers: Positions) -> FloatArray:
+        """Return the encodings of the texts of rows: (n, d)."""
+        return self._gather(numbers, [segment.responses for segment in self.segments])
+
+    def _gather(self, numbers: Positions, parts: Sequence[Array]) -> FloatArray:
+        firsts = [rows.first for rows in self.rows]
+        owners = np.searchsorted(firsts, numbers, side="right") - 1
+        vectors = np.empty((len(numbers), parts[0].shape[1]), dtype=np.float32)
         for owner in np.unique(owners):
-            rows = self.rows[owner]
-            vectors[owners == owner] = rows.vectors[numbers[owners == owner] - rows.first]
+            vectors[owners == owner] = parts[owner][numbers[owners == owner] - firsts[owner]]
         return vectors
 
     def reply(self, number: int, score: float) -> Reply:
@@ -190,7 +209,14 @@ class FilteredSegments:
         segment = self.segments[owner]
         row = number - self.rows[owner].first
         candidate = segment.candidate(row)
-        return Reply(candidate.text, score, segment.position(row), candidate.payload)
+        return Reply(
+            candidate.text,
+            score,
+            segment.position(row),
+            candidate.payload,
+            candidate.title,
+            candidate.examples,
+        )
 
     def words(self) -> tuple[WordIndex, Flags]:
         """Return the words of all rows, and which rows pass."""
@@ -234,6 +260,8 @@ def _open_all(
         if segment is None or segment.record != record:
             segment = Segment(folder, manifest, number, verify=check)
         segments.append(segment)
+    if verify and manifest.head:
+        read_head(folder, manifest.head)
     if verify and manifest.approximate:
         FaissIndex(folder, manifest.approximate).check(content=True)
     return segments

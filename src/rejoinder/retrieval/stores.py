@@ -171,7 +171,7 @@ class Store(Searcher):
         rows = self._ask("query_iterator", batch_size=1000, **options)
         with contextlib.closing(rows):
             while some := rows.next():
-                yield from ((row["position"], _candidate(row["line"])) for row in some)
+                yield from ((row["position"], _decode(row["line"]).candidate()) for row in some)
 
     def facts(self) -> Mapping[str, object]:
         """Return what the index is shown by."""
@@ -223,7 +223,7 @@ class Store(Searcher):
         record = self.record
         size = self.manifest.size
         digest = hashlib.sha256(record.digest.encode())
-        for lines, encoded in encoded_batches(replies, record.end, encoder, batch, engine):
+        for lines, encoded, _, _ in encoded_batches(replies, record.end, encoder, batch, engine):
             unit = has_unit_vectors(encoder)
             vectors = check_rows(encoded, "reply", record.end, count=len(lines), size=size, unit=unit)
             if not size:
@@ -352,10 +352,14 @@ class FilteredStore:
         rows = [self.hits[number][1] for number in numbers.tolist()]
         return np.stack(rows) if rows else np.zeros((0, self.store.manifest.size), np.float32)
 
+    def responses(self, numbers: Positions) -> FloatArray:
+        """Return the encodings of the texts of candidates: (n, d)."""
+        return self.vectors(numbers)
+
     def reply(self, number: int, score: float) -> Reply:
         """Return a candidate with its score."""
-        candidate = _candidate(self.hits[number][0])
-        return Reply(candidate.text, score, number, candidate.payload)
+        candidate = _decode(self.hits[number][0]).candidate()
+        return Reply(candidate.text, score, number, candidate.payload, candidate.title, candidate.examples)
 
     def words(self) -> tuple[WordIndex, Flags]:
         """Refuse what would read all replies."""
@@ -414,8 +418,3 @@ def _token(*name_and_text: str) -> str:
 def _contains(tokens: Sequence[str]) -> str:
     """Return the condition that one of the tokens is there."""
     return "(" + " or ".join(f'fields like "%{token}%"' for token in tokens or ["-"]) + ")"
-
-
-def _candidate(line: str) -> Candidate:
-    found = _decode(line)
-    return Candidate(found.text, found.payload)

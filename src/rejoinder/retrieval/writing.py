@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -28,12 +28,23 @@ from rejoinder.retrieval.ann import FILE
 from rejoinder.retrieval.manifest import Manifest, SegmentRecord, join_runs, read_runs
 from rejoinder.retrieval.queries import check_rows, has_unit_vectors
 from rejoinder.retrieval.scan import Array
-from rejoinder.retrieval.segments import OFFSETS, REPLIES, VECTORS, Segment
+from rejoinder.retrieval.scoring import HEAD_FILE, Head, encode_views
+from rejoinder.retrieval.segments import OFFSETS, REPLIES, RESPONSES, VECTORS, Segment
 
-Texts: TypeAlias = Iterator[tuple[list[bytes], list[str]]]
-"""Of each batch of replies what is stored, and the texts."""
-Batches: TypeAlias = Iterator[tuple[list[bytes], FloatArray]]
-"""Of each batch of replies what is stored, and the vectors."""
+Lines: TypeAlias = Iterator[tuple[list[bytes], list[Candidate]]]
+"""Of each batch of replies what is stored, and the replies."""
+
+
+class Batch(NamedTuple):
+    """Replies as they are written."""
+
+    lines: list[bytes]
+    vectors: FloatArray  # (n, d)
+    responses: FloatArray | None  # encodings of the texts, where the vectors are more than these
+    examples: int  # titles and examples of the replies
+
+
+Batches: TypeAlias = Iterator[Batch]
 JOINED_BYTES = 32 << 20  # of the segments that an addition copies at most: a tenth of a second
 _to_json = msgspec.json.Encoder().encode
 
@@ -47,22 +58,24 @@ def extend(
     progress: Advance | None,
     engine: Engine | None,
     segments: Sequence[Segment] = (),
+    head: Head | None = None,
 ) -> Manifest:
     """Write replies as a new segment in `folder` and return the manifest that counts it in; the one on disk stays.
 
     The last of the index's `segments` go into the new one while they are no larger (`JOINED_BYTES` at most): n replies
-    added one by one are in about log2 n segments, and each was copied as often at most.
+    added one by one are in about log2 n segments, and each was copied as often at most. With a `head`
+    their titles and examples count.
     """
-    encoded = encoded_batches(replies, manifest.end, encoder, batch, engine)
-    if (head := next(encoded, None)) is None:
+    encoded = encoded_batches(replies, manifest.end, encoder, batch, engine, head)
+    if (first := next(encoded, None)) is None:
         return manifest
     covered = manifest.approximate.count if manifest.approximate else 0
-    old = _joinable(segments, len(head[0]), covered)
+    old = _joinable(segments, len(first.lines), covered)
     kept = replace(manifest, segments=manifest.segments[: len(manifest.segments) - len(old)])
     copied = _copied(old, np.empty(0, dtype=np.int64), batch)
-    batches = itertools.chain(copied, _counted(itertools.chain([head], encoded), progress))
+    batches = itertools.chain(copied, _counted(itertools.chain([first], encoded), progress))
     holes = join_runs(segment.record.holes for segment in old)
-    return _write(kept, folder, batches, unit=has_unit_vectors(encoder), holes=holes, progress=None)
+    return write_segment(kept, folder, batches, unit=has_unit_vectors(encoder), holes=holes, progress=None)
 
 
 def _joinable(segments: Sequence[Segment], count: int, covered: int) -> Sequence[Segment]:
@@ -82,20 +95,25 @@ def _joinable(segments: Sequence[Segment], count: int, covered: int) -> Sequence
 
 
 def _counted(batches: Batches, progress: Advance | None) -> Batches:
-    for lines, vectors in batches:
-        yield lines, vectors
+    for batch in batches:
+        yield batch
         if progress is not None:
-            progress(len(lines))
+            progress(len(batch.lines))
 
 
 def encoded_batches(
-    replies: Iterable[str | Candidate], first: int, encoder: DualEncoder, batch: int, engine: Engine | None
+    replies: Iterable[str | Candidate],
+    first: int,
+    encoder: DualEncoder,
+    batch: int,
+    engine: Engine | None,
+    head: Head | None = None,
 ) -> Batches:
     """Yield replies, at positions from `first` on, `batch` at once, checked before they are encoded."""
     check_count("batch", batch)
     candidates = _candidates(replies)
     batches = iter(lambda: list(itertools.islice(candidates, batch)), [])
-    return _encoded(_lines(batches, first), encoder, engine)
+    return _encoded(_lines(batches, first), encoder, engine, head)
 
 
 def rewrite(
@@ -119,10 +137,11 @@ def rewrite(
         batches = _copied(segments, gone, batch)
     else:
         left = _left(segments, gone, batch)
-        batches = _encoded(((list(map(s.line, r)), [s.candidate(i).text for i in r]) for s, r in left), encoder, engine)
+        lines = ((list(map(s.line, rows)), list(map(s.candidate, rows))) for s, rows in left)
+        batches = _encoded(lines, encoder, engine, None)
     # Vectors that stay were checked when they were written.
     unit = encoder is not None and has_unit_vectors(encoder)
-    return _write(manifest, folder, batches, unit=unit, holes=old.gone, progress=progress)
+    return write_segment(manifest, folder, batches, unit=unit, holes=old.gone, progress=progress)
 
 
 def sweep(folder: Path, manifest: Manifest) -> None:
@@ -130,7 +149,8 @@ def sweep(folder: Path, manifest: Manifest) -> None:
     remove_leftovers(folder)
     known = {record.name for record in manifest.segments}
     known |= {manifest.approximate.file} if manifest.approximate else set()
-    for path in [*folder.glob("segment-*"), *folder.glob(FILE)]:
+    known |= {manifest.head.file} if manifest.head else set()
+    for path in [*folder.glob("segment-*"), *folder.glob(FILE), *folder.glob(HEAD_FILE)]:
         if path.name not in known:
             with contextlib.suppress(PermissionError):  # Windows removes no file that a reader has open
                 remove(path)
@@ -154,13 +174,19 @@ def _worker_model(model: str, fingerprint: str) -> DualEncoder:
     return encoder
 
 
-def _write(
-    manifest: Manifest, folder: Path, batches: Batches, *, unit: bool, holes: str = "", progress: Advance | None
+def write_segment(
+    manifest: Manifest,
+    folder: Path,
+    batches: Batches,
+    *,
+    unit: bool,
+    holes: str = "",
+    progress: Advance | None = None,
 ) -> Manifest:
     """Write a segment of all positions from the manifest's end on, except `holes`; return the manifest with it."""
     name = _free_name(folder, f"segment-{manifest.end:012d}")
     with atomic_folder(folder / name, None) as part:
-        record, size = _write_segment(part, name, batches, manifest, unit=unit, holes=holes, progress=progress)
+        record, size = _write_files(part, name, batches, manifest, unit=unit, holes=holes, progress=progress)
     return replace(manifest, size=size, segments=(*manifest.segments, record), same_as="")
 
 
@@ -169,7 +195,7 @@ def _free_name(folder: Path, name: str) -> str:
     return next(each for each in names if not (folder / each).exists())
 
 
-def _write_segment(
+def _write_files(
     folder: Path, name: str, batches: Batches, manifest: Manifest, *, unit: bool, holes: str, progress: Advance | None
 ) -> tuple[SegmentRecord, int]:
     """Write batches to a folder that will be called `name`; return the segment's record, and the vectors' size."""
@@ -177,12 +203,21 @@ def _write_segment(
     count = 0
     end = 0
     size = manifest.size
+    examples = 0
     longest = 0.0
     with contextlib.ExitStack() as stack:
         files = {file: stack.enter_context((folder / file).open("wb")) for file in (REPLIES, OFFSETS, VECTORS)}
         files[OFFSETS].write(np.zeros(1, dtype="<i8").tobytes())
-        for lines, encoded in batches:
+        for batch in batches:
+            lines = batch.lines
+            encoded = batch.vectors if batch.responses is None else batch.responses
             vectors = check_rows(encoded, "reply", first + count, count=len(lines), size=size, unit=unit)
+            if batch.responses is not None:
+                if RESPONSES not in files:
+                    files[RESPONSES] = stack.enter_context((folder / RESPONSES).open("wb"))
+                files[RESPONSES].write(vectors.astype("<f4", copy=False).tobytes())
+                vectors = batch.vectors
+            examples = examples + batch.examples
             ends = end + np.cumsum([len(line) for line in lines], dtype="<i8")
             files[REPLIES].writelines(lines)
             files[OFFSETS].write(ends.tobytes())
@@ -194,13 +229,20 @@ def _write_segment(
             if progress is not None:
                 progress(len(lines))
     sizes = {file: ((folder / file).stat().st_size, file_digest(folder / file)) for file in files}
-    return SegmentRecord(name, first, count, sizes, longest, holes), size
+    return SegmentRecord(name, first, count, sizes, longest, holes, examples), size
 
 
 def _copied(segments: Sequence[Segment], gone: Array, batch: int) -> Batches:
     """Yield what is left of segments as it is stored."""
     for segment, rows in _left(segments, gone, batch):
-        yield list(map(segment.line, rows)), np.asarray(segment.vectors[rows])
+        whole = segment.responses is not segment.vectors
+        yield Batch(
+            list(map(segment.line, rows)),
+            np.asarray(segment.vectors[rows]),
+            np.asarray(segment.responses[rows]) if whole else None,
+            # Of a segment without examples no line is read.
+            sum(map(example_count, map(segment.candidate, rows))) if segment.record.examples else 0,
+        )
 
 
 def _left(segments: Sequence[Segment], gone: Array, batch: int) -> Iterator[tuple[Segment, Array]]:
@@ -220,36 +262,67 @@ def _candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
         yield Candidate(reply) if isinstance(reply, str) else reply
 
 
-def _lines(replies: Iterable[Sequence[Candidate]], first: int) -> Texts:
+def _lines(replies: Iterable[list[Candidate]], first: int) -> Lines:
     """Yield batches, checked before anything is encoded."""
     for batch in replies:
-        yield [_to_line(candidate, first + i) for i, candidate in enumerate(batch)], [each.text for each in batch]
+        yield [to_line(candidate, first + i) for i, candidate in enumerate(batch)], batch
         first += len(batch)
 
 
-def _to_line(candidate: Candidate, position: int) -> bytes:
+def example_count(candidate: Candidate) -> int:
+    """Return the number of titles and examples of a reply."""
+    return len(candidate.examples) + (candidate.title != "")
+
+
+def to_line(candidate: Candidate, position: int) -> bytes:
+    """Return what is stored of a reply."""
     try:
+        values: dict[str, object] = {"text": candidate.text}
+        if candidate.title:
+            values["title"] = candidate.title
+        if candidate.examples:
+            values["examples"] = [list(example) for example in candidate.examples]
         if not candidate.payload:
-            return _to_json({"text": candidate.text}) + b"\n"  # ten times as fast, but writes NaN as null
-        values = {"text": candidate.text, "payload": dict(candidate.payload)}
+            return _to_json(values) + b"\n"  # ten times as fast, but writes NaN as null
+        values["payload"] = dict(candidate.payload)
         return json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except (TypeError, ValueError) as error:
         raise InputError(f"reply {position} cannot be stored as JSON in UTF-8: {error}") from None
 
 
-def _encoded(batches: Texts, encoder: DualEncoder, engine: Engine | None) -> Batches:
+def _encoded(
+    batches: Lines, encoder: DualEncoder, engine: Engine | None, head: Head | None
+) -> Batches:
     if engine is None:
-        yield from ((lines, encoder.encode_responses(texts)) for lines, texts in batches)
+        for lines, candidates in batches:
+            texts = [candidate.text for candidate in candidates]
+            yield _batch(lines, candidates, encoder.encode_responses(texts), encoder, head)
         return
-    given: deque[list[bytes]] = deque()
+    waiting: deque[tuple[list[bytes], list[Candidate]]] = deque()
 
     def tasks() -> Iterator[list[str]]:
-        for lines, texts in batches:
-            given.append(lines)
-            yield texts
+        for lines, candidates in batches:
+            waiting.append((lines, candidates))
+            yield [candidate.text for candidate in candidates]
 
     model = str(Path(encoder.name).resolve()) if Path(encoder.name).is_dir() else encoder.name
     work = functools.partial(encode_with, model, encoder.fingerprint)
     with contextlib.closing(engine.map(work, tasks())) as results:
         for vectors in results:
-            yield given.popleft(), vectors
+            lines, candidates = waiting.popleft()
+            yield _batch(lines, candidates, vectors, encoder, head)
+
+
+def _batch(
+    lines: list[bytes],
+    candidates: list[Candidate],
+    responses: FloatArray,
+    encoder: DualEncoder,
+    head: Head | None,
+) -> Batch:
+    examples = sum(map(example_count, candidates))
+    if head is None:
+        return Batch(lines, responses, None, examples)
+    views = encode_views(encoder, candidates)
+    weights = head.discriminants(views, len(candidates))
+    return Batch(lines, head.vectors(weights, responses), responses, examples)

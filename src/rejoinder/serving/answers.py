@@ -23,7 +23,8 @@ from rejoinder.encoders.protocol import ContextVectors, DualEncoder, Ranker, enc
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.cascade import Cascade, score_lists
-from rejoinder.retrieval.index import CALIBRATION, Index
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.manifest import CALIBRATION
 from rejoinder.retrieval.manifest import MANIFEST, read_manifest
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.queries import drop_stale_history, forbidden_keys, truncate_history

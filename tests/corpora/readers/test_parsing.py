@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import sys
 import tracemalloc
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.parsing import json_objects, xml_elements
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.errors import InputError
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(st.characters(exclude_categories=["Cs"])),
@@ -98,10 +97,3 @@ def test_memory_does_not_grow_with_the_file_and_items_come_before_a_fault(tmp_pa
     tracemalloc.stop()
     assert count == 1_000
     assert peak < 3_000_000
-
-
-@pytest.mark.parametrize(("library", "read"), [("ijson", json_objects), ("lxml", xml_elements)])
-def test_the_libraries_are_those_of_an_extra(tmp_path, monkeypatch, library, read):
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtraError, match="needs the extra 'corpora': pip install"):
-        list(read(write(tmp_path, "[]"), Reading(), ()) if library == "lxml" else read(tmp_path, Reading()))

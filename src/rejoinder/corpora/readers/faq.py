@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from rejoinder.corpora.formats import (
 )
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.readers.table import read_csv
+from rejoinder.corpora.replies import read_candidates
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class FaqSettings(Shares, OwnSettings):
     that were never seen."""
 
 
-def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Example]:
-    """Yield an example of each question of a CSV file, or of any other name, of JSON lines."""
+def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Generator[Example]:
+    """Yield an example of each question: of CSV, JSON lines, or replies in any other form."""
     plain = strip_compression(path)
 
     def parse(number: int, line: str) -> Iterator[Example]:
@@ -40,11 +41,27 @@ def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Iterator[Ex
         for index, question in enumerate(questions):
             yield Example((question,), answer, f"{plain.stem}:{number}:{index}")
 
-    is_table = plain.suffix.lower() == ".csv"
-    examples = read_csv(path, reading) if is_table else parse_lines(path, reading, parse)
+    suffix = plain.suffix.lower()
+    if suffix == ".csv":
+        examples = read_csv(path, reading)
+    elif suffix in ("", ".jsonl", ".ndjson"):
+        examples = parse_lines(path, reading, parse)
+    else:
+        examples = _of_replies(path, reading)
     for example in settings.finish(examples, reading):
         key = example.context[-1] if settings.thread == "question" else example.response
         yield replace(example, thread=content_thread([key]), source="faq")
+
+
+def _of_replies(path: Path, reading: Reading) -> Generator[Example]:
+    """Yield an example of each conversation that a reply answers."""
+    name = strip_compression(path).stem
+    for number, reply in enumerate(read_candidates(path, reading=reading), 1):
+        reading.lines += 1
+        if not reply.examples:
+            reading.drop("replies without a question")
+        for index, context in enumerate(reply.examples):
+            yield Example(context, reply.text, f"{name}:{number}:{index}")
 
 
 def _questions(record: Mapping[str, Any]) -> tuple[list[str], str]:
@@ -63,8 +80,8 @@ def _questions(record: Mapping[str, Any]) -> tuple[list[str], str]:
 CORPUS = Corpus(
     name="faq",
     title="Your own questions with their answers, several questions an answer.",
-    reads="*.csv with the columns question and answer, or *.jsonl with question (or questions) "
-    "and answer",
+    reads="*.csv with the columns question and answer, *.jsonl with question (or questions) and "
+    "answer, and every form of replies that `rejoinder formats` lists",
     licence="yours",
     origin="your own export",
     read=read_faq,

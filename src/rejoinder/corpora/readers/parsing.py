@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rejoinder.corpora.lines import Reading, open_lines, open_pieces
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -43,10 +43,7 @@ def json_objects(path: Path, reading: Reading) -> Iterator[dict[str, Any]]:
 
     No such array, or one that is cut off or nested too deep, is an InputError even if bad lines are skipped.
     """
-    try:
-        import ijson
-    except ModuleNotFoundError:
-        raise MissingExtraError("reading large JSON files", "corpora") from None
+    import ijson
 
     count = 1
     depth = 0
@@ -79,10 +76,7 @@ def xml_elements(path: Path, reading: Reading, tags: Collection[str], root: str 
 
     `root` names the outermost element; empty: any. InputError: no XML, cut off, entities, beyond the parser's limits.
     """
-    try:
-        from lxml import etree
-    except ModuleNotFoundError:
-        raise MissingExtraError("reading XML", "corpora") from None
+    from lxml import etree
 
     inside = 0
     # The parser limits a text's length, depth, and how much entities may grow.

@@ -18,10 +18,13 @@ from rejoinder.corpora.formats import (
     parse_records,
     record_examples,
 )
-from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, open_lines, strip_compression
+from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, strip_compression
+from rejoinder.corpora.source import Source, look
+from rejoinder.corpora.tables import DELIMITERS, find_delimiter
 
 _HEADERS = ({"context", "response"}, {"question", "answer"})
 _COLUMNS = frozenset({"context", "response", "id", "source", *THREAD_FIELDS})
+_NAMES = frozenset().union(*_HEADERS, _COLUMNS)
 _SAME_AS = {"question": "context", "answer": "response"}
 
 
@@ -70,19 +73,28 @@ def _header(row: list[str]) -> list[str]:
 
 
 def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file that are not blank, each with the number of its first line."""
+    """Yield the rows of a CSV file that are not blank, each with the number of its first line.
+
+    Delimiter and encoding are found by its beginning; a pipe has commas and is in UTF-8.
+    """
     # This limit is one setting for all readers of the library, and lower than a message may be.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     last = 0
+    delimiter, encoding = ",", "utf-8"
+    if path.is_file():
+        sample = look(path)
+        delimiter, encoding = find_delimiter(sample.lines, _NAMES), sample.encoding
+    if (delimiter, encoding) not in ((",", "utf-8"), (",", "utf-8-sig")):
+        reading.notes.append(f"{path}: a table ({DELIMITERS[delimiter]}, {encoding})")
 
     def lines() -> Iterator[str]:
         nonlocal last
-        for number, line in open_lines(path, reading):
+        for number, line in Source(path).lines(encoding, reading):
             last = number
             # The csv module tells a line end within quotes from the end of a row by this.
             yield f"{line}\n"
 
-    table = csv.reader(lines(), strict=True)
+    table = csv.reader(lines(), delimiter=delimiter, strict=True)
     while True:
         start = last + 1
         try:

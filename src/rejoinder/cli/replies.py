@@ -1,0 +1,125 @@
+"""Files of replies as verbs take them: the options of their form, their replies, and a survey."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+import typer
+
+from rejoinder.cli.options import Split
+from rejoinder.errors import InputError
+from rejoinder.progress import note, track
+
+if TYPE_CHECKING:
+    from rejoinder.corpora.example import Candidate
+    from rejoinder.corpora.lines import Reading
+
+SHOWN = 5  # replies of a survey, and questions of each
+FormatName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help="Form of the file; `rejoinder formats` lists them. Of tables also "
+        "table,encoding=cp1252,delimiter=semicolon,header=no. Default: found by content.",
+    ),
+]
+Columns: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="ROLE=NAME",
+        help="Column or field of the text, title or questions, as text=Antwort; repeatable.",
+    ),
+]
+DryRun: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Show what the file holds without writing anything.")
+]
+
+
+class ReplyFile(NamedTuple):
+    """Replies that are read twice: to check and count them, and to encode them."""
+
+    path: Path
+    split: Split | None
+    limit: int | None
+    deduplicate: bool
+    form: str
+    columns: tuple[str, ...]
+
+    def read(
+        self, known: Sequence[str] = (), reading: Reading | None = None
+    ) -> Iterator[Candidate]:
+        """Yield the replies; if asked for, without duplicates of each other or of the known."""
+        from rejoinder.corpora.replies import distinct, read_candidates
+        from rejoinder.corpora.tables import parse_choice
+
+        choice = parse_choice(self.form, self.columns)
+        replies = read_candidates(self.path, self.split, choice, reading)
+        return itertools.islice(
+            distinct(replies, known) if self.deduplicate else replies, self.limit
+        )
+
+    def total(self, known: Sequence[str] = ()) -> int:
+        """Return the number of replies; note what was understood."""
+        from rejoinder.corpora.lines import Reading
+
+        total = 0
+        reading = Reading()
+        with track(f"Reading {self.path}", unit="replies") as advance:
+            for total, _ in enumerate(self.read(known, reading), 1):  # noqa: B007 (the last one is the count)
+                advance(1)
+        for text in (*reading.notes, *_left_out(reading.dropped)):
+            note(text)
+        if not total and not known:
+            raise InputError(f"{self.path} holds no replies; each line of it should be one")
+        return total
+
+    def survey(self) -> dict[str, Any]:
+        """Return what the file holds: how it was understood, numbers, and the first few replies."""
+        from rejoinder.corpora.lines import Reading
+
+        reading = Reading()
+        shown: list[Candidate] = []
+        replies = questions = 0
+        for candidate in self.read(reading=reading):
+            replies += 1
+            questions += len(candidate.examples)
+            if len(shown) < SHOWN:
+                shown.append(candidate)
+        if not replies:
+            raise InputError(f"{self.path} holds no replies; each line of it should be one")
+        return {
+            "file": str(self.path),
+            "notes": reading.notes,
+            "replies": replies,
+            "questions": questions,
+            "dropped": reading.dropped,
+            "shown": [asdict(candidate) for candidate in shown],
+        }
+
+
+def _left_out(dropped: Mapping[str, int]) -> list[str]:
+    return [f"left out: {count:,} {reason}" for reason, count in dropped.items()]
+
+
+def survey_text(result: Mapping[str, Any]) -> str:
+    """Return a survey for people."""
+    lines = [*result["notes"], f"{result['replies']:,} replies, {result['questions']:,} questions"]
+    lines += _left_out(result["dropped"])
+    for reply in result["shown"]:
+        lines += ["", *([f"# {reply['title']}"] if reply["title"] else [])]
+        lines += [f"? {' / '.join(messages)}" for messages in reply["examples"][:SHOWN]]
+        more = len(reply["examples"]) - SHOWN
+        lines += [f"? and {more:,} more"] if more > 0 else []
+        lines.append(f"> {reply['text']}")
+        if reply["payload"]:
+            lines.append(f"  {json.dumps(reply['payload'], ensure_ascii=False, default=str)[:300]}")
+    return "\n".join(
+        [*lines, "", "nothing was written; -o INDEX instead of --dry-run builds the index"]
+    )

@@ -1,0 +1,222 @@
+"""Replies as text, tables and JSON: a line, a row or an object is a reply; see docs/exports.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rejoinder.corpora.example import Candidate
+from rejoinder.corpora.form import Form
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.markup import text_of_html
+from rejoinder.corpora.source import Sample
+from rejoinder.corpora.tables import Choice, columns_of, find_column, fold, json_rows, open_table
+from rejoinder.errors import InputError
+
+REPLY = ("text", "response", "reply", "answer")
+BODY = ("content", "body", "message")  # taken for the reply where none of `REPLY` is there
+TITLE = ("title", "name", "short_code", "shortcut", "subject", "heading")
+QUESTIONS = ("question", "questions", "examples", "patterns", "utterances", "phrases")
+WORDS = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
+KNOWN = frozenset(itertools.chain(*WORDS.values()))
+_PLURAL = frozenset(QUESTIONS) - {"question"}
+_STRUCTURE = re.compile(r'</?[a-zA-Z][\w-]*(?:\s[^<>]*)?>\s*$|^\s*</?[a-zA-Z]|"\s*:\s*["\[{\d]')
+_JUDGED = 1_000  # records: if none of them has a question, the file is not gathered by answer
+
+
+def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
+    """Yield a reply for each line that is not blank. InputError: one is of HTML or JSON."""
+    unsure = choice.encoding or sample.encoding in ("utf-16", "utf-8-sig", "utf-16-le")
+    encoding = choice.encoding or (sample.encoding if unsure else "utf-8")
+    for number, line in sample.source.lines(encoding, reading):
+        text = line.strip()
+        if not choice.form and _STRUCTURE.search(text):
+            raise InputError(
+                f"{sample.source}:{number}: this looks like HTML or JSON in a file of text; "
+                "--format text reads one reply a line all the same"
+            )
+        if text:
+            yield Candidate(text)
+
+
+def read_table(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
+    """Yield a reply for each row, or for each answer where the rows have questions."""
+    table = open_table(sample, choice, KNOWN, reading)
+    source = sample.source
+    columns = reply_columns(table.names, choice, str(source))
+    words = ", ".join(f"{role} = {name}" for role, name in columns.items())
+    reading.notes.append(f"{source}: {table.form}: {words}")
+
+    def candidates() -> Iterator[Candidate]:
+        for where, row in table.rows:
+            text = row[columns["text"]]
+            if text is None or not str(text).strip():
+                reading.drop("rows without a reply")
+                continue
+            text = text if isinstance(text, str | list) else str(text)
+            yield candidate_of({**row, columns["text"]: text}, columns, where)
+
+    yield from gathered(candidates()) if "questions" in columns else candidates()
+
+
+def read_json(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
+    """Yield a reply for each object (or text) of JSON lines, an array, or the list in an object."""
+    rows = json_rows(sample, _list_path(sample), reading)
+    columns: dict[tuple[str, ...], dict[str, str]] = {}  # by the names of the fields
+    candidates = (_of_json(value, choice, where, columns) for where, value in rows)
+    first = list(itertools.islice(candidates, _JUDGED))
+    rest = itertools.chain(first, candidates)
+    yield from gathered(rest) if any(candidate.examples for candidate in first) else rest
+
+
+def _list_path(sample: Sample) -> str:
+    """Return the path of the one list of replies in an object, else nothing."""
+    fields = [key.removesuffix(".item") for key in sample.keys if key.endswith(".item")]
+    paths = [
+        f"{name}.item"
+        for name in fields
+        if "." not in name
+        and name != "item"
+        and any(f"{name}.item.{word}" in sample.keys for word in (*REPLY, *BODY))
+    ]
+    own = any(word in sample.keys for word in (*REPLY, *BODY))
+    return paths[0] if len(paths) == 1 and not own else ""
+
+
+def _of_json(
+    value: Any, choice: Choice, where: str, columns: dict[tuple[str, ...], dict[str, str]]
+) -> Candidate:
+    if isinstance(value, str) and value.strip() and "object" in where:
+        return Candidate(value.strip())
+    if not isinstance(value, dict):
+        raise InputError(
+            f'{where}: a JSON {type(value).__name__}; an object is read, as {{"text": "Hello!"}}'
+        )
+    names = tuple(value)
+    if names not in columns:
+        columns[names] = reply_columns(names, choice, where, "field")
+    return candidate_of(value, columns[names], where)
+
+
+def reply_columns(
+    names: Sequence[str], choice: Choice, where: str, kind: str = "column"
+) -> dict[str, str]:
+    """Return the columns of text, title and questions. InputError: no reply, or two that may be."""
+    columns = columns_of(names, WORDS, choice, where)
+    if "text" not in columns:
+        if len(names) == 1 and kind == "column" and _is_name(names[0]):
+            return {"text": names[0]}
+        headless = "; where there is no header: --format table,header=no --column text=1"
+        raise InputError(
+            f"{where}: no {kind} {', '.join(WORDS['text'][:-1])} or {WORDS['text'][-1]}; there is "
+            f"{', '.join(map(str, names))[:200] or 'none'}: name it with --column text=NAME"
+            f"{headless if kind == 'column' else ''}"
+        )
+    rivals = [name for name in REPLY if find_column(names, [name]) is not None]
+    if len(rivals) > 1 and "text" not in choice.columns:
+        raise InputError(
+            f"{where}: {' and '.join(rivals)} may both be the reply; say which: "
+            f"--column text={rivals[-1]}"
+        )
+    return columns
+
+
+def _is_name(text: str) -> bool:
+    """Return whether a single cell may be a column's name, and not the first reply."""
+    return len(text.split()) <= 3 and not any(char in text for char in ".!?,:;")
+
+
+def candidate_of(record: Mapping[str, Any], columns: Mapping[str, str], where: str) -> Candidate:
+    """Return the reply of a record; all of it but the text is payload."""
+    name = columns["text"]
+    text = record[name]
+    messages = text if isinstance(text, list) and text else [text]
+    if not all(isinstance(message, str) and message.strip() for message in messages):
+        raise InputError(
+            f"{where}: {name} is {json.dumps(text, default=str)[:60]}; "
+            "a text is needed, or a list of messages"
+        )
+    payload = {key: value for key, value in record.items() if key != name}
+    if messages is text:
+        if "messages" in payload:
+            raise InputError(
+                f"{where}: {name} is a list of messages, but there is a field messages too; "
+                "leave one out"
+            )
+        payload["messages"] = text
+    joined = " ".join(messages)
+    joined = text_of_html(joined) if fold(name).endswith("html") else joined
+    title = record.get(columns.get("title", ""))
+    examples = _examples(record.get(columns.get("questions", "")), columns, where)
+    is_title = isinstance(title, str | int | float)
+    return Candidate(joined, payload, str(title).strip() if is_title else "", examples)
+
+
+def _examples(value: Any, columns: Mapping[str, str], where: str) -> tuple[tuple[str, ...], ...]:
+    """Return the conversations of a field: a text, or a list of texts or of conversations."""
+    if value is None or value in ("", []):
+        return ()
+    name = columns["questions"]
+    if isinstance(value, int | float):
+        value = str(value)
+    if isinstance(value, str):
+        value = value.splitlines() if fold(name) in _PLURAL else [value]
+    if isinstance(value, list):
+        examples = [[example] if isinstance(example, str) else example for example in value]
+        if all(isinstance(messages, list) for messages in examples):
+            texts = [text for messages in examples for text in messages]
+            if all(isinstance(text, str) for text in texts):
+                full = (tuple(filter(None, map(str.strip, messages))) for messages in examples)
+                return tuple(filter(None, full))
+    raise InputError(
+        f"{where}: {name} is {json.dumps(value, default=str)[:60]}; a text is read, or a list of "
+        "texts or of conversations"
+    )
+
+
+def gathered(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yield one reply for all with the same text, with the questions of all, in their first order.
+
+    The first one's title and payload are kept.
+    """
+    replies: dict[str, Candidate] = {}
+    questions: dict[str, dict[tuple[str, ...], None]] = {}
+    for candidate in candidates:
+        replies.setdefault(candidate.text, candidate)
+        questions.setdefault(candidate.text, {}).update(dict.fromkeys(candidate.examples))
+    for text, candidate in replies.items():
+        yield dataclasses.replace(candidate, examples=tuple(questions[text]))
+
+
+TEXT = Form(
+    name="text",
+    title="text, one reply a line",
+    holds="replies",
+    export="save a list of replies as plain text (.txt, UTF-8), one a line",
+    matches=lambda sample: (
+        sample.kind == "text" and sample.source.name.suffix.lower() == ".txt" and not sample.columns
+    ),
+    read=read_text,
+)
+TABLE = Form(
+    name="table",
+    title="table of replies: CSV, TSV, Excel, Parquet",
+    holds="replies",
+    export="Excel, Sheets, any tool: save or download as .csv, .tsv or .xlsx, with a header",
+    matches=lambda sample: bool(sample.columns) and not sample.kind.startswith("json"),
+    read=read_table,
+)
+JSON = Form(
+    name="json",
+    title="JSON of replies, an object a line or in an array",
+    holds="replies",
+    export="any tool or API: write an object with a text (and title, questions) for each reply",
+    matches=lambda sample: (
+        sample.kind == "json lines" or "item" in sample.keys or bool(_list_path(sample))
+    ),
+    read=read_json,
+)

@@ -1,0 +1,109 @@
+"""Slack: the zip file of a workspace's export, its folder, or a day of a channel.
+
+Messages of a thread are a chat of their own; the others of a channel are its chat.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from rejoinder.corpora.form import Chat, Form, Message
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.source import Sample, Source, json_values
+from rejoinder.corpora.tables import Choice
+from rejoinder.corpora.times import parse_time
+
+_DAY = re.compile(r"(?:^|/)([^/]+)/\d{4}-\d{2}-\d{2}\.json$")
+_MARKUP = re.compile(r"<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>")
+_MENTION = re.compile(r"<@([A-Z0-9]+)")
+_SAID = (None, "bot_message", "thread_broadcast", "me_message", "file_share")
+
+
+def read_slack(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
+    """Yield the chats of the channels, one channel after the other."""
+    del choice
+    path = sample.source.path
+    days = [name for name in sample.members if _DAY.search(name)]
+    names: dict[str, str] = {}
+    for file in (name for name in sample.members if name.rpartition("/")[2] == "users.json"):
+        for _, user in json_values(Source(path, file), {"item"}, reading=reading):
+            names[str(user.get("id"))] = _user_name(user)
+    channels: dict[str, list[Source]] = {}
+    for day in days:
+        channels.setdefault(day.rpartition("/")[0], []).append(Source(path, day))
+    for name, files in (channels or {sample.source.name.stem: [sample.source]}).items():
+        yield from _channel(name, files, names, reading)
+
+
+def _channel(
+    name: str, files: list[Source], names: dict[str, str], reading: Reading
+) -> Iterator[Chat]:
+    stream = Chat(name=name, endless=True)
+    threads: dict[str, Chat] = {}
+    for file in files:
+        for _, item in json_values(file, {"item"}, reading=reading):
+            if not isinstance(item, dict) or item.get("subtype") not in _SAID:
+                reading.drop("lines of Slack itself (joins, topics)")
+                continue
+            text = clean_text(str(item.get("text") or ""), names)
+            if not text:
+                reading.drop("attachments and messages without a text")
+                continue
+            author = _author(item, names)
+            message = Message(author, text, parse_time(item.get("ts")))
+            mentioned = [names.get(user, "") for user in _MENTION.findall(str(item.get("text")))]
+            thread = item.get("thread_ts")
+            if thread and (item.get("reply_count") or thread != item.get("ts")):
+                chat = threads.setdefault(str(thread), Chat(name=f"{name} {thread}"))
+            else:
+                chat = stream
+            chat.messages.append(message)
+            chat.names = (*chat.names, *filter(None, mentioned))
+    for chat in (stream, *threads.values()):
+        chat.messages.sort(key=lambda message: message.time or 0.0)
+        yield chat
+
+
+def _author(item: dict[str, Any], names: dict[str, str]) -> str:
+    profile = item.get("user_profile")
+    profile = profile if isinstance(profile, dict) else {}
+    user = str(item.get("user") or item.get("bot_id") or "")
+    own = item.get("username") or profile.get("display_name") or profile.get("real_name")
+    return names.get(user) or str(own or user or "unknown")
+
+
+def _user_name(user: dict[str, Any]) -> str:
+    profile = user.get("profile")
+    profile = profile if isinstance(profile, dict) else {}
+    values = (profile.get("display_name"), profile.get("real_name"), user.get("real_name"))
+    return next((str(value) for value in values if value), str(user.get("name") or user.get("id")))
+
+
+def clean_text(text: str, names: dict[str, str]) -> str:
+    """Return a text without Slack's markup: names for users, labels for links."""
+
+    def replace(match: re.Match[str]) -> str:
+        kind, target, label = match.groups()
+        if kind == "@":
+            return f"@{names.get(target) or label or target}"
+        if kind == "!":
+            return label or f"@{target.partition('^')[0]}"
+        return f"#{label or target}" if kind == "#" else label or target.removeprefix("mailto:")
+
+    return html.unescape(_MARKUP.sub(replace, text)).strip()
+
+
+FORM = Form(
+    name="slack",
+    title="Slack export",
+    holds="chats",
+    export="Slack: workspace settings, Import/Export Data, Export; the .zip as it is",
+    matches=lambda sample: (
+        any(map(_DAY.search, sample.members))
+        or {"item.ts", "item.type", "item.text"} <= sample.keys
+    ),
+    read=read_slack,
+)

@@ -1,0 +1,178 @@
+"""The forms of files by name, and the form of a file by its content."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+from rejoinder.corpora.form import Form
+from rejoinder.corpora.readers import (
+    answers,
+    chat_json,
+    dialogflow,
+    discord,
+    faq_page,
+    help_desks,
+    intents_json,
+    mailbox,
+    messages,
+    qna_maker,
+    rasa,
+    rasa_trackers,
+    slack,
+    telegram,
+    tickets,
+    twitter,
+    whatsapp,
+)
+from rejoinder.corpora.source import Sample, Source, look
+from rejoinder.corpora.tables import (
+    Choice,
+    find_delimiter,
+    fold,
+    open_table,
+    split_row,
+)
+from rejoinder.errors import InputError
+from rejoinder.files import refuse_endless
+
+# A form is recognised by the first of these that matches, so the special ones come first.
+_ALL: list[Form] = [
+    whatsapp.FORM,
+    telegram.FORM,
+    slack.FORM,
+    discord.FORM,
+    *tickets.FORMS,
+    twitter.FORM,
+    mailbox.FORM,
+    chat_json.FORM,
+    rasa_trackers.FORM,
+    rasa.FORM,
+    intents_json.FORM,
+    dialogflow.FORM,
+    *help_desks.FORMS,
+    qna_maker.FORM,
+    faq_page.FORM,
+    messages.FORM,
+    answers.TABLE,
+    answers.JSON,
+    answers.TEXT,
+]
+FORMS: dict[str, Form] = {form.name: form for form in _ALL}
+KNOWN = answers.KNOWN | messages.KNOWN
+_TABLES = (".csv", ".tsv", ".tab")
+# Files of a zip file or folder in which there may be replies or chats.
+_READ = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".md",
+         ".html", ".htm", ".yml", ".yaml", ".mbox", ".eml", ".parquet")  # fmt: skip
+
+
+def find_form(
+    path: str | Path, choice: Choice, holds: Literal["replies", "chats"]
+) -> tuple[Form, Sample]:
+    """Return a file's form and beginning. InputError: no form is known, or it holds others."""
+    if choice.form and choice.form not in FORMS:
+        raise InputError(
+            f"--format {choice.form}: no such form; `rejoinder formats` lists {', '.join(FORMS)}"
+        )
+    sample = inspect(path, choice)
+    if choice.form:
+        form: Form | None = FORMS[choice.form]
+    else:
+        matching = [form for form in _ALL if form.matches(sample)]
+        form = next((form for form in matching if _is_special(form)), None)
+        form = form or next((form for form in matching if form.holds == holds), None)
+    if form is None:
+        raise InputError(_unknown(sample, holds))
+    if form.holds != holds:
+        raise InputError(_other_verb(path, form))
+    return form, sample
+
+
+def _is_special(form: Form) -> bool:
+    """Return whether a form is of one tool, and not one that many files have."""
+    return form.name not in ("table", "json", "text", "faq-page")
+
+
+def inspect(path: str | Path, choice: Choice, member: str = "") -> Sample:
+    """Return the beginning of a file with the columns of a table; of the only file in a zip file.
+
+    A pipe of the shell can be read once, so its form must be named. InputError: it is not.
+    """
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        refuse_endless(path)
+        if not choice.form:
+            raise InputError(
+                f"{path} is a pipe, whose form cannot be found by its content; name it "
+                "(--format text, of chats --set format=NAME), or save it to a file"
+            )
+        return Sample(Source(Path(path)), "json" if choice.form == "json" else "text")
+    sample = look(path, member, choice.encoding)
+    if sample.kind == "zip":
+        read = [name for name in sample.members if name.lower().endswith(_READ)]
+        if len(read) == 1 and not read[0].lower().endswith((".xlsx", ".parquet")):
+            return inspect(path, choice, read[0])
+    return dataclasses.replace(sample, columns=_columns(sample, choice))
+
+
+def _columns(sample: Sample, choice: Choice) -> tuple[str, ...]:
+    """Return the names of the columns if a file is a table."""
+    if sample.kind in ("workbook", "parquet"):
+        return tuple(open_table(sample, choice, KNOWN).names)
+    if sample.kind.startswith("json"):
+        base = "item." if "item" in sample.keys else ""
+        keys = (key.removeprefix(base) for key in sample.keys if key.startswith(base))
+        return tuple(sorted(key for key in keys if key and "." not in key and key != "item"))
+    if sample.kind != "text":
+        return ()
+    lines = [line for line in sample.lines if line.strip()] or sample.text.splitlines()
+    delimiter = choice.delimiter or find_delimiter(lines, KNOWN)
+    header = split_row(lines[0], delimiter) if lines else []
+    is_named = len(header) > 1 and sum(fold(name) in KNOWN for name in header) > 0
+    tabs = {line.count("\t") for line in lines}
+    is_tabbed = len(lines) > 1 and len(tabs) == 1 and tabs != {0}
+    if sample.source.name.suffix.lower() in _TABLES or is_tabbed or is_named:
+        return tuple(header)
+    return ()
+
+
+def _unknown(sample: Sample, holds: str) -> str:
+    kinds = {
+        "text": "plain text" if sample.text else "text",
+        "yaml": "YAML",
+        "json": "JSON",
+        "json lines": "JSON lines",
+        "html": "HTML",
+        "markdown": "Markdown",
+        "mail": "e-mail",
+        "zip": "a zip file",
+        "folder": "a folder",
+        "workbook": "a workbook",
+        "parquet": "Parquet",
+    }
+    known = [form.title for form in _ALL if form.holds == holds]
+    names = f" with {', '.join(sorted(sample.columns)[:8])}"[:160] if sample.columns else ""
+    text = (
+        f"{sample.source} looks like {kinds[sample.kind]}{names}, but like no form of {holds} that "
+        f"is known; `rejoinder formats` lists all {len(known)}, --format NAME decides"
+    )
+    if holds == "chats" and sample.columns:
+        text += (
+            "; of a table of messages name the columns: --set format=messages "
+            "--set columns=author=NAME,text=NAME,conversation=NAME"
+        )
+    if holds == "replies" and sample.kind in ("text", "yaml", "markdown", "html", "json lines"):
+        text += "; --format text reads one reply a line"
+    return text
+
+
+def _other_verb(path: str | Path, form: Form) -> str:
+    if form.holds == "chats":
+        return (
+            f"{path} looks like chats ({form.title}), not replies; make examples of it "
+            f"(rejoinder data chats {path} -o DIR) and index that folder, or name another --format"
+        )
+    return (
+        f"{path} looks like replies ({form.title}), not chats; index it with "
+        "`rejoinder index build`, or name another form with --set format=NAME"
+    )

@@ -1,0 +1,430 @@
+"""Files whose form is unknown: a look at the first megabyte, and their text, JSON and members.
+
+Encodings: a byte-order mark, else UTF-8, else charset-normalizer's guess.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import dataclasses
+import io
+import itertools
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, TypeAlias
+
+from rejoinder.corpora.lines import (
+    FREE_BYTES,
+    MAX_LINE_BYTES,
+    MOST_TIMES,
+    Reading,
+    open_lines,
+    open_stream,
+    strip_compression,
+)
+from rejoinder.errors import InputError
+
+Kind: TypeAlias = Literal[
+    "folder", "zip", "workbook", "parquet", "json", "json lines", "html", "mail", "yaml",
+    "markdown", "text",
+]  # fmt: skip
+
+SAMPLE_BYTES = 1 << 20
+MAX_DOCUMENT_BYTES = 1 << 28  # of a file that is read whole
+MAX_DEPTH = 64  # most objects or arrays within each other
+_MAX_KEYS = 4_000  # different paths of keys in a sample
+_MAX_MEMBERS = 100_000
+
+_JSON = re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
+_HTML = re.compile(
+    r"\s*<(?:!doctype\s+html|!--|\?xml|/?(?:html|head|body|div|dl|dt|section|main|article|details"
+    r"|script|style|table|ul|ol|p|h[1-6]|span|title|meta)\b)",
+    re.IGNORECASE,
+)
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: ?\S?")
+_MAIL_HEADERS = frozenset(
+    ("from", "date", "to", "subject", "message-id", "received", "return-path", "mime-version")
+)
+_BLOCK = re.compile(r"[A-Za-z_][\w/ -]*:(?:\s*[|>][+-]?)?\s*(?:#.*)?")
+_YAML_LINE = re.compile(r"\s*(?:#.*|---.*|- .*|-|[\"']?[\w/ .?-]+[\"']?:(?: .*)?)|\s+\S.*")
+_HEADING = re.compile(r"^#{1,6} +\S|^[^\s#>|-].*\n(?:={3,}|-{3,})\s*$|^\|? *:?-{3,}", re.MULTILINE)
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_GUESSED = [
+    "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r", "mac_roman",
+    "shift_jis", "euc_jp", "euc_kr", "gb18030", "big5",
+]  # fmt: skip
+_ZIP_ERRORS = (
+    zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError, RuntimeError,
+)  # fmt: skip
+_LEGACY_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, or a member of a zip file or folder."""
+
+    path: Path
+    member: str = ""
+
+    def __str__(self) -> str:
+        """Return its name for errors."""
+        return f"{self.path}/{self.member}" if self.member else str(self.path)
+
+    @property
+    def name(self) -> Path:
+        """Its name without that of a compression."""
+        return Path(self.member) if self.member else strip_compression(self.path)
+
+    @contextlib.contextmanager
+    def open(self, reading: Reading | None = None) -> Iterator[IO[bytes]]:
+        """Open it for reading its bytes, decompressed. InputError: as for `open_stream`."""
+        on_bytes = reading.on_bytes if reading else None
+        if not self.member or self.path.is_dir():
+            path = self.path / self.member if self.member else self.path
+            with open_stream(path, on_bytes, any_content=True) as stream:
+                yield stream
+            return
+        with _opened_zip(self.path) as file:
+            _check_member(self, file.getinfo(self.member))
+            try:
+                with file.open(self.member) as stream:
+                    yield stream
+            except _ZIP_ERRORS as error:
+                raise InputError(f"{self}: {error}; copy or download the file again") from None
+
+    def read(self, reading: Reading | None = None) -> bytes:
+        """Return all of its bytes; InputError: too many."""
+        with self.open(reading) as stream:
+            data = stream.read(MAX_DOCUMENT_BYTES + 1)
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise InputError(f"{self} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB; split it")
+        return data
+
+    def text(self, encoding: str = "", reading: Reading | None = None) -> str:
+        """Return all of its text; its lines end with a line feed alone."""
+        data = self.read(reading)
+        text = decode(data, encoding or find_encoding(data, str(self)), str(self))
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+
+    def lines(
+        self, encoding: str = "utf-8", reading: Reading | None = None
+    ) -> Iterator[tuple[int, str]]:
+        """Yield number, from 1, and text of each line, as `open_lines` does."""
+        if not self.member and encoding == "utf-8":
+            yield from open_lines(self.path, reading)
+            return
+        with self.open(reading) as stream:
+            lines = io.TextIOWrapper(stream, encoding=encoding)
+            number = 0
+            try:
+                while line := lines.readline(MAX_LINE_BYTES):
+                    number += 1
+                    yield number, line.removesuffix("\n")
+            except UnicodeError:
+                raise InputError(
+                    f"{self}:{number + 1}: not {encoding}; convert the file to UTF-8"
+                ) from None
+            finally:
+                lines.detach()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The beginning of a file, by which its form is recognised."""
+
+    source: Source
+    kind: Kind
+    text: str = ""
+    encoding: str = "utf-8"
+    keys: frozenset[str] = frozenset()  # paths of keys in JSON: "messages.item.from"
+    members: tuple[str, ...] = ()  # of a folder or a zip file
+    columns: tuple[str, ...] = ()  # of a table, as `tables.describe` finds them
+
+    @property
+    def lines(self) -> list[str]:
+        """The whole lines of the text."""
+        lines = self.text.splitlines()
+        return lines[:-1] if len(self.text) >= SAMPLE_BYTES // 4 else lines
+
+    def has(self, *keys: str) -> bool:
+        """Return whether JSON has all of these keys: top-level, in an array, or in a field's."""
+        return any(all(f"{base}{key}" in self.keys for key in keys) for base in ("", "item."))
+
+
+def look(path: str | Path, member: str = "", encoding: str = "") -> Sample:
+    """Read the beginning of a file. InputError: it is missing, empty, binary or damaged."""
+    source = Source(Path(path), member)
+    if not member and source.path.is_dir():
+        return Sample(source, "folder", members=tuple(member_names(source.path)))
+    with source.open() as stream:
+        data = stream.read(SAMPLE_BYTES)
+    if not data:
+        raise InputError(f"{source} is empty; it should hold at least one line of text")
+    if data.startswith(b"PAR1"):
+        return Sample(source, "parquet")
+    if data.startswith(_LEGACY_WORKBOOK):
+        raise InputError(f"{source} is an old workbook (.xls, .doc); save it as .xlsx or .csv")
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")) and not member:
+        return _look_into_zip(source)
+    encoding = encoding or find_encoding(data, str(source))
+    text = decode(data, encoding, str(source), partial=len(data) == SAMPLE_BYTES)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    kind = _kind_of(text, source.name.suffix.lower())
+    sample = Sample(source, kind, text, encoding)
+    if kind in ("json", "json lines"):
+        return dataclasses.replace(sample, keys=frozenset(_keys(data, encoding)))
+    return sample
+
+
+def member_names(path: Path) -> list[str]:
+    """Return the names of the files in a folder or a zip file, sorted."""
+    if path.is_dir():
+        names = [file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()]
+    else:
+        with _opened_zip(path) as file:
+            names = [entry.filename for entry in file.infolist() if not entry.is_dir()]
+    names = [name for name in names if not _is_hidden(name)]
+    if len(names) > _MAX_MEMBERS:
+        raise InputError(f"{path} holds more than {_MAX_MEMBERS:,} files; name a part of it")
+    return sorted(names)
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+
+
+def _look_into_zip(source: Source) -> Sample:
+    names = member_names(source.path)
+    kind: Kind = "workbook" if "xl/workbook.xml" in names else "zip"
+    if kind == "workbook":
+        with _opened_zip(source.path) as file:
+            for entry in file.infolist():
+                _check_member(source, entry)
+    return Sample(source, kind, members=tuple(names))
+
+
+@contextlib.contextmanager
+def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        file = zipfile.ZipFile(path)
+    except _ZIP_ERRORS as error:
+        raise InputError(
+            f"{path} is damaged, cut off or no zip file ({error}); copy or download it again"
+        ) from None
+    with file:
+        yield file
+
+
+def _check_member(source: Source, entry: zipfile.ZipInfo) -> None:
+    if entry.file_size > max(FREE_BYTES, MOST_TIMES * entry.compress_size):
+        raise InputError(
+            f"{source.path}: {entry.filename} decompresses to more than {MOST_TIMES} times its "
+            "size; if it is meant to, unpack it first"
+        )
+
+
+def find_encoding(data: bytes, name: str) -> str:
+    """Return the encoding of text. InputError: it is binary, or in none that is known."""
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if data.startswith(mark):
+            return encoding
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        from charset_normalizer import from_bytes
+
+        if b"\0" not in data:
+            guess = from_bytes(data[:65_536], cp_isolation=_GUESSED, language_threshold=0.2).best()
+            if guess is not None:
+                same = guess.could_be_from_charset
+                return "cp1252" if "cp1252" in same else guess.encoding
+    else:
+        if b"\0" not in data:
+            return "utf-8"
+        if data[1:400:2].count(0) > 0.4 * len(data[1:400:2]):
+            return "utf-16-le"
+    number = data[: data.find(b"\0")].count(b"\n") + 1 if b"\0" in data else 1
+    raise InputError(f"{name}:{number}: binary data, or in no known encoding; a text file is read")
+
+
+def decode(data: bytes, encoding: str, name: str, *, partial: bool = False) -> str:
+    """Return text; `partial`: its last character may be cut off. InputError: not the encoding."""
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(data, final=not partial)
+    except LookupError:
+        raise InputError(
+            f"no encoding {encoding!r}; give one that Python knows, such as utf-8, utf-16, cp1252"
+        ) from None
+    except UnicodeError as error:
+        start = getattr(error, "start", 0)
+        number = data[:start].count(b"\n") + 1
+        raise InputError(
+            f"{name}:{number}: not {encoding.upper()}; convert the file to UTF-8"
+        ) from None
+    return text.removeprefix("\ufeff")
+
+
+def _kind_of(text: str, suffix: str) -> Kind:
+    lines = [line for line in text.splitlines()[:2_000] if line.strip()]
+    is_json = _JSON.match(text) is not None
+    kinds: dict[Kind, bool] = {
+        "json lines": suffix in (".jsonl", ".ndjson") or (is_json and _is_json_lines(text)),
+        "json": is_json,
+        "html": suffix in (".html", ".htm") or _HTML.match(text) is not None,
+        "mail": _is_mail(text, suffix),
+        "text": suffix in (".csv", ".tsv", ".tab"),
+        "yaml": suffix in (".yml", ".yaml") or _is_yaml(lines),
+        "markdown": suffix in (".md", ".markdown") or _HEADING.search(text) is not None,
+    }
+    return next((kind for kind, is_of_kind in kinds.items() if is_of_kind), "text")
+
+
+def _is_json_lines(text: str) -> bool:
+    """Return whether the first line is a whole JSON value, and the next one begins another."""
+    lines = [line for line in text.split("\n", 200) if line.strip()]
+    try:
+        json.loads(lines[0])
+    except (ValueError, RecursionError):
+        return False
+    return len(lines) > 1 or not lines[0].lstrip().startswith("[")
+
+
+def _is_mail(text: str, suffix: str) -> bool:
+    first, _, rest = text.partition("\n")
+    if first.startswith("From ") and _HEADER.match(rest):
+        return True
+    names = []
+    for line in text.splitlines():
+        if not _HEADER.match(line):
+            if line[:1] not in (" ", "\t"):
+                break
+            continue
+        names.append(line.partition(":")[0].lower())
+    least = 2 if suffix in (".eml", ".mbox") else 3
+    return len(_MAIL_HEADERS.intersection(names)) >= least and "from" in names
+
+
+def _is_yaml(lines: list[str]) -> bool:
+    if not lines:
+        return False
+    marked = lines[0].rstrip() == "---" or lines[0].startswith("%YAML")
+    opens = any(
+        _BLOCK.fullmatch(line) and following[:1] in (" ", "-", "\t")
+        for line, following in itertools.pairwise(lines)
+    )
+    shaped = sum(_YAML_LINE.fullmatch(line) is not None for line in lines)
+    return (marked or opens) and shaped >= 0.9 * len(lines)
+
+
+def _keys(data: bytes, encoding: str) -> Iterator[str]:
+    """Yield the paths of the keys in the beginning of JSON."""
+    import ijson
+
+    seen = set()
+    with contextlib.suppress(ijson.JSONError, InputError):  # it goes on beyond the sample
+        for path, event, _ in _events(_Recoded(io.BytesIO(data), encoding), "sample"):
+            if not event.startswith("end_") and path not in seen:
+                seen.add(path)
+                yield path
+            if len(seen) > _MAX_KEYS:
+                return
+
+
+def json_values(
+    source: Source, wanted: Collection[str], encoding: str = "utf-8", reading: Reading | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield the values of JSON at these paths, one at a time, each with its path.
+
+    A file may hold one value, an array, or values one after the other (JSON lines). Keys are joined
+    by dots, `item` stands for those of an array, "" is the file's own value. An outer value that is
+    wanted contains the inner ones. InputError: no JSON, cut off, or nested too deep.
+    """
+    import ijson
+
+    count = 0
+    depth = 0
+    builder = ijson.ObjectBuilder()
+    try:
+        with source.open(reading) as stream:
+            for path, event, value in _events(_Recoded(stream, encoding), str(source)):
+                if depth == 0 and path not in wanted:
+                    continue
+                builder.event(event, value)
+                depth += event.startswith("start_") - event.startswith("end_")
+                if depth == 0 and event != "map_key":
+                    count += 1
+                    yield path, builder.value
+                    builder = ijson.ObjectBuilder()
+    except ijson.JSONError as error:
+        text = error.args[0]
+        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+        reason = text.partition("\n")[0].strip(". ")
+        raise InputError(
+            f"{source}: not JSON, or cut off, after {count:,} objects ({reason}); "
+            "copy or export it again"
+        ) from None
+
+
+class _Recoded:
+    """A stream of JSON for ijson, in UTF-8 without a byte-order mark."""
+
+    def __init__(self, stream: IO[bytes], encoding: str) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._plain = encoding == "utf-8"
+
+    def read(self, size: int) -> bytes:
+        """Return at least one byte, unless the stream is at its end."""
+        if self._plain or size == 0:
+            return self._stream.read(size)
+        while True:
+            data = self._stream.read(size)
+            text = self._decoder.decode(data, final=not data)
+            if text or not data:
+                return text.encode("utf-8", "surrogatepass")
+
+
+def _events(stream: Any, name: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield path, event and value of JSON; InputError: nested too deep."""
+    import ijson
+
+    stack: list[tuple[bool, str]] = []  # is it an object, and its path
+    key = ""
+    # Not `ijson.parse`, whose memory grows with the square of the depth.
+    for event, value in ijson.basic_parse(stream, use_float=True, multiple_values=True):
+        if event.startswith("end_"):
+            _, path = stack.pop()
+            yield path, event, value
+            continue
+        is_object, base = stack[-1] if stack else (False, "")
+        if event == "map_key":
+            key = value
+            yield base, event, value
+            continue
+        last = key if is_object else "item"
+        path = f"{base}.{last}".removeprefix(".") if stack else ""
+        yield path, event, value
+        if event.startswith("start_"):
+            if len(stack) >= MAX_DEPTH:
+                raise InputError(f"{name}: JSON nested more than {MAX_DEPTH} deep")
+            stack.append((event == "start_map", path))
+
+
+def texts_of(values: Iterable[Any]) -> list[str]:
+    """Return those of the values that are texts with something in them."""
+    return [value for value in values if isinstance(value, str) and value.strip()]
+
+
+def dicts(values: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list; nothing if it is no list."""
+    return [item for item in values if isinstance(item, dict)] if isinstance(values, list) else []

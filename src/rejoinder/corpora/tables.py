@@ -1,0 +1,400 @@
+"""Rows of tables: delimited text, workbooks, Parquet, JSON arrays and JSON lines.
+
+The delimiter is the one of `,` `;` tab `|` by which the header has known names or the rows equally
+many cells: csv.Sniffer looks at characters alone and takes letters for delimiters; clevercsv, which
+does not, needs minutes for long texts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import datetime
+import io
+import itertools
+import json
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading
+from rejoinder.corpora.source import Sample, Source, json_values
+from rejoinder.errors import InputError
+
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_JUDGED_ROWS = 200
+MAX_CELLS = 20_000_000  # of a workbook, empty ones included
+_HEADER_ROWS = 10  # among which the header of a sheet is
+_BROKEN_WORKBOOK = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    SyntaxError,  # of XML
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    RuntimeError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What `--format` says: FORM[,encoding=...][,delimiter=...][,header=no]."""
+
+    form: str = ""
+    encoding: str = ""
+    delimiter: str = ""
+    header: bool = True
+    columns: Mapping[str, str] = field(default_factory=dict)  # of `--column role=name`
+
+
+def parse_choice(text: str, columns: Iterable[str] = ()) -> Choice:
+    """Return what `--format` and `--column` say. InputError: not so written."""
+    form, *options = text.split(",") if text else [""]
+    words = {name: delimiter for delimiter, name in DELIMITERS.items()}
+    values: dict[str, str] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if key not in ("encoding", "delimiter", "header") or not equals:
+            raise InputError(
+                f"--format {text}: {option!r} is none of encoding=NAME, header=no and "
+                f"delimiter=NAME ({', '.join(words)})"
+            )
+        values[key] = value
+    delimiter = values.get("delimiter", "")
+    if delimiter not in ("", *words, *DELIMITERS):
+        raise InputError(f"--format {text}: the delimiter is one of {', '.join(words)}")
+    if values.get("header", "yes") not in ("yes", "no"):
+        raise InputError(f"--format {text}: header is yes or no")
+    pairs = [pair.partition("=") for pair in columns]
+    if wrong := [role for role, equals, name in pairs if not (role and equals and name)]:
+        raise InputError(f"--column {wrong[0]}: write it as ROLE=NAME, such as text=Antwort")
+    return Choice(
+        form=form,
+        encoding=values.get("encoding", ""),
+        delimiter=words.get(delimiter, delimiter),
+        header=values.get("header", "yes") == "yes",
+        columns={role.strip(): name.strip() for role, _, name in pairs},
+    )
+
+
+def fold(name: object) -> str:
+    """Return the key by which names of columns are compared: no case, spaces, hyphens or dots."""
+    return "_".join(str(name).casefold().replace("-", " ").replace(".", " ").split())
+
+
+def find_column(names: Iterable[str], wanted: Sequence[str]) -> str | None:
+    """Return the name that equals the first of the wanted ones that is there."""
+    by_key = {fold(name): name for name in reversed(list(names))}
+    return next((by_key[key] for key in wanted if key in by_key), None)
+
+
+def columns_of(
+    names: Sequence[str], words: Mapping[str, Sequence[str]], choice: Choice, where: str
+) -> dict[str, str]:
+    """Return the column of each role: the chosen one, or the first of the role's usual words.
+
+    InputError: `--column` names an unknown role, or a column that is not there.
+    """
+    if unknown := [role for role in choice.columns if role not in words]:
+        raise InputError(f"--column {unknown[0]}=...: the columns are {', '.join(words)}")
+    columns: dict[str, str] = {}
+    for role, usual in words.items():
+        name = find_column(names, usual)
+        if role in choice.columns:
+            wanted = choice.columns[role]
+            name = find_column(names, [fold(wanted)])
+            if name is None:
+                raise InputError(
+                    f"{where}: no column {wanted!r} for {role}; there is {_listed(names)}"
+                )
+        if name is not None and (role in choice.columns or name not in columns.values()):
+            columns[role] = name
+    return columns
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(str, names[:12]))[:200] or "none"
+
+
+@dataclass(slots=True)
+class Table:
+    """A table that is being read."""
+
+    form: str  # in words, for the note: "table (semicolon, cp1252)"
+    names: list[str]
+    rows: Iterator[tuple[str, dict[str, Any]]]  # where it is, for errors; cells by column
+
+
+def open_table(
+    sample: Sample, choice: Choice, known: Set[str], reading: Reading | None = None
+) -> Table:
+    """Open delimited text, a workbook or Parquet; `known` are folded names of usual columns."""
+    openers: dict[str, Callable[..., Table]] = {"workbook": _workbook, "parquet": _parquet}
+    opener = openers.get(sample.kind, _delimited)
+    return opener(sample, choice, known, reading)
+
+
+def find_delimiter(lines: Sequence[str], known: Set[str] = frozenset()) -> str:
+    """Return the delimiter of a table's first lines; a comma if it has one column."""
+
+    def rank(delimiter: str) -> tuple[float, ...]:
+        rows = _sampled_rows(lines, delimiter)
+        if not rows or len(rows[0]) < 2:
+            return (0.0, 0.0, 0.0)
+        width = len(rows[0])
+        names = sum(fold(name) in known for name in rows[0])
+        equal = sum(len(row) == width for row in rows) / len(rows)
+        return (float(names), equal, float(width))
+
+    return max(DELIMITERS, key=rank)
+
+
+def _sampled_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
+    with contextlib.suppress(csv.Error):
+        table = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter)
+        rows = [row for row in itertools.islice(table, _JUDGED_ROWS) if any(map(str.strip, row))]
+        return rows[:-1] if len(rows) > 2 else rows  # the last one may be cut off
+    return []
+
+
+def _delimited(sample: Sample, choice: Choice, known: Set[str], reading: Reading | None) -> Table:
+    source = sample.source
+    delimiter = choice.delimiter or find_delimiter(sample.lines, known)
+    encoding = choice.encoding or sample.encoding
+    rows = _text_rows(sample, delimiter, encoding, reading)
+    first, header = next(rows, (f"{source}:1", []))
+    names = list(header)
+    if not choice.header:
+        names = [str(number) for number in range(1, len(header) + 1)]
+        rows = itertools.chain([(first, header)], rows)
+    _check_names(names, first)
+    form = f"table ({DELIMITERS[delimiter]}, {encoding})"
+    return Table(form, [name for name in names if name], _named(rows, names))
+
+
+def _text_rows(
+    sample: Sample, delimiter: str, encoding: str, reading: Reading | None
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows that are not blank; InputError names the last line of a bad one."""
+    source = sample.source
+    number = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal number
+        for number, line in source.lines(encoding, reading):  # noqa: B007 (errors name the line)
+            yield f"{line}\n"  # tells a line break in quotes from the end of a row
+
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
+    bare = delimiter == "\t" and not _is_quoted(sample.lines)
+    table = csv.reader(
+        lines(),
+        delimiter=delimiter,
+        strict=True,
+        quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL,
+    )
+    try:
+        for row in table:
+            if any(map(str.strip, row)):
+                yield f"{source}:{number}", row
+    except csv.Error as error:
+        raise InputError(
+            f"{source}:{number}: not CSV ({error}); write a double quote within quotes twice"
+        ) from None
+
+
+def split_row(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a row that stands on one line."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return line.split(delimiter)
+
+
+def _is_quoted(lines: Sequence[str]) -> bool:
+    """Return whether quotes in a table with tabs surround cells, as strict CSV has them."""
+    try:
+        for _ in csv.reader((f"{line}\n" for line in lines), delimiter="\t", strict=True):
+            pass
+    except csv.Error as error:
+        return "unexpected end" in str(error) and len(lines) > _JUDGED_ROWS
+    return True
+
+
+def _check_names(names: Sequence[str], where: str) -> None:
+    keys = [fold(name) for name in names if name.strip()]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise InputError(f"{where}: two columns are named {twice[0]!r}; rename or delete one")
+
+
+def _named(
+    rows: Iterable[tuple[str, Sequence[Any]]], names: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield rows by the names of their columns; a column without a name is left out."""
+    for where, row in rows:
+        if len(row) < len(names) or any(cell not in ("", None) for cell in row[len(names) :]):
+            raise InputError(
+                f"{where}: the row has {len(row)} fields and not as many as the header has "
+                f"columns, {len(names)}; put texts with the delimiter in double quotes"
+            )
+        yield where, {name: cell for name, cell in zip(names, row, strict=False) if name.strip()}
+
+
+def _workbook(sample: Sample, choice: Choice, known: Set[str], reading: Reading | None) -> Table:
+    """Open the first sheet whose first rows have a known column, else the first one with rows.
+
+    The header is the first of these rows with such a column, since titles may stand above it.
+    """
+    source = sample.source
+    with _explained(source, "a workbook", _BROKEN_WORKBOOK):
+        sheets = {name: rows for name, rows in _sheets(source, reading) if rows}
+    if not sheets:
+        raise InputError(f"{source} holds no table; each of its sheets is empty")
+
+    def header_of(rows: Sequence[Sequence[Any]]) -> int | None:
+        named = (
+            number
+            for number, row in enumerate(rows[:_HEADER_ROWS])
+            if known & {fold(cell) for cell in row if cell is not None}
+        )
+        return next(named, None)
+
+    name = next(
+        (name for name, rows in sheets.items() if header_of(rows) is not None), next(iter(sheets))
+    )
+    rows = sheets[name]
+    first = (header_of(rows) or 0) if choice.header else -1
+    width = max(len(row) for row in rows)
+    names = [str(number) for number in range(1, width + 1)]
+    if choice.header:
+        names = ["" if cell is None else str(cell) for cell in rows[first]]
+    _check_names(names, f"{source}:{first + 1}")
+    numbered = (
+        (f"{source}:{number}", [*row, *[None] * (len(names) - len(row))])
+        for number, row in enumerate(rows, 1)
+        if number > first + 1 and any(cell not in ("", None) for cell in row)
+    )
+    form = f"workbook, sheet {name}" + (f", header in row {first + 1}" if first > 0 else "")
+    return Table(form, [name for name in names if name], _named(numbered, names))
+
+
+def _sheets(source: Source, reading: Reading | None) -> Iterator[tuple[str, list[list[Any]]]]:
+    """Yield the name and the rows of each sheet."""
+    import openpyxl
+
+    cells = 0
+    with contextlib.closing(
+        openpyxl.load_workbook(
+            io.BytesIO(source.read(reading)), read_only=True, data_only=True, keep_links=False
+        )
+    ) as book:
+        for sheet in book.worksheets:
+            sheet.reset_dimensions()  # which some programs write wrongly
+            rows = []
+            for row in sheet.iter_rows(values_only=True):
+                cells += 1 + len(row)
+                if cells > MAX_CELLS:
+                    raise InputError(
+                        f"{source} holds more than {MAX_CELLS:,} cells; save the sheet as .csv"
+                    )
+                rows.append(list(map(_cell, row)))
+            while rows and not any(cell not in ("", None) for cell in rows[-1]):
+                rows.pop()
+            yield sheet.title, rows
+
+
+@contextlib.contextmanager
+def _explained(source: Source, kind: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Turn a library's error about a file into an InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except errors as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{source}: not {kind}, or damaged or cut off ({reason})") from None
+
+
+def _cell(value: Any) -> Any:
+    """Return a cell of a workbook as a type of JSON."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return str(value)
+    return value
+
+
+def _parquet(sample: Sample, choice: Choice, known: Set[str], reading: Reading | None) -> Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    del choice, known, reading
+    source = sample.source
+
+    broken = (pa.ArrowException, OSError, UnicodeDecodeError)
+    with _explained(source, "Parquet", broken):
+        file = pq.ParquetFile(source.path)
+        names = list(file.schema_arrow.names)
+
+    def rows() -> Iterator[tuple[str, dict[str, Any]]]:
+        number = 0
+        batches = file.iter_batches()
+        while True:
+            with _explained(source, "Parquet", broken):
+                batch = next(batches, None)
+                records = [] if batch is None else batch.to_pylist()
+            if batch is None:
+                return
+            for row in records:
+                number += 1
+                values = {name: _cell(value) for name, value in row.items()}
+                yield f"{source}: row {number}", values
+
+    return Table("Parquet", names, rows())
+
+
+def json_rows(
+    sample: Sample, path: str = "", reading: Reading | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield where and what each JSON value is: of lines, of the array at a path, or of the file."""
+    source = sample.source
+    if sample.kind == "json lines" and not path:
+        yield from _json_lines(source, sample.encoding, reading)
+        return
+    values = json_values(source, {path or "item"}, sample.encoding, reading)
+    for number, (_, value) in enumerate(values, 1):
+        yield f"{source}: object {number}", value
+
+
+def _json_lines(
+    source: Source, encoding: str, reading: Reading | None
+) -> Iterator[tuple[str, Any]]:
+    for number, line in source.lines(encoding, reading):
+        if line.strip():
+            yield f"{source}:{number}", parse_line(line, f"{source}:{number}", "one object")
+
+
+def parse_line(line: str, where: str, wanted: str) -> Any:
+    """Return the JSON value of a line; InputError: it is none, or no text that a file can hold."""
+    try:
+        values = json.loads(line, parse_constant=_refuse_constant)
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{where}: half of a surrogate pair (\\ud800 to \\udfff) is no character"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON ({error}); {wanted} a line is read") from None
+    return values
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")

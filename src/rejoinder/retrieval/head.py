@@ -1,0 +1,119 @@
+"""The head of an index: fitted to the titles and examples of its replies, kept in a file of its folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from rejoinder.corpora.example import Candidate
+from rejoinder.encoders.protocol import ContextVectors, DualEncoder
+from rejoinder.files import atomic_file, file_digest
+from rejoinder.progress import Advance, silent
+from rejoinder.retrieval import scoring
+from rejoinder.retrieval.manifest import HeadRecord, Manifest, read_runs
+from rejoinder.retrieval.scoring import Head, HeldOut, Views
+from rejoinder.retrieval.segments import Segment
+from rejoinder.retrieval.writing import Batch, example_count, to_line, write_segment
+
+_BATCH = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FittedIndex:
+    """The manifest of an index whose replies were scored anew, and what was measured."""
+
+    manifest: Manifest
+    held_out: HeldOut | None
+
+
+def takes_examples(encoder: DualEncoder) -> bool:
+    """Return whether examples can count: the encoder gives a conversation one vector."""
+    vectors = encoder.encode_contexts([["Hello!"]])
+    return not isinstance(vectors, ContextVectors) and np.ndim(vectors) == 2
+
+
+def fit_index(
+    folder: Path,
+    manifest: Manifest,
+    segments: Sequence[Segment],
+    encoder: DualEncoder,
+    changes: Mapping[int, Candidate] | None = None,
+    progress: Advance = silent,
+) -> FittedIndex:
+    """Fit the head of an index in `folder`, and write its replies as one segment with their new vectors.
+
+    `changes` are replies, by position, that take the place of those that the index has; their texts are the same. What
+    was written before stays: `sweep` removes it. `progress` gets the number of replies just encoded.
+    """
+    gone = read_runs(manifest.deleted)
+    present = [np.setdiff1d(segment.positions, gone, assume_unique=True) for segment in segments]
+    rows = [segment.rows(positions) for segment, positions in zip(segments, present, strict=True)]
+    candidates = [
+        (changes or {}).get(position) or segment.candidate(row)
+        for segment, positions, own in zip(segments, present, rows, strict=True)
+        for position, row in zip(positions.tolist(), own.tolist(), strict=True)
+    ]
+    responses = np.concatenate([segment.responses[own] for segment, own in zip(segments, rows, strict=True)])
+    views = _encode(encoder, candidates, progress)
+    background = scoring.encode_conversations(encoder, [[text] for text in scoring.background()])
+    held_out = scoring.hold_out(views, background, responses)
+    head, weights = scoring.fit(views, background, len(candidates))
+    if held_out is not None:
+        head = replace(head, text_weight=held_out.text_weight)
+    record = _write_head(folder, head, held_out)
+    positions = np.concatenate(present).tolist()
+
+    def batches() -> Iterator[Batch]:
+        for start in range(0, len(candidates), _BATCH):
+            part = slice(start, start + _BATCH)
+            lines = [to_line(reply, at) for reply, at in zip(candidates[part], positions[part], strict=True)]
+            vectors = head.vectors(weights[part], responses[part])
+            yield Batch(lines, vectors, responses[part], sum(map(example_count, candidates[part])))
+
+    empty = Manifest(manifest.model, size=manifest.size, head=record)
+    new = write_segment(empty, folder, batches(), unit=False, holes=manifest.gone)
+    return FittedIndex(new, held_out)
+
+
+def _encode(encoder: DualEncoder, candidates: Sequence[Candidate], progress: Advance) -> Views:
+    parts = []
+    for start in range(0, len(candidates), _BATCH):
+        views = scoring.encode_views(encoder, candidates[start : start + _BATCH])
+        parts.append(replace(views, owners=views.owners + start))
+        progress(len(candidates[start : start + _BATCH]))
+    return Views(
+        np.concatenate([part.vectors for part in parts]),
+        np.concatenate([part.owners for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+    )
+
+
+def _write_head(folder: Path, head: Head, held_out: HeldOut | None) -> HeadRecord:
+    from safetensors.numpy import save
+
+    content = save({"whitening": head.whitening, "none": head.none})
+    name = scoring.HEAD_FILE.replace("*", hashlib.sha256(content).hexdigest()[:12])
+    with atomic_file(folder / name) as part:
+        part.write_bytes(content)
+    record = HeadRecord(
+        name,
+        len(content),
+        file_digest(folder / name),
+        text_weight=head.text_weight,
+        minimum_score=scoring.MINIMUM_SCORE,
+    )
+    if held_out is None:
+        return record
+    minimum = held_out.minimum_score
+    own = held_out.is_own
+    return replace(
+        record,
+        minimum_score=minimum,
+        held_out=int(own.sum()),
+        right=float(held_out.right[own].mean()),
+        refused=float((held_out.best[~own] < minimum).mean()),
+    )

@@ -1,0 +1,350 @@
+"""Views of a reply: its text, its title and the conversations that it answers, added up to one vector.
+
+An index scores a reply by the product of its vector with the context's vector x. Of a reply that is known by its text
+alone, that vector is the response encoding y. Where replies have titles or examples, it is
+
+    v = a·y + B (u - u_none)      so that      x·v = a·x·y + (Bᵀx)·u - (Bᵀx)·u_none
+
+B whitens context vectors (it is a root of the inverse of their second moment), u is a linear classifier's weights for
+the reply among whitened contexts, and u_none those of the class "none of these", which a background of everyday
+messages stands for. Since the score stays one product, a search, exact or approximate, with filters or without, works
+as for any other index and costs the same.
+
+The classifier is fitted in two steps: u starts as the mean of the reply's whitened examples (a linear discriminant, in
+closed form), and multinomial logistic regression, which a penalty holds near that start, goes on from there.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.conversations import Context
+from rejoinder.corpora.example import Candidate
+from rejoinder.encoders.protocol import DualEncoder, check_vectors
+from rejoinder.errors import InputError
+from rejoinder.files import file_digest
+from rejoinder.progress import Advance, silent
+from rejoinder.retrieval.manifest import HeadRecord
+from rejoinder.retrieval.replies import Reply, Why
+from rejoinder.retrieval.scan import exact_scores
+
+HEAD_FILE = "head-*.safetensors"
+Scores: TypeAlias = npt.NDArray[np.float64]
+
+# Chosen on the questions of two public bots; see docs/choices.md.
+TEXT_WEIGHT = 0.25
+WHOLE_WEIGHT = 0.25
+PARTS_WEIGHT = 0.5
+"""What a reply's own text, and all of its sentences together, count as an example of what it answers."""
+RIDGE = 2.0  # of the second moment, times its mean eigenvalue
+SCALE = 8.0  # of the logits
+VARIANCE = 30.0  # of the weights around the discriminant: the greater, the weaker the penalty
+NONE_WEIGHT = 0.5  # of the background, as a share of all other examples
+STEPS = 15
+MOST_PRODUCTS = 1 << 29  # of replies and examples; above, the discriminant is left as it is: a step would take seconds
+TEXT_WEIGHTS = (TEXT_WEIGHT, 0.5, 0.0, 1.0)  # of which the best is taken where enough examples can be left out
+FOLDS = 5
+LEAST_HELD_OUT = 50
+ENOUGH = 1000
+REFUSED_EXAMPLES = 0.05
+MINIMUM_SCORE = -0.2  # of a search that names none, where too few examples could be left out
+_PRODUCTS_AT_ONCE = 1 << 24
+_ENCODED_AT_ONCE = 1024
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_LEAST_WORDS = 3  # of a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Context vectors (n, d) of what replies answer, with the number of the reply and the weight of each."""
+
+    vectors: FloatArray
+    owners: npt.NDArray[np.int64]
+    weights: FloatArray
+
+    def without(self, rows: npt.NDArray[np.bool_]) -> Views:
+        """Return the views that are not among some rows."""
+        return Views(self.vectors[~rows], self.owners[~rows], self.weights[~rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What turns views into vectors of replies: B (d, d) and B·u_none (d,), as the module docstring names them."""
+
+    whitening: FloatArray
+    none: FloatArray
+    text_weight: float = TEXT_WEIGHT
+
+    def whitened(self, vectors: FloatArray) -> FloatArray:
+        """Return whitened context vectors, of length 1: (n, d)."""
+        return unit_rows(vectors @ self.whitening)
+
+    def discriminants(self, views: Views, count: int) -> FloatArray:
+        """Return the u of `count` replies in closed form: (count, d), of length 1, or 0 without any view."""
+        return _means(self.whitened(views.vectors), views.owners, views.weights, count)
+
+    def vectors(self, weights: FloatArray, responses: FloatArray) -> FloatArray:
+        """Return the vectors (n, d) of replies of some u and y."""
+        return np.asarray(
+            self.text_weight * responses + weights @ self.whitening.T - self.none, dtype=np.float32
+        )
+
+
+def read_head(folder: Path, record: HeadRecord) -> Head:
+    """Read the head of an index; a file that is missing or altered is an InputError."""
+    from safetensors.numpy import load
+
+    path = folder / record.file
+    if not path.is_file():
+        raise InputError(f"{path} is missing; build the index again or copy the whole folder again")
+    if path.stat().st_size != record.size or file_digest(path) != record.digest:
+        raise InputError(f"{path} was altered after it was written; build the index again or copy it again")
+    tensors = load(path.read_bytes())
+    return Head(tensors["whitening"], tensors["none"], record.text_weight)
+
+
+def view_texts(candidate: Candidate) -> list[tuple[Context, float]]:
+    """Return the conversations that a reply answers, each with its weight: its own text and sentences among them."""
+    parts = [part for part in _SENTENCE.split(candidate.text) if len(part.split()) >= _LEAST_WORDS]
+    views: list[tuple[Context, float]] = [([candidate.text], WHOLE_WEIGHT)]
+    if len(parts) > 1:
+        views += [([part], PARTS_WEIGHT / len(parts)) for part in parts]
+    if candidate.title:
+        views.append(([candidate.title], 1.0))
+    views += [(example, 1.0) for example in candidate.examples]
+    return views
+
+
+def encode_views(encoder: DualEncoder, candidates: Sequence[Candidate], progress: Advance = silent) -> Views:
+    """Encode the views of replies. `progress` gets the number of replies just encoded."""
+    texts = [view_texts(candidate) for candidate in candidates]
+    contexts = [context for views in texts for context, _ in views]
+    vectors = encode_conversations(encoder, contexts)
+    progress(len(candidates))
+    return Views(
+        vectors,
+        np.repeat(np.arange(len(texts)), [len(views) for views in texts]),
+        np.array([weight for views in texts for _, weight in views], dtype=np.float32),
+    )
+
+
+def encode_conversations(encoder: DualEncoder, contexts: Sequence[Context]) -> FloatArray:
+    """Return the vectors (n, d) of conversations."""
+    parts = []
+    for start in range(0, len(contexts), _ENCODED_AT_ONCE):
+        vectors: Any = encoder.encode_contexts(contexts[start : start + _ENCODED_AT_ONCE])
+        parts.append(check_vectors(vectors, "context"))
+    return np.concatenate(parts)
+
+
+def fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatArray]:
+    """Fit the head of `count` replies, and return it with their u (count, d).
+
+    `background` (b, d) are context vectors of messages that belong to no reply. The weights of replies without titles
+    and examples stay the discriminant's.
+    """
+    share = NONE_WEIGHT * float(views.weights.sum()) / len(background)
+    whitening = _whitening(
+        np.concatenate([views.vectors, background]),
+        np.concatenate([views.weights, np.full(len(background), share, np.float32)]),
+    )
+    length = np.linalg.norm(views.vectors @ whitening, axis=1)
+    whitening /= np.sqrt(np.average(length**2, weights=views.weights))  # scores are about as great as cosines
+    head = Head(whitening, np.zeros(whitening.shape[1], np.float32))
+    weights = head.discriminants(views, count)
+    rows = head.whitened(background)
+    none = unit_rows(rows.mean(axis=0, keepdims=True))
+    taught = np.unique(views.owners[views.weights >= 1])
+    if len(taught) * len(views.weights) <= MOST_PRODUCTS:
+        own = np.isin(views.owners, taught)
+        classes = np.searchsorted(taught, views.owners[own])
+        fitted = _regress(
+            np.concatenate([head.whitened(views.vectors[own]), rows]),
+            np.concatenate([classes, np.full(len(rows), len(taught))]),
+            np.concatenate([views.weights[own], np.full(len(rows), share, np.float32)]),
+            np.concatenate([weights[taught], none]),
+        )
+        weights[taught] = fitted[:-1]
+        none = fitted[-1:]
+    return Head(whitening, (none @ whitening.T)[0]), weights
+
+
+def _whitening(vectors: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return a root of the inverse of the second moment, to which a ridge is added: (d, d)."""
+    rows = vectors.astype(np.float64)
+    moment = rows.T @ (rows * weights[:, None]) / weights.sum()
+    size = len(moment)
+    moment += RIDGE * np.trace(moment) / size * np.eye(size)
+    return np.linalg.cholesky(np.linalg.inv(moment)).astype(np.float32)
+
+
+def _means(
+    rows: FloatArray, owners: npt.NDArray[np.int64], weights: FloatArray, count: int
+) -> FloatArray:
+    """Return the weighted means of each owner's rows, of length 1: (count, d)."""
+    sums = np.zeros((count, rows.shape[1]), np.float32)
+    np.add.at(sums, owners, rows * weights[:, None])
+    return unit_rows(sums)
+
+
+def _regress(
+    rows: FloatArray, classes: npt.NDArray[np.int64], weights: FloatArray, start: FloatArray
+) -> FloatArray:
+    """Return the u (n, d) of a logistic regression with logits SCALE·u·z.
+
+    Its loss is the sum of w·(cross-entropy) over the rows z (N, d), and |SCALE·(u - start)|² / (2·VARIANCE).
+    """
+    import torch
+
+    z = torch.from_numpy(rows)
+    targets = torch.from_numpy(classes)[:, None]
+    shares = torch.from_numpy(weights.astype(np.float32))[:, None]
+    first = torch.from_numpy(start)
+    u = first.clone().requires_grad_()
+    step = max(1, _PRODUCTS_AT_ONCE // len(start))
+    optimizer = torch.optim.LBFGS(
+        [u], lr=1, max_iter=STEPS, history_size=8, line_search_fn="strong_wolfe"
+    )
+
+    def loss_and_gradient() -> float:
+        change = SCALE * (u.detach() - first)
+        loss = float(change.square().sum()) / (2 * VARIANCE)
+        gradient = change * (SCALE / VARIANCE)
+        for begin in range(0, len(z), step):
+            part = slice(begin, begin + step)
+            logits = (SCALE * z[part]) @ u.detach().T
+            log_p = logits.log_softmax(dim=1)
+            loss -= float((shares[part] * log_p.gather(1, targets[part])).sum())
+            error = log_p.exp_()
+            error.scatter_add_(1, targets[part], -torch.ones_like(shares[part]))
+            gradient += (error * shares[part]).T @ (SCALE * z[part])
+        u.grad = gradient
+        return loss
+
+    optimizer.step(loss_and_gradient)  # type: ignore[no-untyped-call]
+    return u.detach().numpy()
+
+
+class HeldOut(NamedTuple):
+    """What a head does with examples, and with messages of the background, that it was not fitted to."""
+
+    text_weight: float  # with which most examples found their reply
+    best: Scores  # (n,) greatest score of each message, the examples' first
+    gap: Scores  # (n,) to the second
+    right: npt.NDArray[np.bool_]  # (n,) whether the first is the example's reply
+    is_own: npt.NDArray[np.bool_]  # (n,) whether the message is an example
+
+    @property
+    def minimum_score(self) -> float:
+        """The score that all but a twentieth of the examples reach."""
+        return float(np.quantile(self.best[self.is_own], REFUSED_EXAMPLES))
+
+
+def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> HeldOut | None:
+    """Leave out a fifth of the examples at a time, of replies that have others; None where these are too few.
+
+    After `ENOUGH` examples the other fifths are not tried.
+    """
+    is_example = views.weights >= 1
+    owners = views.owners[is_example]
+    order = np.argsort(owners, kind="stable")
+    _, firsts, counts = np.unique(owners[order], return_index=True, return_counts=True)
+    ranks = np.empty(len(owners), np.int64)
+    ranks[order] = np.arange(len(owners)) - np.repeat(firsts, counts)
+    folds = np.full(len(views.owners), -1)
+    folds[is_example] = (ranks + owners) % FOLDS
+    folds[is_example] += (np.bincount(owners)[owners] < 2) * -FOLDS
+    if (folds >= 0).sum() < LEAST_HELD_OUT:
+        return None
+    parts: list[list[tuple[Scores, Scores, npt.NDArray[np.bool_]]]] = [[] for _ in TEXT_WEIGHTS]
+    own: list[npt.NDArray[np.bool_]] = []
+    for fold in range(FOLDS):
+        out = folds == fold
+        apart = np.arange(len(background)) % FOLDS == fold
+        head, weights = fit(views.without(out), background[~apart], len(responses))
+        queries = np.concatenate([views.vectors[out], background[apart]])
+        targets = np.concatenate([views.owners[out], np.full(apart.sum(), -1)])
+        own.append(targets >= 0)
+        for text_weight, scored in zip(TEXT_WEIGHTS, parts, strict=True):
+            vectors = replace(head, text_weight=text_weight).vectors(weights, responses)
+            scored.append(_best_two(queries, vectors, targets))
+        if sum(map(np.sum, own)) >= ENOUGH:
+            break
+    is_own = np.concatenate(own)
+    joined = [[np.concatenate(part) for part in zip(*scored, strict=True)] for scored in parts]
+    chosen = int(np.argmax([right.sum() for _, _, right in joined]))  # the first of equal ones
+    best, gap, right = joined[chosen]
+    return HeldOut(TEXT_WEIGHTS[chosen], best, gap, right, is_own)
+
+
+def _best_two(
+    queries: FloatArray, vectors: FloatArray, targets: npt.NDArray[np.int64]
+) -> tuple[Scores, Scores, npt.NDArray[np.bool_]]:
+    """Return the greatest score of each query, its gap to the second, and whether it is the target's."""
+    best = np.empty(len(queries))
+    gap = np.empty(len(queries))
+    right = np.empty(len(queries), dtype=bool)
+    step = max(1, _PRODUCTS_AT_ONCE // len(vectors))
+    for start in range(0, len(queries), step):
+        part = slice(start, start + step)
+        scores = queries[part] @ vectors.T
+        first = scores.argmax(axis=1)
+        best[part] = scores.max(axis=1)
+        gap[part] = best[part] - np.partition(scores, -2, axis=1)[:, -2] if len(vectors) > 1 else 0
+        right[part] = first == targets[part]
+    return best, gap, right
+
+
+def explain(
+    encoder: DualEncoder,
+    record: HeadRecord | None,
+    contexts: Sequence[FloatArray],
+    replies: Sequence[list[Reply]],
+) -> list[list[Reply]]:
+    """Return the replies to contexts of some vectors (m, d) with why each was found."""
+    text_weight = 1.0 if record is None else record.text_weight
+    explained = []
+    for vectors, own in zip(contexts, replies, strict=True):
+        responses = encoder.encode_responses([reply.text for reply in own])
+        explained.append(
+            [
+                replace(reply, why=_why(encoder, reply, vectors, response, text_weight))
+                for reply, response in zip(own, responses, strict=True)
+            ]
+        )
+    return explained
+
+
+def _why(
+    encoder: DualEncoder,
+    reply: Reply,
+    vectors: FloatArray,
+    response: FloatArray,
+    text_weight: float,
+) -> Why:
+    by_text = float(exact_scores(vectors, response[None])[0])
+    titles: list[tuple[str, ...]] = [(reply.title,)] if reply.title else []
+    likes = [*titles, *reply.examples]
+    if not likes or len(vectors) > 1 or text_weight * by_text > reply.score - text_weight * by_text:
+        return Why("text", (reply.text,), by_text)
+    similarities = encode_conversations(encoder, likes) @ vectors[0]
+    nearest = int(similarities.argmax())
+    view: Literal["title", "example"] = "title" if nearest < len(titles) else "example"
+    return Why(view, likes[nearest], float(similarities[nearest]))
+
+
+@functools.cache
+def background() -> tuple[str, ...]:
+    """Return everyday messages that belong to no reply: talk, tasks, other languages and gibberish."""
+    text = files("rejoinder.retrieval").joinpath("background.txt").read_text(encoding="utf-8")
+    return tuple(line for line in text.splitlines() if line and not line.startswith("# "))

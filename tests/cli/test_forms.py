@@ -1,0 +1,87 @@
+"""`rejoinder formats`, and files of tools from the command line: found by content, chosen, looked at, indexed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rejoinder.corpora.recognition import FORMS
+from rejoinder.retrieval.index import Index
+
+VERB = []
+FAQ = "Frage;Antwort;Thema\nWo ist mein Paket?;Unterwegs, für Sie.;Versand\nPaket?;Unterwegs, für Sie.;x\nHallo;;y\n"
+CHAT = """[01.03.24, 09:00:00] Bea: Where is it, bea@x.org?
+[01.03.24, 09:01:00] Shop: On its way, Bea.
+[01.03.24, 09:02:00] Bea: Thanks!
+[01.03.24, 09:03:00] Shop: \u200eimage omitted
+[02.03.24, 09:00:00] Bea: Hello?
+[02.03.24, 09:01:00] Shop: Hello, Bea.
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "faq.csv").write_text(FAQ, encoding="cp1252")
+    (tmp_path / "chat.txt").write_text(CHAT, encoding="utf-8")
+
+
+def test_all_forms_are_listed_and_one_is_described(command, answer, refused):
+    out = command("formats").out
+    assert all(f"  {name} " in out for name in FORMS)
+    assert "replies: rejoinder index build" in out
+    assert "chats: rejoinder data chats" in out
+    (form,) = answer("formats", "whatsapp")["formats"]
+    assert (form["holds"], form["title"]) == ("chats", "WhatsApp chat")
+    assert "Export chat" in form["export"]
+    refused("formats", "excel", said="no form 'excel'; there are whatsapp, telegram")
+
+
+COLUMNS = ("--column", "text=Antwort", "--column", "questions=frage", "--column", "title=Thema")
+
+
+def test_a_dry_run_shows_what_a_file_of_replies_holds_and_writes_nothing(command, answer, refused, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    shown = answer("index", "build", "convert-small", "faq.csv", "--dry-run", *COLUMNS)
+    assert shown["notes"] == ["faq.csv: table (semicolon, cp1252): text = Antwort, title = Thema, questions = Frage"]
+    assert (shown["replies"], shown["questions"], shown["dropped"]) == (1, 2, {"rows without a reply": 1})
+    (reply,) = shown["shown"]
+    assert (reply["text"], reply["title"]) == ("Unterwegs, für Sie.", "Versand")
+    assert reply["examples"] == [["Wo ist mein Paket?"], ["Paket?"]]
+    out = command("index", "build", "convert-small", "faq.csv", "--dry-run", *COLUMNS).out
+    assert "? Paket?\n> Unterwegs, für Sie." in out
+    assert "left out: 1 rows without a reply" in out
+    assert sorted(tmp_path.iterdir()) == before
+    refused("index", "build", "convert-small", "faq.csv", "--dry-run", said="there is Frage, Antwort, Thema")
+    refused("index", "build", "convert-small", "faq.csv", *COLUMNS, said="give -o INDEX for the folder")
+
+
+def test_replies_are_indexed_in_the_form_that_is_found_or_chosen(command, refused, tmp_path):
+    err = command("index", "build", "convert-small", "faq.csv", "-o", "faq", *COLUMNS).err
+    assert "faq.csv: table (semicolon, cp1252): text = Antwort" in err
+    assert "left out: 1 rows without a reply" in err
+    (tmp_path / "more.log").write_text("One.\nTwo.\n")
+    refused("index", "add", "faq", "more.log", said="--format text reads one reply a line")
+    command("index", "add", "faq", "more.log", "--format", "text")
+    assert [candidate.text for _, candidate in Index.open("faq")] == ["Unterwegs, für Sie.", "One.", "Two."]
+    refused("index", "build", "convert-small", "chat.txt", "-o", "no",
+            said="looks like chats (WhatsApp chat), not replies; make examples of it (rejoinder data")  # fmt: skip
+
+
+def test_an_export_becomes_examples_and_an_index_of_its_responses(command, refused):
+    refused("data", "chats", "chat.txt", "-o", "data", said="messages of Bea (3), Shop (2): name the agent with --set")
+    shop = ("--set", "agent=Shop", "--set", "redact=true")
+    looked = command("data", "chats", "train=chat.txt", "--dry-run", *shop)
+    assert "chat.txt: WhatsApp chat, 2 chats, agent: Shop" in looked.out
+    assert "  Where is it, <email>?\n> On its way, <name>." in looked.out
+    assert "left out: 1 attachments, calls and lines of WhatsApp" in looked.out
+    assert "messages: 3 of customer (context), 2 of agent (responses)" in looked.out
+    out = command("data", "chats", "train=chat.txt", "-o", "data", *shop).out
+    assert "note: chat.txt: WhatsApp chat, 2 chats, agent: redacted" in out
+    summary = json.loads(Path("data/data.json").read_text())
+    assert (summary["roles"], summary["splits"]["train"]["kept"]) == ({"customer": 3, "agent": 2}, 2)
+    assert "Bea" not in json.dumps(summary)
+    command("index", "build", "convert-small", "data", "-o", "replies")
+    assert [candidate.text for _, candidate in Index.open("replies")] == ["On its way, <name>.", "Hello, <name>."]
+    refused("data", "chats", "chat.txt", "-o", "no", "--set", "agent=Eva",
+            said="no message of an agent answers another; there are those of customer (5): `--set")  # fmt: skip

@@ -1,0 +1,421 @@
+"""Replies in the forms of the tools: one table of files, the form that is found, and what is read."""
+
+import dataclasses
+import io
+import json
+import os
+import zipfile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rejoinder.corpora.example import Candidate
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.recognition import FORMS, find_form
+from rejoinder.corpora.replies import read_candidates
+from rejoinder.corpora.tables import Choice, parse_choice
+from rejoinder.errors import InputError
+from tests.corpora.readers.workbook import workbook
+
+PARCEL = "It is on its way: look at the link, please."
+HOURS = "We are open from 9 to 5."
+RETURN = "Send it back within 30 days, für 0 €."
+
+
+def questions(*texts):
+    return tuple((text,) for text in texts)
+
+
+@dataclasses.dataclass
+class File:
+    """A file, the form that is found in it, and what is read."""
+
+    name: str
+    content: object  # bytes; a text; of a zip file or a folder, texts by name
+    form: str
+    wanted: list
+    notes: str = ""
+    dropped: dict = dataclasses.field(default_factory=dict)
+    column: tuple = ()
+    format: str = ""
+
+
+def zipped(files):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as file:
+        for name, text in files.items():
+            file.writestr(name, text)
+    return data.getvalue()
+
+
+def parquet(rows):
+    data = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), data)
+    return data.getvalue()
+
+
+PAIRS = [("Where is my parcel?", PARCEL), ("When are you open?", HOURS), ("Parcel?", PARCEL)]
+ROWS = [{"question": question, "answer": answer} for question, answer in PAIRS]
+TABLE = [
+    Candidate(PARCEL, ROWS[0] | {"answer": ...}, "", questions("Where is my parcel?", "Parcel?")),
+    Candidate(HOURS, ROWS[1] | {"answer": ...}, "", questions("When are you open?")),
+]
+
+
+def table(name="question"):
+    return [dataclasses.replace(reply, payload={name: reply.payload["question"]}) for reply in TABLE]
+
+
+def delimited(delimiter, header="question,answer"):
+    rows = [header.split(","), *PAIRS]
+    return "".join(delimiter.join(f'"{cell}"' if delimiter in cell else cell for cell in row) + "\r\n" for row in rows)
+
+
+NLU = """version: "3.1"
+nlu:
+- intent: parcel
+  examples: |
+    - where is my [parcel](thing)
+    - no parcel in [Berlin]{"entity": "city", "value": "B"}
+- intent: faq/hours
+  examples: |
+    - when are you open
+- intent: yes
+  examples: |
+    - yes
+- intent: alone
+  examples: |
+    - nobody answers
+"""
+DOMAIN = f"""responses:
+  utter_where:
+  - text: "{PARCEL}"
+    buttons: [{{title: a, payload: /b}}]
+  - text: Yes
+  utter_faq/hours:
+  - text: {HOURS}
+  utter_picture:
+  - image: http://x.org/a.png
+"""
+RULES = """rules:
+- rule: parcel
+  steps:
+  - intent: parcel
+  - action: utter_where
+"""
+BOT = [
+    Candidate(PARCEL, {"id": "utter_where", "variants": ["Yes"]}, "where",
+              questions("where is my parcel", "no parcel in Berlin")),
+    Candidate(HOURS, {"id": "utter_faq/hours"}, "faq hours", questions("when are you open")),
+]  # fmt: skip
+OLD_BOT = {
+    "data/nlu.md": "## intent:parcel\n- where is my [parcel](thing)\n- no parcel\n\n## synonym:x\n- y\n",
+    "data/responses.md": f"## ask hours\n* faq/hours\n  - {HOURS}\n",
+    "data/stories.md": "## one\n* parcel{\"thing\": \"x\"}\n  - utter_where\n  - action_restart\n",
+    "domain.yml": f"templates:\n  utter_where:\n  - text: {PARCEL!r}\n  - Soon.\nactions:\n- utter_where\n",
+}
+INTENTS = {
+    "intents": [
+        {"tag": "parcel", "patterns": ["where is it", "parcel"], "responses": [PARCEL, "Soon."], "context": [""]},
+        {"tag": "opening_hours", "patterns": ["when"], "responses": HOURS},
+        {"tag": "nothing", "patterns": ["x"], "responses": []},
+    ]
+}
+OF_INTENTS = [
+    Candidate(PARCEL, {"id": "parcel", "variants": ["Soon."]}, "parcel", questions("where is it", "parcel")),
+    Candidate(HOURS, {"id": "opening_hours"}, "opening hours", questions("when")),
+]
+AGENT = {
+    "agent.json": json.dumps({"description": "", "language": "en"}),
+    "package.json": '{"version": "1.0.0"}',
+    "entities/city.json": "{}",
+    "intents/parcel - where.json": json.dumps({
+        "name": "parcel - where", "auto": True, "fallbackIntent": False,
+        "responses": [{"action": "", "messages": [{"type": 0, "lang": "en", "speech": [PARCEL, "Soon."]}],
+                       "speech": []}],
+    }),
+    "intents/parcel - where_usersays_en.json": json.dumps([
+        {"id": "1", "data": [{"text": "where is my ", "userDefined": False},
+                             {"text": "parcel", "alias": "thing", "meta": "@thing"}], "isTemplate": False},
+    ]),
+    "intents/hours.json": json.dumps({
+        "name": "hours",
+        "responses": [{"messages": [{"type": "0", "lang": "en", "speech": HOURS}, {"type": 4, "payload": {}},
+                                    {"type": "0", "lang": "en", "speech": ["Come in."]}]}],
+    }),
+    "intents/empty.json": json.dumps({"name": "empty", "responses": [{"messages": []}]}),
+}  # fmt: skip
+OF_AGENT = [
+    Candidate(f"{HOURS} Come in.", {"id": "hours", "messages": [HOURS, "Come in."]}, "hours"),
+    Candidate(PARCEL, {"id": "parcel - where", "variants": ["Soon."]}, "parcel where",
+              questions("where is my parcel")),
+]  # fmt: skip
+MACROS = {
+    "macros": [
+        {"id": 1, "title": "Parcel", "active": True,
+         "actions": [{"field": "status", "value": "solved"}, {"field": "comment_value", "value": PARCEL}]},
+        {"id": 2, "title": "Hours", "active": True,
+         "actions": [{"field": "comment_value_html", "value": f"<p>{HOURS}</p>"}]},
+        {"id": 3, "title": "Old", "active": False, "actions": [{"field": "comment_value", "value": "x"}]},
+        {"id": 4, "title": "Note", "active": True,
+         "actions": [{"field": "comment_value", "value": "x"}, {"field": "comment_mode_is_public", "value": "false"}]},
+        {"id": 5, "title": "Parcel by chat", "active": True,
+         "actions": [{"field": "comment_value", "value": ["channel:all", "Soon."]}]},
+    ],
+    "next_page": None, "count": 4,
+}  # fmt: skip
+ARTICLES = {
+    "count": 3,
+    "articles": [
+        {"id": 7, "title": "When are you open?", "body": f"<h2>Shop</h2><p>{HOURS}</p>", "draft": False,
+         "label_names": ["shop"], "html_url": "https://x.org/7"},
+        {"id": 8, "title": "Parcels", "body": f"<div>{PARCEL}<br>Soon.</div>", "draft": False, "label_names": []},
+        {"id": 9, "title": "New", "body": "<p>x</p>", "draft": True},
+    ],
+}  # fmt: skip
+LD = {
+    "@context": "https://schema.org", "@type": "FAQPage",
+    "mainEntity": [{"@type": "Question", "name": "Open",
+                    "acceptedAnswer": {"@type": "Answer", "text": f"<p>{HOURS}</p>"}},
+                   {"@type": "Question", "name": "Parcel?", "acceptedAnswer": {"@type": "Answer", "text": PARCEL}}],
+}  # fmt: skip
+MARKDOWN = f"""---
+title: FAQ
+---
+# Frequently asked
+
+Welcome.
+
+## Shop
+
+### When are you open?
+
+{HOURS}
+
+- Sundays: closed
+
+### Parcels
+It is [on its way](http://x.org): look at the link, please.
+"""
+OF_MARKDOWN = [
+    Candidate(f"{HOURS}\nSundays: closed", {"category": "Shop"}, "When are you open?", questions("When are you open?")),
+    Candidate(PARCEL, {"category": "Shop"}, "Parcels"),
+]
+HTML_FAQ = [
+    Candidate(HOURS, {}, "When are you open?", questions("When are you open?")),
+    Candidate(PARCEL, {}, "Parcels"),
+]
+QNA = [
+    ["Question", "Answer", "Source", "Metadata", "SuggestedQuestions", "IsContextOnly", "Prompts", "QnaId"],
+    ["Where is my parcel?", "It is on its way:\\nlook.", "faq.tsv", "team:shop", "[]", "False", "[]", "1"],
+    ["\"Parcel\"?", "It is on its way:\\nlook.", "faq.tsv", "team:shop", "[]", "False", "[]", "1"],
+]  # fmt: skip
+OF_QNA = [
+    Candidate("It is on its way:\nlook.",
+              {"Source": "faq.tsv", "Metadata": "team:shop", "IsContextOnly": "False", "QnaId": "1"}, "",
+              questions("Where is my parcel?", '"Parcel"?')),
+]  # fmt: skip
+
+FILES = [
+    File("a.txt", f"{PARCEL}\n\n  {HOURS} \r\n", "text", [Candidate(PARCEL), Candidate(HOURS)]),
+    File("a.txt", f"{PARCEL}\n{RETURN}".encode("utf-16"), "text", [Candidate(PARCEL), Candidate(RETURN)]),
+    File("a.txt", RETURN.encode("cp1252"), "text", [Candidate(RETURN)], format="text,encoding=cp1252"),
+    File("a.csv", delimited(","), "table", table(), "table (comma, utf-8): text = answer, questions = question"),
+    File("a.csv", delimited(";", "Question,Answer"), "table", table("Question"), "(semicolon, utf-8)"),
+    File("a.tsv", delimited("\t"), "table", table(), "(tab, utf-8)"),
+    File("a.txt", delimited("\t"), "table", table(), "(tab, utf-8)"),
+    File("a.csv", delimited(",").encode("utf-8-sig"), "table", table(), "(comma, utf-8-sig)"),
+    File("a.csv", delimited(",").encode("utf-16"), "table", table(), "(comma, utf-16)"),
+    File("a.csv", f"Titel;Antwort\nRückgabe;{RETURN}\n".encode("cp1252"), "table",
+         [Candidate(RETURN, {"Titel": "Rückgabe"}, "Rückgabe")], "(semicolon, cp1252): text = Antwort, title = Titel",
+         column=("text=Antwort", "title=titel")),
+    File("a.csv", "Where?,There.\nWhen?,Now.\n", "table",
+         [Candidate("There.", {"1": "Where?"}, "", questions("Where?")),
+          Candidate("Now.", {"1": "When?"}, "", questions("When?"))],
+         column=("text=2", "questions=1"), format="table,header=no"),
+    File("canned.csv", f'short_code,content\nparcel,"{PARCEL}"\n', "table",
+         [Candidate(PARCEL, {"short_code": "parcel"}, "parcel")], "text = content, title = short_code"),
+    File("a.csv", "name,reply,tags\na,Hi,x\nb,,y\n", "table", [Candidate("Hi", {"name": "a", "tags": "x"}, "a")],
+         dropped={"rows without a reply": 1}),
+    File("a.xlsx", workbook([["About us", 1]], [["Question", "Answer", "No"], *[[*pair, 7.0] for pair in PAIRS]]),
+         "table",
+         [dataclasses.replace(reply, payload={"Question": reply.payload["question"], "No": 7}) for reply in TABLE],
+         "workbook, sheet S2: text = Answer, questions = Question"),
+    File("a.parquet", parquet([row | {"id": 1} for row in ROWS]), "table",
+         [dataclasses.replace(reply, payload={"question": reply.payload["question"], "id": 1}) for reply in TABLE],
+         "Parquet: text = answer"),
+    File("a.jsonl", "".join(map("{}\n".format, map(json.dumps, ROWS))), "json", table()),
+    File("a.json", json.dumps(ROWS, indent=1), "json", table()),
+    File("a.json", json.dumps({"version": 1, "faqs": ROWS}), "json", table()),
+    File("a.json", json.dumps(["Hi!", "Bye."]), "json", [Candidate("Hi!"), Candidate("Bye.")]),
+    File("a.jsonl", json.dumps({"Text": "Hi", "examples": ["a", ["b", "c"]], "short_code": "hi", "id": 7}) + "\n",
+         "json",
+         [Candidate("Hi", {"examples": ["a", ["b", "c"]], "short_code": "hi", "id": 7}, "hi", (("a",), ("b", "c")))]),
+    File("bot", {"data/nlu.yml": NLU, "domain.yml": DOMAIN, "data/rules.yml": RULES, "config.yml": "a: 1\n"}, "rasa",
+         BOT,
+         dropped={"responses without a text": 1, "intents without a response of their name or in a rule": 2}),
+    File("bot.zip", zipped({"bot/data/nlu.yml": NLU, "bot/domain.yml": DOMAIN, "bot/data/rules.yml": RULES}), "rasa",
+         BOT,
+         dropped={"responses without a text": 1, "intents without a response of their name or in a rule": 2}),
+    File("domain.yml", DOMAIN, "rasa", [dataclasses.replace(reply, examples=()) for reply in BOT],
+         dropped={"responses without a text": 1}),
+    File("old", OLD_BOT, "rasa",
+         [Candidate(HOURS, {"id": "utter_faq/hours"}, "faq hours"),
+          Candidate(PARCEL, {"id": "utter_where", "variants": ["Soon."]}, "where",
+                    questions("where is my parcel", "no parcel"))]),
+    File("intents.json", json.dumps(INTENTS, indent=2), "intents-json", OF_INTENTS,
+         dropped={"intents without a response": 1}),
+    File("a.json", json.dumps(INTENTS["intents"]), "intents-json", OF_INTENTS,
+         dropped={"intents without a response": 1}),
+    File("agent.zip", zipped(AGENT), "dialogflow", OF_AGENT, dropped={"intents without a response of text": 1}),
+    File("agent", AGENT, "dialogflow", OF_AGENT, dropped={"intents without a response of text": 1}),
+    File("macros.json", json.dumps(MACROS), "zendesk-macros",
+         [Candidate(PARCEL, {"id": 1}, "Parcel"), Candidate(HOURS, {"id": 2}, "Hours"),
+          Candidate("Soon.", {"id": 5}, "Parcel by chat")],
+         dropped={"inactive macros": 1, "entries without a text": 1}),
+    File("a.json", json.dumps(ARTICLES), "help-center",
+         [Candidate(f"Shop\n{HOURS}", {"id": 7, "label_names": ["shop"], "html_url": "https://x.org/7"},
+                    "When are you open?", questions("When are you open?")),
+          Candidate(f"{PARCEL}\nSoon.", {"id": 8}, "Parcels")], dropped={"drafts": 1}),
+    File("a.json", json.dumps({"type": "list", "data": [
+        {"type": "article", "id": "1", "title": "Hours", "body": f"<p>{HOURS}</p>", "state": "published"},
+        {"type": "article", "id": "2", "title": "x", "body": "<p>x</p>", "state": "draft"}]}), "help-center",
+        [Candidate(HOURS, {"id": "1"}, "Hours")], dropped={"drafts": 1}),
+    File("a.json", json.dumps([
+        {"id": 1, "title": "Hours", "description": f"<p>{HOURS}</p>", "description_text": HOURS, "status": 2,
+         "folder_id": 3, "tags": []}]), "help-center", [Candidate(HOURS, {"id": 1, "folder_id": 3}, "Hours")]),
+    File("a.json", json.dumps([
+        {"id": 1, "title": "Hours", "content": HOURS, "content_html": f"<p>{HOURS}</p>", "folder_id": 3}]),
+        "freshdesk-canned", [Candidate(HOURS, {"id": 1, "folder_id": 3}, "Hours")]),
+    File("a.json", json.dumps([{"id": 1, "account_id": 2, "short_code": "hours", "content": HOURS}]),
+         "chatwoot-canned", [Candidate(HOURS, {"id": 1}, "hours")]),
+    File("a.json", json.dumps({"type": "list", "data": [
+        {"type": "macro", "id": "1", "name": "Hours", "body": f"<p>{HOURS}</p>", "body_text": HOURS}]}),
+        "intercom-macros", [Candidate(HOURS, {"id": "1"}, "Hours")]),
+    File("knowledge.tsv", "".join("\t".join(row) + "\r\n" for row in QNA), "qna-maker", OF_QNA),
+    File("knowledge.xlsx", workbook(QNA), "qna-maker", OF_QNA),
+    File("a.json", json.dumps({"qnaList": [{"id": 1, "answer": HOURS, "questions": ["When?", "Open?"]}]}), "json",
+         [Candidate(HOURS, {"id": 1, "questions": ["When?", "Open?"]}, "", questions("When?", "Open?"))]),
+    File("faq.md", MARKDOWN, "faq-page", OF_MARKDOWN, "read by its headings"),
+    File("faq.md", f"**When are you open?**\n\n{HOURS}\n\n**Note**\n\n**Parcel?**\n\n{PARCEL}\n", "faq-page",
+         [Candidate(f"{HOURS}\nNote", {}, "When are you open?", questions("When are you open?")),
+          Candidate(PARCEL, {}, "Parcel?", questions("Parcel?"))]),
+    File("faq.html", f"<html><head><title>x</title></head><body><nav>Menu</nav><h1>FAQ</h1><p>Welcome</p>"
+         f"<h2>When are you <b>open</b>?</h2><p>{HOURS}</p><h2>Parcels</h2>{PARCEL}<footer>Imprint</footer></body>",
+         "faq-page", HTML_FAQ, "read by its headings"),
+    File("faq.html", f"<dl><dt>When are you open?</dt><dd>{HOURS}</dd><dt>Parcels</dt><dd>{PARCEL}</dd></dl>",
+         "faq-page", HTML_FAQ, "read by its definition lists"),
+    File("faq.html", f"<details><summary>When are you open?</summary><p>{HOURS}</p></details>"
+         f"<details><summary>Parcels</summary>{PARCEL}</details>", "faq-page", HTML_FAQ, "read by its details"),
+    File("faq.htm", f'<!doctype html><script type="application/ld+json">{json.dumps([LD])}</script><h1>a</h1>',
+         "faq-page",
+         [Candidate(HOURS, {}, "Open", questions("Open")), Candidate(PARCEL, {}, "Parcel?", questions("Parcel?"))],
+         "schema.org"),
+    File("faq.html", '<div itemscope itemtype="https://schema.org/FAQPage"><div itemprop="mainEntity" itemscope '
+         'itemtype="https://schema.org/Question"><h3 itemprop="name">Open</h3><div itemprop="acceptedAnswer" itemscope '
+         f'itemtype="https://schema.org/Answer"><p itemprop="text">{HOURS}</p></div></div></div>', "faq-page",
+         [Candidate(HOURS, {}, "Open", questions("Open"))], "schema.org"),
+]  # fmt: skip
+
+
+def write(folder, file):
+    path = folder / file.name
+    if isinstance(file.content, dict):
+        for name, text in file.content.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_text(text, encoding="utf-8")
+    elif isinstance(file.content, str):
+        path.write_text(file.content, encoding="utf-8", newline="")
+    else:
+        path.write_bytes(file.content)
+    return path
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.form}-{file.name}")
+def test_replies_are_read_by_content_alone(tmp_path, file):
+    path = write(tmp_path, file)
+    reading = Reading()
+    choice = parse_choice(file.format, file.column)
+    assert list(read_candidates(path, choice=choice, reading=reading)) == file.wanted
+    assert file.notes in reading.notes[0]
+    assert reading.dropped == file.dropped
+    assert find_form(path, choice, "replies")[0].name == file.form
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS.values() if form.holds == "replies"], ids=lambda form: form.name)
+def test_each_form_has_a_file_here_and_says_how_it_is_exported(form):
+    assert any(file.form == form.name for file in FILES)
+    assert form.export
+
+
+@pytest.mark.parametrize(("name", "content", "told"), [
+    ("a.txt", "version: 1\nkey:\n  - a: 1\n  - b: 2\n", "a.txt looks like YAML, but like no form of replies"),
+    ("a.txt", '{"a": 1}\n', "a.txt:1: no field text, response, .*; there is a: name it"),
+    ("a.md", "Some words\nand no heading\n", "no FAQ in it"),
+    ("a.log", "Hello\nBye\n", "a.log looks like plain text, but .*--format text reads one reply a line"),
+    ("a", "Hello\nBye\n", "a looks like plain text"),
+    ("a.txt", "a\tb\nc\td\n", "a.txt: no column text, response, .*there is a, b: name it with --column text=NAME"),
+    ("a.csv", "Hello there.\nBye.\n", "no column text, .*table,header=no"),
+    ("a.csv", "text,answer\na,b\n", "text and answer may both be the reply; say which: --column text=answer"),
+    ("a.csv", "text,Text\na,b\n", "a.csv:1: two columns are named 'text'"),
+    ("a.csv", "id,text\n1,a,b\n", "a.csv:2: the row has 3 fields"),
+    ("a.json", '{"a": [1, 2', "looks like JSON"),
+    ("a.json", '[{"text": "a"}, {"text"', "a.json: not JSON, or cut off, after 1 objects"),
+    ("a.xlsx", b"PK\x03\x04 nonsense", "damaged, cut off or no zip file"),
+    ("a.yml", "responses:\n  utter_a: [\n", "a.yml:3: not YAML"),
+    ("a.yml", "nlu:\n- intent: a\n  examples: |\n    - b\n", "holds no response with a text, 1 intents"),
+    ("a.jsonl", '{"text": "a", "examples": 7}', None),
+    ("a.jsonl", '{"text": "a", "examples": {"b": 1}}', "a.jsonl:1: examples is .*; a text is read, or a list of texts"),
+    ("a.bin", bytes(range(256)), "a.bin:1: binary data"),
+])  # fmt: skip
+def test_what_cannot_be_read_is_one_line(tmp_path, name, content, told):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    if told is None:
+        assert [reply.examples for reply in read_candidates(path)] == [(("7",),)]
+        return
+    with pytest.raises(InputError, match=told) as refused:
+        list(read_candidates(path))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("excel", "no such form; `rejoinder formats` lists"),
+    ("table,colour=red", "'colour=red' is none of"),
+    ("table,delimiter=x", "the delimiter is one of comma, semicolon, tab, bar"),
+    ("table,header=maybe", "header is yes or no"),
+    ("table,encoding=nope", "no encoding 'nope'"),
+])  # fmt: skip
+def test_a_wrong_choice_is_one_line(tmp_path, text, told):
+    path = write(tmp_path, FILES[3])
+    with pytest.raises(InputError, match=told):
+        list(read_candidates(path, choice=parse_choice(text)))
+
+
+def test_a_column_that_is_not_there_and_a_role_that_is_none(tmp_path):
+    path = write(tmp_path, FILES[3])
+    for pair, told in (("text=reply", "no column 'reply' for text; there is question, answer"),
+                       ("body=answer", "--column body=...: the columns are text, title, questions"),
+                       ("text", "write it as ROLE=NAME")):  # fmt: skip
+        with pytest.raises(InputError, match=told):
+            list(read_candidates(path, choice=parse_choice("", [pair])))
+
+
+def test_a_bomb_is_refused(tmp_path):
+    path = tmp_path / "bot.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("domain.yml", "responses:\n" + " " * (1 << 25))
+    with pytest.raises(InputError, match="decompresses to more than 200 times its size"):
+        list(read_candidates(path, choice=Choice()))
+
+
+def test_a_pipe_is_read_in_the_form_that_is_named():
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream:
+        stream.write("Hello!\nBye.\n")
+    with pytest.raises(InputError, match="is a pipe, whose form cannot be found by its content; name it"):
+        list(read_candidates(f"/dev/fd/{reader}"))
+    read = list(read_candidates(f"/dev/fd/{reader}", choice=parse_choice("text")))
+    assert [candidate.text for candidate in read] == ["Hello!", "Bye."]
+    os.close(reader)

@@ -1,0 +1,106 @@
+"""Tables: the delimiter is found whatever the cells hold, and what was written is read."""
+
+import csv
+import io
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rejoinder.corpora import tables
+from rejoinder.corpora.source import look
+from rejoinder.corpora.tables import DELIMITERS, Choice, find_delimiter, open_table
+from rejoinder.errors import InputError
+from tests.corpora.readers.workbook import workbook
+
+CELLS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
+KNOWN = {"question", "answer", "title"}
+
+
+def written(rows, delimiter, dialect="excel"):
+    text = io.StringIO()
+    csv.writer(text, dialect, delimiter=delimiter).writerows(rows)
+    return text.getvalue()
+
+
+@given(st.sampled_from(list(DELIMITERS)), st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8))
+def test_the_delimiter_is_found_by_the_names_of_the_columns(delimiter, rows):
+    assert (
+        find_delimiter(written([("Question", "answer"), *rows], delimiter).splitlines(), KNOWN) == delimiter
+    )
+
+
+@given(st.sampled_from(list(DELIMITERS)), st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=2, max_size=8))
+def test_the_delimiter_is_found_by_equally_long_rows(delimiter, rows):
+    assert (
+        find_delimiter(written([("Wort", "Satz", "Text"), *rows], delimiter).splitlines(), KNOWN) == delimiter
+    )
+
+
+@given(
+    st.sampled_from(list(DELIMITERS)),
+    st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+    st.lists(st.tuples(CELLS, CELLS.filter(str.strip)), min_size=1, max_size=8),
+)
+def test_what_was_written_is_read(tmp_path_factory, delimiter, encoding, rows):
+    path = tmp_path_factory.mktemp("table") / "a.csv"
+    path.write_bytes(written([("question", "answer"), *rows], delimiter).encode(encoding))
+    table = open_table(look(path), Choice(), KNOWN)
+    assert [tuple(row.values()) for _, row in table.rows] == rows
+    assert table.form == f"table ({DELIMITERS[delimiter]}, {encoding})"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "Größe;Für alle Fälle: schöne Grüße\n" * 9),
+        ("cp1251", "вопрос;Где мой заказ? Спасибо большое\n" * 9),
+        ("shift_jis", "質問;注文はどこですか\n" * 9),
+        ("gb18030", "问题;我的订单在哪里?谢谢你们\n" * 9),
+    ],
+)
+def test_encodings_without_a_mark_are_found(tmp_path, encoding, text):
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.encode(encoding))
+    assert look(path).text == text
+
+
+def test_a_wrong_encoding_is_one_line(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("question;answer\nGröße;ü\n".encode("cp1252"))
+    with pytest.raises(InputError, match=r"a.csv:2: not UTF-8; convert the file to UTF-8"):
+        look(path, encoding="utf-8")
+
+
+def test_a_workbook_with_titles_above_and_a_cell_at_the_end_of_the_sheet(tmp_path):
+    path = tmp_path / "a.xlsx"
+    rows = [["Our answers"], ["", "as of today"], ["No", "Question", "Answer"], [1.5, "Where?", "Here."], [2, "When?"]]
+    sheet = workbook(rows, [["nothing"]])
+    data = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(sheet)) as file, zipfile.ZipFile(data, "w") as other:
+        for name in file.namelist():
+            last = '<row r="1048576"><c r="XFD1048576"><v>9</v></c></row>' if "sheet2" in name else ""
+            other.writestr(name, file.read(name).decode().replace("</sheetData>", f"{last}</sheetData>"))
+    path.write_bytes(data.getvalue())
+    table = open_table(look(path), Choice(), KNOWN)
+    assert table.form == "workbook, sheet S1, header in row 3"
+    assert [row for _, row in table.rows] == [
+        {"No": 1.5, "Question": "Where?", "Answer": "Here."},
+        {"No": 2, "Question": "When?", "Answer": None},
+    ]
+
+
+def test_a_workbook_of_too_many_cells_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "MAX_CELLS", 9)
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(workbook([["question", "answer"]] * 4))
+    with pytest.raises(InputError, match=r"holds more than 9 cells; save the sheet as .csv"):
+        open_table(look(path), Choice(), KNOWN)
+
+
+def test_an_old_workbook_is_one_line(tmp_path):
+    path = tmp_path / "a.xls"
+    path.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
+    with pytest.raises(InputError, match=r"is an old workbook \(.xls, .doc\); save it as .xlsx or .csv"):
+        look(path)

@@ -1,0 +1,314 @@
+"""Replies that are known by titles and examples: one vector each, so a search stays a product."""
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.arrays import unit_rows
+from rejoinder.corpora.example import Candidate, words_of
+from rejoinder.encoders.protocol import ContextVectors
+from rejoinder.errors import InputError
+from rejoinder.retrieval import scoring
+from rejoinder.retrieval.calibration import CalibratedIndex
+from rejoinder.retrieval.cascade import Cascade
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.manifest import read_manifest
+from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.scoring import Views
+from tests.retrieval.conftest import HashEncoder
+
+SIZE = 48
+TOPICS = {
+    "We open at nine and close at six.": ("hours", "when do you open", "opening times please"),
+    "Your parcel is on its way to you.": ("delivery", "where is my order", "track my package"),
+    "You can return it within a month.": ("returns", "i want my money back", "send it back"),
+    "Please reset it by the link we sent.": ("password", "i cannot log in", "forgot my password"),
+}
+
+
+class WordEncoder(HashEncoder):
+    """Texts that share words have vectors that are near each other."""
+
+    def __init__(self, seed="first", size=SIZE):
+        super().__init__(seed, size, name=f"words-{seed}")
+
+    def encode_responses(self, responses):
+        rows = [sum(map(self._word, words_of(text)), start=np.zeros(self.size)) for text in responses]
+        return unit_rows(np.array(rows, dtype=np.float32).reshape(-1, self.size))
+
+    def _word(self, word):
+        raw = hashlib.shake_128((self.seed + word).encode()).digest(2 * self.size)
+        return np.frombuffer(raw, dtype="<i2") / 2**15
+
+
+def faq(questions=slice(1, 2)):
+    return [
+        Candidate(text, {"id": known[0]}, known[0], tuple((example,) for example in known[questions]))
+        for text, known in TOPICS.items()
+    ]
+
+
+@pytest.fixture
+def encoder():
+    return WordEncoder()
+
+
+@pytest.fixture
+def index(tmp_path, encoder):
+    return Index.build(encoder, faq(), tmp_path / "index")
+
+
+def test_a_reply_is_found_by_the_question_that_it_answers(index, encoder, tmp_path):
+    texts = list(TOPICS)
+    for number, (_, example, _) in enumerate(TOPICS.values()):
+        [[best]] = index.search([[example.title()]], k=1)
+        assert best.position == number
+        assert (best.title, best.examples) == (faq()[number].title, ((example,),))
+    [[best]] = index.search([["password"]], k=1)
+    assert best.text == texts[3], "a title counts as an example"
+    plain = Index.build(encoder, texts, tmp_path / "plain")
+    assert plain.search([["forgot my password"]], k=1)[0][0].text != texts[3]
+
+
+def test_without_titles_and_examples_an_index_is_what_it_was(encoder, tmp_path):
+    plain = Index.build(encoder, list(TOPICS), tmp_path / "plain")
+    assert plain.manifest.head is None
+    assert plain.manifest.examples == 0
+    assert {path.name for path in plain.folder.glob("segment-*/*")} == {
+        "replies.jsonl", "offsets.i64", "vectors.f32"
+    }  # fmt: skip
+    np.testing.assert_allclose(plain.vectors(range(4)), encoder.encode_responses(list(TOPICS)), atol=1e-7)
+
+
+def test_titles_and_examples_stay_with_their_replies(index, encoder, tmp_path):
+    more = Candidate("Hello!", {}, "", (("hi there", "hello", "how are you"),))
+    assert list(index.add(["Bye.", more])) == [4, 5]
+    index.delete([1])
+    expected = {0: faq()[0], 2: faq()[2], 3: faq()[3], 4: Candidate("Bye."), 5: more}
+    for each in (index, Index.open(index.folder, encoder)):
+        assert dict(each) == expected
+    index.compact()
+    assert dict(Index.open(index.folder, encoder)) == expected
+    assert index.manifest.examples == 7
+    other = WordEncoder("second")
+    assert dict(index.reencode(other, tmp_path / "other")) == expected
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_a_search_is_the_product_with_each_replys_vector(tmp_path_factory, data):
+    encoder = WordEncoder()
+    index = Index.build(encoder, faq(slice(1, 3)), tmp_path_factory.mktemp("x") / "index")
+    words = st.sampled_from([word for known in TOPICS.values() for text in known for word in text.split()])
+    some = st.lists(words, min_size=1, max_size=4).map(" ".join)
+    for text, examples in data.draw(st.lists(st.tuples(some, st.lists(some, max_size=2)), max_size=3)):
+        index.add([Candidate(text, {"id": "new"}, "", tuple((each,) for each in examples))])
+    if data.draw(st.booleans()):
+        index.delete([data.draw(st.integers(0, index.manifest.end - 1))])
+    if data.draw(st.booleans()):
+        index.compact()
+    index = Index.open(index.folder, encoder)
+    contexts = [[data.draw(some)] for _ in range(3)]
+    where = data.draw(st.none() | st.just({"id": ["hours", "new"]}))
+    passing = [at for at, reply in index if where is None or reply.payload["id"] in where["id"]]
+    scores = encoder.encode_contexts(contexts) @ index.vectors(passing).T
+    found = index.search(contexts, k=3, minimum_score=ANY_SCORE, where=where) if passing else []
+    for row, replies in zip(scores, found, strict=False):
+        assert [reply.score for reply in replies] == pytest.approx(sorted(row, reverse=True)[:3], abs=1e-5)
+        assert all(reply.score == pytest.approx(row[passing.index(reply.position)], abs=1e-5) for reply in replies)
+
+
+def test_examples_that_are_added_later_count(encoder, tmp_path):
+    index = Index.build(encoder, ["Bye.", *TOPICS], tmp_path / "index")
+    assert index.manifest.head is None
+    index.add([Candidate("It costs ten euros.", {}, "", (("how much is shipping",),))])
+    assert index.manifest.head is not None, "the first example fits a head to all replies"
+    [[best]] = index.search([["how much is shipping"]], k=1)
+    assert best.position == 5
+    index.add([Candidate("We pay your tram.", {}, "", (("do you refund tickets",),))])
+    [[best]] = index.search([["do you refund tickets"]], k=1)
+    assert best.position == 6
+
+
+def test_messages_that_belong_to_no_reply_find_none(index):
+    assert index.search([["Can you make me a sandwich?"]]) == [[]]
+    [replies] = index.search([["Can you make me a sandwich?"]], minimum_score=ANY_SCORE)
+    assert len(replies) == 4
+    [replies] = index.search([["Can you make me a sandwich?"]], minimum_score=-5.0)
+    assert len(replies) == 4, "a minimum that is given holds"
+
+
+def test_every_result_says_why(index):
+    [[best]] = index.search([["when do you open today"]], k=1, why=True)
+    assert (best.why.view, best.why.like) == ("example", ("when do you open",))
+    assert 0.5 < best.why.similarity < 1
+    assert best.to_json()["why"]["like"] == ("when do you open",)
+    [[best]] = index.search([["returns"]], k=1, why=True)
+    assert (best.why.view, best.why.like) == ("title", ("returns",))
+    assert best.to_json()["title"] == "returns"
+    assert index.search([["returns"]], k=1)[0][0].why is None
+
+
+def test_a_reply_without_examples_is_found_by_its_text(encoder, tmp_path):
+    plain = Index.build(encoder, list(TOPICS), tmp_path / "plain")
+    [[best]] = plain.search([["your parcel"]], k=1, why=True)
+    assert (best.why.view, best.why.like) == ("text", (best.text,))
+    assert best.why.similarity == pytest.approx(best.score, abs=1e-6)
+
+
+def test_a_slow_ranker_keeps_what_was_found_by_examples(index):
+    class Backwards:
+        def score(self, _contexts, candidates):
+            return np.array([[-float(i) for i, _ in enumerate(texts)] for texts in candidates])
+
+    [[best, *_]] = Cascade(index, Backwards(), top=4).search([["where is my order"]], k=2, why=True)
+    assert best.why.like == ("where is my order",)
+
+
+def test_near_copies_are_told_by_their_texts(encoder, tmp_path):
+    twice = [Candidate("We open at nine.", {}, "", ((text,),)) for text in ("opening hours", "when do you open")]
+    index = Index.build(encoder, [*twice, "We are closed today."], tmp_path / "index")
+    [replies] = index.search([["when do you open"]], minimum_score=ANY_SCORE, distinct=True)
+    assert [reply.position for reply in replies] == [1, 2]
+    [diverse] = index.search([["when do you open"]], k=2, minimum_score=ANY_SCORE, diversity=0.9)
+    assert [reply.position for reply in diverse] == [1, 2]
+
+
+def test_a_model_of_several_vectors_scores_by_texts_alone(tmp_path):
+    class Several(WordEncoder):
+        def encode_contexts(self, contexts):
+            return ContextVectors(super().encode_contexts(contexts)[:, None].repeat(2, axis=1))
+
+    index = Index.build(Several(), faq(), tmp_path / "index")
+    assert index.manifest.head is None
+    assert dict(index)[0] == faq()[0]
+    assert index.search([["your parcel"]], k=1)[0][0].position == 1
+
+
+@pytest.mark.parametrize("harm", ["missing", "cut", "altered"])
+def test_a_damaged_head_is_refused(index, encoder, harm):
+    path = index.folder / index.manifest.head.file
+    content = path.read_bytes()
+    if harm == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(content[:-1] if harm == "cut" else content[:-1] + b"\x00")
+    with pytest.raises(InputError, match=r"head-.*build the index again"):
+        Index.open(index.folder, encoder, verify=True)
+    before = read_manifest(index.folder)
+    with pytest.raises(InputError, match=r"head-.*build the index again"):
+        index.add(["Another reply."])
+    assert read_manifest(index.folder) == before
+
+
+def test_equal_replies_make_equal_indexes(encoder, tmp_path):
+    one, two = (Index.build(encoder, faq(), tmp_path / name) for name in "ab")
+    assert one.fingerprint == two.fingerprint
+
+
+def many(count=30, each=6):
+    """Return replies whose examples share words of their own, and some that two replies have."""
+    generator = np.random.default_rng(5)
+    return [
+        Candidate(f"reply {row}", {}, "", tuple(
+            (" ".join([f"topic{row}", *(f"word{generator.integers(40)}" for _ in range(4))]),) for _ in range(each)
+        ))
+        for row in range(count)
+    ]  # fmt: skip
+
+
+def test_an_index_is_calibrated_by_the_examples_that_were_left_out(encoder, tmp_path):
+    index = Index.build(encoder, many(), tmp_path / "index")
+    assert index.manifest.head.held_out == 180
+    assert 0.2 < index.manifest.head.right < 0.99
+    sure, unsure = CalibratedIndex(index).answer([["topic3 word7"], ["Where is the museum?"]], 0.0)
+    assert sure.confidence > unsure.confidence
+    assert sure.replies[0].text == "reply 3"
+    [none] = CalibratedIndex(index).answer([["Where is the museum?"]], 0.9)
+    assert none.replies == []
+    index.add(["Another reply."])
+    with pytest.raises(InputError, match="calibrate again"):
+        CalibratedIndex(index)
+
+
+def test_few_examples_calibrate_nothing(index):
+    with pytest.raises(InputError, match="is not calibrated"):
+        CalibratedIndex(index)
+
+
+# --- The head -------------------------------------------------------------------------------------
+
+
+def views(count=12, each=6, seed=0):
+    """Return examples around random centres, and a background."""
+    generator = np.random.default_rng(seed)
+    centres = generator.normal(size=(count, SIZE))
+    rows = centres.repeat(each, axis=0) + generator.normal(size=(count * each, SIZE))
+    owners = np.arange(count).repeat(each)
+    background = unit_rows(generator.normal(size=(50, SIZE)).astype(np.float32))
+    made = Views(unit_rows(rows.astype(np.float32)), owners, np.ones(len(rows), np.float32))
+    return made, background
+
+
+def test_whitening_makes_the_second_moment_the_identity(monkeypatch):
+    monkeypatch.setattr(scoring, "RIDGE", 0.0)
+    made, _ = views()
+    whitened = made.vectors @ scoring._whitening(made.vectors, made.weights)
+    np.testing.assert_allclose(whitened.T @ whitened / len(whitened), np.eye(SIZE), atol=1e-3)
+
+
+def test_the_regression_is_at_its_minimum(monkeypatch):
+    """Parity: the gradient that PyTorch derives from the loss as it is written down vanishes there."""
+    monkeypatch.setattr(scoring, "STEPS", 500)
+    made, _ = views()
+    start = scoring._means(made.vectors, made.owners, made.weights, 12)
+    u = torch.tensor(scoring._regress(made.vectors, made.owners, made.weights, start), requires_grad=True)
+    logits = scoring.SCALE * torch.from_numpy(made.vectors) @ u.T
+    loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(made.owners), reduction="sum")
+    penalty = (scoring.SCALE * (u - torch.from_numpy(start))).square().sum() / (2 * scoring.VARIANCE)
+    (loss + penalty).backward()
+    assert u.grad.abs().max() < 1e-2
+    assert (u - torch.from_numpy(start)).abs().max() > 0.05, "it has moved"
+
+
+def test_many_rows_are_taken_some_at_a_time(monkeypatch):
+    made, background = views()
+    head, weights = scoring.fit(made, background, 12)
+    monkeypatch.setattr(scoring, "_PRODUCTS_AT_ONCE", 40)
+    head_2, weights_2 = scoring.fit(made, background, 12)
+    np.testing.assert_allclose(weights, weights_2, atol=1e-4)
+    np.testing.assert_allclose(head.none, head_2.none, atol=1e-4)
+
+
+def test_above_a_size_the_discriminant_is_left_as_it_is(monkeypatch):
+    made, background = views()
+    monkeypatch.setattr(scoring, "MOST_PRODUCTS", 10)
+    head, weights = scoring.fit(made, background, 12)
+    np.testing.assert_array_equal(weights, head.discriminants(made, 12))
+
+
+def test_held_out_examples_are_scored_by_a_head_without_them(monkeypatch):
+    monkeypatch.setattr(scoring, "TEXT_WEIGHTS", (0.5,))
+    made, background = views()
+    responses = unit_rows(np.random.default_rng(1).normal(size=(12, SIZE)).astype(np.float32))
+    held = scoring.hold_out(made, background, responses)
+    assert held.is_own.sum() == len(made.owners), "each example was left out once"
+    out = np.array([(number % 6 + number // 6) % 5 == 0 for number in range(72)])
+    head, weights = scoring.fit(made.without(out), background[np.arange(50) % 5 != 0], 12)
+    vectors = replace(head, text_weight=0.5).vectors(weights, responses)
+    scores = made.vectors[out] @ vectors.T
+    np.testing.assert_allclose(held.best[: out.sum()], scores.max(axis=1), atol=1e-5)
+    np.testing.assert_array_equal(held.right[: out.sum()], scores.argmax(axis=1) == made.owners[out])
+    assert np.mean(held.best[held.is_own] < held.minimum_score) == pytest.approx(0.05, abs=0.02)
+
+
+def test_too_few_examples_are_not_left_out():
+    made, background = views(count=3, each=4)
+    assert scoring.hold_out(made, background, np.zeros((3, SIZE), np.float32)) is None
+    lone = Views(made.vectors, np.arange(12), made.weights)
+    assert scoring.hold_out(lone, background, np.zeros((12, SIZE), np.float32)) is None
