@@ -28,7 +28,7 @@ from typing import Self
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Conversation, check_count, check_number
+from rejoinder.conversations import Conversation, check_count, check_number, read_contexts
 from rejoinder.corpora.example import Candidate, Example
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
@@ -256,6 +256,26 @@ class Index(Searcher):
             before=before,
             after=self._ranks(asked),
         )
+
+    def add_examples(self, examples: Mapping[int, Sequence[Conversation]]) -> int:
+        """Add conversations that replies, by their positions, answer, and fit the head again; return how many are new.
+
+        Raises:
+            InputError: as `learn`; or there is no reply at a position.
+        """
+        check_takes_examples(self._model())
+        self._refuse_gone(np.array(self._known(examples), dtype=np.int64))
+        replies = dict(self)
+        changes = {}
+        for position, conversations in examples.items():
+            reply = replies[position]
+            contexts = map(tuple, read_contexts(conversations))
+            own = dict.fromkeys((*reply.examples, *contexts))
+            changes[position] = replace(reply, examples=tuple(own))
+        count = sum(len(changes[at].examples) - len(replies[at].examples) for at in changes)
+        if count:
+            self._refit(changes)
+        return count
 
     def forget(self) -> int:
         """Take all examples away that were learned; return how many."""
