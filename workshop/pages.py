@@ -92,7 +92,7 @@ def help_page(name: str, context: click.Context) -> str:
     ]
     for title, chosen in (
         ("Arguments", [row for row in rows if not row[0].startswith("-")]),
-        (("Options"), [row for row in rows if row[0].startswith("-")]),
+        ("Options", [row for row in rows if row[0].startswith("-")]),
     ):
         if chosen:
             table = [f"| <code>{_plain(names)}</code> | {_plain(told)} |" for names, told in chosen]

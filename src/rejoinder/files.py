@@ -385,3 +385,15 @@ def _sync(path: Path) -> None:
     # Windows flushes only what could be written
     with path.open("r+b" if _WINDOWS else "rb") as file:
         os.fsync(file.fileno())
+
+
+def content_key(*parts: object) -> str:
+    """Return a short name for content that depends on nothing but the parts."""
+    return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()[:16]
+
+
+def joined_digest(digests: Sequence[str]) -> str:
+    """Return one digest of several; of one, that one."""
+    return (
+        digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+    )

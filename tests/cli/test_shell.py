@@ -24,6 +24,7 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file
 
 MOST_OPTIONS = 12
+MOST_PARAMETERS = 230  # of all verbs together, without the --json that each has
 runner = CliRunner()
 
 
@@ -168,6 +169,14 @@ def test_no_verb_has_more_options_than_a_reader_takes_in(words):
     options = [each.opts[0] for each in COMMANDS[words].params if each.param_type_name == "option"]
     options.remove("--json")
     assert len(options) <= MOST_OPTIONS, options
+
+
+def test_the_command_has_no_more_parameters_than_are_known():
+    counts = {
+        " ".join(words): sum("--json" not in each.opts for each in command.params)
+        for words, command in COMMANDS.items()
+    }
+    assert sum(counts.values()) <= MOST_PARAMETERS, counts
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

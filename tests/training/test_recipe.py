@@ -1,5 +1,6 @@
 """Recipes: strict, with errors that name the key; those that we ship are valid, and train from any model of ours."""
 
+import dataclasses
 import itertools
 import shlex
 import tomllib
@@ -10,8 +11,11 @@ import pytest
 from rejoinder.cli.evaluate import load_table
 from rejoinder.encoders import persistence
 from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.families import FAMILIES
 from rejoinder.encoders.open import is_library
 from rejoinder.errors import InputError
+from rejoinder.training import recipe as recipe_module
+from rejoinder.training import stages
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.optimization import learning_rate, stage_budget
@@ -32,6 +36,7 @@ TRAINING = sorted(
     path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml")
 )
 TABLES = sorted((RECIPES / "tables").glob("*.toml"))
+MOST_SETTINGS = 286  # of recipes, those of every kind of model together
 REDDIT = 654_000_000  # pairs to train on (DATA19)
 # for models on them alone
 OF_TRANSFORMERS = [RECIPES / f"fine-tune-{what}.toml" for what in ("heads", "layers")]
@@ -362,3 +367,15 @@ def test_what_we_ship_is_valid_with_sane_learning_rates_all_along(path, starts):
             for share in (0.25, 0.5, 0.75, 1.0):
                 rate = learning_rate(each.schedule, each.learning_rate, int(share * steps), share)
                 assert lowest <= rate <= each.learning_rate, (name, each.name, share)
+
+
+def test_recipes_have_no_more_settings_than_are_known():
+    counts = {}
+    for module in (recipe_module, stages):
+        for section in vars(module).values():
+            if dataclasses.is_dataclass(section) and section.__module__ == module.__name__:
+                counts[section.__name__] = len(dataclasses.fields(section))
+    for kind, family in FAMILIES.items():
+        if kind != "joined":  # is no kind that trains
+            counts[kind] = len(dataclasses.fields(family.config))
+    assert sum(counts.values()) <= MOST_SETTINGS, counts

@@ -381,10 +381,9 @@ def table(
         plan, rows or [], columns or []
     )
     if not found.rows():
-        missing = list(found.missing())
+        missing = "; ".join(found.missing())
         raise InputError(
-            f"{file}: there is nothing to measure: {missing[0]} ({len(missing)} missing in all);"
-            " make one, or choose --column, --row"
+            f"{file}: there is nothing to measure: {missing}; make one, or choose --column, --row"
         )
     files = _save(found, folder)
     emit(

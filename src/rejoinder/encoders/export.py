@@ -41,7 +41,7 @@ from rejoinder.files import Kind, atomic_folder, check_replaceable, file_digest,
 from rejoinder.networks import quantization
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.packing import rectangle
-from rejoinder.networks.quantization import Scheme, half_for
+from rejoinder.networks.quantization import Half, Scheme
 
 SMALL = 1024  # numbers that a program has itself
 # by safetensors' names
@@ -94,7 +94,7 @@ def export_quantized(
         module,
         tokenizer,
         max_length=config["max_length"],
-        card=persistence.read_card(folder) + card,
+        card=read_card(folder) + card,
         quantized=scheme,
         scale=config.get("scale"),
         overwrite=overwrite,
@@ -153,6 +153,16 @@ def export_onnx(
     return written | {"fingerprint": manifest["model"]}
 
 
+def half_for(module: nn.Module) -> Half:
+    """Return the 16-bit float for a network that was not trained for one.
+
+    It is float16, the more precise, if it fits.
+    """
+    largest = torch.finfo(torch.float16).max
+    fits = all(bool(parameter.detach().abs().max() <= largest) for parameter in module.parameters())
+    return "float16" if fits else "bfloat16"
+
+
 @contextmanager
 def onnx_folder(
     model: str | Path, output: str | Path, *, overwrite: bool = False
@@ -197,7 +207,7 @@ def onnx_folder(
                 shutil.copyfile(folder / name, part / name)
         _write_programs(module, part)
         tokenizer.save(part / VOCABULARY)
-        card = persistence.read_card(folder)
+        card = read_card(folder)
         more = _onnx_card(module)
         (part / CARD).write_text(card if more in card else card + more, encoding="utf-8")
         yield part, manifest
@@ -418,3 +428,12 @@ def sizes(folder: Path) -> Sizes:
     return Sizes(
         embedding, network, 4 * (embedding + network), embedding + 2 * network + scales_and_offsets
     )
+
+
+def read_card(folder: Path) -> str:
+    """Return the Markdown of a model's card, without white space at its end.
+
+    It is empty if there is none.
+    """
+    path = folder / persistence.CARD
+    return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""

@@ -449,12 +449,3 @@ def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:
     """
     folder = find(name_or_path)
     return folder, _read_config(folder)
-
-
-def read_card(folder: Path) -> str:
-    """Return the Markdown of a model's card, without white space at its end.
-
-    It is empty if there is none.
-    """
-    path = folder / CARD
-    return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""

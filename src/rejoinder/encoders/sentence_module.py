@@ -200,7 +200,7 @@ def export_sentence_transformers(
             "default_prompt_name": None,
         }
         _write_json(part / OPTIONS, {**options, "prompts": {"query": "", "document": ""}})
-        card = persistence.read_card(folder) + _card(side, module.history is not None)
+        card = export.read_card(folder) + _card(side, module.history is not None)
         (part / persistence.CARD).write_text(card, encoding="utf-8")
     return export.describe(Path(output)) | {"side": side}
 

@@ -18,7 +18,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from rejoinder.encoders import persistence
+from rejoinder.encoders import export, persistence
 from rejoinder.encoders.families import check_texts
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import check_replaceable
@@ -108,7 +108,7 @@ def fine_tune(
             losses.append(value.item())
             advance(1)
         module.eval()
-    card = persistence.read_card(folder) + _card(data, settings)
+    card = export.read_card(folder) + _card(data, settings)
     persistence.save(
         output, module, tokenizer, max_length=config["max_length"], card=card, overwrite=overwrite
     )

@@ -287,16 +287,6 @@ class QuantizedTable(nn.Module):
         )
 
 
-def half_for(module: nn.Module) -> Half:
-    """Return the 16-bit float for a network that was not trained for one.
-
-    It is float16, the more precise, if it fits.
-    """
-    largest = torch.finfo(torch.float16).max
-    fits = all(bool(parameter.detach().abs().max() <= largest) for parameter in module.parameters())
-    return "float16" if fits else "bfloat16"
-
-
 def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
     """Return the tensors of a network's quantised folder.
 

@@ -250,10 +250,8 @@ def ablate(
                 table["ranked"] = describe(result)
         table["rows"].append(_row_values(lines, seeds))
         if is_first():
-            for kind, text in (
-                ("md", markdown(table)),
-                ("json", json.dumps(table, indent=2) + "\n"),
-            ):
+            texts = {"md": markdown(table), "json": json.dumps(table, indent=2) + "\n"}
+            for kind, text in texts.items():
                 with atomic_file(folder / f"table.{kind}") as part:
                     part.write_text(text, encoding="utf-8")
     return table
@@ -265,7 +263,7 @@ def _row_values(lines: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, Any
     del values["seed"]
     if seeds == 1:
         return values
-    of_run = (
+    of_run = [
         "seed",
         "failure",
         "result",
@@ -275,7 +273,7 @@ def _row_values(lines: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, Any
         "best_step",
         "steps_per_second",
         "model",
-    )
+    ]
     values["seeds"] = [{key: line[key] for key in of_run if key in line} for line in lines]
     failures = [f"seed {line['seed']}: {line['failure']}" for line in lines if line.get("failure")]
     if failures:

@@ -24,7 +24,7 @@ from rejoinder.encoders.families import family, family_of, parse_config
 from rejoinder.encoders.open import open_texts
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, locked, remove_leftovers
+from rejoinder.files import atomic_file, content_key, joined_digest, locked, remove_leftovers
 from rejoinder.progress import Advance
 from rejoinder.text.ngrams import build_ngrams
 from rejoinder.text.pretrained import build_bpe
@@ -42,10 +42,8 @@ from rejoinder.training.tokens import (
     Split,
     TokenStore,
     build_store,
-    content_key,
     data_digest,
     join_stores,
-    joined_digest,
     open_store,
     read_texts,
 )

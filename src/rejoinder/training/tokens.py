@@ -24,7 +24,12 @@ from rejoinder.arrays import Column, Ids, Joined, ranges
 from rejoinder.corpora.examples import Piece, pieces_of, read_columns, read_piece
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, atomic_folder, file_digest, parse_json
+from rejoinder.files import (
+    atomic_file,
+    atomic_folder,
+    file_digest,
+    parse_json,
+)
 from rejoinder.networks.packing import VectorBatch
 from rejoinder.progress import Advance
 from rejoinder.text.dialogue import Dialogue, HistoryText
@@ -419,18 +424,6 @@ class _Writer:
 
     def _write(self, name: str, values: npt.NDArray[Any], dtype: str) -> None:
         self._files[name].write(np.ascontiguousarray(values.astype(dtype)).data)
-
-
-def content_key(*parts: object) -> str:
-    """Return a short name for content that depends on nothing but the parts."""
-    return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()[:16]
-
-
-def joined_digest(digests: Sequence[str]) -> str:
-    """Return one digest of several; of one, that one."""
-    return (
-        digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
-    )
 
 
 def data_digest(data: Path, splits: Sequence[Split]) -> str:

@@ -1,0 +1,448 @@
+"""What the files of figures hold, and how a page of results shows each (see `results`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from workshop.result_pictures import SYSTEMS, Json, against, curves, limit, recall_latency, systems
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Rows: TypeAlias = list[list[str]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A page's section on a file: text, rows with the head first, and perhaps a picture.
+
+    The picture may have several panels.
+    """
+
+    title: str
+    about: str
+    rows: Callable[[Json], Rows]
+    panels: Sequence[Callable[[Axes, Json], None]] = ()
+
+
+def number(value: float | None, digits: int = 0, factor: float = 1) -> str:
+    """Return a number with so many digits after the point; nothing for None."""
+    return "" if value is None else f"{factor * value:,.{digits}f}"
+
+
+def percent(value: Sequence[float]) -> str:
+    """Return a share and its interval, both in % already."""
+    return f"{value[0]:.1f} [{value[1]:.1f}, {value[2]:.1f}]"
+
+
+def _named(
+    key: str, heads: Sequence[str], cells: Callable[[Any], Sequence[str]]
+) -> Callable[[Json], Rows]:
+    """Return the rows of a mapping by name: its key, then `cells` of the value."""
+    return lambda figures: [
+        ["", *heads],
+        *([name, *cells(value)] for name, value in figures[key].items()),
+    ]
+
+
+# --- What the files hold
+# ------------------------------------------------------------------------------
+
+
+def _quality(figures: Json) -> Rows:
+    papers = dict(SYSTEMS.values())
+    rows = [
+        [
+            name,
+            percent(row["recall"]["1"]),
+            percent(row["recall"]["10"]),
+            number(row["texts_per_second"]),
+            number(row["bytes"], 1, 1e-6),
+            papers.get(name, ""),
+        ]
+        for name, row in systems(figures).items()
+    ]
+    return [["", "R@1", "R@10", "texts/s", "MB", "R@1 of the papers, on Reddit"], *rows]
+
+
+def _reply_speed(figures: Json) -> Rows:
+    # POLY's Table 5 by the name's beginning: ms on 80 cores, of 1,000 and of 100,000 candidates.
+    papers = {
+        "bi": "115; 160",
+        "poly-16": "122; 678",
+        "poly-64": "126; 692",
+        "cross": "21,700; 2,200,000",
+    }
+    rows = []
+    for row in figures["rows"]:
+        name = row["model"].removeprefix("runs/").removesuffix("/model")
+        total = number(row["encoding_ms"] + row["scoring_ms"], 1)
+        paper = papers.get(name, "").split("; ")
+        cells = number(row["encoding_ms"], 1), number(row["scoring_ms"], 1), total
+        rows.append(
+            [
+                name,
+                f"{row['candidates']:,}",
+                *cells,
+                paper[row["candidates"] > 1000] if paper[0] else "",
+            ]
+        )
+    return [
+        ["", "candidates", "encoding, ms", "scoring, ms", "both", "POLY's Table 5, 80 cores"],
+        *rows,
+    ]
+
+
+def _quantized(figures: Json) -> Rows:
+    sizes = figures["bytes"]
+    papers = {"ConveRT quantised": "59", "ConveRT multi-context quantised": "73"}
+    head = ["", "on disk, MB", "the paper's", "sentences/s", "most memory, MB", "opened in, s"]
+    rows = [
+        [name, number(size, 1, 1e-6), papers.get(name, ""), "", "", ""]
+        for name, size in sizes.items()
+    ]
+    for name, row in figures["rows"].items():
+        cells = number(row["sentences_per_second"]), number(row["peak_memory_bytes"], 0, 1e-6)
+        rows.append([name, "", "", *cells, number(row["seconds_to_open"], 1)])
+    return [head, *rows]
+
+
+def _pairs(figures: Json) -> Rows:
+    """Return ours, theirs and the ratio of `examples_per_second`."""
+    ours = figures["examples_per_second"]["ours"]
+    peer = figures["examples_per_second"]["peer"]
+    return [
+        ["", "examples/s"],
+        ["ours", number(ours, 1)],
+        ["sentence-transformers", number(peer, 1)],
+        ["ratio", number(figures["ratio"], 2)],
+    ]
+
+
+def _reddit(figures: Json) -> Rows:
+    runs = [
+        (f"Rejoinder, {count} process{'es' * (count != '1')}", run)
+        for key in ("rejoinder", "rejoinder_first_month")
+        for count, each in figures[key].items()
+        for run in (each if isinstance(each, list) else [each])
+    ]
+    runs += [(f"Beam, {name}", run) for name, run in figures["beam_part"].items()]
+    return [
+        ["", "comments", "comments/s", "processor time each, µs", "memory, MB"],
+        *(
+            [
+                name,
+                number(run["comments"]),
+                number(run["comments_per_second"]),
+                number(run["cpu_microseconds_per_comment"], 1),
+                number(run["peak_bytes"], 0, 1e-6),
+            ]
+            for name, run in runs
+        ),
+    ]
+
+
+def _tokenizer(figures: Json) -> Rows:
+    return [
+        ["chit-chat", "messages/s", "times as fast", "at worst"],
+        *(
+            [
+                name,
+                number(row["messages_per_second"]),
+                number(row["times_as_fast"], 1),
+                number(row["times_as_fast_at_worst"], 1),
+            ]
+            for name, row in figures["encoding"]["chit-chat"].items()
+        ),
+    ]
+
+
+def _poly(figures: Json) -> Rows:
+    names = list(figures["rows"][0]["ratios"])
+    return [
+        ["candidates", "m", *names],
+        *(
+            [
+                (f"{row['candidates']:,}"),
+                str(row["vectors"]),
+                *(number(row["ratios"][name], 2) for name in names),
+            ]
+            for row in figures["rows"]
+        ),
+    ]
+
+
+def _behaviour(row: Json) -> list[str]:
+    changes = row["changes of subject"]
+    subjects = (
+        row[f"right subject, {part}"]
+        for part in ("whole conversation", "in a search", "newest message")
+    )
+    said = f"{row['said before']} of {row['answers']}", "{} of {}".format(*row["in chat"])
+    return [*said, *(f"{right} of {changes}" for right in subjects)]
+
+
+def _serving(figures: Json) -> Rows:
+    loads = {
+        name: row for name, row in figures.items() if isinstance(row, Mapping) and "p99_ms" in row
+    }
+    return [
+        ["", "requests/s", "median, ms", "99 %, ms"],
+        *(
+            [
+                name.replace("_", " "),
+                number(row["per_second"]),
+                number(row["p50_ms"], 1),
+                number(row["p99_ms"], 1),
+            ]
+            for name, row in loads.items()
+        ),
+    ]
+
+
+def _hostile(row: Json) -> list[str]:
+    counts = (number(row[name]) for name in ("answers", "wrong"))
+    return [*counts, *(number(row[name], 1) for name in ("p50_ms", "p99_ms", "grown_mb"))]
+
+
+def _milvus(figures: Json) -> Rows:
+    disk = "index on disk"
+    lite = "milvus-lite"
+    seconds = figures["building_seconds"]
+    taken = figures["ms"]
+    return [
+        ["", disk, lite],
+        ["building, s", number(seconds[disk]), number(seconds[f"index in {lite}"])],
+        ["a conversation alone, ms", number(taken["exact"]), number(taken[lite])],
+        ["conversations a second, 200 at once", "", number(figures["queries_a_second_at_once"])],
+        ["of the ten best are found, %", "100", number(figures["recall@10"], 1, 100)],
+        [
+            ("conversations with the very ten, %"),
+            "100",
+            number(figures["queries_with_the_very_ten"], 1, 100),
+        ],
+        ["there after a restart", "", number(figures["there_after_a_restart"])],
+        ["MB", "", number(figures["bytes"], 0, 1e-6)],
+    ]
+
+
+def _bounds(figures: Json) -> Rows:
+    named = {
+        "scored": "that must be scored",
+        "scored at most": "of the worst context",
+        "in reach": "in cells that a bound cannot leave out",
+    }
+    rows = [
+        [name, *(number(figures[f"best {k}"][key], 3, 100) for k in (1, 10, 100))]
+        for key, name in named.items()
+    ]
+    times = [number(figures[f"{what}, ms"]) for what in ("search", "products alone")]
+    return [
+        ["replies", "best 1, %", "best 10, %", "best 100, %"],
+        *rows,
+        ["a search for ten, ms; products alone", *times, ""],
+    ]
+
+
+SECTIONS = {
+    "quality": Section(
+        "Every system on the demo's conversations",
+        (
+            "1-of-100 on held-out chit-chat, in % with 95 % intervals. **Other data**:"
+            " the papers' figures are of Reddit; 68.2 is ConveRT at the paper's size,"
+            " trained on 654 million pairs (multi-context 71.8, n-gram 61.3)."
+        ),
+        _quality,
+        [
+            against("bytes", "MB of weights", 1e-6),
+            against("texts_per_second", "texts/s", 1),
+            curves,
+        ],
+    ),
+    "personas": Section(
+        ("Personas"),
+        (
+            "ConvAI2's validation dialogues, R@1 of 100, in %."
+            " Half of them chose `model.persona_weight`."
+        ),
+        _named("recall at 1, low, high", ["R@1"], lambda value: [percent(value)]),
+    ),
+    "behaviour": Section(
+        ("Behaviour in conversation"),
+        "50 dialogues answered with the best of 2,000 replies; 50 changes of subject.",
+        _named(
+            ("models"),
+            [
+                "answers said before",
+                "as `rejoinder chat` searches",
+                "right subject, whole conversation",
+                "as a search reads it",
+                "newest message alone",
+            ],
+            _behaviour,
+        ),
+    ),
+    "encoding": Section(
+        "Encoding",
+        "640 chat messages, tokenisation included; one sentence alone.",
+        _named(
+            "rows",
+            ["sentences/s", "one sentence, ms", "% of the limit"],
+            lambda row: [
+                number(row["sentences_per_second"]),
+                number(row["one_sentence_ms"], 2),
+                number(row["limit_share"], 0, 100),
+            ],
+        ),
+    ),
+    "single_text": Section(
+        "One short text",
+        "Texts of 14 tokens, one at a time.",
+        _named("milliseconds", ["ms"], lambda value: [number(value, 2)]),
+    ),
+    "quantized": Section(
+        "Few bits at the paper's sizes",
+        "Random weights. The paper's are megabytes, too.",
+        _quantized,
+    ),
+    "training": Section(
+        "Training against the machine's limit",
+        (
+            "The limit counts products with weights on real tokens. **Other machines**:"
+            " ConveRT's paper has 14.7 steps of 512 a second on 12 GPUs, 7,526 examples."
+        ),
+        _named(
+            "rows",
+            ["examples/s", "tokens/s", "padding, %", "% of the limit"],
+            lambda row: [
+                number(row["examples_per_second"]),
+                number(row["real_tokens_per_second"]),
+                number(row["padding_share"], 1, 100),
+                number(row["limit_share"], 0, 100),
+            ],
+        ),
+        [limit],
+    ),
+    "trainer": Section(
+        "Training beside sentence-transformers", "A BERT of ConveRT's layers and width.", _pairs
+    ),
+    "bi_trainer": Section(
+        "Bi-encoder's training beside sentence-transformers",
+        "MiniLM's weights; ours updates two transformers, theirs one.",
+        _pairs,
+    ),
+    "cross_scoring": Section(
+        "Cross-encoder",
+        "Pairs scored a second, MiniLM's weights.",
+        _named(
+            "precisions",
+            ["pairs/s", "sentence-transformers", "ratio"],
+            lambda row: [
+                number(row["ours"], 1),
+                number(row["peer"], 1),
+                number(row["ours"] / row["peer"], 2),
+            ],
+        ),
+    ),
+    "approximate": Section(
+        "Recall against latency of the searches",
+        (
+            "**Other data**: ACL19's HNSW is 130 times as fast as its exact search at 95 %"
+            " of the 30 best; of how many replies, and how fast exact search was, it does not say."
+        ),
+        lambda figures: [
+            ["", "recall@30", "median, ms", "times as fast as exact"],
+            *(
+                [
+                    row["search"],
+                    number(row["recall"], 3),
+                    number(row["ms"], 2),
+                    number(figures["rows"][0]["ms"] / row["ms"], 0),
+                ]
+                for row in figures["rows"]
+            ),
+        ],
+        [recall_latency],
+    ),
+    "poly_bounds": Section(
+        "Exact search with sixteen vectors",
+        (
+            "A million messages of open conversations,"
+            " vectors of 256 numbers, 15 contexts, m = 16; other work beside."
+        ),
+        _bounds,
+    ),
+    "milvus": Section(
+        "An index in Milvus",
+        "Messages of chit-chat, vectors of 256 numbers, the ten best.",
+        _milvus,
+    ),
+    "extras": Section(
+        "What an extra adds",
+        "Files of an extra and of all that it needs, in MB, beside the base.",
+        lambda figures: [
+            ["", "MB"],
+            ["base", f"{number(figures['base'])}, of which PyTorch {number(figures['PyTorch'])}"],
+            *([name, number(value)] for name, value in figures["extras"].items()),
+        ],
+    ),
+    "exact_search": Section(
+        "A scan of all replies in 8 bits",
+        (
+            "Medians of one query at a time, the ten best, in ms;"
+            " how often they are the very ones of float32."
+        ),
+        lambda figures: [
+            [
+                ("replies"),
+                "numbers",
+                *figures["rows"][0]["ms"],
+                "times as fast as FAISS",
+                "the very ten",
+            ],
+            *(
+                [
+                    (f"{row['replies']:,}"),
+                    str(row["size"]),
+                    *(number(ms, 1) for ms in row["ms"].values()),
+                    number(row["times FAISS"], 2),
+                    (f"{row['same ten']:.1%}"),
+                ]
+                for row in figures["rows"]
+            ),
+        ],
+    ),
+    "poly_scoring": Section("Poly-encoder scoring", "Ratios of times.", _poly),
+    "reply_speed": Section(
+        "Time to pick a reply",
+        "MiniLM's sizes on one thread. **Other models**: the paper's are of BERT's size.",
+        _reply_speed,
+    ),
+    "ngram": Section(
+        "The n-gram dual encoder",
+        "Texts encoded a second.",
+        _named("encoding", ["texts/s"], lambda value: [number(value)]),
+    ),
+    "serving": Section(
+        "Serving", "A load generator with up to 64 connections on the same machine.", _serving
+    ),
+    "hostile": Section(
+        "Honest clients beside hostile ones",
+        "Two honest clients, and two hostile ones of a kind, on the same machine.",
+        _named(
+            ("rows"),
+            ["answers", "wrong ones", "median, ms", "99 %, ms", "MB more at the peak"],
+            _hostile,
+        ),
+    ),
+    "tokenizer": Section(
+        "Tokenizer", "10,000 chat messages beside WordPiece of the library tokenizers.", _tokenizer
+    ),
+    "reddit": Section(
+        "Building examples",
+        "Invented comments of 1 KB, beside the same rules in Apache Beam.",
+        _reddit,
+    ),
+}
