@@ -118,7 +118,7 @@ class ConvertConfig:
 
     @property
     def history_text(self) -> HistoryText | None:
-        """How earlier messages become the model's text.
+        """Reading of earlier messages as the model's text.
 
         None if it reads the newest message alone.
         """

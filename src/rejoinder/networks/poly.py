@@ -321,7 +321,7 @@ class MultiContextBiEncoderConfig(TransformerShape):
 
     @property
     def history_text(self) -> HistoryText:
-        """How earlier messages become the texts that the model reads."""
+        """Reading of earlier messages as the model's texts."""
         return HistoryText(self.history, False, self.persona_first, True, self.persona_weight)
 
 

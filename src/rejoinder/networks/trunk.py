@@ -27,7 +27,7 @@ class SharedTrunk(nn.Module):
     """
 
     history: HistoryText | None = None
-    """How earlier messages are read; None: the newest message alone."""
+    """Reading of earlier messages; None: the newest message alone."""
     # cosine with the earlier messages below which the newest begins a new subject
     subject_threshold = 0.0
     # of r's direction, added to the encoding of a conversation's first message

@@ -1,4 +1,4 @@
-"""What a run writes and shows: metrics, the best model by validation, checkpoints, progress.
+"""Record of a run: metrics, the best model by validation, checkpoints, progress.
 
 Metrics are means between two lines; with figures of speed they tell what a run cost.
 """
@@ -164,7 +164,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """What a run took so far: the columns of the paper's table of ablations (CONVERT, Table 4)."""
+    """Cost of a run so far: the columns of the paper's table of ablations (CONVERT, Table 4)."""
 
     run: str  # its folder
     whole: Speed
