@@ -102,6 +102,14 @@ def articles(count: int) -> str:
     return "".join((wikipedia.HEAD, *pages, "</mediawiki>\n"))
 
 
+def whatsapp(days: int) -> str:
+    lines = (
+        f"[{n % 28 + 1:02}.{n // 28 + 1:02}.24, 09:{place:02}:00] {'Shop' if place % 2 else 'Bea'}: {said(n, place)}\n"
+        for n in range(days) for place in range(13)
+    )
+    return "".join(lines)
+
+
 def faq(count: int) -> str:
     return "question,answer\n" + "".join(f"{said(n, 1)}?,{said(n % 30, 2)}\n" for n in range(count))
 
@@ -110,6 +118,7 @@ FILES: dict[str, Callable[[], str | bytes]] = {
     "questions.csv": lambda: faq(90),
     "faq.csv": lambda: faq(90),
     "pairs.csv": lambda: faq(90),
+    "_chat.txt": lambda: whatsapp(60),
     "chats.jsonl": lambda: dialogues(0, 60),
     "gutenberg_dialogue.jsonl.zst": lambda: dialogues(100, 60),
     "self_dialogue.jsonl.zst": lambda: dialogues(200, 60),

@@ -22,6 +22,7 @@ from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.calibration import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
+from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker import Computing, Job, Lane
 from tests.intents.toy import WordVectors, toy_data
 from tests.retrieval.conftest import HashEncoder
@@ -351,3 +352,39 @@ def test_the_documented_calls_work(client):
             assert answer.is_success, f"{line}\n{answer.text}"
             calls += 1
     assert calls > 4
+
+
+def test_candidates_have_titles_and_examples_that_can_be_added(client):
+    server = client()
+    new = {"text": "At noon.", "title": "lunch", "examples": ["When do we eat?", ["Hi!", "Is there food?"]]}
+    assert server.post("/v1/candidates", json={"candidates": [new]}).json() == {"positions": [20]}
+    page = server.get("/v1/candidates", params={"first": 20}).json()["candidates"]
+    assert page == [
+        {"position": 20, "text": "At noon.", "payload": {}, "title": "lunch",
+         "examples": [["When do we eat?"], ["Hi!", "Is there food?"]]}
+    ]  # fmt: skip
+    asked = {"messages": ["When do we eat?"], "k": 1, "why": True}
+    [best] = server.post("/v1/replies", json=asked).json()["replies"]
+    assert (best["position"], best["title"]) == (20, "lunch")
+    assert best["why"]["view"] == "example"
+    assert best["why"]["like"] == ["When do we eat?"]
+    more = {"position": 3, "examples": [["Hello.", {"role": "user", "content": "What is number three?"}]]}
+    assert server.post("/v1/examples", json=more).json() == {"added": 1}
+    assert server.post("/v1/examples", json=more).json() == {"added": 0}
+    asked = {"messages": ["What is number three?"], "k": 1}
+    assert server.post("/v1/replies", json=asked).json()["replies"][0]["position"] == 3
+
+
+def test_examples_of_no_candidate_or_no_conversation_are_refused(client):
+    server = client()
+    answer = server.post("/v1/examples", json={"position": 99, "examples": ["Hi!"]})
+    assert answer.status_code == 404
+    assert "no reply 99" in answer.json()["error"]["message"]
+    system = {"position": 3, "examples": [[{"role": "system", "content": "Be kind."}]]}
+    assert server.post("/v1/examples", json=system).status_code == 400
+    assert server.post("/v1/examples", json={"position": 3, "examples": []}).status_code == 422
+    server = client(keys=Keys(b"look", b"change"))
+    add = {"position": 3, "examples": ["Hi!"]}
+    for key, status in (("look", 403), ("change", 200)):
+        headers = {"Authorization": f"Bearer {key}"}
+        assert server.post("/v1/examples", json=add, headers=headers).status_code == status

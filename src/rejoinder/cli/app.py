@@ -16,7 +16,7 @@ from rejoinder.cli.data import corpora, data, formats
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, table
 from rejoinder.cli.export import export, join, models
-from rejoinder.cli.index import index
+from rejoinder.cli.index import index, learn
 from rejoinder.cli.intents import intents
 from rejoinder.cli.pictures import calibrate, plot
 from rejoinder.cli.retrieval import chat, reply
@@ -36,6 +36,7 @@ VERBS = (
     table,
     plot,
     calibrate,
+    learn,
     reply,
     chat,
     serve,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.evaluate import evaluate_index
-from rejoinder.cli.options import Address, Json, Overwrite, RunOn, Split, ray_engine, wants_ray
+from rejoinder.cli.options import Address, Json, Limit, Overwrite, RunOn, Split, ray_engine, wants_ray
 from rejoinder.cli.rankers import open_index, report_truncated
 from rejoinder.cli.replies import Columns, DryRun, FormatName, ReplyFile, survey_text
 from rejoinder.cli.retrieval import IndexFolder, Model
@@ -21,6 +21,7 @@ from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
+    from rejoinder.corpora.example import Example
     from rejoinder.engine import Engine
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
@@ -80,12 +81,19 @@ def build(
             metavar="milvus|http://HOST:19530", help="Keep the replies in Milvus: a file, or there."
         ),
     ] = None,
+    as_written: Annotated[
+        bool,
+        typer.Option(
+            "--as-written",
+            help="Encode salutations, placeholders and markup of canned replies too.",
+        ),
+    ] = False,
     overwrite: Overwrite = False,
     where: RunOn = "local",
     address: Address = None,
     as_json: Json = False,
 ) -> None:
-    """Encode replies to answer with.
+    """Encode replies to answer with. Titles, and examples of what a reply answers, count too.
 
     The form of the file is found by its content. A reply keeps its position, counted from 0, and
     the other fields of its line or row.
@@ -112,7 +120,11 @@ def build(
         check_target(output, overwrite=overwrite)
         encoder = track_truncation(open_encoder(model))
         total = source.total()
-        options: dict[str, Any] = {"overwrite": overwrite, "engine": engine}
+        options: dict[str, Any] = {
+            "overwrite": overwrite,
+            "as_written": as_written,
+            "engine": engine,
+        }
         with track("Encoding", total=total, unit="replies") as advance:
             options["progress"] = advance
             built: Index | Store
@@ -318,6 +330,73 @@ def verify(folder: IndexFolder, as_json: Json = False) -> None:
     from rejoinder.retrieval.index import Index
 
     emit(_describe(Index.open(folder, verify=True)), as_json, _text)
+
+
+def learn(
+    folder: IndexFolder,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA",
+            help="Chats in which replies were sent. Default: none; what was added is fitted.",
+        ),
+    ] = None,
+    split: PartOf = None,
+    limit: Limit = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Take away all that was learned from chats.")
+    ] = False,
+    model: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Learn from chats what replies of an index answer. Nothing else is trained; it takes seconds.
+
+    A message that is a reply of the index (the same words, its placeholders filled in, or a
+    near-copy) makes the conversation before it an example of that reply.
+
+    Example: rejoinder learn replies.index --data data/support
+    """
+    from rejoinder.corpora.examples import read_examples
+    from rejoinder.evaluation.tasks import sample
+    from rejoinder.retrieval.index import Index
+
+    if forget and data is not None:
+        raise InputError("--forget takes examples away; leave --data out, or learn afterwards")
+    opened = open_index(folder, model)
+    if not isinstance(opened, Index):
+        raise InputError(f"{folder}: replies in Milvus have no examples; take an index on disk")
+    if forget:
+        forgotten = opened.forget()
+        emit({**_describe(opened), "forgotten": forgotten}, as_json, _learned_text)
+        return
+    chats: list[Example] = []
+    if data is not None:
+        with track(f"Reading {data}") as advance:
+            chats = sample(read_examples(data, split), limit, 0, progress=advance)
+    with track("Comparing", total=len(chats), unit="messages") as advance:
+        learned = opened.learn(chats, progress=advance)
+    emit({**_describe(opened), "learned": asdict(learned)}, as_json, _learned_text)
+
+
+def _learned_text(result: Mapping[str, Any]) -> str:
+    if "forgotten" in result:
+        return f"{result['forgotten']:,} learned examples were taken away\n{_text(result)}"
+    learned = result["learned"]
+    lines = []
+    if learned["messages"]:
+        share = learned["matched"] / learned["messages"]
+        lines.append(
+            f"{learned['matched']:,} of {learned['messages']:,} messages ({share:.0%}) are replies of "
+            f"the index; {learned['examples']:,} examples are new"
+        )
+        lines.append(f"{len(learned['unsent']):,} replies were never sent")
+    if learned["held_out"]:
+        lines.append(f"of {learned['held_out']:,} that were left out, the reply that was sent is among")
+        lines += [
+            f"  the first {k}: {learned['before'][k]:.1%} before, {learned['after'][k]:.1%} after"
+            for k in learned["before"]
+        ]
+    return "\n".join([*lines, _text(result)])
 
 
 @contextlib.contextmanager

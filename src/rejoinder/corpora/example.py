@@ -38,6 +38,8 @@ class Candidate:
     """What the reply is about: the heading of an FAQ, the name or shortcut of a canned reply."""
     examples: tuple[tuple[str, ...], ...] = ()
     """Conversations that the reply answers, each oldest message first; a question is one of one message."""
+    learned: tuple[tuple[str, ...], ...] = ()
+    """More of these, out of chats in which the reply was sent; `Index.forget` takes them away."""
 
 
 def split_of(thread: str) -> Split:

@@ -31,8 +31,9 @@ from rejoinder.corpora.tables import (
     Choice,
     find_delimiter,
     fold,
+    is_name,
     open_table,
-    split_row,
+    sampled_rows,
 )
 from rejoinder.errors import InputError
 from rejoinder.files import refuse_endless
@@ -125,13 +126,19 @@ def _columns(sample: Sample, choice: Choice) -> tuple[str, ...]:
         return tuple(sorted(key for key in keys if key and "." not in key and key != "item"))
     if sample.kind != "text":
         return ()
-    lines = [line for line in sample.lines if line.strip()] or sample.text.splitlines()
-    delimiter = choice.delimiter or find_delimiter(lines, KNOWN)
-    header = split_row(lines[0], delimiter) if lines else []
-    is_named = len(header) > 1 and sum(fold(name) in KNOWN for name in header) > 0
-    tabs = {line.count("\t") for line in lines}
-    is_tabbed = len(lines) > 1 and len(tabs) == 1 and tabs != {0}
-    if sample.source.name.suffix.lower() in _TABLES or is_tabbed or is_named:
+    delimiter = choice.delimiter or find_delimiter(sample.lines, KNOWN)
+    rows = sampled_rows(sample.lines, delimiter)
+    if not rows:
+        return ()
+    header = rows[0]
+    is_wide = len(header) > 1
+    is_even = all(len(row) == len(header) for row in rows)
+    known = sum(fold(name) in KNOWN for name in header)
+    # Commas of sentences have a space behind them.
+    least = 2 if any(name.startswith(" ") for name in header) else 1
+    is_named = all(map(is_name, header)) and known >= least
+    is_table = is_wide and (is_named or (delimiter == "\t" and is_even and len(rows) > 1))
+    if is_table or sample.source.name.suffix.lower() in _TABLES:
         return tuple(header)
     return ()
 

@@ -331,7 +331,8 @@ def _keys(data: bytes, encoding: str) -> Iterator[str]:
     import ijson
 
     seen = set()
-    with contextlib.suppress(ijson.JSONError, InputError):  # it goes on beyond the sample
+    # It goes on beyond the sample, and what is wrong with it is reported when it is read.
+    with contextlib.suppress(ijson.JSONError, InputError, UnicodeError):
         for path, event, _ in _events(_Recoded(io.BytesIO(data), encoding), "sample"):
             if not event.startswith("end_") and path not in seen:
                 seen.add(path)
@@ -365,6 +366,11 @@ def json_values(
                     count += 1
                     yield path, builder.value
                     builder = ijson.ObjectBuilder()
+    except UnicodeError:
+        raise InputError(
+            f"{source}: after {count:,} objects a text that is no UTF-8, or half of a surrogate "
+            "pair (\\ud800 to \\udfff)"
+        ) from None
     except ijson.JSONError as error:
         text = error.args[0]
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)

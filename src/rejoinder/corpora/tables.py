@@ -88,6 +88,11 @@ def fold(name: object) -> str:
     return "_".join(str(name).casefold().replace("-", " ").replace(".", " ").split())
 
 
+def is_name(text: str) -> bool:
+    """Return whether a cell may be the name of a column, and is no sentence."""
+    return len(text.split()) <= 3 and not any(char in text for char in ".!?,:;")
+
+
 def find_column(names: Iterable[str], wanted: Sequence[str]) -> str | None:
     """Return the name that equals the first of the wanted ones that is there."""
     by_key = {fold(name): name for name in reversed(list(names))}
@@ -144,7 +149,7 @@ def find_delimiter(lines: Sequence[str], known: Set[str] = frozenset()) -> str:
     """Return the delimiter of a table's first lines; a comma if it has one column."""
 
     def rank(delimiter: str) -> tuple[float, ...]:
-        rows = _sampled_rows(lines, delimiter)
+        rows = sampled_rows(lines, delimiter)
         if not rows or len(rows[0]) < 2:
             return (0.0, 0.0, 0.0)
         width = len(rows[0])
@@ -155,7 +160,8 @@ def find_delimiter(lines: Sequence[str], known: Set[str] = frozenset()) -> str:
     return max(DELIMITERS, key=rank)
 
 
-def _sampled_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+def sampled_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    """Return the first rows of a table that are not blank; none if it is no table."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     with contextlib.suppress(csv.Error):
         table = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter)
@@ -207,14 +213,6 @@ def _text_rows(
         raise InputError(
             f"{source}:{number}: not CSV ({error}); write a double quote within quotes twice"
         ) from None
-
-
-def split_row(line: str, delimiter: str) -> list[str]:
-    """Return the cells of a row that stands on one line."""
-    try:
-        return next(csv.reader([line], delimiter=delimiter), [])
-    except csv.Error:
-        return line.split(delimiter)
 
 
 def _is_quoted(lines: Sequence[str]) -> bool:

@@ -154,6 +154,8 @@ def calibrate(
         check_count("history", history, 0)
     try:
         from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+
+        regression = _regression()
     except ImportError as error:
         raise MissingExtraError("calibrating an index", "intents") from error
     found = []
@@ -174,7 +176,6 @@ def calibrate(
                 f"the best reply of {index.folder} is {what} in {count} of {len(numbers)} conversations; a calibration "
                 f"needs {LEAST} right and {LEAST} wrong ones: give more conversations, or replies that they use"
             )
-    regression = _regression()
     features = _features(found)
     folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
     held_out = cross_val_predict(regression, features, right, groups=groups, cv=folds, method="predict_proba")[:, 1]

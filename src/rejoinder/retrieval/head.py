@@ -11,13 +11,14 @@ import numpy as np
 
 from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder
+from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.manifest import HeadRecord, Manifest, read_runs
 from rejoinder.retrieval.scoring import Head, HeldOut, Views
 from rejoinder.retrieval.segments import Segment
-from rejoinder.retrieval.writing import Batch, example_count, to_line, write_segment
+from rejoinder.retrieval.writing import Batch, example_count, read_as, to_line, write_segment
 
 _BATCH = 1024
 
@@ -34,6 +35,15 @@ def takes_examples(encoder: DualEncoder) -> bool:
     """Return whether examples can count: the encoder gives a conversation one vector."""
     vectors = encoder.encode_contexts([["Hello!"]])
     return not isinstance(vectors, ContextVectors) and np.ndim(vectors) == 2
+
+
+def check_takes_examples(encoder: DualEncoder) -> None:
+    """Refuse a model whose conversations have several vectors."""
+    if not takes_examples(encoder):
+        raise InputError(
+            f"{encoder.name or 'the model'} gives a conversation several vectors, so examples cannot count; "
+            "take a model of one vector, such as convert-small, and `rejoinder index reencode`"
+        )
 
 
 def fit_index(
@@ -58,14 +68,19 @@ def fit_index(
         for position, row in zip(positions.tolist(), own.tolist(), strict=True)
     ]
     responses = np.concatenate([segment.responses[own] for segment, own in zip(segments, rows, strict=True)])
-    views = _encode(encoder, candidates, progress)
+    positions = np.concatenate(present).tolist()
+    if not sum(map(example_count, candidates)):
+        lines = [to_line(reply, at) for reply, at in zip(candidates, positions, strict=True)]
+        plain = Manifest(manifest.model, size=manifest.size, plain=manifest.plain)
+        batch = Batch(lines, responses, None, 0)
+        return FittedIndex(write_segment(plain, folder, [batch], unit=False, holes=manifest.gone), None)
+    views = _encode(encoder, read_as(candidates, plain=manifest.plain), progress)
     background = scoring.encode_conversations(encoder, [[text] for text in scoring.background()])
     held_out = scoring.hold_out(views, background, responses)
     head, weights = scoring.fit(views, background, len(candidates))
     if held_out is not None:
         head = replace(head, text_weight=held_out.text_weight)
     record = _write_head(folder, head, held_out)
-    positions = np.concatenate(present).tolist()
 
     def batches() -> Iterator[Batch]:
         for start in range(0, len(candidates), _BATCH):
@@ -74,7 +89,7 @@ def fit_index(
             vectors = head.vectors(weights[part], responses[part])
             yield Batch(lines, vectors, responses[part], sum(map(example_count, candidates[part])))
 
-    empty = Manifest(manifest.model, size=manifest.size, head=record)
+    empty = Manifest(manifest.model, size=manifest.size, head=record, plain=manifest.plain)
     new = write_segment(empty, folder, batches(), unit=False, holes=manifest.gone)
     return FittedIndex(new, held_out)
 

@@ -28,17 +28,18 @@ from typing import Self
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Conversation, check_count, check_number
-from rejoinder.corpora.example import Candidate
+from rejoinder.conversations import Conversation, check_count, check_number, read_contexts
+from rejoinder.corpora.example import Candidate, Example
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
-from rejoinder.progress import Advance, Track, no_track
+from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.ann import FILE, MEASURED_ON, FaissIndex, build_file, library
 from rejoinder.retrieval.calibration import from_held_out
-from rejoinder.retrieval.head import FittedIndex, fit_index, takes_examples
+from rejoinder.retrieval.head import FittedIndex, check_takes_examples, fit_index, takes_examples
+from rejoinder.retrieval.learning import RANKS, Learned, Match, held_out, match, with_examples
 from rejoinder.retrieval.manifest import (
     CALIBRATION,
     KIND,
@@ -52,7 +53,7 @@ from rejoinder.retrieval.manifest import (
     read_manifest,
     read_runs,
 )
-from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.options import ANY_SCORE, Where
 from rejoinder.retrieval.queries import check_encoder
 from rejoinder.retrieval.scan import Rows, search
 from rejoinder.retrieval.scoring import HEAD_FILE, read_head
@@ -99,10 +100,15 @@ class Index(Searcher):
         *,
         batch: int = 1024,
         overwrite: bool = False,
+        as_written: bool = False,
         progress: Advance | None = None,
         engine: Engine | None = None,
     ) -> Self:
         """Encode replies, `batch` at once, and write an index, whole or not at all.
+
+        Canned replies are encoded without salutation, placeholders and the like (`templates.plain`), unless
+        `as_written`; their texts come back untouched. Titles and examples count if the model gives a conversation one
+        vector; see `scoring`.
 
         Workers of an `engine` open the model by its name and encode; None encodes here. `progress` gets the number of
         replies just encoded.
@@ -110,7 +116,7 @@ class Index(Searcher):
         Raises:
             InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit vectors.
         """
-        with _written(encoder, folder, overwrite=overwrite) as (empty, part):
+        with _written(encoder, folder, overwrite=overwrite, plain=not as_written) as (empty, part):
             manifest = extend(empty, part, encoder, replies, batch, progress, engine)
             _with_head(part, manifest, encoder).write(part)
         return cls.open(folder, encoder, verify=False)
@@ -219,6 +225,84 @@ class Index(Searcher):
             self._set(manifest, self._segments)
         return len(chosen)
 
+    def learn(
+        self, examples: Sequence[Example], *, progress: Advance = silent
+    ) -> Learned:
+        """Make the conversations in which replies of the index were sent examples of these, and fit the head again.
+
+        The positions stay. Without examples the head alone is fitted, to replies that were added since, for instance.
+        A fifth of the conversations is left out, to measure with. `progress` counts examples.
+
+        Raises:
+            InputError: the model gives a conversation several vectors, or somebody else has changed the index.
+        """
+        encoder = self._model()
+        check_takes_examples(encoder)
+        replies = dict(self)
+        matches = match(replies.items(), examples, progress)
+        out = held_out(matches)
+        asked = [each for each, is_out in zip(matches, out, strict=True) if is_out]
+        changes = with_examples(
+            encoder, replies, [each for each, is_out in zip(matches, out, strict=True) if not is_out]
+        )
+        before = self._ranks(asked)
+        self._refit(changes)
+        return Learned(
+            messages=len(examples),
+            matched=len(matches),
+            examples=sum(len(changes[at].learned) - len(replies[at].learned) for at in changes),
+            unsent=tuple(sorted(replies.keys() - {each.position for each in matches})) if examples else (),
+            held_out=len(asked),
+            before=before,
+            after=self._ranks(asked),
+        )
+
+    def add_examples(self, examples: Mapping[int, Sequence[Conversation]]) -> int:
+        """Add conversations that replies, by their positions, answer, and fit the head again; return how many are new.
+
+        Raises:
+            InputError: as `learn`; or there is no reply at a position.
+        """
+        check_takes_examples(self._model())
+        self._refuse_gone(np.array(self._known(examples), dtype=np.int64))
+        replies = dict(self)
+        changes = {}
+        for position, conversations in examples.items():
+            reply = replies[position]
+            contexts = map(tuple, read_contexts(conversations))
+            own = dict.fromkeys((*reply.examples, *contexts))
+            changes[position] = replace(reply, examples=tuple(own))
+        count = sum(len(changes[at].examples) - len(replies[at].examples) for at in changes)
+        if count:
+            self._refit(changes)
+        return count
+
+    def forget(self) -> int:
+        """Take all examples away that were learned; return how many."""
+        changes = {at: replace(reply, learned=()) for at, reply in self if reply.learned}
+        count = sum(len(reply.learned) for _, reply in self)
+        if changes:
+            self._refit(changes)
+        return count
+
+    def _refit(self, changes: Mapping[int, Candidate]) -> None:
+        encoder = self._model()
+        with self._change():
+            fitted = fit_index(self.folder, self.manifest, self._segments, encoder, changes)
+            fitted.manifest.write(self.folder)
+            self._set(fitted.manifest, [Segment(self.folder, fitted.manifest, 0, verify=False)])
+            _calibrate(self.folder, fitted)
+            sweep(self.folder, self.manifest)
+
+    def _ranks(self, matches: Sequence[Match]) -> dict[int, float]:
+        """Return how often the reply that was sent is among the first k."""
+        if not matches:
+            return {}
+        found = self.search([each.context for each in matches], RANKS[-1], ANY_SCORE)
+        at = [[reply.position for reply in replies] for replies in found]
+        pairs = list(zip(matches, at, strict=True))
+        return {k: sum(each.position in some[:k] for each, some in pairs) / len(pairs) for k in RANKS}
+
     def compact(self, *, batch: int = 1024, progress: Advance | None = None) -> int:
         """Write all segments as one, without what was deleted, all or nothing; return how many replies' data went.
 
@@ -228,7 +312,7 @@ class Index(Searcher):
         with self._change():
             old = self.manifest
             if len(old.segments) > 1 or old.deleted:
-                empty = Manifest(old.model, size=old.size, head=old.head)
+                empty = Manifest(old.model, size=old.size, head=old.head, plain=old.plain)
                 new = rewrite(empty, self.folder, self._segments, old, None, batch, progress)
                 new = replace(new, same_as=old.fingerprint)
                 new.write(self.folder)
@@ -252,7 +336,7 @@ class Index(Searcher):
         """
         if Path(folder).exists() and Path(folder).samefile(self.folder):
             raise InputError(f"{folder} is the index itself; write beside it, and let that take its place")
-        with _written(encoder, folder, overwrite=overwrite) as (empty, part):
+        with _written(encoder, folder, overwrite=overwrite, plain=self.manifest.plain) as (empty, part):
             old = self.manifest
             manifest = rewrite(empty, part, self._segments, old, encoder, batch, progress, engine)
             _with_head(part, manifest, encoder).write(part)
@@ -427,11 +511,13 @@ def _calibrate(folder: Path, fitted: FittedIndex) -> None:
 
 
 @contextlib.contextmanager
-def _written(encoder: DualEncoder, place: str | Path, *, overwrite: bool) -> Iterator[tuple[Manifest, Path]]:
+def _written(
+    encoder: DualEncoder, place: str | Path, *, overwrite: bool, plain: bool
+) -> Iterator[tuple[Manifest, Path]]:
     """Yield the manifest of an empty index and the folder that becomes the index, whole or not at all."""
     folder = Path(place)
     check_encoder(encoder)
     check_target(folder, overwrite=overwrite)
-    manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder))
+    manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), plain=plain)
     with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
         yield manifest, part

@@ -29,7 +29,7 @@ MANIFEST = "manifest.json"
 CALIBRATION = "calibration.json"
 FORMATS = (1, 2, 3, 4)
 """2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with examples."""
-_LATER = ("holes", "examples", "same_as", "approximate", "store", "head")  # fields that earlier versions do not know
+_LATER = ("holes", "examples", "same_as", "approximate", "store", "head", "plain")  # fields that earlier versions do not know
 KIND = "rejoinder index"
 MOST_DELETED = 1 << 24  # positions in Milvus whose rows are still to go
 
@@ -176,6 +176,7 @@ class Manifest:
     approximate: ApproximateRecord | None = None  # None: search is exact
     store: StoreRecord | None = None  # None: the replies are in the segments
     head: HeadRecord | None = None  # None: replies are scored by their texts alone
+    plain: bool = False  # whether texts were encoded without the frame of templates; see `templates`
 
     @property
     def end(self) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rejoinder.conversations import Conversation, spoken
+from rejoinder.corpora.example import Candidate
 from rejoinder.corpora.formats import BadRecordError, earlier_context
 from rejoinder.corpora.lines import open_lines
 from rejoinder.corpora.tables import parse_line
@@ -36,6 +37,12 @@ class Reply:
     title: str = ""
     examples: tuple[tuple[str, ...], ...] = ()  # conversations that it is known to answer
     why: Why | None = None  # if it was asked for
+
+    @classmethod
+    def of(cls, candidate: Candidate, score: float, position: int) -> Reply:
+        """Return a candidate with its score."""
+        examples = (*candidate.examples, *candidate.learned)
+        return cls(candidate.text, score, position, candidate.payload, candidate.title, examples)
 
     def to_json(self) -> dict[str, Any]:
         """Return the reply as JSON types; its title and why it was found only where it has them."""

@@ -31,7 +31,7 @@ from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context
 from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.protocol import DualEncoder, check_vectors
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.manifest import HeadRecord
@@ -121,7 +121,7 @@ def view_texts(candidate: Candidate) -> list[tuple[Context, float]]:
         views += [([part], PARTS_WEIGHT / len(parts)) for part in parts]
     if candidate.title:
         views.append(([candidate.title], 1.0))
-    views += [(example, 1.0) for example in candidate.examples]
+    views += [(example, 1.0) for example in (*candidate.examples, *candidate.learned)]
     return views
 
 
@@ -204,7 +204,10 @@ def _regress(
 
     Its loss is the sum of w·(cross-entropy) over the rows z (N, d), and |SCALE·(u - start)|² / (2·VARIANCE).
     """
-    import torch
+    try:
+        import torch
+    except ImportError as error:
+        raise RejoinderError("fitting replies to examples needs PyTorch: pip install torch") from error
 
     z = torch.from_numpy(rows)
     targets = torch.from_numpy(classes)[:, None]

@@ -47,10 +47,11 @@ class Line(msgspec.Struct):
     payload: dict[str, Any] = {}
     title: str = ""
     examples: list[tuple[str, ...]] = []
+    learned: list[tuple[str, ...]] = []
 
     def candidate(self) -> Candidate:
         """Return the reply."""
-        return Candidate(self.text, self.payload, self.title, tuple(self.examples))
+        return Candidate(self.text, self.payload, self.title, tuple(self.examples), tuple(self.learned))
 
 
 def texts_of(name: str, value: object) -> set[str]:
@@ -209,14 +210,7 @@ class FilteredSegments:
         segment = self.segments[owner]
         row = number - self.rows[owner].first
         candidate = segment.candidate(row)
-        return Reply(
-            candidate.text,
-            score,
-            segment.position(row),
-            candidate.payload,
-            candidate.title,
-            candidate.examples,
-        )
+        return Reply.of(candidate, score, segment.position(row))
 
     def words(self) -> tuple[WordIndex, Flags]:
         """Return the words of all rows, and which rows pass."""

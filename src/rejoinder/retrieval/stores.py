@@ -94,6 +94,7 @@ class Store(Searcher):
         *,
         batch: int = 1024,
         overwrite: bool = False,
+        as_written: bool = False,
         progress: Advance | None = None,
         engine: Engine | None = None,
     ) -> Self:
@@ -107,7 +108,8 @@ class Store(Searcher):
         check_target(folder, overwrite=overwrite)
         old = read_manifest(folder).store if folder.exists() and any(folder.iterdir()) else None
         record = StoreRecord("" if address == EMBEDDED else address, f"rejoinder_{secrets.token_hex(8)}")
-        manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), store=record)
+        model = model_record(encoder.fingerprint, encoder.name, folder)
+        manifest = Manifest(model, store=record, plain=not as_written)
         with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
             manifest.write(part)
             made = cls(part, manifest, encoder)
@@ -223,7 +225,9 @@ class Store(Searcher):
         record = self.record
         size = self.manifest.size
         digest = hashlib.sha256(record.digest.encode())
-        for lines, encoded, _, _ in encoded_batches(replies, record.end, encoder, batch, engine):
+        for lines, encoded, _, _ in encoded_batches(
+            replies, record.end, encoder, batch, engine, plain=self.manifest.plain
+        ):
             unit = has_unit_vectors(encoder)
             vectors = check_rows(encoded, "reply", record.end, count=len(lines), size=size, unit=unit)
             if not size:
@@ -359,7 +363,7 @@ class FilteredStore:
     def reply(self, number: int, score: float) -> Reply:
         """Return a candidate with its score."""
         candidate = _decode(self.hits[number][0]).candidate()
-        return Reply(candidate.text, score, number, candidate.payload, candidate.title, candidate.examples)
+        return Reply.of(candidate, score, number)
 
     def words(self) -> tuple[WordIndex, Flags]:
         """Refuse what would read all replies."""

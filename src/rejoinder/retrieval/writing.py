@@ -24,6 +24,7 @@ from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
 from rejoinder.progress import Advance
+from rejoinder.retrieval import templates
 from rejoinder.retrieval.ann import FILE
 from rejoinder.retrieval.manifest import Manifest, SegmentRecord, join_runs, read_runs
 from rejoinder.retrieval.queries import check_rows, has_unit_vectors
@@ -32,7 +33,7 @@ from rejoinder.retrieval.scoring import HEAD_FILE, Head, encode_views
 from rejoinder.retrieval.segments import OFFSETS, REPLIES, RESPONSES, VECTORS, Segment
 
 Lines: TypeAlias = Iterator[tuple[list[bytes], list[Candidate]]]
-"""Of each batch of replies what is stored, and the replies."""
+"""Of each batch of replies what is stored, and the replies as an encoder reads them."""
 
 
 class Batch(NamedTuple):
@@ -44,7 +45,7 @@ class Batch(NamedTuple):
     examples: int  # titles and examples of the replies
 
 
-Batches: TypeAlias = Iterator[Batch]
+Batches: TypeAlias = Iterable[Batch]
 JOINED_BYTES = 32 << 20  # of the segments that an addition copies at most: a tenth of a second
 _to_json = msgspec.json.Encoder().encode
 
@@ -66,7 +67,7 @@ def extend(
     added one by one are in about log2 n segments, and each was copied as often at most. With a `head`
     their titles and examples count.
     """
-    encoded = encoded_batches(replies, manifest.end, encoder, batch, engine, head)
+    encoded = encoded_batches(replies, manifest.end, encoder, batch, engine, head, plain=manifest.plain)
     if (first := next(encoded, None)) is None:
         return manifest
     covered = manifest.approximate.count if manifest.approximate else 0
@@ -108,12 +109,14 @@ def encoded_batches(
     batch: int,
     engine: Engine | None,
     head: Head | None = None,
-) -> Batches:
+    *,
+    plain: bool,
+) -> Iterator[Batch]:
     """Yield replies, at positions from `first` on, `batch` at once, checked before they are encoded."""
     check_count("batch", batch)
     candidates = _candidates(replies)
     batches = iter(lambda: list(itertools.islice(candidates, batch)), [])
-    return _encoded(_lines(batches, first), encoder, engine, head)
+    return _encoded(_lines(batches, first, plain=plain), encoder, engine, head)
 
 
 def rewrite(
@@ -137,7 +140,9 @@ def rewrite(
         batches = _copied(segments, gone, batch)
     else:
         left = _left(segments, gone, batch)
-        lines = ((list(map(s.line, rows)), list(map(s.candidate, rows))) for s, rows in left)
+        lines = (
+            (list(map(s.line, rows)), read_as(map(s.candidate, rows), plain=manifest.plain)) for s, rows in left
+        )
         batches = _encoded(lines, encoder, engine, None)
     # Vectors that stay were checked when they were written.
     unit = encoder is not None and has_unit_vectors(encoder)
@@ -262,16 +267,22 @@ def _candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
         yield Candidate(reply) if isinstance(reply, str) else reply
 
 
-def _lines(replies: Iterable[list[Candidate]], first: int) -> Lines:
-    """Yield batches, checked before anything is encoded."""
+def _lines(replies: Iterable[list[Candidate]], first: int, *, plain: bool) -> Lines:
+    """Yield batches, checked before anything is encoded, with the replies as an encoder reads them."""
     for batch in replies:
-        yield [to_line(candidate, first + i) for i, candidate in enumerate(batch)], batch
+        lines = [to_line(candidate, first + i) for i, candidate in enumerate(batch)]
+        yield lines, read_as(batch, plain=plain)
         first += len(batch)
+
+
+def read_as(replies: Iterable[Candidate], *, plain: bool) -> list[Candidate]:
+    """Return replies as an encoder reads them: `plain`, or as they are written."""
+    return [replace(reply, text=templates.plain(reply.text)) for reply in replies] if plain else list(replies)
 
 
 def example_count(candidate: Candidate) -> int:
     """Return the number of titles and examples of a reply."""
-    return len(candidate.examples) + (candidate.title != "")
+    return len(candidate.examples) + len(candidate.learned) + (candidate.title != "")
 
 
 def to_line(candidate: Candidate, position: int) -> bytes:
@@ -282,6 +293,8 @@ def to_line(candidate: Candidate, position: int) -> bytes:
             values["title"] = candidate.title
         if candidate.examples:
             values["examples"] = [list(example) for example in candidate.examples]
+        if candidate.learned:
+            values["learned"] = [list(example) for example in candidate.learned]
         if not candidate.payload:
             return _to_json(values) + b"\n"  # ten times as fast, but writes NaN as null
         values["payload"] = dict(candidate.payload)
@@ -292,7 +305,7 @@ def to_line(candidate: Candidate, position: int) -> bytes:
 
 def _encoded(
     batches: Lines, encoder: DualEncoder, engine: Engine | None, head: Head | None
-) -> Batches:
+) -> Iterator[Batch]:
     if engine is None:
         for lines, candidates in batches:
             texts = [candidate.text for candidate in candidates]

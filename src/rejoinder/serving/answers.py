@@ -102,6 +102,7 @@ class Question:
     where: dict[str, Any] | None = None
     diversity: float = 0.0
     hybrid: float = 0.0
+    why: bool = False
     rerank: bool = False
 
     def __post_init__(self) -> None:
@@ -125,6 +126,7 @@ class Question:
             where=self.where,
             diversity=self.diversity,
             hybrid=self.hybrid,
+            why=self.why,
             rerank=rerank_top if self.rerank else 0,
         )
 
@@ -272,7 +274,13 @@ class Answers:
         results = []
         for first, limit in pages:
             page = [
-                {"position": position, "text": candidate.text, "payload": dict(candidate.payload)}
+                {
+                    "position": position,
+                    "text": candidate.text,
+                    "payload": dict(candidate.payload),
+                    "title": candidate.title,
+                    "examples": [*candidate.examples, *candidate.learned],
+                }
                 for position, candidate in itertools.islice(self.index.candidates(first), limit)
             ]
             results.append((page, len(self.index)))
@@ -287,6 +295,14 @@ class Answers:
 
         added, is_fragmented = self._change(change)
         return [(positions, is_fragmented) for positions in _split(added, lists)]
+
+    def add_examples(self, lists: list[tuple[int, list[Any]]]) -> list[int]:
+        """Add the examples of several requests, each those of the candidate at a position; return how many are new."""
+
+        def add(index: Index) -> list[int]:
+            return [index.add_examples({position: examples}) for position, examples in lists]
+
+        return self._change(add)
 
     def compact(self, requests: list[None]) -> list[None]:
         """Compact the index, unless another process has done so."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import numpy as np
 
 from rejoinder import __version__
+from rejoinder.conversations import read_contexts
 from rejoinder.corpora.example import Candidate
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.serving import schema
@@ -113,6 +114,7 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
         ("GET", "/v1/candidates", api.candidates, schema.CandidatesResponse),
         ("POST", "/v1/candidates", api.add, schema.Added),
         ("DELETE", "/v1/candidates/{position}", api.delete, schema.Deleted),
+        ("POST", "/v1/examples", api.add_examples, schema.Taught),
         ("GET", "/v1/models", api.models, schema.ModelsResponse),
         ("GET", "/v1/about", api.about, schema.About),
         ("GET", "/v1/map", api.map, schema.MapResponse),
@@ -329,7 +331,12 @@ class Api:
         new = [
             Candidate(candidate)
             if isinstance(candidate, str)
-            else Candidate(candidate.text, candidate.payload)
+            else Candidate(
+                candidate.text,
+                candidate.payload,
+                candidate.title,
+                tuple(map(tuple, read_contexts(_conversations(candidate.examples)))),
+            )
             for candidate in body.candidates
         ]
         positions, is_fragmented = await self.change_queue.submit(
@@ -338,6 +345,23 @@ class Api:
         if is_fragmented and (self._compacting is None or self._compacting.done()):
             self._compacting = asyncio.get_running_loop().create_task(self._compact())
         return json_answer({"positions": positions}, 201)
+
+    async def add_examples(self, body: schema.ExamplesRequest) -> Any:
+        """Add conversations that a candidate answers.
+
+        They count in every later request.
+        """
+        examples = _conversations(body.examples)
+        read_contexts(examples)  # here, so that no other request fails by one conversation
+        try:
+            count = await self.change_queue.submit(
+                Job(Answers.add_examples, (body.position, examples))
+            )
+        except BusyError:
+            raise
+        except InputError as error:
+            return error_answer(404, self._anonymous(error), "position")
+        return json_answer({"added": count})
 
     async def delete(self, position: schema.Position) -> Any:
         """Delete a candidate; the positions of the others stay as they are."""
@@ -447,6 +471,21 @@ def _page(file: Path) -> Callable[[], Any]:
         return FileResponse(file)
 
     return answer
+
+
+def _conversations(examples: Sequence[str | Sequence[Any]]) -> list[list[Any]]:
+    """Return examples as conversations; a text is one of one message."""
+    return [
+        [example]
+        if isinstance(example, str)
+        else [
+            message.model_dump(exclude_unset=True)
+            if isinstance(message, schema.Message)
+            else message
+            for message in example
+        ]
+        for example in examples
+    ]
 
 
 def _base64(vector: Any) -> str:

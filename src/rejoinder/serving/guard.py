@@ -282,7 +282,7 @@ class Guard:
         if path in OPEN or not path.startswith(("/v1/", "/v2/", "/admin/", "/metrics")):
             return None
         write = path.startswith("/admin/") or (
-            path.startswith("/v1/candidates") and scope["method"] != "GET"
+            path.startswith(("/v1/candidates", "/v1/examples")) and scope["method"] != "GET"
         )
         if refusal := self.keys.refusal(headers.get(b"authorization", b""), write=write):
             return refusal

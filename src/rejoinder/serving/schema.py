@@ -41,7 +41,9 @@ TEXTS = 2048
 DOCUMENTS = 1000
 CANDIDATES = 1000
 MESSAGES = 500
-"""Most texts of a request for embeddings or intents, documents to re-rank, candidates to add, messages of a context."""
+EXAMPLES = 100
+"""Most texts of a request for embeddings or intents, documents to re-rank, candidates to add, messages of a context, and
+examples of a candidate."""
 MARKS = (b"[", b"{", b":")
 MOST_MARKS = 50_000
 """Bytes of a body that stand for values made of others, and how many there may be: parsing takes time for each."""
@@ -77,12 +79,16 @@ class Message(BaseModel):
     content: Text | None = None
 
 
+Conversation: TypeAlias = Annotated[list[Text | Message], Field(min_length=1, max_length=MESSAGES)]
+"""Oldest first: texts, or messages with a role."""
+
+
 class RepliesRequest(Request):
     """A conversation to reply to."""
 
     model_config = _example({"messages": ["Hi!", "Where is my order?"], "k": 3})
     most_bytes: ClassVar[int] = 64 << 10
-    messages: Annotated[list[Text | Message], Field(min_length=1, max_length=MESSAGES)]
+    messages: Conversation
     """Oldest first: texts, or messages with a role."""
     k: Annotated[int, Field(ge=1, le=1000), NUMBER] = 5
     """Replies at most."""
@@ -102,10 +108,20 @@ class RepliesRequest(Request):
     """Replies that differ more: 0 the best alone, to 1."""
     hybrid: Annotated[float, Field(ge=0, le=MAX_HYBRID_WEIGHT, allow_inf_nan=False), NUMBER] = 0.0
     """By words too: the weight of BM25 of the newest message; 0: by meaning alone."""
+    why: StrictBool = False
+    """Say of each reply which example or part of it was most like the conversation."""
     rerank: StrictBool = False
     """Let the server's second model order the best."""
     index: Literal["first", "second"] = "first"
     """Which index, where the server has two (--beside)."""
+
+
+class Why(BaseModel):
+    """What of a reply was most like the conversation: its text, its title or an example, and their cosine."""
+
+    view: Literal["text", "title", "example"]
+    like: list[str]
+    similarity: float
 
 
 class Reply(BaseModel):
@@ -115,6 +131,8 @@ class Reply(BaseModel):
     score: float
     position: int
     payload: dict[str, Any]
+    title: str | None = None
+    why: Why | None = None
 
 
 class RepliesResponse(BaseModel):
@@ -231,6 +249,17 @@ class NewCandidate(Request):
 
     text: Text
     payload: Annotated[dict[Name, JsonValue], Field(max_length=100)] = {}
+    title: Label = ""
+    examples: Annotated[list[Text | Conversation], Field(max_length=EXAMPLES)] = []
+    """Questions or conversations that it answers."""
+
+
+class ExamplesRequest(Request):
+    """Conversations that a candidate answers."""
+
+    model_config = _example({"position": 3, "examples": ["Where is my parcel?", ["Hi!", "It has not come."]]})
+    position: Position
+    examples: Annotated[list[Text | Conversation], Field(min_length=1, max_length=EXAMPLES)]
 
 
 class CandidatesRequest(Request):
@@ -246,6 +275,12 @@ class Added(BaseModel):
     positions: list[int]
 
 
+class Taught(BaseModel):
+    """How many examples are new."""
+
+    added: int
+
+
 class Deleted(BaseModel):
     """How many were deleted."""
 
@@ -258,6 +293,8 @@ class Candidate(BaseModel):
     position: int
     text: str
     payload: dict[str, Any]
+    title: str
+    examples: list[list[str]]
 
 
 class CandidatesResponse(BaseModel):

@@ -64,7 +64,7 @@ def outcome(path, read):
         assert str(path) in str(error)  # noqa: PT017
         return None, []
     assert any(
-        form.title in note or "table" in note or "FAQ page" in note or ": text" in note
+        form.title in note or "table" in note or "FAQ page" in note or ": JSON: " in note or ": text" in note
         for note in reading.notes
         for form in FORMS.values()
     ), reading.notes

@@ -64,12 +64,17 @@ TABLE = [
 
 
 def table(name="question"):
-    return [dataclasses.replace(reply, payload={name: reply.payload["question"]}) for reply in TABLE]
+    return [
+        dataclasses.replace(reply, payload={name: reply.payload["question"]}) for reply in TABLE
+    ]
 
 
 def delimited(delimiter, header="question,answer"):
     rows = [header.split(","), *PAIRS]
-    return "".join(delimiter.join(f'"{cell}"' if delimiter in cell else cell for cell in row) + "\r\n" for row in rows)
+    return "".join(
+        delimiter.join(f'"{cell}"' if delimiter in cell else cell for cell in row) + "\r\n"
+        for row in rows
+    )
 
 
 NLU = """version: "3.1"
@@ -112,18 +117,28 @@ BOT = [
 OLD_BOT = {
     "data/nlu.md": "## intent:parcel\n- where is my [parcel](thing)\n- no parcel\n\n## synonym:x\n- y\n",
     "data/responses.md": f"## ask hours\n* faq/hours\n  - {HOURS}\n",
-    "data/stories.md": "## one\n* parcel{\"thing\": \"x\"}\n  - utter_where\n  - action_restart\n",
+    "data/stories.md": '## one\n* parcel{"thing": "x"}\n  - utter_where\n  - action_restart\n',
     "domain.yml": f"templates:\n  utter_where:\n  - text: {PARCEL!r}\n  - Soon.\nactions:\n- utter_where\n",
 }
 INTENTS = {
     "intents": [
-        {"tag": "parcel", "patterns": ["where is it", "parcel"], "responses": [PARCEL, "Soon."], "context": [""]},
+        {
+            "tag": "parcel",
+            "patterns": ["where is it", "parcel"],
+            "responses": [PARCEL, "Soon."],
+            "context": [""],
+        },
         {"tag": "opening_hours", "patterns": ["when"], "responses": HOURS},
         {"tag": "nothing", "patterns": ["x"], "responses": []},
     ]
 }
 OF_INTENTS = [
-    Candidate(PARCEL, {"id": "parcel", "variants": ["Soon."]}, "parcel", questions("where is it", "parcel")),
+    Candidate(
+        PARCEL,
+        {"id": "parcel", "variants": ["Soon."]},
+        "parcel",
+        questions("where is it", "parcel"),
+    ),
     Candidate(HOURS, {"id": "opening_hours"}, "opening hours", questions("when")),
 ]
 AGENT = {
@@ -199,7 +214,12 @@ Welcome.
 It is [on its way](http://x.org): look at the link, please.
 """
 OF_MARKDOWN = [
-    Candidate(f"{HOURS}\nSundays: closed", {"category": "Shop"}, "When are you open?", questions("When are you open?")),
+    Candidate(
+        f"{HOURS}\nSundays: closed",
+        {"category": "Shop"},
+        "When are you open?",
+        questions("When are you open?"),
+    ),
     Candidate(PARCEL, {"category": "Shop"}, "Parcels"),
 ]
 HTML_FAQ = [
@@ -219,9 +239,13 @@ OF_QNA = [
 
 FILES = [
     File("a.txt", f"{PARCEL}\n\n  {HOURS} \r\n", "text", [Candidate(PARCEL), Candidate(HOURS)]),
+    File("a.txt", "Text, call us\nName, please\nSorry, no\n", "text",
+         [Candidate("Text, call us"), Candidate("Name, please"), Candidate("Sorry, no")], ": text, one reply a line"),
     File("a.txt", f"{PARCEL}\n{RETURN}".encode("utf-16"), "text", [Candidate(PARCEL), Candidate(RETURN)]),
     File("a.txt", RETURN.encode("cp1252"), "text", [Candidate(RETURN)], format="text,encoding=cp1252"),
     File("a.csv", delimited(","), "table", table(), "table (comma, utf-8): text = answer, questions = question"),
+    File("a.txt", "question, answer\nWhen?, Now.\n", "table",
+         [Candidate("Now.", {"question": "When?"}, "", questions("When?"))], "(comma, utf-8): text =  answer"),
     File("a.csv", delimited(";", "Question,Answer"), "table", table("Question"), "(semicolon, utf-8)"),
     File("a.tsv", delimited("\t"), "table", table(), "(tab, utf-8)"),
     File("a.txt", delimited("\t"), "table", table(), "(tab, utf-8)"),
@@ -245,7 +269,7 @@ FILES = [
     File("a.parquet", parquet([row | {"id": 1} for row in ROWS]), "table",
          [dataclasses.replace(reply, payload={"question": reply.payload["question"], "id": 1}) for reply in TABLE],
          "Parquet: text = answer"),
-    File("a.jsonl", "".join(map("{}\n".format, map(json.dumps, ROWS))), "json", table()),
+    File("a.jsonl", "".join(map("{}\n".format, map(json.dumps, ROWS))), "json", table(), "JSON: text = answer, questions"),
     File("a.json", json.dumps(ROWS, indent=1), "json", table()),
     File("a.json", json.dumps({"version": 1, "faqs": ROWS}), "json", table()),
     File("a.json", json.dumps(["Hi!", "Bye."]), "json", [Candidate("Hi!"), Candidate("Bye.")]),
@@ -319,6 +343,9 @@ FILES = [
 ]  # fmt: skip
 
 
+COMMAS = next(file for file in FILES if file.notes.startswith("table (comma"))
+
+
 def write(folder, file):
     path = folder / file.name
     if isinstance(file.content, dict):
@@ -343,7 +370,10 @@ def test_replies_are_read_by_content_alone(tmp_path, file):
     assert find_form(path, choice, "replies")[0].name == file.form
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS.values() if form.holds == "replies"], ids=lambda form: form.name)
+OF_REPLIES = [form for form in FORMS.values() if form.holds == "replies"]
+
+
+@pytest.mark.parametrize("form", OF_REPLIES, ids=lambda form: form.name)
 def test_each_form_has_a_file_here_and_says_how_it_is_exported(form):
     assert any(file.form == form.name for file in FILES)
     assert form.export
@@ -352,6 +382,10 @@ def test_each_form_has_a_file_here_and_says_how_it_is_exported(form):
 @pytest.mark.parametrize(("name", "content", "told"), [
     ("a.txt", "version: 1\nkey:\n  - a: 1\n  - b: 2\n", "a.txt looks like YAML, but like no form of replies"),
     ("a.txt", '{"a": 1}\n', "a.txt:1: no field text, response, .*; there is a: name it"),
+    ("a.txt", "# Hours\nFrom 9 to 5.\n# Parcels\nSoon.\n", "looks like Markdown, .*--format text reads one"),
+    ("a.txt", "Look:\n<p>Hello</p>\n", "a.txt:2: this looks like HTML, JSON, YAML, a table or a chat"),
+    ("a.txt", "Hello\n[01.03.24, 09:00:00] Bea: Hi\n", "a.txt:2: this looks like .* a chat in a file"),
+    ("a.txt", "Hello\na\tb\n", "a.txt:2: this looks like .* a table"),
     ("a.md", "Some words\nand no heading\n", "no FAQ in it"),
     ("a.log", "Hello\nBye\n", "a.log looks like plain text, but .*--format text reads one reply a line"),
     ("a", "Hello\nBye\n", "a looks like plain text"),
@@ -388,13 +422,13 @@ def test_what_cannot_be_read_is_one_line(tmp_path, name, content, told):
     ("table,encoding=nope", "no encoding 'nope'"),
 ])  # fmt: skip
 def test_a_wrong_choice_is_one_line(tmp_path, text, told):
-    path = write(tmp_path, FILES[3])
+    path = write(tmp_path, COMMAS)
     with pytest.raises(InputError, match=told):
         list(read_candidates(path, choice=parse_choice(text)))
 
 
 def test_a_column_that_is_not_there_and_a_role_that_is_none(tmp_path):
-    path = write(tmp_path, FILES[3])
+    path = write(tmp_path, COMMAS)
     for pair, told in (("text=reply", "no column 'reply' for text; there is question, answer"),
                        ("body=answer", "--column body=...: the columns are text, title, questions"),
                        ("text", "write it as ROLE=NAME")):  # fmt: skip
@@ -414,7 +448,9 @@ def test_a_pipe_is_read_in_the_form_that_is_named():
     reader, writer = os.pipe()
     with os.fdopen(writer, "w") as stream:
         stream.write("Hello!\nBye.\n")
-    with pytest.raises(InputError, match="is a pipe, whose form cannot be found by its content; name it"):
+    with pytest.raises(
+        InputError, match="is a pipe, whose form cannot be found by its content; name it"
+    ):
         list(read_candidates(f"/dev/fd/{reader}"))
     read = list(read_candidates(f"/dev/fd/{reader}", choice=parse_choice("text")))
     assert [candidate.text for candidate in read] == ["Hello!", "Bye."]

@@ -13,8 +13,17 @@ from rejoinder.corpora.example import Candidate
 from rejoinder.corpora.form import Form
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.markup import text_of_html
+from rejoinder.corpora.readers.whatsapp import parse_line
 from rejoinder.corpora.source import Sample
-from rejoinder.corpora.tables import Choice, columns_of, find_column, fold, json_rows, open_table
+from rejoinder.corpora.tables import (
+    Choice,
+    columns_of,
+    find_column,
+    fold,
+    is_name,
+    json_rows,
+    open_table,
+)
 from rejoinder.errors import InputError
 
 REPLY = ("text", "response", "reply", "answer")
@@ -24,20 +33,25 @@ QUESTIONS = ("question", "questions", "examples", "patterns", "utterances", "phr
 WORDS = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
 KNOWN = frozenset(itertools.chain(*WORDS.values()))
 _PLURAL = frozenset(QUESTIONS) - {"question"}
-_STRUCTURE = re.compile(r'</?[a-zA-Z][\w-]*(?:\s[^<>]*)?>\s*$|^\s*</?[a-zA-Z]|"\s*:\s*["\[{\d]')
+# Tags at the beginning or end of a line, JSON, YAML, headers of mails, cells with tabs: none of them
+# is a line that somebody says.
+_STRUCTURE = re.compile(
+    r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?>\s*$|^\s*</?[a-zA-Z]|"\s*:\s*["\[{\d]|^\s*-\s+[a-z_]+:\s"""
+    r"""|\S *\t *\S|^(?:Message-ID|Content-Type|MIME-Version):\s"""
+)
 _JUDGED = 1_000  # records: if none of them has a question, the file is not gathered by answer
 
 
 def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
-    """Yield a reply for each line that is not blank. InputError: one is of HTML or JSON."""
+    """Yield a reply for each line that is not blank. InputError: one cannot be a reply."""
     unsure = choice.encoding or sample.encoding in ("utf-16", "utf-8-sig", "utf-16-le")
     encoding = choice.encoding or (sample.encoding if unsure else "utf-8")
     for number, line in sample.source.lines(encoding, reading):
         text = line.strip()
-        if not choice.form and _STRUCTURE.search(text):
+        if not choice.form and (_STRUCTURE.search(text) or parse_line(text) is not None):
             raise InputError(
-                f"{sample.source}:{number}: this looks like HTML or JSON in a file of text; "
-                "--format text reads one reply a line all the same"
+                f"{sample.source}:{number}: this looks like HTML, JSON, YAML, a table or a chat "
+                "in a file of text; --format text reads one reply a line all the same"
             )
         if text:
             yield Candidate(text)
@@ -57,7 +71,7 @@ def read_table(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Can
             if text is None or not str(text).strip():
                 reading.drop("rows without a reply")
                 continue
-            text = text if isinstance(text, str | list) else str(text)
+            text = text if isinstance(text, list) else str(text).strip()
             yield candidate_of({**row, columns["text"]: text}, columns, where)
 
     yield from gathered(candidates()) if "questions" in columns else candidates()
@@ -69,6 +83,9 @@ def read_json(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     columns: dict[tuple[str, ...], dict[str, str]] = {}  # by the names of the fields
     candidates = (_of_json(value, choice, where, columns) for where, value in rows)
     first = list(itertools.islice(candidates, _JUDGED))
+    if columns:
+        words = ", ".join(f"{role} = {name}" for role, name in next(iter(columns.values())).items())
+        reading.notes.append(f"{sample.source}: JSON: {words}")
     rest = itertools.chain(first, candidates)
     yield from gathered(rest) if any(candidate.examples for candidate in first) else rest
 
@@ -108,7 +125,7 @@ def reply_columns(
     """Return the columns of text, title and questions. InputError: no reply, or two that may be."""
     columns = columns_of(names, WORDS, choice, where)
     if "text" not in columns:
-        if len(names) == 1 and kind == "column" and _is_name(names[0]):
+        if len(names) == 1 and kind == "column" and is_name(names[0]):
             return {"text": names[0]}
         headless = "; where there is no header: --format table,header=no --column text=1"
         raise InputError(
@@ -123,11 +140,6 @@ def reply_columns(
             f"--column text={rivals[-1]}"
         )
     return columns
-
-
-def _is_name(text: str) -> bool:
-    """Return whether a single cell may be a column's name, and not the first reply."""
-    return len(text.split()) <= 3 and not any(char in text for char in ".!?,:;")
 
 
 def candidate_of(record: Mapping[str, Any], columns: Mapping[str, str], where: str) -> Candidate:

@@ -145,6 +145,9 @@ FORM = Form(
     title="FAQ page (HTML, Markdown)",
     holds="replies",
     export="save the page of questions and answers as .html or .md, or take it from its source",
-    matches=lambda sample: sample.kind in ("html", "markdown"),
+    matches=lambda sample: (
+        sample.kind == "html"
+        or (sample.kind == "markdown" and sample.source.name.suffix.lower() != ".txt")
+    ),
     read=read_page,
 )

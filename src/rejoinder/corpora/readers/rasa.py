@@ -128,7 +128,7 @@ def _examples(value: Any) -> list[str]:
     if isinstance(value, list):
         texts = texts_of(item.get("text") if isinstance(item, dict) else item for item in value)
     else:
-        lines = str(value or "").splitlines()
+        lines = value.splitlines() if isinstance(value, str) else []
         texts = [line.strip()[2:] for line in lines if line.strip().startswith("- ")]
     return [_ENTITY.sub(r"\1", text).strip() for text in texts]
 

@@ -68,7 +68,7 @@ async function update() {
   try {
     const found = await Promise.all(places.map((place) => replies(place, said, mine.signal)));
     if (mine.signal.aborted) return;
-    places.forEach((place, i) => show($(place), found[i]));
+    places.forEach((place, i) => show($(place), found[i], said));
     await intents(said.at(-1).content, mine.signal);
     problem(null);
   } catch (error) {
@@ -79,13 +79,13 @@ async function update() {
 }
 
 function replies(place, said, signal) {
-  const body = { messages: said, k: 5, no_repeat: true, index: place };
+  const body = { messages: said, k: 5, no_repeat: true, why: true, index: place };
   if (about[place].calibrated) body.minimum_confidence = 0;
   return ask("v1/replies", body, signal);
 }
 
-function show(list, { replies: found, confidence }) {
-  if (!found.length) return list.replaceChildren(element("li", "none", "Nothing fits: no reply is left to choose."));
+function show(list, { replies: found, confidence }, said) {
+  if (!found.length) return list.replaceChildren(element("li", "none", "Nothing fits: no reply is near enough."));
   list.replaceChildren(...found.map((reply, place) => {
     const item = $("reply").content.cloneNode(true);
     item.querySelector(".text").textContent = reply.text;
@@ -99,11 +99,30 @@ function show(list, { replies: found, confidence }) {
       sure.textContent = `right with ${Math.round(100 * confidence)} %`;
       sure.classList.add("sure");
     }
+    const why = item.querySelector(".why");
+    if (reply.why && reply.why.view !== "text") {
+      why.textContent = `like “${reply.why.like.at(-1)}” ${reply.why.similarity.toFixed(2)}`;
+    }
+    const teach = item.querySelector(".teach");
+    if (list.id === "first") teach.addEventListener("click", () => learn(teach, reply, said));
+    else teach.remove();
     const payload = Object.entries(reply.payload).map(([name, value]) =>
       element("li", "", `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`));
     item.querySelector(".payload").replaceChildren(...payload);
     return item;
   }));
+}
+
+async function learn(button, reply, said) {
+  button.disabled = true;
+  try {
+    await ask("v1/examples", { position: reply.position, examples: [said] });
+    button.textContent = "Learned";
+    problem(null);
+  } catch (error) {
+    button.disabled = false;
+    problem(error);
+  }
 }
 
 function clearReplies(hint) {

@@ -1,0 +1,173 @@
+"""Learning from old chats: which messages were replies of the index, and what they answered.
+
+An agent's message is a reply of the index if the words are the same (`text_key`), if it is the reply with its
+placeholders filled in, or if it is a near-copy: a typo, a word more or less. The conversation before it becomes an
+example of the reply.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rejoinder.arrays import FloatArray
+from rejoinder.corpora.example import Candidate, Example, text_key, thread_share, words_of
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.progress import Advance, silent
+from rejoinder.retrieval.scoring import encode_conversations
+from rejoinder.retrieval.templates import PLACEHOLDER
+
+MOST_EXAMPLES = 20  # of a reply, its own included
+NEWEST = 4  # messages of a conversation that become an example
+HELD_OUT = 0.2  # share of the conversations by which what was learned is measured
+RANKS = (1, 3, 10)
+_TRIED = 5  # replies that a message is compared with, word by word
+_LEAST_ALIKE = 0.8  # of the likeness
+_LEAST_ALIKE_WORDS = 0.65  # share of the letters that two words have in common
+_ADDED_COST = 0.2  # of as many words beside a reply as it has
+_MOST_FILLED = 6  # words that stand for a placeholder
+
+
+class Match(NamedTuple):
+    """A reply that was sent, by its position, in answer to a conversation."""
+
+    position: int
+    context: tuple[str, ...]
+    thread: str
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What was learned from chats."""
+
+    messages: int  # that were looked at
+    matched: int  # of them were replies of the index
+    examples: int  # that the index has learned now
+    unsent: tuple[int, ...]  # positions of replies that nobody sent
+    held_out: int  # matched messages by which the index was measured
+    before: Mapping[int, float]  # share of these whose reply was among the first k
+    after: Mapping[int, float]
+
+
+class ReplyMatcher:
+    """Recognises the replies of an index in messages that people sent."""
+
+    def __init__(self, replies: Iterable[tuple[int, Candidate]]) -> None:
+        self._exact: dict[str, int] = {}
+        self._texts: list[tuple[int, list[str], int]] = []  # position, words, number of placeholders
+        postings: defaultdict[str, list[int]] = defaultdict(list)
+        for position, reply in replies:
+            self._exact.setdefault(text_key(reply.text), position)
+            bare, count = PLACEHOLDER.subn(" ", reply.text)
+            for word in set(words_of(bare)):
+                postings[word].append(len(self._texts))
+            self._texts.append((position, words_of(bare), count))
+        self._postings = postings
+        self._cached = functools.cache(self._find)
+
+    def find(self, message: str) -> int | None:
+        """Return the position of the reply that a message is; None: of none, or of two alike."""
+        exact = self._exact.get(text_key(message))
+        return self._cached(message) if exact is None else exact
+
+    def _find(self, message: str) -> int | None:
+        words = words_of(message)
+        scores: Counter[int] = Counter()
+        for word in set(words):
+            rows = self._postings.get(word, ())
+            for row in rows:
+                scores[row] += math.log(1 + len(self._texts) / len(rows))  # type: ignore[assignment]
+        rated = sorted(((self._likeness(words, row), row) for row, _ in scores.most_common(_TRIED)), reverse=True)
+        if not rated or rated[0][0] < _LEAST_ALIKE or (len(rated) > 1 and rated[1][0] == rated[0][0]):
+            return None
+        return self._texts[rated[0][1]][0]
+
+    def _likeness(self, words: Sequence[str], row: int) -> float:
+        """Return the share of a reply's letters that a message has, in the same order, less what it has beside.
+
+        A mistyped word counts as the word. What may have filled placeholders is not beside.
+        """
+        _, own, placeholders = self._texts[row]
+        total = sum(map(len, own))
+        missing = 0.0
+        added = 0
+        for kind, start, end, first, last in SequenceMatcher(None, own, words, autojunk=False).get_opcodes():
+            if kind == "replace" and end - start == last - first and all(
+                _mistyped(a, b) for a, b in zip(own[start:end], words[first:last], strict=True)
+            ):
+                continue
+            if kind != "equal":
+                missing += sum(map(len, own[start:end]))
+                added += last - first
+        added = max(0, added - placeholders * _MOST_FILLED)
+        return (total - missing) / max(1, total) - _ADDED_COST * added / max(1, len(own))
+
+
+def _mistyped(one: str, other: str) -> bool:
+    """Return whether two words may be the same one, mistyped; numbers never are."""
+    letters = one.isalpha() and other.isalpha()
+    return letters and SequenceMatcher(None, one, other, autojunk=False).ratio() >= _LEAST_ALIKE_WORDS
+
+
+def match(
+    replies: Iterable[tuple[int, Candidate]], examples: Sequence[Example], progress: Advance = silent
+) -> list[Match]:
+    """Return which responses of examples are replies of the index. `progress` counts examples."""
+    matcher = ReplyMatcher(replies)
+    matches = []
+    for example in examples:
+        position = matcher.find(example.response)
+        context = tuple(text for text in example.context[-NEWEST:] if text.strip())
+        if position is not None and context:
+            matches.append(Match(position, context, example.thread or " ".join(example.context[:1])))
+        progress(1)
+    return matches
+
+
+def held_out(matches: Sequence[Match]) -> npt.NDArray[np.bool_]:
+    """Return which matches are of the conversations by which what was learned is measured."""
+    return np.array([thread_share(each.thread) > 1 - HELD_OUT for each in matches], dtype=np.bool_)
+
+
+def with_examples(
+    encoder: DualEncoder, replies: Mapping[int, Candidate], matches: Sequence[Match]
+) -> dict[int, Candidate]:
+    """Return the replies, by position, that learn examples: of those that differ most, up to `MOST_EXAMPLES`."""
+    contexts: defaultdict[int, dict[str, tuple[str, ...]]] = defaultdict(dict)
+    for position, context, _ in matches:
+        contexts[position].setdefault(text_key(" ".join(context)), context)
+    changed = {}
+    for position, by_key in contexts.items():
+        reply = replies[position]
+        known = (*reply.examples, *reply.learned)
+        for each in known:
+            by_key.pop(text_key(" ".join(each)), None)
+        room = MOST_EXAMPLES - len(known)
+        if by_key and room > 0:
+            own = [*known, *by_key.values()]
+            chosen = most_different(encode_conversations(encoder, own), len(known), room)
+            changed[position] = replace(reply, learned=(*reply.learned, *(own[row] for row in chosen)))
+    return changed
+
+
+def most_different(vectors: FloatArray, known: int, count: int) -> list[int]:
+    """Return at most `count` of the rows after the first `known`, each the farthest from those before it."""
+    chosen: list[int] = []
+    nearest = (vectors[:known] @ vectors.T).max(axis=0) if known else vectors @ -vectors.mean(axis=0)
+    nearest[:known] = np.inf
+    while len(chosen) < min(count, len(vectors) - known):
+        row = int(nearest.argmin())
+        if not known and not chosen:
+            nearest = np.full(len(vectors), -np.inf, np.float32)
+        chosen.append(row)
+        nearest = np.maximum(nearest, vectors @ vectors[row])
+        nearest[row] = np.inf
+    return chosen

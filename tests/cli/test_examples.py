@@ -1,0 +1,70 @@
+"""Replies with titles and examples by the command: built, searched, learned from chats, forgotten."""
+
+import json
+
+import pytest
+
+REPLIES = [
+    {"text": "We open at nine and close at six.", "title": "hours", "questions": ["When do you open?"]},
+    {"text": "Your parcel is on its way to you.", "questions": ["Where is my order?"]},
+    {"text": "Hello {{name}}, we are sorry about the broken box.", "title": "damage"},
+]
+CHATS = [
+    (["Hi.", "Has my package been sent?"], "Your parcel is on its way to you!"),
+    (["Can you track a parcel for me?"], "your parcel is on its way to you"),
+    (["The box was crushed and wet."], "Hello Anna, we are sorry about the broken box."),
+    (["What is the meaning of life?"], "Forty-two, they say."),
+]
+
+
+@pytest.fixture
+def folder(tmp_path, answer):
+    (tmp_path / "faq.jsonl").write_text("\n".join(map(json.dumps, REPLIES)), encoding="utf-8")
+    chats = [{"context": context, "response": response} for context, response in CHATS]
+    (tmp_path / "chats.jsonl").write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
+    built = answer("index", "build", "convert-small", tmp_path / "faq.jsonl", "-o", tmp_path / "faq.index")
+    assert (built["replies"], built["examples"], built["calibrated"]) == (3, 4, False)
+    assert built["head"]["held_out"] == 0
+    return tmp_path
+
+
+def test_a_reply_is_found_by_its_question_and_says_so(folder, command):
+    shown = command("reply", folder / "faq.index", "Where is my order?", "-k", 1, "--why").out
+    assert "Your parcel is on its way" in shown
+    assert "like: Where is my order? 1.00" in shown
+
+
+def test_what_belongs_to_no_reply_is_answered_with_none(folder, answer, command):
+    assert answer("reply", folder / "faq.index", "jdkjfkd skjdksjd")["replies"] == []
+    shown = command("reply", folder / "faq.index", "jdkjfkd skjdksjd").out
+    assert "no reply is left that scores -0.2 or more; --threshold N lowers the score" in shown
+    assert len(answer("reply", folder / "faq.index", "jdkjfkd", "--threshold", -9)["replies"]) == 3
+
+
+def test_chats_are_learned_and_forgotten(folder, answer, command):
+    index = folder / "faq.index"
+    result = answer("learn", index, "--data", folder / "chats.jsonl")
+    learned = result["learned"]
+    assert (learned["messages"], learned["matched"], learned["unsent"]) == (4, 3, [0])
+    assert learned["examples"] + learned["held_out"] == 3
+    assert result["examples"] == 4 + learned["examples"]
+    assert "messages" in command("learn", index, "--data", folder / "chats.jsonl").out
+    forgotten = answer("learn", index, "--forget")
+    assert (forgotten["forgotten"], forgotten["examples"]) == (learned["examples"], 4)
+    assert "0 learned examples were taken away" in command("learn", index, "--forget").out
+
+
+def test_learning_and_forgetting_at_once_is_refused(folder, refused):
+    refused("learn", folder / "faq.index", "--forget", "--data", folder, said="leave --data out")
+
+
+def test_as_written_reads_the_frame_too(folder, answer):
+    texts = folder / "replies.txt"
+    texts.write_text("Hi {{name}}, we open at nine.\nBye.\n", encoding="utf-8")
+    for option, alike in (((), True), (("--as-written",), False)):
+        place = folder / f"{len(option)}.index"
+        answer("index", "build", "convert-small", texts, "-o", place, *option)
+        plain = answer("reply", place, "When do you open?", "-k", 1)["replies"][0]["score"]
+        if alike:
+            expected = plain
+    assert plain != expected
