@@ -95,6 +95,33 @@ def _reply_speed(figures: Json) -> Rows:
     ]
 
 
+def _examples(figures: Json) -> Rows:
+    head = ["", "bot", "BM25", "texts alone", "with questions", "own question again"]
+    foreign = ("clinc150", "gibberish", "languages")
+    rows = [
+        [
+            row["model"],
+            row["bot"],
+            *(number(row[key], 1, 100) for key in ("bm25", "texts_alone", "r_at_1")),
+            number(row["own_questions"], 1, 100),
+            number(row["kept_by_default"], 0, 100),
+            *(f"{100 * row[kind]:.0f}, {100 * row[f'{kind}_by_default']:.0f}" for kind in foreign),
+        ]
+        for row in figures["rows"]
+    ]
+    return [[*head, "kept by default", *foreign], *rows]
+
+
+def _examples_speed(figures: Json) -> Rows:
+    head = ["", "encoding, s", "beside, s", "search, ms", "without examples, ms"]
+    keys = (("encoding", 1), ("beside", 1), ("search_ms", 2), ("search_without_ms", 2))
+    rows = [
+        [row["model"], *(number(row[key], digits) for key, digits in keys)]
+        for row in figures["rows"]
+    ]
+    return [head, *rows]
+
+
 def _quantized(figures: Json) -> Rows:
     sizes = figures["bytes"]
     papers = {"ConveRT quantised": "59", "ConveRT multi-context quantised": "73"}
@@ -296,6 +323,18 @@ SECTIONS = {
                 number(row["limit_share"], 0, 100),
             ],
         ),
+    ),
+    "examples": Section(
+        "Replies with examples",
+        "R@1 of two public bots; foreign messages below the score that 95 % of a bot's questions"
+        " reach, and below the default.",
+        _examples,
+    ),
+    "examples_speed": Section(
+        "What examples cost",
+        "1,000 replies with ten examples each. Building takes encoding and what is beside it;"
+        " a search is one of five replies to one message.",
+        _examples_speed,
     ),
     "single_text": Section(
         "One short text",

@@ -44,6 +44,7 @@ LINES = {  # of each verb
         "reply out/index-milvus hello",
         "reply out/index-approximate hello",
     ],
+    "learn": ["learn out/index --data examples"],
     "chat": ["chat out/index"],
     "tokenise": ["tokenise recipe.toml --data examples -o out/cache"],
     "train": ["train recipe.toml --data examples -o out/run"],

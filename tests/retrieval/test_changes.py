@@ -118,7 +118,8 @@ def test_compacting_removes_the_data_of_what_was_deleted_and_keeps_the_positions
     assert [(position, candidate.text) for position, candidate in Index.open(index.folder)] == [(15, "last")]
 
 
-def test_an_index_that_was_never_compacted_is_written_as_earlier_versions_did(index):
+def test_an_index_that_was_never_compacted_is_written_as_earlier_versions_did(encoder, tmp_path):
+    index = Index.build(encoder, A, tmp_path / "written", as_written=True)
     index.add(B)
     index.delete([1])
     content = json.loads((index.folder / MANIFEST).read_text())

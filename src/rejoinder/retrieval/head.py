@@ -15,10 +15,11 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
-from rejoinder.retrieval.manifest import HeadRecord, Manifest, read_runs
+from rejoinder.retrieval.calibration import from_held_out
+from rejoinder.retrieval.manifest import CALIBRATION, HeadRecord, Manifest, read_runs
 from rejoinder.retrieval.scoring import Head, HeldOut, Views
 from rejoinder.retrieval.segments import Segment
-from rejoinder.retrieval.writing import Batch, example_count, read_as, to_line, write_segment
+from rejoinder.retrieval.writing import Batch, example_count, read_as, sweep, to_line, write_segment
 
 _BATCH = 1024
 
@@ -67,13 +68,17 @@ def fit_index(
         for segment, positions, own in zip(segments, present, rows, strict=True)
         for position, row in zip(positions.tolist(), own.tolist(), strict=True)
     ]
-    responses = np.concatenate([segment.responses[own] for segment, own in zip(segments, rows, strict=True)])
+    responses = np.concatenate(
+        [segment.responses[own] for segment, own in zip(segments, rows, strict=True)]
+    )
     positions = np.concatenate(present).tolist()
     if not sum(map(example_count, candidates)):
         lines = [to_line(reply, at) for reply, at in zip(candidates, positions, strict=True)]
         plain = Manifest(manifest.model, size=manifest.size, plain=manifest.plain)
         batch = Batch(lines, responses, None, 0)
-        return FittedIndex(write_segment(plain, folder, [batch], unit=False, holes=manifest.gone), None)
+        return FittedIndex(
+            write_segment(plain, folder, [batch], unit=False, holes=manifest.gone), None
+        )
     views = _encode(encoder, read_as(candidates, plain=manifest.plain), progress)
     background = scoring.encode_conversations(encoder, [[text] for text in scoring.background()])
     held_out = scoring.hold_out(views, background, responses)
@@ -85,7 +90,10 @@ def fit_index(
     def batches() -> Iterator[Batch]:
         for start in range(0, len(candidates), _BATCH):
             part = slice(start, start + _BATCH)
-            lines = [to_line(reply, at) for reply, at in zip(candidates[part], positions[part], strict=True)]
+            lines = [
+                to_line(reply, at)
+                for reply, at in zip(candidates[part], positions[part], strict=True)
+            ]
             vectors = head.vectors(weights[part], responses[part])
             yield Batch(lines, vectors, responses[part], sum(map(example_count, candidates[part])))
 
@@ -132,3 +140,24 @@ def _write_head(folder: Path, head: Head, held_out: HeldOut | None) -> HeadRecor
         right=float(held_out.right[own].mean()),
         refused=float((held_out.best[~own] < minimum).mean()),
     )
+
+
+def with_head(folder: Path, manifest: Manifest, encoder: DualEncoder) -> Manifest:
+    """Return the manifest of an index that is being written after fitting its head, if it has examples."""
+    if not (manifest.examples and takes_examples(encoder)):
+        return manifest
+    count = len(manifest.segments)
+    segments = [Segment(folder, manifest, number, verify=False) for number in range(count)]
+    fitted = fit_index(folder, manifest, segments, encoder)
+    sweep(folder, fitted.manifest)
+    save_calibration(folder, fitted)
+    return fitted.manifest
+
+
+def save_calibration(folder: Path, fitted: FittedIndex) -> None:
+    """Write a calibration of the examples that were left out; remove an old one where these are too few."""
+    calibration = from_held_out(fitted.held_out, fitted.manifest)
+    if calibration is None:
+        (folder / CALIBRATION).unlink(missing_ok=True)
+    else:
+        calibration.save(folder)

@@ -34,45 +34,32 @@ from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, atomic_folder, check_replaceable, is_ours
 from rejoinder.progress import Advance, Track, no_track, silent
-from rejoinder.retrieval.ann import FILE, MEASURED_ON, FaissIndex, build_file, library
-from rejoinder.retrieval.calibration import from_held_out
-from rejoinder.retrieval.head import FittedIndex, check_takes_examples, fit_index, takes_examples
+from rejoinder.retrieval.ann import MEASURED_ON, FaissIndex, build_file, library
+from rejoinder.retrieval.folder import new_folder
+from rejoinder.retrieval.head import (
+    check_takes_examples,
+    fit_index,
+    save_calibration,
+    takes_examples,
+    with_head,
+)
 from rejoinder.retrieval.learning import RANKS, Learned, Match, held_out, match, with_examples
 from rejoinder.retrieval.manifest import (
-    CALIBRATION,
-    KIND,
-    MANIFEST,
     ApproximateRecord,
     Manifest,
     Method,
     Positions,
     are_in,
-    model_record,
     read_manifest,
     read_runs,
 )
 from rejoinder.retrieval.options import ANY_SCORE, Where
-from rejoinder.retrieval.queries import check_encoder
 from rejoinder.retrieval.scan import Rows, search
-from rejoinder.retrieval.scoring import HEAD_FILE, read_head
+from rejoinder.retrieval.scoring import read_head
 from rejoinder.retrieval.search import Searcher
-from rejoinder.retrieval.segments import FILES, FilteredSegments, Segment, open_segments, stamp_of, texts_of
+from rejoinder.retrieval.segments import FilteredSegments, Segment, open_segments, stamp_of, texts_of
 from rejoinder.retrieval.writing import extend, rewrite, sweep
-
-MAP = "map.json"  # of the server's page
-DATABASE = "replies.db"  # of milvus-lite; see `stores`
-FOLDER = Kind(
-    "an index",
-    MANIFEST,
-    lambda manifest: manifest["kind"] == KIND,
-    # Earlier versions kept a lock there; what ends in .part is a killed process's.
-    (MANIFEST, CALIBRATION, MAP, FILE, HEAD_FILE, "lock", ".*.part",
-     *(f"{place}/{name}" for place in ("segment-*", ".segment-*.part") for name in FILES),
-     *(DATABASE + depth * "/*" for depth in range(1, 8))),
-)  # fmt: skip
-
 
 class Index(Searcher):
     """Encoded replies on disk. Make one with `Index.build` or `Index.open`.
@@ -116,9 +103,9 @@ class Index(Searcher):
         Raises:
             InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit vectors.
         """
-        with _written(encoder, folder, overwrite=overwrite, plain=not as_written) as (empty, part):
+        with new_folder(encoder, Path(folder), overwrite=overwrite, plain=not as_written) as (empty, part):
             manifest = extend(empty, part, encoder, replies, batch, progress, engine)
-            _with_head(part, manifest, encoder).write(part)
+            with_head(part, manifest, encoder).write(part)
         return cls.open(folder, encoder, verify=False)
 
     @classmethod
@@ -208,7 +195,7 @@ class Index(Searcher):
                 self._set(manifest, segments)
                 sweep(self.folder, manifest)
                 if fitted is not None:
-                    _calibrate(self.folder, fitted)
+                    save_calibration(self.folder, fitted)
             return range(first, manifest.end)
 
     def delete(self, positions: Iterable[int]) -> int:
@@ -291,7 +278,7 @@ class Index(Searcher):
             fitted = fit_index(self.folder, self.manifest, self._segments, encoder, changes)
             fitted.manifest.write(self.folder)
             self._set(fitted.manifest, [Segment(self.folder, fitted.manifest, 0, verify=False)])
-            _calibrate(self.folder, fitted)
+            save_calibration(self.folder, fitted)
             sweep(self.folder, self.manifest)
 
     def _ranks(self, matches: Sequence[Match]) -> dict[int, float]:
@@ -336,10 +323,10 @@ class Index(Searcher):
         """
         if Path(folder).exists() and Path(folder).samefile(self.folder):
             raise InputError(f"{folder} is the index itself; write beside it, and let that take its place")
-        with _written(encoder, folder, overwrite=overwrite, plain=self.manifest.plain) as (empty, part):
+        with new_folder(encoder, Path(folder), overwrite=overwrite, plain=self.manifest.plain) as (empty, part):
             old = self.manifest
             manifest = rewrite(empty, part, self._segments, old, encoder, batch, progress, engine)
-            _with_head(part, manifest, encoder).write(part)
+            with_head(part, manifest, encoder).write(part)
         return type(self).open(folder, encoder, verify=False)
 
     def approximate(
@@ -481,43 +468,3 @@ def _open(
     if manifest.store:
         raise InputError(f"the replies of {folder} are in Milvus; rejoinder.retrieval.stores.Store opens it")
     return manifest, segments
-
-
-def check_target(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that an index may not be written to."""
-    if is_ours(folder, FOLDER) and not overwrite:
-        raise InputError(f"{folder} is an index already; take `rejoinder index add`, --overwrite, or another folder")
-    check_replaceable(folder, FOLDER, overwrite=overwrite)
-
-
-def _with_head(folder: Path, manifest: Manifest, encoder: DualEncoder) -> Manifest:
-    """Return the manifest after fitting the head of an index that is being written, if it has examples."""
-    if not (manifest.examples and takes_examples(encoder)):
-        return manifest
-    segments = [Segment(folder, manifest, number, verify=False) for number in range(len(manifest.segments))]
-    fitted = fit_index(folder, manifest, segments, encoder)
-    sweep(folder, fitted.manifest)
-    _calibrate(folder, fitted)
-    return fitted.manifest
-
-
-def _calibrate(folder: Path, fitted: FittedIndex) -> None:
-    """Write a calibration of the examples that were left out, if they are enough."""
-    calibration = from_held_out(fitted.held_out, fitted.manifest)
-    if calibration is None:
-        (folder / CALIBRATION).unlink(missing_ok=True)
-    else:
-        calibration.save(folder)
-
-
-@contextlib.contextmanager
-def _written(
-    encoder: DualEncoder, place: str | Path, *, overwrite: bool, plain: bool
-) -> Iterator[tuple[Manifest, Path]]:
-    """Yield the manifest of an empty index and the folder that becomes the index, whole or not at all."""
-    folder = Path(place)
-    check_encoder(encoder)
-    check_target(folder, overwrite=overwrite)
-    manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), plain=plain)
-    with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
-        yield manifest, part

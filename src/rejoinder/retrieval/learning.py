@@ -62,7 +62,9 @@ class ReplyMatcher:
 
     def __init__(self, replies: Iterable[tuple[int, Candidate]]) -> None:
         self._exact: dict[str, int] = {}
-        self._texts: list[tuple[int, list[str], int]] = []  # position, words, number of placeholders
+        self._texts: list[
+            tuple[int, list[str], int]
+        ] = []  # position, words, number of placeholders
         postings: defaultdict[str, list[int]] = defaultdict(list)
         for position, reply in replies:
             self._exact.setdefault(text_key(reply.text), position)
@@ -85,8 +87,15 @@ class ReplyMatcher:
             rows = self._postings.get(word, ())
             for row in rows:
                 scores[row] += math.log(1 + len(self._texts) / len(rows))  # type: ignore[assignment]
-        rated = sorted(((self._likeness(words, row), row) for row, _ in scores.most_common(_TRIED)), reverse=True)
-        if not rated or rated[0][0] < _LEAST_ALIKE or (len(rated) > 1 and rated[1][0] == rated[0][0]):
+        rated = sorted(
+            ((self._likeness(words, row), row) for row, _ in scores.most_common(_TRIED)),
+            reverse=True,
+        )
+        if (
+            not rated
+            or rated[0][0] < _LEAST_ALIKE
+            or (len(rated) > 1 and rated[1][0] == rated[0][0])
+        ):
             return None
         return self._texts[rated[0][1]][0]
 
@@ -99,9 +108,15 @@ class ReplyMatcher:
         total = sum(map(len, own))
         missing = 0.0
         added = 0
-        for kind, start, end, first, last in SequenceMatcher(None, own, words, autojunk=False).get_opcodes():
-            if kind == "replace" and end - start == last - first and all(
-                _mistyped(a, b) for a, b in zip(own[start:end], words[first:last], strict=True)
+        for kind, start, end, first, last in SequenceMatcher(
+            None, own, words, autojunk=False
+        ).get_opcodes():
+            if (
+                kind == "replace"
+                and end - start == last - first
+                and all(
+                    _mistyped(a, b) for a, b in zip(own[start:end], words[first:last], strict=True)
+                )
             ):
                 continue
             if kind != "equal":
@@ -114,11 +129,15 @@ class ReplyMatcher:
 def _mistyped(one: str, other: str) -> bool:
     """Return whether two words may be the same one, mistyped; numbers never are."""
     letters = one.isalpha() and other.isalpha()
-    return letters and SequenceMatcher(None, one, other, autojunk=False).ratio() >= _LEAST_ALIKE_WORDS
+    return (
+        letters and SequenceMatcher(None, one, other, autojunk=False).ratio() >= _LEAST_ALIKE_WORDS
+    )
 
 
 def match(
-    replies: Iterable[tuple[int, Candidate]], examples: Sequence[Example], progress: Advance = silent
+    replies: Iterable[tuple[int, Candidate]],
+    examples: Sequence[Example],
+    progress: Advance = silent,
 ) -> list[Match]:
     """Return which responses of examples are replies of the index. `progress` counts examples."""
     matcher = ReplyMatcher(replies)
@@ -127,7 +146,9 @@ def match(
         position = matcher.find(example.response)
         context = tuple(text for text in example.context[-NEWEST:] if text.strip())
         if position is not None and context:
-            matches.append(Match(position, context, example.thread or " ".join(example.context[:1])))
+            matches.append(
+                Match(position, context, example.thread or " ".join(example.context[:1]))
+            )
         progress(1)
     return matches
 
@@ -154,14 +175,18 @@ def with_examples(
         if by_key and room > 0:
             own = [*known, *by_key.values()]
             chosen = most_different(encode_conversations(encoder, own), len(known), room)
-            changed[position] = replace(reply, learned=(*reply.learned, *(own[row] for row in chosen)))
+            changed[position] = replace(
+                reply, learned=(*reply.learned, *(own[row] for row in chosen))
+            )
     return changed
 
 
 def most_different(vectors: FloatArray, known: int, count: int) -> list[int]:
     """Return at most `count` of the rows after the first `known`, each the farthest from those before it."""
     chosen: list[int] = []
-    nearest = (vectors[:known] @ vectors.T).max(axis=0) if known else vectors @ -vectors.mean(axis=0)
+    nearest = (
+        (vectors[:known] @ vectors.T).max(axis=0) if known else vectors @ -vectors.mean(axis=0)
+    )
     nearest[:known] = np.inf
     while len(chosen) < min(count, len(vectors) - known):
         row = int(nearest.argmin())

@@ -28,7 +28,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 MANIFEST = "manifest.json"
 CALIBRATION = "calibration.json"
 FORMATS = (1, 2, 3, 4)
-"""2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with examples."""
+"""2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with examples, or
+texts that were encoded without the frame of templates."""
 _LATER = ("holes", "examples", "same_as", "approximate", "store", "head", "plain")  # fields that earlier versions do not know
 KIND = "rejoinder index"
 MOST_DELETED = 1 << 24  # positions in Milvus whose rows are still to go
@@ -214,7 +215,7 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Replace the manifest in `folder`, at one instant."""
         compacted = self.same_as or any(record.holes for record in self.segments)
-        version = 3 if self.store else 4 if self.examples else 2 if compacted else 1
+        version = 4 if self.examples or self.plain else 3 if self.store else 2 if compacted else 1
         content = {"kind": KIND, "format": version, **self._content(), "fingerprint": self.fingerprint}
         with atomic_file(folder / MANIFEST) as part:
             part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

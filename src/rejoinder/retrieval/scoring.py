@@ -51,8 +51,15 @@ SCALE = 8.0  # of the logits
 VARIANCE = 30.0  # of the weights around the discriminant: the greater, the weaker the penalty
 NONE_WEIGHT = 0.5  # of the background, as a share of all other examples
 STEPS = 15
-MOST_PRODUCTS = 1 << 29  # of replies and examples; above, the discriminant is left as it is: a step would take seconds
-TEXT_WEIGHTS = (TEXT_WEIGHT, 0.5, 0.0, 1.0)  # of which the best is taken where enough examples can be left out
+MOST_PRODUCTS = (
+    1 << 29
+)  # of replies and examples; above, the discriminant is left as it is: a step would take seconds
+TEXT_WEIGHTS = (
+    TEXT_WEIGHT,
+    0.5,
+    0.0,
+    1.0,
+)  # of which the best is taken where enough examples can be left out
 FOLDS = 5
 LEAST_HELD_OUT = 50
 ENOUGH = 1000
@@ -108,7 +115,9 @@ def read_head(folder: Path, record: HeadRecord) -> Head:
     if not path.is_file():
         raise InputError(f"{path} is missing; build the index again or copy the whole folder again")
     if path.stat().st_size != record.size or file_digest(path) != record.digest:
-        raise InputError(f"{path} was altered after it was written; build the index again or copy it again")
+        raise InputError(
+            f"{path} was altered after it was written; build the index again or copy it again"
+        )
     tensors = load(path.read_bytes())
     return Head(tensors["whitening"], tensors["none"], record.text_weight)
 
@@ -125,7 +134,9 @@ def view_texts(candidate: Candidate) -> list[tuple[Context, float]]:
     return views
 
 
-def encode_views(encoder: DualEncoder, candidates: Sequence[Candidate], progress: Advance = silent) -> Views:
+def encode_views(
+    encoder: DualEncoder, candidates: Sequence[Candidate], progress: Advance = silent
+) -> Views:
     """Encode the views of replies. `progress` gets the number of replies just encoded."""
     texts = [view_texts(candidate) for candidate in candidates]
     contexts = [context for views in texts for context, _ in views]
@@ -159,7 +170,9 @@ def fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatAr
         np.concatenate([views.weights, np.full(len(background), share, np.float32)]),
     )
     length = np.linalg.norm(views.vectors @ whitening, axis=1)
-    whitening /= np.sqrt(np.average(length**2, weights=views.weights))  # scores are about as great as cosines
+    whitening /= np.sqrt(
+        np.average(length**2, weights=views.weights)
+    )  # scores are about as great as cosines
     head = Head(whitening, np.zeros(whitening.shape[1], np.float32))
     weights = head.discriminants(views, count)
     rows = head.whitened(background)
@@ -207,7 +220,9 @@ def _regress(
     try:
         import torch
     except ImportError as error:
-        raise RejoinderError("fitting replies to examples needs PyTorch: pip install torch") from error
+        raise RejoinderError(
+            "fitting replies to examples needs PyTorch: pip install torch"
+        ) from error
 
     z = torch.from_numpy(rows)
     targets = torch.from_numpy(classes)[:, None]

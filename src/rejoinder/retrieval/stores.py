@@ -34,7 +34,8 @@ from rejoinder.errors import BusyError, InputError, MissingExtraError, Rejoinder
 from rejoinder.files import atomic_folder
 from rejoinder.progress import Advance
 from rejoinder.retrieval.ann import CANDIDATES, EF_CONSTRUCTION, LINKS
-from rejoinder.retrieval.index import DATABASE, FOLDER, Index, check_target
+from rejoinder.retrieval.folder import DATABASE, FOLDER, check_target
+from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import (
     Manifest,
     Positions,

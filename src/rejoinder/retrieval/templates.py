@@ -10,7 +10,10 @@ PLACEHOLDER = re.compile(
 )
 """What is filled in when a reply is sent: {{x}}, {x}, <x>, [X], %x%, $x."""
 _BREAK = re.compile(r"</?(?:p|br|div|li|ul|ol|tr|h[1-6])\b[^<>]*>", re.IGNORECASE)
-_TAG = re.compile(r"</?(?:a|b|i|u|s|em|strong|span|font|img|table|tbody|td|th|hr|code|pre)\b[^<>]*>", re.IGNORECASE)
+_TAG = re.compile(
+    r"</?(?:a|b|i|u|s|em|strong|span|font|img|table|tbody|td|th|hr|code|pre)\b[^<>]*>",
+    re.IGNORECASE,
+)
 _MARKDOWN_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^()\s]*\)")
 _MARKDOWN = re.compile(r"(?m)^\s{0,3}(?:#{1,6}|>|[-*+]|\d{1,2}[.)])\s+|\*\*|__|`")
 _LINK = re.compile(r"(?:https?://|www\.)\S+")
@@ -22,8 +25,26 @@ _CLOSING = re.compile(
     r"thanks|thank you|yours(?: \w+)?|all the best)[,.!]?\s*",
     re.IGNORECASE,
 )
-_PEOPLE = frozenset(["name", "first", "last", "full", "contact", "customer", "user", "agent", "assignee", "company", "team", "ticket", "requester"])
-_LOGIC = frozenset(["if", "else", "elsif", "elif", "endif", "unless", "each", "for", "endfor", "with"])
+_PEOPLE = frozenset(
+    [
+        "name",
+        "first",
+        "last",
+        "full",
+        "contact",
+        "customer",
+        "user",
+        "agent",
+        "assignee",
+        "company",
+        "team",
+        "ticket",
+        "requester",
+    ]
+)
+_LOGIC = frozenset(
+    ["if", "else", "elsif", "elif", "endif", "unless", "each", "for", "endfor", "with"]
+)
 _SIGNATURE_LINES = 5  # at the end, among which the closing is
 
 
@@ -38,7 +59,11 @@ def plain(text: str) -> str:
     if marked == text and "\n" not in text:
         return text
     marked = _GREETED.sub("", marked, count=1)
-    lines = [line for line in _MARKDOWN.sub("", marked.replace("\0", " ")).splitlines() if line.strip(" ,.!:")]
+    lines = [
+        line
+        for line in _MARKDOWN.sub("", marked.replace("\0", " ")).splitlines()
+        if line.strip(" ,.!:")
+    ]
     if len(lines) > 1 and _SALUTATION.fullmatch(lines[0]):
         del lines[0]
     for number in range(max(1, len(lines) - _SIGNATURE_LINES), len(lines)):
