@@ -67,3 +67,8 @@ class Form:
     # (sample, choice, reading) -> `Candidate`s or `Chat`s. It raises InputError for a bad file, and
     # counts what it leaves out with `Reading.drop`, what it understood as `Reading.notes`.
     read: Callable[[Sample, Choice, Reading], Iterator[Any]]
+    takes: frozenset[str] = frozenset()  # of the choices that not all forms have: see below
+
+
+OF_TABLES = frozenset(("columns", "delimiter", "header"))
+OF_JSON = frozenset(("columns",))

@@ -436,6 +436,27 @@ def test_a_column_that_is_not_there_and_a_role_that_is_none(tmp_path):
             list(read_candidates(path, choice=parse_choice("", [pair])))
 
 
+@pytest.mark.parametrize(("name", "content", "choice"), [
+    ("a.txt", "Hello\n", {"columns": {"text": "a"}}),
+    ("a.txt", "Hello\n", {"form": "text", "delimiter": ";"}),
+    ("a.json", '["Hello"]', {"header": False}),
+    ("faq.md", MARKDOWN, {"columns": {"text": "a"}}),
+])  # fmt: skip
+def test_a_choice_that_a_form_has_no_use_for_is_refused(tmp_path, name, content, choice):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=r"is read as .*, which takes no .*; leave it out"):
+        list(read_candidates(tmp_path / name, choice=Choice(**choice)))
+
+
+def test_a_choice_for_text_is_refused_for_workbooks_and_parquet(tmp_path):
+    (tmp_path / "a.xlsx").write_bytes(workbook([["text"], ["a"]]))
+    (tmp_path / "a.parquet").write_bytes(parquet([{"text": "a"}]))
+    for name, choice in (("a.xlsx", "table,delimiter=tab"), ("a.parquet", "table,encoding=cp1252"),
+                         ("a.parquet", "table,header=no")):  # fmt: skip
+        with pytest.raises(InputError, match=r"leave (?:the delimiter and the encoding|header=no) out"):
+            list(read_candidates(tmp_path / name, choice=parse_choice(choice)))
+
+
 def test_a_bomb_is_refused(tmp_path):
     path = tmp_path / "bot.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:

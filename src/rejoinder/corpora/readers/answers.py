@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.form import Form
+from rejoinder.corpora.form import OF_JSON, OF_TABLES, Form
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.markup import text_of_html
 from rejoinder.corpora.readers.whatsapp import parse_line
@@ -221,6 +221,7 @@ TABLE = Form(
     export="Excel, Sheets, any tool: save or download as .csv, .tsv or .xlsx, with a header",
     matches=lambda sample: bool(sample.columns) and not sample.kind.startswith("json"),
     read=read_table,
+    takes=OF_TABLES,
 )
 JSON = Form(
     name="json",
@@ -231,4 +232,5 @@ JSON = Form(
         sample.kind == "json lines" or "item" in sample.keys or bool(_list_path(sample))
     ),
     read=read_json,
+    takes=OF_JSON,
 )

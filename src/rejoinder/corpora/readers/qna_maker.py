@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.form import Form
+from rejoinder.corpora.form import OF_TABLES, Form
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers import read_table
 from rejoinder.corpora.source import Sample
@@ -32,4 +32,5 @@ FORM = Form(
         and {"question", "answer", "metadata"} <= {fold(name) for name in sample.columns}
     ),
     read=read_qna,
+    takes=OF_TABLES,
 )
