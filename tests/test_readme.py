@@ -11,7 +11,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 [BLOCK] = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_its_python_prints_what_it_says(capsys):
+def test_its_python_prints_what_it_says(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(BLOCK, {})
     assert capsys.readouterr().out.strip() == BLOCK.rpartition("# ")[2].strip()
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rejoinder.environment import switch_telemetry_off
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.example import Example
+    from rejoinder.corpora.example import Candidate, Example
     from rejoinder.corpora.examples import read_examples
     from rejoinder.encoders.families import Model
     from rejoinder.encoders.open import load
@@ -32,6 +32,7 @@ switch_telemetry_off()
 
 __version__ = "0.1.0"
 __all__ = [
+    "Candidate",
     "Encoder",
     "Example",
     "Index",
@@ -46,6 +47,7 @@ __all__ = [
 # Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed
 # for it.
 _HOMES = {
+    "Candidate": "rejoinder.corpora.example",
     "Encoder": "rejoinder.encoders.torch",
     "Example": "rejoinder.corpora.example",
     "Index": "rejoinder.retrieval.index",

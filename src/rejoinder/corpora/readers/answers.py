@@ -143,7 +143,7 @@ def reply_columns(
 
 
 def candidate_of(record: Mapping[str, Any], columns: Mapping[str, str], where: str) -> Candidate:
-    """Return the reply of a record; all of it but the text is payload."""
+    """Return the reply of a record; all of it but the text and the questions is payload."""
     name = columns["text"]
     text = record[name]
     messages = text if isinstance(text, list) and text else [text]
@@ -152,7 +152,8 @@ def candidate_of(record: Mapping[str, Any], columns: Mapping[str, str], where: s
             f"{where}: {name} is {json.dumps(text, default=str)[:60]}; "
             "a text is needed, or a list of messages"
         )
-    payload = {key: value for key, value in record.items() if key != name}
+    taken = {name, columns.get("questions")}
+    payload = {key: value for key, value in record.items() if key not in taken}
     if messages is text:
         if "messages" in payload:
             raise InputError(
