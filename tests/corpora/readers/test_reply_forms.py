@@ -56,15 +56,9 @@ def parquet(rows):
 PAIRS = [("Where is my parcel?", PARCEL), ("When are you open?", HOURS), ("Parcel?", PARCEL)]
 ROWS = [{"question": question, "answer": answer} for question, answer in PAIRS]
 TABLE = [
-    Candidate(PARCEL, ROWS[0] | {"answer": ...}, "", questions("Where is my parcel?", "Parcel?")),
-    Candidate(HOURS, ROWS[1] | {"answer": ...}, "", questions("When are you open?")),
+    Candidate(PARCEL, {}, "", questions("Where is my parcel?", "Parcel?")),
+    Candidate(HOURS, {}, "", questions("When are you open?")),
 ]
-
-
-def table(name="question"):
-    return [
-        dataclasses.replace(reply, payload={name: reply.payload["question"]}) for reply in TABLE
-    ]
 
 
 def delimited(delimiter, header="question,answer"):
@@ -241,20 +235,20 @@ FILES = [
          [Candidate("Text, call us"), Candidate("Name, please"), Candidate("Sorry, no")], ": text, one reply a line"),
     File("a.txt", f"{PARCEL}\n{RETURN}".encode("utf-16"), "text", [Candidate(PARCEL), Candidate(RETURN)]),
     File("a.txt", RETURN.encode("cp1252"), "text", [Candidate(RETURN)], format="text,encoding=cp1252"),
-    File("a.csv", delimited(","), "table", table(), "table (comma, utf-8): text = answer, questions = question"),
+    File("a.csv", delimited(","), "table", TABLE, "table (comma, utf-8): text = answer, questions = question"),
     File("a.txt", "question, answer\nWhen?, Now.\n", "table",
-         [Candidate("Now.", {"question": "When?"}, "", questions("When?"))], "(comma, utf-8): text =  answer"),
-    File("a.csv", delimited(";", "Question,Answer"), "table", table("Question"), "(semicolon, utf-8)"),
-    File("a.tsv", delimited("\t"), "table", table(), "(tab, utf-8)"),
-    File("a.txt", delimited("\t"), "table", table(), "(tab, utf-8)"),
-    File("a.csv", delimited(",").encode("utf-8-sig"), "table", table(), "(comma, utf-8-sig)"),
-    File("a.csv", delimited(",").encode("utf-16"), "table", table(), "(comma, utf-16)"),
+         [Candidate("Now.", {}, "", questions("When?"))], "(comma, utf-8): text =  answer"),
+    File("a.csv", delimited(";", "Question,Answer"), "table", TABLE, "(semicolon, utf-8)"),
+    File("a.tsv", delimited("\t"), "table", TABLE, "(tab, utf-8)"),
+    File("a.txt", delimited("\t"), "table", TABLE, "(tab, utf-8)"),
+    File("a.csv", delimited(",").encode("utf-8-sig"), "table", TABLE, "(comma, utf-8-sig)"),
+    File("a.csv", delimited(",").encode("utf-16"), "table", TABLE, "(comma, utf-16)"),
     File("a.csv", f"Titel;Antwort\nRückgabe;{RETURN}\n".encode("cp1252"), "table",
          [Candidate(RETURN, {"Titel": "Rückgabe"}, "Rückgabe")], "(semicolon, cp1252): text = Antwort, title = Titel",
          column=("text=Antwort", "title=titel")),
     File("a.csv", "Where?,There.\nWhen?,Now.\n", "table",
-         [Candidate("There.", {"1": "Where?"}, "", questions("Where?")),
-          Candidate("Now.", {"1": "When?"}, "", questions("When?"))],
+         [Candidate("There.", {}, "", questions("Where?")),
+          Candidate("Now.", {}, "", questions("When?"))],
          column=("text=2", "questions=1"), format="table,header=no"),
     File("canned.csv", f'short_code,content\nparcel,"{PARCEL}"\n', "table",
          [Candidate(PARCEL, {"short_code": "parcel"}, "parcel")], "text = content, title = short_code"),
@@ -262,18 +256,18 @@ FILES = [
          dropped={"rows without a reply": 1}),
     File("a.xlsx", workbook([["About us", 1]], [["Question", "Answer", "No"], *[[*pair, 7.0] for pair in PAIRS]]),
          "table",
-         [dataclasses.replace(reply, payload={"Question": reply.payload["question"], "No": 7}) for reply in TABLE],
+         [dataclasses.replace(reply, payload={"No": 7}) for reply in TABLE],
          "workbook, sheet S2: text = Answer, questions = Question"),
     File("a.parquet", parquet([row | {"id": 1} for row in ROWS]), "table",
-         [dataclasses.replace(reply, payload={"question": reply.payload["question"], "id": 1}) for reply in TABLE],
+         [dataclasses.replace(reply, payload={"id": 1}) for reply in TABLE],
          "Parquet: text = answer"),
-    File("a.jsonl", "".join(map("{}\n".format, map(json.dumps, ROWS))), "json", table(), "JSON: text = answer, questions"),
-    File("a.json", json.dumps(ROWS, indent=1), "json", table()),
-    File("a.json", json.dumps({"version": 1, "faqs": ROWS}), "json", table()),
+    File("a.jsonl", "".join(map("{}\n".format, map(json.dumps, ROWS))), "json", TABLE, "JSON: text = answer, questions"),
+    File("a.json", json.dumps(ROWS, indent=1), "json", TABLE),
+    File("a.json", json.dumps({"version": 1, "faqs": ROWS}), "json", TABLE),
     File("a.json", json.dumps(["Hi!", "Bye."]), "json", [Candidate("Hi!"), Candidate("Bye.")]),
     File("a.jsonl", json.dumps({"Text": "Hi", "examples": ["a", ["b", "c"]], "short_code": "hi", "id": 7}) + "\n",
          "json",
-         [Candidate("Hi", {"examples": ["a", ["b", "c"]], "short_code": "hi", "id": 7}, "hi", (("a",), ("b", "c")))]),
+         [Candidate("Hi", {"short_code": "hi", "id": 7}, "hi", (("a",), ("b", "c")))]),
     File("bot", {"data/nlu.yml": NLU, "domain.yml": DOMAIN, "data/rules.yml": RULES, "config.yml": "a: 1\n"}, "rasa",
          BOT,
          dropped={"responses without a text": 1, "intents without a response of their name or in a rule": 2}),
@@ -318,7 +312,7 @@ FILES = [
     File("knowledge.tsv", "".join("\t".join(row) + "\r\n" for row in QNA), "qna-maker", OF_QNA),
     File("knowledge.xlsx", workbook(QNA), "qna-maker", OF_QNA),
     File("a.json", json.dumps({"qnaList": [{"id": 1, "answer": HOURS, "questions": ["When?", "Open?"]}]}), "json",
-         [Candidate(HOURS, {"id": 1, "questions": ["When?", "Open?"]}, "", questions("When?", "Open?"))]),
+         [Candidate(HOURS, {"id": 1}, "", questions("When?", "Open?"))]),
     File("faq.md", MARKDOWN, "faq-page", OF_MARKDOWN, "read by its headings"),
     File("faq.md", f"**When are you open?**\n\n{HOURS}\n\n**Note**\n\n**Parcel?**\n\n{PARCEL}\n", "faq-page",
          [Candidate(f"{HOURS}\nNote", {}, "When are you open?", questions("When are you open?")),

@@ -17,9 +17,10 @@ def read_qna(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candi
     r"""Yield a reply for each answer; its line breaks are written as \n."""
     for reply in read_table(sample, choice, reading):
         text = reply.text.replace("\\n", "\n").strip()
-        payload = {key: value for key, value in reply.payload.items() if fold(key) != "question"}
-        kept = {key: value for key, value in payload.items() if value not in ("", "[]", None)}
-        yield dataclasses.replace(reply, text=text, payload=kept)
+        payload = {
+            key: value for key, value in reply.payload.items() if value not in ("", "[]", None)
+        }
+        yield dataclasses.replace(reply, text=text, payload=payload)
 
 
 FORM = Form(
