@@ -1,4 +1,4 @@
-"""What this machine's processor can do, and PyTorch's own operations for it.
+"""Abilities of this machine's processor, and PyTorch's own operations for it.
 
 The one module that knows names private to PyTorch. Where one is absent, callers use public
 operations.

@@ -1,4 +1,4 @@
-"""How objects show themselves: one line as text, a table in a notebook."""
+"""Display of objects: one line as text, a table in a notebook."""
 
 from __future__ import annotations
 

@@ -138,3 +138,14 @@ def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
     ):
         refused(*arguments, said=said)
     assert not (tmp_path / "made").exists()
+
+
+def test_without_texts_out_of_scope_everyday_messages_stand_for_them(tmp_path, command, answer):
+    rows = [(f"{start} my {thing}", thing) for thing in ("card", "transfer", "pin")
+            for start in ("where is", "I lost", "please change", "when do I get", "how do I use", "show me")]  # fmt: skip
+    texts = tmp_path / "six.csv"
+    texts.write_text("text,label\n" + "".join(f"{a},{b}\n" for a, b in rows), encoding="utf-8")
+    made = answer("train", "convert-small", texts, "-o", tmp_path / "made")
+    assert made["rejection"] is not None
+    found = answer("predict", tmp_path / "made", "I love you", "sdkjfh kjsdf", "where is the pin of mine")
+    assert [each["labels"] for each in found["predictions"]] == [[], [], ["pin"]]

@@ -17,13 +17,13 @@ from rejoinder.encoders.export import export_quantized
 from rejoinder.encoders.persistence import load_as_validated, load_module, save
 from rejoinder.errors import InputError
 from rejoinder.networks import inference
+from rejoinder.encoders.export import half_for
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.packing import pack
 from rejoinder.networks.quantization import (
     QuantizedTable,
     QuantizedTraining,
     bounds_of,
-    half_for,
     round_parameters,
     round_to_levels,
     step_of,

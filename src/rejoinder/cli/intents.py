@@ -106,7 +106,7 @@ def train(
     """Train a classifier on a frozen encoder.
 
     Texts that carry the label oos are not learned as an intent: they choose what is refused as out
-    of scope.
+    of scope. Without any, everyday messages, other languages and gibberish stand for them.
 
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
@@ -118,6 +118,8 @@ def train(
     cut = SEPARATOR if multi_label else None
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
     encoder = open_all([model, *(also or ())], vectors, precision)
+    if not multi_label and reject is None:
+        given = given.with_background()
     made = classifier.train_classifier(
         encoder, given, chosen, multi_label=multi_label, reject=reject, seed=seed, track=track
     )

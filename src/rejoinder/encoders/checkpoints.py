@@ -66,7 +66,7 @@ _PARTS = {  # below "embeddings" or below a block
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How one family of checkpoints names things."""
+    """Names in one family of checkpoints."""
 
     architecture: str  # what `transformers` calls it
     dropout: str  # key of config.json for the dropout of attention weights

@@ -77,7 +77,7 @@ class TextEncoder(TruncationCounter, DualEncoder):
     @property
     @abstractmethod
     def history(self) -> HistoryText | None:
-        """How earlier messages are read; None: the newest one alone."""
+        """Reading of earlier messages; None: the newest one alone."""
 
     @property
     @abstractmethod
@@ -118,7 +118,7 @@ class TextEncoder(TruncationCounter, DualEncoder):
 
     @property
     def reads_history(self) -> bool:
-        """Whether a context's earlier messages count, not the newest one alone."""
+        """Return whether a context's earlier messages count, not the newest one alone."""
         return self.history is not None
 
     def by(self, part: ContextPart) -> Self:

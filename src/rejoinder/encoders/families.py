@@ -27,13 +27,13 @@ from rejoinder.text.subwords import Subwords
 from rejoinder.text.tokenizer import Tokenizer
 
 Model: TypeAlias = Encoder | DialogueEncoder | PolyDialogueEncoder | CrossRanker | JoinedEncoder
-"""What a model opens as, by its kind. All score; all but a `CrossRanker` encode contexts and
+"""User-facing classes of models, by kind. All score; all but a `CrossRanker` encode contexts and
 responses apart."""
 
 Packing: TypeAlias = Literal["together", "apart", "joined", "masked"]
-"""How training packs the texts of pairs: all "together", each side "apart" (a `SidesBatch`), each
-context "joined" with each of its candidates (a ranker that encodes neither by itself), or joined
-pairs "masked" (pretraining)."""
+"""Packing of the texts of pairs in training: all "together", each side "apart" (a `SidesBatch`),
+each context "joined" with each of its candidates (a ranker that encodes neither by itself), or
+joined pairs "masked" (pretraining)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ OPENING = " Where nothing was said before, the second one's share is {share:g}."
 
 @dataclass(frozen=True)
 class JoinedConfig:
-    """What a joined model's folder says of itself."""
+    """Configuration of a joined model's folder."""
 
     share: Share
     """Of the second part in the cosine."""
@@ -138,7 +138,7 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
 
     @property
     def reads_history(self) -> bool:
-        """Whether a context's earlier messages count, not the newest one alone."""
+        """Return whether a context's earlier messages count, not the newest one alone."""
         return all(part.reads_history for part in self.parts)
 
     @property

@@ -39,7 +39,7 @@ BLOCK = 1 << 19  # numbers of W that are updated at once
 
 @dataclass(frozen=True)
 class MapSettings:
-    """How MAP is trained and what it ranks by."""
+    """Settings of MAP: its training and what it ranks by."""
 
     learning_rates: tuple[float, ...] = (10.0, 3.0, 1.0, 0.3, 0.01)  # learning rates that are tried
     penalties: tuple[float, ...] = (0.0, 0.1, 0.01, 0.001)
@@ -125,7 +125,7 @@ class Map(DualEncoder):
 
 @dataclass
 class Curve:
-    """How the training of one setting went."""
+    """Course of the training of one setting."""
 
     learning_rate: float
     l2: float

@@ -174,7 +174,7 @@ class OnnxEncoder(TextEncoder):
 
     @property
     def history(self) -> HistoryText | None:
-        """How earlier messages are read; None: the newest one alone."""
+        """Reading of earlier messages; None: the newest one alone."""
         given = self.manifest["history"]
         return None if given is None else HistoryText(**given)
 

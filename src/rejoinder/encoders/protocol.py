@@ -65,7 +65,7 @@ class DualEncoder(Ranker, Protocol):
 
     @property
     def unit_length(self) -> bool:
-        """Whether vectors are of unit length, so that scores are cosines."""
+        """Return whether vectors are of unit length, so that scores are cosines."""
         return True
 
     @property

@@ -78,7 +78,7 @@ class SentenceEncoder(Described, DualEncoder):
 
     @property
     def name(self) -> str:
-        """What it was opened by."""
+        """Return the name that it was opened by."""
         return self._name
 
     @functools.cached_property

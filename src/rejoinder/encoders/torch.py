@@ -156,7 +156,7 @@ class Encoder(_Model, TextEncoder):
 
     @property
     def history(self) -> HistoryText | None:
-        """How earlier messages are read; None: the newest one alone."""
+        """Reading of earlier messages; None: the newest one alone."""
         history: HistoryText | None = self.module.history
         return history
 
@@ -226,7 +226,7 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
 
     @property
     def unit_length(self) -> bool:
-        """Whether rows are of unit length, so that scores are cosines."""
+        """Return whether rows are of unit length, so that scores are cosines."""
         return getattr(self.module.config, "similarity", "dot") == "cosine"
 
     def encode_contexts(

@@ -1,1 +1,1 @@
-"""How well does a ranker rank? Recall at k, MRR and their confidence intervals."""
+"""Quality of rankings: recall at k, MRR and their confidence intervals."""

@@ -29,7 +29,7 @@ class Bin(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What is answered from a probability on."""
+    """Share of questions answered from a probability on, and their precision."""
 
     threshold: float
     coverage: float  # share of all that is answered

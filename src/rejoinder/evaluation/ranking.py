@@ -118,7 +118,7 @@ class Comparison(Described):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RankingResult(Described):
-    """How well a ranker did on a task; the names are those of the JSON."""
+    """Figures of a ranker on a task; the names are those of the JSON."""
 
     recall: dict[int, Estimate]
     """Share of right candidates among the first k, for each k below the candidates' number."""

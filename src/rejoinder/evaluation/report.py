@@ -335,7 +335,7 @@ class ContextRow(NamedTuple):
 
 @dataclass(frozen=True)
 class ContextTable:
-    """How well a model ranks by parts of each context, the full one first."""
+    """Rankings by parts of each context, the full one first."""
 
     model: str
     data: str

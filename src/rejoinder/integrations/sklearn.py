@@ -37,7 +37,7 @@ except ImportError as error:
 
 
 class _OfTexts(BaseEstimator):
-    """What takes texts, not rows of numbers, and opens encoders by their names."""
+    """Base of estimators that take texts, not rows of numbers, and open encoders by name."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,8 +13,9 @@ Files may be compressed.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from rejoinder.corpora.lines import Reading, open_lines, open_pieces, strip_comp
 from rejoinder.corpora.readers.table import csv_rows
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
+from rejoinder.retrieval.scoring import background
 
 TEXT_FIELDS = ("text", "utterance", "sentence", "query", "question")
 LABEL_FIELDS = ("label", "labels", "intent", "intents", "category")
@@ -74,6 +76,16 @@ class TrainingTexts:
     valid: IntentData | None = None
     oos_texts: tuple[str, ...] = ()
     valid_oos_texts: tuple[str, ...] = ()
+
+    def with_background(self) -> TrainingTexts:
+        """Return the texts with messages that belong to no intent, if there are none out of scope.
+
+        They choose what is refused by cross-validation, so every intent needs two texts.
+        """
+        counts = Counter(name for names in self.train.labels for name in names)
+        if self.oos_texts or self.valid_oos_texts or min(counts.values()) < 2:
+            return self
+        return replace(self, oos_texts=background())
 
 
 def read_training(

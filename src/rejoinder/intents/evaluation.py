@@ -37,7 +37,7 @@ MIN_CURVE_POINTS = 3
 
 @dataclass(frozen=True)
 class IntentScore:
-    """How well one intent is found."""
+    """Precision and recall of one intent."""
 
     label: str
     texts: int
@@ -62,7 +62,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class OutOfScopeResult:
-    """How well texts out of scope are told from those in scope, as shares of the texts of each."""
+    """Quality of refusal: shares of the texts in scope and out of scope."""
 
     score: ScoreName
     threshold: float

@@ -34,7 +34,7 @@ from rejoinder.training.losses import InBatchLoss
 
 @section
 class FineTuning:
-    """How the encoder is fine-tuned."""
+    """Settings of fine-tuning."""
 
     steps: Count = 200
     intents: Annotated[int, Field(ge=2)] = 128  # of a step at most, each with two texts
@@ -48,7 +48,7 @@ class FineTuning:
 
 @dataclass(frozen=True)
 class FineTuned:
-    """What fine-tuning did; the losses are means over the first and the last tenth of the steps."""
+    """Results of fine-tuning; losses are means over the first and the last tenth of the steps."""
 
     model: str
     steps: int

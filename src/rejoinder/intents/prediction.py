@@ -1,4 +1,4 @@
-"""What a classifier answers: the intents of a text, or a refusal. No PyTorch is needed.
+"""Answers of a classifier: the intents of a text, or a refusal. No PyTorch is needed.
 
 Texts that have none of the intents are refused by one of three scores above a threshold. The higher
 it is, the more probably a text with logits z and unit vector x is out of scope:

@@ -1,4 +1,4 @@
-"""What several models share: layers, reductions of token vectors, and scores (POLY, section 4).
+"""Layers that several models share, reductions of token vectors, and scores (POLY, section 4).
 
 Shapes: T tokens of a batch (see `packing`), d embedding size, n texts, L their length. Reductions
 take token vectors x (T, d) of a packed batch and give rows in the caller's order, without padding's
@@ -20,7 +20,7 @@ from rejoinder.errors import InputError
 from rejoinder.networks.packing import Segment, TokenBatch
 
 Encodings: TypeAlias = Mapping[str, Tensor]
-"""What a model makes of K pairs: float32 matrices by name, whose rows follow the pairs. In training
+"""Encodings of K pairs: float32 matrices by name, whose rows follow the pairs. In training
 each one but "response" ranks the responses; "context" is the one that ranks in use."""
 
 DropoutShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
@@ -138,7 +138,7 @@ class NearGate(nn.Module):
 
 
 class HistoryGate(NearGate):
-    """What counts of a history that was read as one text; see `NearGate`."""
+    """Weight of a history that was read as one text; see `NearGate`."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size, 10.0)
@@ -149,7 +149,7 @@ class HistoryGate(NearGate):
 
 
 class MessageGates(nn.Module):
-    """What counts of earlier messages: of h_k, in slot k, w_k times its `NearGate`.
+    """Weights of earlier messages: of h_k, in slot k, w_k times its `NearGate`.
 
     The w_k are learnt.
     """

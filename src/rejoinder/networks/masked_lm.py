@@ -1,4 +1,4 @@
-"""What a transformer is pretrained as (POLY, section 4.1; heads as in BERT, Devlin et al. 2019).
+"""Pretraining of a transformer (POLY, section 4.1; heads as in BERT, Devlin et al. 2019).
 
 It guesses masked tokens of a context joined with its response, and whether a response followed. The
 result is a start for rankers (`[init] transformer`, after `rejoinder export --transformers`).

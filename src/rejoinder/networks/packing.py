@@ -155,7 +155,7 @@ class AnchoredBatch(BesideTokens):
 
 
 TrunkBatch: TypeAlias = TokenBatch | VectorBatch | AnchoredBatch
-"""What a network whose sides share a trunk trains on (`trunk.SharedTrunk`)."""
+"""Batches of a network whose sides share a trunk (`trunk.SharedTrunk`)."""
 
 
 def pack(

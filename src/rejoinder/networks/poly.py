@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.networks import layers
-from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2
+from rejoinder.networks.convert import Convert, ConvertConfig
 from rejoinder.networks.layers import DropoutShare, Encodings, MessageGates, check
 from rejoinder.networks.packing import SidesBatch, TokenBatch
 from rejoinder.networks.transformer import (
@@ -27,7 +27,7 @@ from rejoinder.networks.transformer import (
     TransformerModel,
     TransformerShape,
 )
-from rejoinder.networks.trunk import SharedTrunk
+from rejoinder.networks.trunk import FeedForward2, SharedTrunk
 from rejoinder.settings import Count, Share
 from rejoinder.text.dialogue import Dialogue, HistoryText
 from rejoinder.text.pretrained import Pretrained
@@ -321,7 +321,7 @@ class MultiContextBiEncoderConfig(TransformerShape):
 
     @property
     def history_text(self) -> HistoryText:
-        """How earlier messages become the texts that the model reads."""
+        """Reading of earlier messages as the model's texts."""
         return HistoryText(self.history, False, self.persona_first, True, self.persona_weight)
 
 

@@ -201,7 +201,7 @@ def _initialise(module: nn.Module) -> None:
 
 
 class TransformerModel(nn.Module):
-    """What training asks of a model made of one or two transformers, and heads on them.
+    """Interface to training of a model made of one or two transformers, and heads on them.
 
     There are two for two sides.
     """

@@ -55,7 +55,7 @@ _FAILURES = (OverloadedError, UnavailableError, BusyError, InputError, OSError)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a server serves."""
+    """Settings of a server."""
 
     sources: Sources
     keys: Keys = NO_KEYS

@@ -82,7 +82,7 @@ class ReplyMap:
 
 
 class _Placed(msgspec.Struct):
-    """What is kept of a map."""
+    """Stored form of a map."""
 
     fingerprint: str  # of the index
     points: list[tuple[float, float]]

@@ -23,7 +23,7 @@ requests itself."""
 
 
 class Options(BaseModel):
-    """What `app` takes; the names mean what they mean for `rejoinder serve`."""
+    """Options of `app`; the names mean the same for `rejoinder serve`."""
 
     model_config = ConfigDict(extra="forbid")
     index: Path

@@ -116,7 +116,7 @@ class Batcher:
 
     @property
     def full(self) -> bool:
-        """Whether the next job would be refused."""
+        """Return whether the next job would be refused."""
         return len(self._waiting) >= self._queue
 
     async def submit(self, job: Job) -> Any:
@@ -191,7 +191,7 @@ class Computing:
 
     @property
     def answers(self) -> Answers:
-        """What is open."""
+        """Return what is open."""
         assert self._answers is not None
         return self._answers
 

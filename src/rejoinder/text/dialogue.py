@@ -89,7 +89,7 @@ class HistoryText:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """How contexts and responses become token ids where all messages are one text.
+    """Contexts and responses as token ids, where all messages are one text.
 
     A context is [S] oldest message NEWLINE ... NEWLINE newest message [S], a response [S] response
     [S]. Too long a context loses its oldest tokens, a response its last; lengths include the marks.

@@ -123,8 +123,8 @@ def token_starts(text: str) -> Iterator[tuple[int, str]]:
 
 Ids = npt.NDArray[np.int32]
 Cut: TypeAlias = Literal["end", "middle"]
-"""What a message too long loses: its end (CONVERT), or its middle, since mails say at the end what
-they want."""
+"""Part that a message too long loses: its end (CONVERT), or its middle, since mails say at the end
+what they want."""
 # characters a token; what is further from both ends of a message is never looked at
 LONGEST_TOKEN = 32
 

@@ -122,7 +122,7 @@ def _joined(store: TokenStore, rows: Rows, padding_id: int, negatives: Rows) -> 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Which part of every batch a process has, and how it computes it."""
+    """A process's part of every batch, and how it is computed."""
 
     rank: int = 0
     processes: int = 1
@@ -134,7 +134,7 @@ WHOLE = Portion()  # one process that encodes all pairs at once
 
 @dataclass(frozen=True, slots=True)
 class StepBatch:
-    """What one process has of the K pairs of a step."""
+    """One process's share of the K pairs of a step."""
 
     parts: tuple[PairBatch, ...]  # its pairs, cut into those that are encoded at once
     pairs: int  # K

@@ -1,4 +1,4 @@
-"""What a run trains with, built before its first step: data, network, teacher, orders, state."""
+"""Parts of a run, built before its first step: data, network, teacher, orders, state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Order: TypeAlias = MixedOrder | LengthBucketedOrder  # which examples each batch
 
 @dataclass(frozen=True)
 class Parts:
-    """What a run trains with."""
+    """Parts of a run."""
 
     machine: Machine
     prepared: Prepared

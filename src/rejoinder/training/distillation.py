@@ -45,7 +45,7 @@ Scale: TypeAlias = float | Tensor
 
 
 class DistillLoss(NamedTuple):
-    """What the teacher's scores and vectors add to the loss."""
+    """Terms that the teacher's scores and vectors add to the loss."""
 
     divergence: Tensor  # of the student's scores from the teacher's
     vector_loss: Tensor

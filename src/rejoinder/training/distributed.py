@@ -1,4 +1,4 @@
-"""Where a run computes: device and precision, and the processes that `torchrun` or Ray starts.
+"""Devices, precision and processes of a run; `torchrun` or Ray starts the processes.
 
 Each process encodes its part of every batch, gathers the responses of the others (with gradients),
 and computes the loss of its own contexts against all responses; gradients are summed, so N
@@ -290,7 +290,7 @@ def _lost_processes() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and how a run computes."""
+    """Device and precision of a run."""
 
     device: torch.device
     precision: str  # "fp32", "bf16" or "fp16"

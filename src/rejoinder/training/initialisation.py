@@ -48,8 +48,8 @@ OF_HISTORY = (
     "subject_threshold",
 )
 CHANGEABLE = ("dropout", *OF_HISTORY, "history_gate")
-"""What a recipe may change in a model's configuration: neither shape nor meaning of its weights
-depends on it."""
+"""Fields of a model's configuration that a recipe may change: neither shape nor meaning of its
+weights depends on it."""
 # what it may change to add blocks on top of the model's (see `_grows`)
 GROWING = ("blocks", "attention_spans")
 # and, where the model has no blocks, how they are made

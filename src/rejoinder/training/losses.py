@@ -23,7 +23,7 @@ MASKED = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class ContextMask:
-    """Which contexts of a batch have an encoding that not all have."""
+    """Contexts of a batch with an encoding that not all have."""
 
     rows: Tensor  # of the contexts at hand, all K or those of one process, which have it, bool (k,)
     count: int  # how many of all K have it

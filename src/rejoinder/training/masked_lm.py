@@ -77,7 +77,7 @@ def _cuts(ascending: Rows, tokens: int, pairs: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """What tokens may be replaced by."""
+    """Tokens that may replace others."""
 
     mask_id: int
     special: Ids  # marks, which are neither guessed nor put in

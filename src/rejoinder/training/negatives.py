@@ -329,7 +329,7 @@ def _hashes(texts: Column | Joined, rows: Rows) -> Rows:
 
 
 class KnownAnswers:
-    """Which responses of a pool of different ones belong to a pair with an input.
+    """Responses of a pool of different ones that belong to a pair with an input.
 
     All are given by their hashes.
     """

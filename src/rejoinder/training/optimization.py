@@ -200,7 +200,7 @@ def _numbers(parameter: nn.Parameter) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a stage may use up: steps, or seconds."""
+    """Budget of a stage: steps, or seconds."""
 
     amount: float
     in_seconds: bool

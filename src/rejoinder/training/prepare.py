@@ -59,7 +59,7 @@ COUNTED = 500_000  # examples whose tokens are counted, at most
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the loop trains on."""
+    """Data of the loop."""
 
     tokenizer: Tokenizer
     train: TokenStore  # the training split, of all sets one after the other

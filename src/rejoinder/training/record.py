@@ -1,4 +1,4 @@
-"""What a run writes and shows: metrics, the best model by validation, checkpoints, progress.
+"""Record of a run: metrics, the best model by validation, checkpoints, progress.
 
 Metrics are means between two lines; with figures of speed they tell what a run cost.
 """
@@ -164,7 +164,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """What a run took so far: the columns of the paper's table of ablations (CONVERT, Table 4)."""
+    """Cost of a run so far: the columns of the paper's table of ablations (CONVERT, Table 4)."""
 
     run: str  # its folder
     whole: Speed
@@ -223,24 +223,19 @@ def run_cost(run: Path) -> RunCost | None:
     return RunCost(str(run), Speed(steps, steps / seconds), speeds, whole)
 
 
+@dataclass(eq=False)
 class Recorder:
     """Writes and shows what becomes of a run; only the first process writes."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        folder: runs.RunFolder,
-        processes: Processes,
-        display: Display,
-        parts: Parts,
-    ) -> None:
-        self.recipe = recipe
-        self.folder = folder
-        self.processes = processes
-        self.display = display
-        self.parts = parts
-        self.state = parts.state
-        self.meter = Meter(parts.state, parts.machine.device)
+    recipe: Recipe
+    folder: runs.RunFolder
+    processes: Processes
+    display: Display
+    parts: Parts
+
+    def __post_init__(self) -> None:
+        self.state = self.parts.state
+        self.meter = Meter(self.parts.state, self.parts.machine.device)
         self._metrics: MetricsLog | None = None
 
     def open(self) -> None:

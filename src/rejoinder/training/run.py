@@ -130,7 +130,7 @@ def check_model(folder: RunFolder) -> None:
 
 @dataclass
 class RunState:
-    """Where a run stands; the examples of the next batch follow from it."""
+    """State of a run; the examples of the next batch follow from it."""
 
     step: int = 0  # batches done in all stages
     stage: int = 0  # number of the stage, from 0; the number of stages once the last one is done
@@ -315,7 +315,7 @@ def named_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, repr=False)
 class RunSummary(Described):
-    """What came out of a run. `rejoinder.load(summary.model)` opens the model."""
+    """Results of a run. `rejoinder.load(summary.model)` opens the model."""
 
     name: str  # of the recipe
     run: str  # the run's folder

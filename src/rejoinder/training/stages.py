@@ -21,7 +21,7 @@ from rejoinder.settings import (
 
 @section
 class Decayed:
-    """What every optimiser has."""
+    """Settings of every optimiser."""
 
     weight_decay: NotNegative = 0.0
     """L2 on all but layer norms, added to the gradient (adamw: off the weight)."""
@@ -56,7 +56,7 @@ Optimizer: TypeAlias = Annotated[Adadelta | Sgd | Adam, Field(discriminator="kin
 
 @section
 class WarmUp:
-    """What every schedule has: a linear warm-up from 0, after which the schedule proper starts."""
+    """Settings of every schedule: a linear warm-up from 0, then the schedule proper."""
 
     kind: str
     warm_up_steps: Natural = 0  # steps that the warm-up takes

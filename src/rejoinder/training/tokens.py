@@ -202,7 +202,7 @@ def _map(folder: Path, name: str, kind: str, count: int) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True)
 class Encode:
-    """How examples become token ids; workers get it by pickling."""
+    """Encoding of examples as token ids; workers get it by pickling."""
 
     tokenizer: Tokenizer
     max_length: int  # tokens of a text that are kept
@@ -416,7 +416,7 @@ class _Writer:
             self._write(f"{name}.hash", token_hashes(ids, lengths), "<i8")
 
     def _repeated(self, keep: npt.NDArray[np.bool_], candidates: int) -> npt.NDArray[np.bool_]:
-        """Which candidates are kept, as many of each example in all batches."""
+        """Return the candidates that are kept, as many of each example in all batches."""
         count = candidates // len(keep)
         _check_equal_lengths({count + 1, (self.counts["given"] or count) + 1})
         self.counts["given"] = count
