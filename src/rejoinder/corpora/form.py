@@ -14,7 +14,9 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
 
-_MARKUP = re.compile(r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|"\s*:\s*(?:["\[{\d]|true|false|null)""")
+_MARKUP = re.compile(
+    r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|"\s*:\s*(?:["\[{\d]|true|false|null)|"\s*[}\]]"""
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ _PLURAL = frozenset(QUESTIONS) - {"question"}
 # is a line that somebody says.
 _STRUCTURE = re.compile(
     r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?>\s*$|^\s*</?[a-zA-Z]|"\s*:\s*["\[{\d]|^\s*-\s+[a-z_]+:\s"""
-    r"""|\S *\t *\S|^(?:Message-ID|Content-Type|MIME-Version):\s"""
+    r"""|"\s*[}\]]|\S *\t *\S|^(?:Message-ID|Content-Type|MIME-Version):\s"""
 )
 _JUDGED = 1_000  # records: if none of them has a question, the file is not gathered by answer
 
