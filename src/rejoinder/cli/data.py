@@ -27,6 +27,7 @@ from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
+    from rejoinder.cluster.ray_engine import RayEngine
     from rejoinder.corpora.corpus import Corpus, Input
     from rejoinder.corpora.lines import Reading
 
@@ -84,18 +85,15 @@ def data(
 
     Example: rejoinder data jsonl chats.jsonl.zst -o data/chats
 
-    Chats as a tool exports them (`rejoinder formats` lists the tools):
-    rejoinder data chats result.json -o data/chats --set agent=Shop
+    Chats as a tool exports them: rejoinder data chats result.json -o data/chats
 
     To see what the file holds, before that: rejoinder data jsonl chats.jsonl.zst --dry-run
 
-    Of chats, --set respond=agent makes the messages of that role responses, and --set redact=true
-    replaces personal data.
+    --set respond=agent makes the messages of that role responses, --set redact=true replaces
+    personal data.
     """
     from rejoinder.corpora.build import build_data
-    from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.sources import find_corpus, find_inputs, read_settings
-    from rejoinder.engine import local_engine
 
     if output is None and not dry_run:
         raise InputError("give -o DIR for the examples, or --dry-run to look at the input")
@@ -103,25 +101,16 @@ def data(
     corpus = find_corpus(source)
     values = read_settings(corpus, settings or [])
     files = find_inputs(corpus, inputs or [])
-    reading = Reading(
-        skip_bad=skip_bad,
-        history=history,
-        max_bad=max_bad,
-        on_fault=lambda fault: note(f"skipped: {fault}"),
-    )
+    reading = _reading(skip_bad, history, max_bad)
     if output is None or dry_run:
         if on_ray:
             raise InputError("--dry-run reads on this machine; leave --engine out")
         emit(_survey(corpus, files, values, reading, limit), as_json, _survey_text)
         return
-    cluster = ray_engine(address, output, (file.path for file in files)) if on_ray else None
+    paths = [file.path for file in files]
     size = sum(file.size for file in files)
-    total = size if all(file.path.is_file() for file in files) else None
-    with (
-        cluster or local_engine(processes, size) as engine,
-        track(f"reading {source}", total, "bytes") as advance,
-        _explained(output),
-    ):
+    cluster = ray_engine(address, output, paths) if on_ray else None
+    with _working(source, paths, size, cluster, processes) as at_work, _explained(output):
         summary = build_data(
             corpus,
             inputs or [],
@@ -129,11 +118,36 @@ def data(
             settings=values,
             reading=reading,
             limit=limit,
-            engine=engine,
-            progress=advance,
             overwrite=overwrite,
+            **at_work,
         )
     emit({"output": str(output), **summary.to_json()}, as_json, _summary_text)
+
+
+def _reading(skip_bad: bool, history: int | None, max_bad: int) -> Reading:
+    from rejoinder.corpora.lines import Reading
+
+    return Reading(
+        skip_bad=skip_bad,
+        history=history,
+        max_bad=max_bad,
+        on_fault=lambda fault: note(f"skipped: {fault}"),
+    )
+
+
+@contextlib.contextmanager
+def _working(
+    source: str, paths: Sequence[Path], size: int, cluster: RayEngine | None, processes: int | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the engine that builds, the cluster or processes here, and the progress of its bytes."""
+    from rejoinder.engine import local_engine
+
+    total = size if all(path.is_file() for path in paths) else None
+    with (
+        cluster or local_engine(processes, size) as engine,
+        track(f"reading {source}", total, "bytes") as advance,
+    ):
+        yield {"engine": engine, "progress": advance}
 
 
 @contextlib.contextmanager

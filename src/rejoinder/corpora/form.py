@@ -14,7 +14,9 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
 
-_MARKUP = re.compile(r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|"\s*:\s*(?:["\[{\d]|true|false|null)""")
+_MARKUP = re.compile(
+    r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|"\s*:\s*(?:["\[{\d]|true|false|null)|"\s*[}\]]"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +69,8 @@ class Form:
     # (sample, choice, reading) -> `Candidate`s or `Chat`s. It raises InputError for a bad file, and
     # counts what it leaves out with `Reading.drop`, what it understood as `Reading.notes`.
     read: Callable[[Sample, Choice, Reading], Iterator[Any]]
+    takes: frozenset[str] = frozenset()  # of the choices that not all forms have: see below
+
+
+OF_TABLES = frozenset(("columns", "delimiter", "header"))
+OF_JSON = frozenset(("columns",))

@@ -87,6 +87,8 @@ def find_form(
         raise InputError(_unknown(sample, holds))
     if form.holds != holds:
         raise InputError(_other_verb(path, form))
+    if untaken := choice.untaken(form.takes):
+        raise InputError(f"{path} is read as {form.title}, which takes no {untaken}; leave it out")
     return form, sample
 
 

@@ -44,6 +44,8 @@ def read_candidates(
         # With pyarrow, for which a server need not wait.
         from rejoinder.corpora.examples import read_examples
 
+        if untaken := choice.untaken(frozenset()):
+            raise InputError(f"{path} holds examples, which take no {untaken}; leave it out")
         reading.notes.append(f"{path}: the distinct responses of examples")
         return distinct(Candidate(example.response) for example in read_examples(path, split))
     if split is not None:

@@ -52,6 +52,17 @@ class Choice:
     header: bool = True
     columns: Mapping[str, str] = field(default_factory=dict)  # of `--column role=name`
 
+    def untaken(self, takes: Set[str]) -> str:
+        """Return which choice a form that `takes` some of them has no use for, or nothing."""
+        made = {
+            "columns": ("--column", bool(self.columns)),
+            "delimiter": ("a delimiter", bool(self.delimiter)),
+            "header": ("header=no", not self.header),
+        }
+        return next(
+            (text for name, (text, is_made) in made.items() if is_made and name not in takes), ""
+        )
+
 
 def parse_choice(text: str, columns: Iterable[str] = ()) -> Choice:
     """Return what `--format` and `--column` say. InputError: not so written."""
@@ -142,6 +153,10 @@ def open_table(
     """Open delimited text, a workbook or Parquet; `known` are folded names of usual columns."""
     openers: dict[str, Callable[..., Table]] = {"workbook": _workbook, "parquet": _parquet}
     opener = openers.get(sample.kind, _delimited)
+    if opener is not _delimited and (choice.delimiter or choice.encoding):
+        raise InputError(f"{sample.source} is no text; leave the delimiter and the encoding out")
+    if opener is _parquet and not choice.header:
+        raise InputError(f"{sample.source} names its columns; leave header=no out")
     return opener(sample, choice, known, reading)
 
 

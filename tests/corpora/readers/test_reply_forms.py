@@ -3,7 +3,6 @@
 import dataclasses
 import io
 import json
-import os
 import zipfile
 
 import pyarrow as pa
@@ -14,8 +13,7 @@ from rejoinder.corpora.example import Candidate
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.recognition import FORMS, find_form
 from rejoinder.corpora.replies import read_candidates
-from rejoinder.corpora.tables import Choice, parse_choice
-from rejoinder.errors import InputError
+from rejoinder.corpora.tables import parse_choice
 from tests.corpora.readers.workbook import workbook
 
 PARCEL = "It is on its way: look at the link, please."
@@ -371,81 +369,3 @@ OF_REPLIES = [form for form in FORMS.values() if form.holds == "replies"]
 def test_each_form_has_a_file_here_and_says_how_it_is_exported(form):
     assert any(file.form == form.name for file in FILES)
     assert form.export
-
-
-@pytest.mark.parametrize(("name", "content", "told"), [
-    ("a.txt", "version: 1\nkey:\n  - a: 1\n  - b: 2\n", "a.txt looks like YAML, but like no form of replies"),
-    ("a.txt", '{"a": 1}\n', "a.txt:1: no field text, response, .*; there is a: name it"),
-    ("a.txt", "# Hours\nFrom 9 to 5.\n# Parcels\nSoon.\n", "looks like Markdown, .*--format text reads one"),
-    ("a.txt", "Look:\n<p>Hello</p>\n", "a.txt:2: this looks like HTML, JSON, YAML, a table or a chat"),
-    ("a.txt", "Hello\n[01.03.24, 09:00:00] Bea: Hi\n", "a.txt:2: this looks like .* a chat in a file"),
-    ("a.txt", "Hello\na\tb\n", "a.txt:2: this looks like .* a table"),
-    ("a.md", "Some words\nand no heading\n", "no FAQ in it"),
-    ("a.log", "Hello\nBye\n", "a.log looks like plain text, but .*--format text reads one reply a line"),
-    ("a", "Hello\nBye\n", "a looks like plain text"),
-    ("a.txt", "a\tb\nc\td\n", "a.txt: no column text, response, .*there is a, b: name it with --column text=NAME"),
-    ("a.csv", "Hello there.\nBye.\n", "no column text, .*table,header=no"),
-    ("a.csv", "text,answer\na,b\n", "text and answer may both be the reply; say which: --column text=answer"),
-    ("a.csv", "text,Text\na,b\n", "a.csv:1: two columns are named 'text'"),
-    ("a.csv", "id,text\n1,a,b\n", "a.csv:2: the row has 3 fields"),
-    ("a.json", '{"a": [1, 2', "looks like JSON"),
-    ("a.json", '[{"text": "a"}, {"text"', "a.json: not JSON, or cut off, after 1 objects"),
-    ("a.xlsx", b"PK\x03\x04 nonsense", "damaged, cut off or no zip file"),
-    ("a.yml", "responses:\n  utter_a: [\n", "a.yml:3: not YAML"),
-    ("a.yml", "nlu:\n- intent: a\n  examples: |\n    - b\n", "holds no response with a text, 1 intents"),
-    ("a.jsonl", '{"text": "a", "examples": 7}', None),
-    ("a.jsonl", '{"text": "a", "examples": {"b": 1}}', "a.jsonl:1: examples is .*; a text is read, or a list of texts"),
-    ("a.bin", bytes(range(256)), "a.bin:1: binary data"),
-])  # fmt: skip
-def test_what_cannot_be_read_is_one_line(tmp_path, name, content, told):
-    path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    if told is None:
-        assert [reply.examples for reply in read_candidates(path)] == [(("7",),)]
-        return
-    with pytest.raises(InputError, match=told) as refused:
-        list(read_candidates(path))
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(("text", "told"), [
-    ("excel", "no such form; `rejoinder formats` lists"),
-    ("table,colour=red", "'colour=red' is none of"),
-    ("table,delimiter=x", "the delimiter is one of comma, semicolon, tab, bar"),
-    ("table,header=maybe", "header is yes or no"),
-    ("table,encoding=nope", "no encoding 'nope'"),
-])  # fmt: skip
-def test_a_wrong_choice_is_one_line(tmp_path, text, told):
-    path = write(tmp_path, COMMAS)
-    with pytest.raises(InputError, match=told):
-        list(read_candidates(path, choice=parse_choice(text)))
-
-
-def test_a_column_that_is_not_there_and_a_role_that_is_none(tmp_path):
-    path = write(tmp_path, COMMAS)
-    for pair, told in (("text=reply", "no column 'reply' for text; there is question, answer"),
-                       ("body=answer", "--column body=...: the columns are text, title, questions"),
-                       ("text", "write it as ROLE=NAME")):  # fmt: skip
-        with pytest.raises(InputError, match=told):
-            list(read_candidates(path, choice=parse_choice("", [pair])))
-
-
-def test_a_bomb_is_refused(tmp_path):
-    path = tmp_path / "bot.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("domain.yml", "responses:\n" + " " * (1 << 25))
-    with pytest.raises(InputError, match="decompresses to more than 200 times its size"):
-        list(read_candidates(path, choice=Choice()))
-
-
-def test_a_pipe_is_read_in_the_form_that_is_named():
-    reader, writer = os.pipe()
-    with os.fdopen(writer, "w") as stream:
-        stream.write("Hello!\nBye.\n")
-    with pytest.raises(
-        InputError, match="is a pipe, whose form cannot be found by its content; name it"
-    ):
-        list(read_candidates(f"/dev/fd/{reader}"))
-    read = list(read_candidates(f"/dev/fd/{reader}", choice=parse_choice("text")))
-    assert [candidate.text for candidate in read] == ["Hello!", "Bye."]
-    os.close(reader)

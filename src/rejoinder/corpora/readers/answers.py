@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.form import Form
+from rejoinder.corpora.form import OF_JSON, OF_TABLES, Form
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.markup import text_of_html
 from rejoinder.corpora.readers.whatsapp import parse_line
@@ -37,7 +37,7 @@ _PLURAL = frozenset(QUESTIONS) - {"question"}
 # is a line that somebody says.
 _STRUCTURE = re.compile(
     r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?>\s*$|^\s*</?[a-zA-Z]|"\s*:\s*["\[{\d]|^\s*-\s+[a-z_]+:\s"""
-    r"""|\S *\t *\S|^(?:Message-ID|Content-Type|MIME-Version):\s"""
+    r"""|"\s*[}\]]|\S *\t *\S|^(?:Message-ID|Content-Type|MIME-Version):\s"""
 )
 _JUDGED = 1_000  # records: if none of them has a question, the file is not gathered by answer
 
@@ -222,6 +222,7 @@ TABLE = Form(
     export="Excel, Sheets, any tool: save or download as .csv, .tsv or .xlsx, with a header",
     matches=lambda sample: bool(sample.columns) and not sample.kind.startswith("json"),
     read=read_table,
+    takes=OF_TABLES,
 )
 JSON = Form(
     name="json",
@@ -232,4 +233,5 @@ JSON = Form(
         sample.kind == "json lines" or "item" in sample.keys or bool(_list_path(sample))
     ),
     read=read_json,
+    takes=OF_JSON,
 )

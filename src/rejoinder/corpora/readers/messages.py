@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rejoinder.corpora.form import Chat, Form, Message
+from rejoinder.corpora.form import OF_TABLES, Chat, Form, Message
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.markup import text_of_html
 from rejoinder.corpora.source import Sample
@@ -127,4 +127,5 @@ FORM = Form(
     "time",
     matches=_matches,
     read=read_messages,
+    takes=OF_TABLES,
 )

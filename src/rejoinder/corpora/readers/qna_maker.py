@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.form import Form
+from rejoinder.corpora.form import OF_TABLES, Form
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.answers import read_table
 from rejoinder.corpora.source import Sample
@@ -17,9 +17,10 @@ def read_qna(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candi
     r"""Yield a reply for each answer; its line breaks are written as \n."""
     for reply in read_table(sample, choice, reading):
         text = reply.text.replace("\\n", "\n").strip()
-        payload = {key: value for key, value in reply.payload.items() if fold(key) != "question"}
-        kept = {key: value for key, value in payload.items() if value not in ("", "[]", None)}
-        yield dataclasses.replace(reply, text=text, payload=kept)
+        payload = {
+            key: value for key, value in reply.payload.items() if value not in ("", "[]", None)
+        }
+        yield dataclasses.replace(reply, text=text, payload=payload)
 
 
 FORM = Form(
@@ -32,4 +33,5 @@ FORM = Form(
         and {"question", "answer", "metadata"} <= {fold(name) for name in sample.columns}
     ),
     read=read_qna,
+    takes=OF_TABLES,
 )

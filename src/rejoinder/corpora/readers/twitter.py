@@ -72,4 +72,5 @@ FORM = Form(
     export="the published twcs.csv (kaggle.com/datasets/thoughtvector/customer-support-on-twitter)",
     matches=lambda sample: {fold(name) for name in sample.columns} >= _COLUMNS,
     read=read_twitter,
+    takes=frozenset(("delimiter",)),
 )
