@@ -55,7 +55,7 @@ def test_train_evaluate_predict(command, place, tmp_path):
     first, second = command(*words, "is it sunny and cold", "lost my card", "--top", 2).json[
         "predictions"
     ]
-    assert first["ranking"][0]["label"] == first["labels"][0]
+    assert first["labels"] in ([], [first["ranking"][0]["label"]])
     assert len(second["ranking"]) == 2
     rows = command(*words, stdin="lost card\n\nrain today\n").json["predictions"]
     assert [row["text"] for row in rows] == ["lost card", "rain today"]
