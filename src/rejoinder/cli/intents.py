@@ -39,6 +39,7 @@ Preset = Annotated[
     Literal["logistic", "paper", "original"], typer.Option(help="paper: the feed-forward net.")
 ]
 SEPARATOR = "|"  # of the labels of a text, where it may have several
+REFUSED = 0.05  # share of texts in scope, where everyday messages stand for those out of scope
 OutOfScope = Annotated[
     str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")
 ]
@@ -96,7 +97,7 @@ def train(
             min=0,
             max=0.5,
             metavar="SHARE",
-            help="Without texts out of scope: the share in scope to refuse.",
+            help=f"Share in scope to refuse. Default: what pays off; {REFUSED:g} without oos.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -118,8 +119,9 @@ def train(
     cut = SEPARATOR if multi_label else None
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
     encoder = open_all([model, *(also or ())], vectors, precision)
-    if not multi_label and reject is None:
+    if not multi_label and not given.has_oos:
         given = given.with_background()
+        reject = REFUSED if reject is None else reject
     made = classifier.train_classifier(
         encoder, given, chosen, multi_label=multi_label, reject=reject, seed=seed, track=track
     )

@@ -77,15 +77,19 @@ class TrainingTexts:
     oos_texts: tuple[str, ...] = ()
     valid_oos_texts: tuple[str, ...] = ()
 
-    def with_background(self) -> TrainingTexts:
-        """Return the texts with messages that belong to no intent, if there are none out of scope.
+    @property
+    def has_oos(self) -> bool:
+        """Whether there are texts out of scope."""
+        return bool(self.oos_texts or self.valid_oos_texts)
 
-        They choose what is refused by cross-validation, so every intent needs two texts.
+    def with_background(self) -> TrainingTexts:
+        """Return the texts with messages that belong to no intent as those out of scope.
+
+        They choose what is refused by cross-validation, so every intent needs two texts; else the
+        texts stay as they are.
         """
         counts = Counter(name for names in self.train.labels for name in names)
-        if self.oos_texts or self.valid_oos_texts or min(counts.values()) < 2:
-            return self
-        return replace(self, oos_texts=background())
+        return self if min(counts.values()) < 2 else replace(self, oos_texts=background())
 
 
 def read_training(

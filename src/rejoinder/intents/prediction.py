@@ -65,15 +65,17 @@ def choose_rejection(
     """Return the best score and threshold.
 
     Best is the highest mean of in-scope accuracy and out-of-scope recall. `classes` (n,) are the
-    intents of the texts in scope. Without texts out of scope, the energy is taken above which the
-    share `reject` of the texts in scope lies.
+    intents of the texts in scope. With `reject`, that share of the texts in scope is refused, by
+    the score that then has the highest recall; without texts out of scope, by the energy.
     """
     inside = held_out.scores
     outside = held_out.oos_scores
-    if not len(outside):
-        assert reject is not None
-        threshold = float(np.quantile(inside[:, SCORES.index("energy")], 1 - reject))
-        return Rejection("energy", threshold)
+    if reject is not None:
+        thresholds = np.quantile(inside, 1 - reject, axis=0)
+        number = SCORES.index("energy")
+        if len(outside):
+            number = int(np.argmax((outside > thresholds).mean(axis=0)))
+        return Rejection(SCORES[number], float(thresholds[number]))
     right = held_out.logits.argmax(axis=1) == classes
     best = [best_threshold(inside[:, k], right, outside[:, k]) for k in range(len(SCORES))]
     number = max(range(len(SCORES)), key=lambda k: best[k][1])
