@@ -26,6 +26,7 @@ from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.conversations import Context
+    from rejoinder.corpora.example import Example
     from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.ranking import RankingResult
     from rejoinder.evaluation.table import Table
@@ -180,6 +181,12 @@ def evaluate_index(
         ),
     ] = None,
     seed: Seed = 0,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", metavar="DIR", help="Of one index and data set: mistakes, and what to mend."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Measure the recall of a search in indexes, at 1, 3, 10, 30 and 100 of all replies.
@@ -193,6 +200,8 @@ def evaluate_index(
 
     if missing := [path for path in data if not path.exists()]:
         raise InputError(f"{missing[0]} does not exist; --data names the conversations")
+    if to is not None and (len(data), len(indexes)) != (1, 1):
+        raise InputError("--report is of one index and one --data; name one of each")
     reading = parse_reading("full" if context is None else str(context))
     rows = []
     for path in data:
@@ -219,6 +228,17 @@ def evaluate_index(
     emit(
         {"results": report.to_json(rows)}, as_json, lambda _: report.plain(rows, _width()).rstrip()
     )
+
+
+def _review(index: Searcher, examples: Sequence[Example], folder: Path) -> None:
+    from rejoinder.cli.review import save_review
+    from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.review import review
+
+    if not isinstance(index, Index):
+        raise InputError(f"{index.folder}: replies in Milvus have no report; leave --report out")
+    with track("Looking at mistakes", total=len(examples)) as advance:
+        save_review(index, review(index, examples, progress=advance), folder)
 
 
 def _search(

@@ -50,7 +50,8 @@ class RejoinderEmbeddings(Embeddings):
 class RejoinderRetriever(BaseRetriever):
     """Finds the best replies of an index as documents.
 
-    Their metadata have payload, score and position.
+    Their metadata have payload, score and position, the title if there is one, and with
+    `search_kwargs={"why": True}` why each was found.
     """
 
     index: Index | Cascade
@@ -67,12 +68,12 @@ class RejoinderRetriever(BaseRetriever):
     ) -> list[Document]:
         """Find replies to a message; `history` is what was said before, oldest first."""
         replies = self.index.search([[*history, query]], self.k, **self.search_kwargs)[0]
-        return [
-            Document(
-                each.text, metadata={**each.payload, "score": each.score, "position": each.position}
-            )
-            for each in replies
-        ]
+        documents = []
+        for reply in replies:
+            facts = reply.to_json()
+            text = facts.pop("text")
+            documents.append(Document(text, metadata={**facts.pop("payload"), **facts}))
+        return documents
 
 
 class RejoinderReranker(BaseDocumentCompressor):

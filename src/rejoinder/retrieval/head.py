@@ -79,7 +79,7 @@ def fit_index(
         return FittedIndex(
             write_segment(plain, folder, [batch], unit=False, holes=manifest.gone), None
         )
-    views = _encode(encoder, read_as(candidates, plain=manifest.plain), progress)
+    views = encode_replies(encoder, candidates, plain=manifest.plain, progress=progress)
     background = scoring.encode_conversations(encoder, [[text] for text in scoring.background()])
     held_out = scoring.hold_out(views, background, responses)
     head, weights = scoring.fit(views, background, len(candidates))
@@ -102,7 +102,15 @@ def fit_index(
     return FittedIndex(new, held_out)
 
 
-def _encode(encoder: DualEncoder, candidates: Sequence[Candidate], progress: Advance) -> Views:
+def encode_replies(
+    encoder: DualEncoder,
+    replies: Sequence[Candidate],
+    *,
+    plain: bool,
+    progress: Advance = silent,
+) -> Views:
+    """Encode the views of replies; see `scoring.encode_views`."""
+    candidates = read_as(replies, plain=plain)
     parts = []
     for start in range(0, len(candidates), _BATCH):
         views = scoring.encode_views(encoder, candidates[start : start + _BATCH])

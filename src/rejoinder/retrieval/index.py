@@ -161,6 +161,17 @@ class Index(Searcher):
         rows = [self._row(position) for position in known]
         return np.stack(rows) if rows else np.zeros((0, self.manifest.size), np.float32)
 
+    def responses(self, positions: Iterable[int]) -> FloatArray:
+        """Return the encodings of the texts at some positions, float32 (n, d); see `vectors`."""
+        known = self._known(positions)
+        self._refuse_gone(np.array(known, dtype=np.int64))
+        return np.stack([self._row(position, responses=True) for position in known])
+
+    @property
+    def model(self) -> DualEncoder:
+        """The index's model, which is opened when it is needed."""
+        return self._model()
+
     def facts(self) -> Mapping[str, object]:
         """Return what the index is shown by."""
         manifest = self.manifest
@@ -448,11 +459,12 @@ class Index(Searcher):
         if len(gone := positions[are_in(positions, self.manifest.gone)]):
             raise InputError(f"reply {gone[0]} of {self.folder} was deleted before")
 
-    def _row(self, position: int) -> FloatArray:
-        """Return the vector of the reply at a position."""
+    def _row(self, position: int, *, responses: bool = False) -> FloatArray:
+        """Return the vector of the reply at a position, or the encoding of its text."""
         firsts = [segment.record.first for segment in self._segments]
         segment = self._segments[bisect.bisect_right(firsts, position) - 1]
-        return np.asarray(segment.vectors[segment.rows(np.array([position]))[0]])
+        rows = segment.responses if responses else segment.vectors
+        return np.asarray(rows[segment.rows(np.array([position]))[0]])
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:

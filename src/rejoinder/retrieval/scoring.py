@@ -134,6 +134,11 @@ def view_texts(candidate: Candidate) -> list[tuple[Context, float]]:
     return views
 
 
+def view_contexts(candidate: Candidate) -> list[Context]:
+    """Return the conversations of `view_texts`."""
+    return [context for context, _ in view_texts(candidate)]
+
+
 def encode_views(
     encoder: DualEncoder, candidates: Sequence[Candidate], progress: Advance = silent
 ) -> Views:
@@ -261,6 +266,8 @@ class HeldOut(NamedTuple):
     gap: Scores  # (n,) to the second
     right: npt.NDArray[np.bool_]  # (n,) whether the first is the example's reply
     is_own: npt.NDArray[np.bool_]  # (n,) whether the message is an example
+    found: npt.NDArray[np.int64]  # (n,) the reply of the greatest score
+    rows: npt.NDArray[np.int64]  # (n,) its row among the views; -1 for the background
 
     @property
     def minimum_score(self) -> float:
@@ -284,43 +291,44 @@ def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> Hel
     folds[is_example] += (np.bincount(owners)[owners] < 2) * -FOLDS
     if (folds >= 0).sum() < LEAST_HELD_OUT:
         return None
-    parts: list[list[tuple[Scores, Scores, npt.NDArray[np.bool_]]]] = [[] for _ in TEXT_WEIGHTS]
-    own: list[npt.NDArray[np.bool_]] = []
+    parts: list[list[tuple[Scores, Scores, npt.NDArray[np.int64]]]] = [[] for _ in TEXT_WEIGHTS]
+    rows: list[npt.NDArray[np.int64]] = []
     for fold in range(FOLDS):
         out = folds == fold
         apart = np.arange(len(background)) % FOLDS == fold
         head, weights = fit(views.without(out), background[~apart], len(responses))
         queries = np.concatenate([views.vectors[out], background[apart]])
-        targets = np.concatenate([views.owners[out], np.full(apart.sum(), -1)])
-        own.append(targets >= 0)
+        rows.append(np.concatenate([np.flatnonzero(out), np.full(apart.sum(), -1)]))
         for text_weight, scored in zip(TEXT_WEIGHTS, parts, strict=True):
             vectors = replace(head, text_weight=text_weight).vectors(weights, responses)
-            scored.append(_best_two(queries, vectors, targets))
-        if sum(map(np.sum, own)) >= ENOUGH:
+            scored.append(_best_two(queries, vectors))
+        if sum((each >= 0).sum() for each in rows) >= ENOUGH:
             break
-    is_own = np.concatenate(own)
+    views_rows = np.concatenate(rows)
+    is_own = views_rows >= 0
+    targets = np.where(is_own, views.owners[views_rows], -1)
     joined = [[np.concatenate(part) for part in zip(*scored, strict=True)] for scored in parts]
-    chosen = int(np.argmax([right.sum() for _, _, right in joined]))  # the first of equal ones
-    best, gap, right = joined[chosen]
-    return HeldOut(TEXT_WEIGHTS[chosen], best, gap, right, is_own)
+    right = [found == targets for _, _, found in joined]
+    chosen = int(np.argmax([each.sum() for each in right]))  # the first of equal ones
+    best, gap, found = joined[chosen]
+    return HeldOut(TEXT_WEIGHTS[chosen], best, gap, right[chosen], is_own, found, views_rows)
 
 
 def _best_two(
-    queries: FloatArray, vectors: FloatArray, targets: npt.NDArray[np.int64]
-) -> tuple[Scores, Scores, npt.NDArray[np.bool_]]:
-    """Return the greatest score of each query, its gap to the second, and whether it is the target's."""
+    queries: FloatArray, vectors: FloatArray
+) -> tuple[Scores, Scores, npt.NDArray[np.int64]]:
+    """Return the greatest score of each query, its gap to the second, and whose it is."""
     best = np.empty(len(queries))
     gap = np.empty(len(queries))
-    right = np.empty(len(queries), dtype=bool)
+    found = np.empty(len(queries), np.int64)
     step = max(1, _PRODUCTS_AT_ONCE // len(vectors))
     for start in range(0, len(queries), step):
         part = slice(start, start + step)
         scores = queries[part] @ vectors.T
-        first = scores.argmax(axis=1)
+        found[part] = scores.argmax(axis=1)
         best[part] = scores.max(axis=1)
         gap[part] = best[part] - np.partition(scores, -2, axis=1)[:, -2] if len(vectors) > 1 else 0
-        right[part] = first == targets[part]
-    return best, gap, right
+    return best, gap, found
 
 
 def explain(
