@@ -225,3 +225,27 @@ def test_an_addition_of_a_faulty_model_leaves_the_store_as_it_was(make, wrong):
     store.encoder = HashEncoder()
     assert (store.fingerprint, answers(store)) == (before, found)
     assert store.add(B) == range(9, 14)
+
+
+def test_titles_and_examples_count_as_in_an_index_on_disk(tmp_path):
+    from tests.retrieval.test_examples import TOPICS, WordEncoder, faq
+
+    encoder = WordEncoder()
+    store = Store.build(encoder, faq(), tmp_path / "store")
+    index = Index.build(encoder, faq(), tmp_path / "index")
+    asked = [[text] for known in TOPICS.values() for text in known]
+    for place in (store, index):
+        place.add([Candidate("It is free.", {}, "", (("what does it cost",),))])
+    asked.append(["what does it cost"])
+    found = [
+        [[(each.position, pytest.approx(each.score, abs=1e-5)) for each in own] for own in place.search(asked, 3, -9.0)]
+        for place in (store, index)
+    ]
+    assert found[0] == found[1]
+    [[best]] = store.search([["when do you open"]], 1, why=True)
+    assert (best.title, best.why.like) == ("hours", ("when do you open",))
+    assert store.search([["Can you make me a sandwich?"]]) == [[]]
+    store.close()
+    again = Store.open(tmp_path / "store", encoder)
+    assert dict(again) == dict(index)
+    again.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rejoinder.arrays import FloatArray
 from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder
 from rejoinder.errors import InputError
@@ -79,13 +80,10 @@ def fit_index(
         return FittedIndex(
             write_segment(plain, folder, [batch], unit=False, holes=manifest.gone), None
         )
-    views = encode_replies(encoder, candidates, plain=manifest.plain, progress=progress)
-    background = scoring.encode_conversations(encoder, [[text] for text in scoring.background()])
-    held_out = scoring.hold_out(views, background, responses)
-    head, weights = scoring.fit(views, background, len(candidates))
-    if held_out is not None:
-        head = replace(head, text_weight=held_out.text_weight)
-    record = _write_head(folder, head, held_out)
+    head, weights, held_out = fit_replies(
+        encoder, candidates, responses, plain=manifest.plain, progress=progress
+    )
+    record = write_head(folder, head, held_out)
 
     def batches() -> Iterator[Batch]:
         for start in range(0, len(candidates), _BATCH):
@@ -100,6 +98,24 @@ def fit_index(
     empty = Manifest(manifest.model, size=manifest.size, head=record, plain=manifest.plain)
     new = write_segment(empty, folder, batches(), unit=False, holes=manifest.gone)
     return FittedIndex(new, held_out)
+
+
+def fit_replies(
+    encoder: DualEncoder,
+    candidates: Sequence[Candidate],
+    responses: FloatArray,
+    *,
+    plain: bool,
+    progress: Advance = silent,
+) -> tuple[Head, FloatArray, HeldOut | None]:
+    """Return the head of replies with their response encodings, their u, and what was measured."""
+    views = encode_replies(encoder, candidates, plain=plain, progress=progress)
+    background = scoring.encode_conversations(encoder, [[text] for text in scoring.background()])
+    held_out = scoring.hold_out(views, background, responses)
+    head, weights = scoring.fit(views, background, len(candidates))
+    if held_out is not None:
+        head = replace(head, text_weight=held_out.text_weight)
+    return head, weights, held_out
 
 
 def encode_replies(
@@ -123,7 +139,8 @@ def encode_replies(
     )
 
 
-def _write_head(folder: Path, head: Head, held_out: HeldOut | None) -> HeadRecord:
+def write_head(folder: Path, head: Head, held_out: HeldOut | None) -> HeadRecord:
+    """Write the file of a head into an index's folder."""
     from safetensors.numpy import save
 
     content = save({"whitening": head.whitening, "none": head.none})

@@ -35,6 +35,7 @@ from rejoinder.files import atomic_folder
 from rejoinder.progress import Advance
 from rejoinder.retrieval.ann import CANDIDATES, EF_CONSTRUCTION, LINKS
 from rejoinder.retrieval.folder import DATABASE, FOLDER, check_target
+from rejoinder.retrieval.head import fit_replies, takes_examples, write_head
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import (
     Manifest,
@@ -51,6 +52,7 @@ from rejoinder.retrieval.queries import check_encoder, check_rows, has_unit_vect
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Flags, Found, exact_scores
 from rejoinder.retrieval.search import Searcher
+from rejoinder.retrieval.scoring import read_head
 from rejoinder.retrieval.segments import Line, open_segments, texts_of, value_texts
 from rejoinder.retrieval.writing import encoded_batches
 
@@ -115,7 +117,8 @@ class Store(Searcher):
             manifest.write(part)
             made = cls(part, manifest, encoder)
             try:
-                made._extend(replies, batch, progress, engine)
+                if made._extend(replies, batch, progress, engine) and takes_examples(encoder):
+                    made._fit(batch)
                 if made.manifest.size:
                     made._ask("flush")
             except BaseException:
@@ -221,16 +224,22 @@ class Store(Searcher):
 
     def _extend(
         self, replies: Iterable[str | Candidate], batch: int, progress: Advance | None, engine: Engine | None
-    ) -> None:
+    ) -> int:
+        """Encode and insert replies; return how many titles and examples they have."""
         encoder = self._model()
+        head = None if self.manifest.head is None else read_head(self.folder, self.manifest.head)
+        examples = 0
         record = self.record
         size = self.manifest.size
         digest = hashlib.sha256(record.digest.encode())
-        for lines, encoded, _, _ in encoded_batches(
-            replies, record.end, encoder, batch, engine, plain=self.manifest.plain
+        for lines, scored, responses, count in encoded_batches(
+            replies, record.end, encoder, batch, engine, head, plain=self.manifest.plain
         ):
             unit = has_unit_vectors(encoder)
-            vectors = check_rows(encoded, "reply", record.end, count=len(lines), size=size, unit=unit)
+            encoded = scored if responses is None else responses
+            checked = check_rows(encoded, "reply", record.end, count=len(lines), size=size, unit=unit)
+            vectors = checked if responses is None else scored
+            examples += count
             if not size:
                 size = vectors.shape[1]
                 self._create(size)
@@ -244,6 +253,40 @@ class Store(Searcher):
         if record.end > self.record.end:
             record = replace(record, digest=digest.hexdigest())
             self._write(replace(self.manifest, size=size, store=record))
+        return examples
+
+    def _fit(self, batch: int) -> None:
+        """Fit the head to the titles and examples of all replies, which are just inserted, and score them by it."""
+        rows = self._ask(
+            "query_iterator",
+            batch_size=1000,
+            filter=self._there(),
+            output_fields=["position", "line", "vector"],
+        )
+        found: list[dict[str, Any]] = []
+        with contextlib.closing(rows):
+            while some := rows.next():
+                found += some
+        found.sort(key=lambda row: row["position"])
+        candidates = [_decode(row["line"]).candidate() for row in found]
+        responses = np.array([row["vector"] for row in found], dtype=np.float32)
+        head, weights, held_out = fit_replies(
+            self._model(), candidates, responses, plain=self.manifest.plain
+        )
+        vectors = head.vectors(weights, responses)
+        for start in range(0, len(found), batch):
+            part = range(start, min(start + batch, len(found)))
+            lines = [found[row]["line"].encode() for row in part]
+            positions = [found[row]["position"] for row in part]
+            values = [
+                _row(position, line, vectors[row])
+                for position, line, row in zip(positions, lines, part, strict=True)
+            ]
+            self._ask("upsert", values)
+        record = write_head(self.folder, head, held_out)
+        digest = hashlib.sha256(f"{self.record.digest} {record.digest}".encode()).hexdigest()
+        store = replace(self.record, digest=digest)
+        self._write(replace(self.manifest, store=store, head=record))
 
     def _create(self, size: int) -> None:
         from pymilvus import DataType
