@@ -1,8 +1,8 @@
 """Everyday messages that belong to no reply, for `rejoinder.retrieval.scoring` and intents.
 
 `REJOINDER_DATA=DATA python -m workshop.background` draws messages of many kinds from the open
-conversations, adds sentences in other languages (`workshop/languages.txt`) and gibberish, and
-writes src/rejoinder/retrieval/background.txt. All draws are from a fixed seed.
+conversations, adds questions to bots of any trade (`workshop/questions.txt`), sentences in other
+languages (`workshop/languages.txt`) and gibberish, and writes src/rejoinder/retrieval/background.txt. All draws are from a fixed seed.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ def lines(folder: Path) -> Iterator[str]:
     for source, licence in SOURCES.items():
         yield f"# {source}, {licence}"
         yield from _messages(folder / f"{source}.jsonl.zst", generator)
+    yield "# Questions to other bots, Apache-2.0"
+    yield from (ROOT / "workshop/questions.txt").read_text(encoding="utf-8").splitlines()
     yield "# Other languages, Apache-2.0"
     yield from (ROOT / "workshop/languages.txt").read_text(encoding="utf-8").splitlines()
     yield "# Gibberish, Apache-2.0"
