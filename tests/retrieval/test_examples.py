@@ -123,6 +123,13 @@ def test_a_search_is_the_product_with_each_replys_vector(tmp_path_factory, data)
         assert all(reply.score == pytest.approx(row[passing.index(reply.position)], abs=1e-5) for reply in replies)
 
 
+def test_titles_alone_leave_texts_their_weight(encoder, tmp_path):
+    index = Index.build(encoder, faq(slice(0, 0)), tmp_path / "index")
+    assert index.manifest.head.text_weight == scoring.TEXT_WEIGHT_OF_TITLES
+    assert index.search([["returns"]], k=1)[0][0].position == 2
+    assert index.search([["your parcel is on its way"]], k=1)[0][0].position == 1
+
+
 def test_examples_that_are_added_later_count(encoder, tmp_path):
     index = Index.build(encoder, ["Bye.", *TOPICS], tmp_path / "index")
     assert index.manifest.head is None

@@ -115,6 +115,8 @@ def fit_replies(
     head, weights = scoring.fit(views, background, len(candidates))
     if held_out is not None:
         head = replace(head, text_weight=held_out.text_weight)
+    elif not any(reply.examples or reply.learned for reply in candidates):
+        head = replace(head, text_weight=scoring.TEXT_WEIGHT_OF_TITLES)
     return head, weights, held_out
 
 

@@ -43,6 +43,7 @@ Scores: TypeAlias = npt.NDArray[np.float64]
 
 # Chosen on the questions of two public bots; see docs/choices.md.
 TEXT_WEIGHT = 0.25
+TEXT_WEIGHT_OF_TITLES = 1.0  # where no reply has an example
 WHOLE_WEIGHT = 0.25
 PARTS_WEIGHT = 0.5
 """What a reply's own text, and all of its sentences together, count as an example of what it answers."""
