@@ -8,8 +8,9 @@ example of the reply.
 from __future__ import annotations
 
 import functools
+import heapq
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -29,6 +30,7 @@ MOST_EXAMPLES = 20  # of a reply, its own included
 NEWEST = 4  # messages of a conversation that become an example
 HELD_OUT = 0.2  # share of the conversations by which what was learned is measured
 RANKS = (1, 3, 10)
+_RAREST = 8  # words of a message by which replies are looked for
 _TRIED = 5  # replies that a message is compared with, word by word
 _LEAST_ALIKE = 0.8  # of the likeness
 _LEAST_ALIKE_WORDS = 0.65  # share of the letters that two words have in common
@@ -82,13 +84,18 @@ class ReplyMatcher:
 
     def _find(self, message: str) -> int | None:
         words = words_of(message)
-        scores: Counter[int] = Counter()
-        for word in set(words):
-            rows = self._postings.get(word, ())
+        known = sorted(
+            set(words) & self._postings.keys(), key=lambda word: len(self._postings[word])
+        )
+        scores: defaultdict[int, float] = defaultdict(float)
+        for word in known[:_RAREST]:
+            rows = self._postings[word]
+            weight = math.log(1 + len(self._texts) / len(rows))
             for row in rows:
-                scores[row] += math.log(1 + len(self._texts) / len(rows))  # type: ignore[assignment]
+                scores[row] += weight
+        likely = heapq.nlargest(_TRIED, scores, key=lambda row: scores[row])
         rated = sorted(
-            ((self._likeness(words, row), row) for row, _ in scores.most_common(_TRIED)),
+            ((self._likeness(words, row), row) for row in likely),
             reverse=True,
         )
         if (
