@@ -86,8 +86,8 @@ def recipes() -> dict[str, Path]:
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in files}
 
 
-# a word, or words with commas between
-_BARE = r"""[^\s"'\[\]{}=,]+|[^\W\d][\w-]*(,[^\W\d][\w-]*)+"""
+# a word, or words or pairs NAME=WORD with commas between
+_BARE = r"""[^\s"'\[\]{}=,]+|[^\W\d][\w-]*(,[^\W\d][\w-]*)+|\w+=[\w-]+(,\w+=[\w-]+)*"""
 
 
 def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, Any]:

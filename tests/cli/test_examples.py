@@ -54,6 +54,14 @@ def test_chats_are_learned_and_forgotten(folder, answer, command):
     assert "0 learned examples were taken away" in command("learn", index, "--forget").out
 
 
+def test_a_report_says_what_to_mend(folder, command):
+    asked = ({"context": ["When do you open?"], "response": reply["text"]} for reply in REPLIES[:2])
+    (folder / "held-out.jsonl").write_text("\n".join(map(json.dumps, asked)), encoding="utf-8")
+    words = ("index", "evaluate", folder / "faq.index", "--data", folder / "held-out.jsonl")
+    assert command(*words, "--report", folder / "report").code == 0
+    assert "## The surest mistakes" in (folder / "report/report.md").read_text(encoding="utf-8")
+
+
 def test_learning_and_forgetting_at_once_is_refused(folder, refused):
     refused("learn", folder / "faq.index", "--forget", "--data", folder, said="leave --data out")
 

@@ -128,6 +128,24 @@ def test_an_index_is_better_after_learning_and_can_forget(index):
     assert index.manifest.head is None
 
 
+def test_chats_that_teach_nothing_change_nothing(index):
+    before = index.fingerprint
+    learned = index.learn([Example(("hi",), "nothing alike here", thread="t")])
+    assert (learned.matched, learned.examples, index.fingerprint) == (0, 0, before)
+
+
+def test_copies_of_a_reply_were_sent_too(tmp_path):
+    index = Index.build(WordEncoder(), ["Same text.", "Same text.", "Other."], tmp_path / "copies")
+    learned = index.learn([Example((f"question {n}",), "same text", thread=str(n)) for n in range(9)])
+    assert learned.unsent == (2,)
+
+
+def test_an_index_without_replies_learns_nothing(tmp_path):
+    index = Index.build(WordEncoder(), [Candidate("Yes.", {}, "", (("is it",),))], tmp_path / "gone")
+    index.delete([0])
+    assert index.learn([]).examples == 0
+
+
 def test_what_was_learned_is_given_as_an_example(index):
     index.learn([example for example, _ in chats(200)])
     asked = next(example.context for example, sent in chats(200) if sent is not None)

@@ -222,6 +222,8 @@ def evaluate_index(
                 )
             )
             report_truncated(opened.encoder, "messages")
+            if to is not None:
+                _review(opened, examples, to)
     note(
         f"a reply that is not among the first {ranking.RETRIEVED_AT[-1]} counts as the last of all"
     )

@@ -172,7 +172,10 @@ def add(
         opened = open_index(folder, model)
         known = [candidate.text for _, candidate in opened] if deduplicate else []
         with track("Encoding", total=source.total(known), unit="replies") as advance:
+            head = opened.manifest.head
             added = opened.add(source.read(known), progress=advance, engine=engine)
+    if head is None and opened.manifest.head is not None:
+        note("scores are margins over 'none of these' now: earlier thresholds and calibrations are void")
     report_truncated(opened.encoder, "replies")
     emit(_describe(opened, added=len(added)), as_json, _text)
 
@@ -376,7 +379,10 @@ def learn(
         with track(f"Reading {data}") as advance:
             chats = sample(read_examples(data, split), limit, 0, progress=advance)
     with track("Comparing", total=len(chats), unit="messages") as advance:
+        tuned = opened.manifest.approximate
         learned = opened.learn(chats, progress=advance)
+    if tuned and opened.manifest.approximate is None:
+        note(f"search is exact again; `rejoinder index tune {folder}` makes it approximate")
     emit({**_describe(opened), "learned": asdict(learned)}, as_json, _learned_text)
 
 
@@ -413,7 +419,7 @@ def _engine(where: str, address: str | None, output: Path, model: str) -> Iterat
 
 
 def _describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
-    from rejoinder.retrieval.manifest import CALIBRATION
+    from rejoinder.retrieval.calibration import is_calibrated
 
     record = opened.manifest.approximate
     head = opened.manifest.head
@@ -426,7 +432,7 @@ def _describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dic
         "approximate": None if record is None else asdict(record),
         "examples": opened.manifest.examples,
         "head": None if head is None else asdict(head),
-        "calibrated": (opened.folder / CALIBRATION).is_file(),
+        "calibrated": is_calibrated(opened),
         "bytes": sum(path.stat().st_size for path in opened.folder.rglob("*") if path.is_file()),
         "model": opened.manifest.model.name,
         "fingerprint": opened.fingerprint,
@@ -463,7 +469,8 @@ def _head_lines(result: Mapping[str, Any]) -> list[str]:
         f"{lowest}: {head['refused']:.1%} of everyday messages do",
         "calibrated with them: --min-confidence P answers where the best reply is right with P"
         if result["calibrated"]
-        else "not calibrated: too few of them, or scikit-learn is missing (extra intents)",
+        else "not calibrated: too few of them, replies that came later (`rejoinder learn` fits to all), "
+        "or no scikit-learn (extra intents)",
     ]
 
 

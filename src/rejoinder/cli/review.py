@@ -60,7 +60,9 @@ def markdown(replies: dict[int, Candidate], review: Review) -> str:
         ("The surest mistakes", review.mistakes),
         ("Examples that may belong elsewhere", review.elsewhere),
     ):
-        rows = [(m.message, name(m.right), name(m.found), f"{m.score:.2f}") for m in mistakes]
+        rows = [
+            (m.message[:WIDTH], name(m.right), name(m.found), f"{m.score:.2f}") for m in mistakes
+        ]
         parts += _section(title, head, rows)
     return "\n".join(parts)
 

@@ -249,6 +249,15 @@ def read_calibration(index: Searcher) -> Calibration:
     return calibration
 
 
+def is_calibrated(index: Searcher) -> bool:
+    """Return whether an index has a calibration that still holds."""
+    try:
+        read_calibration(index)
+    except InputError:
+        return False
+    return True
+
+
 def _check(calibration: Calibration, index: Searcher) -> None:
     if calibration.model != index.manifest.model.fingerprint:
         raise InputError(f"the calibration in {index.folder} is of another model's scores; {_again(index)}")

@@ -76,16 +76,16 @@ def fit_index(
     if not sum(map(example_count, candidates)):
         lines = [to_line(reply, at) for reply, at in zip(candidates, positions, strict=True)]
         plain = Manifest(manifest.model, size=manifest.size, plain=manifest.plain)
-        batch = Batch(lines, responses, None, 0)
+        batches = [Batch(lines, responses, None, 0)] if lines else []
         return FittedIndex(
-            write_segment(plain, folder, [batch], unit=False, holes=manifest.gone), None
+            write_segment(plain, folder, batches, unit=False, holes=manifest.gone), None
         )
     head, weights, held_out = fit_replies(
         encoder, candidates, responses, plain=manifest.plain, progress=progress
     )
     record = write_head(folder, head, held_out)
 
-    def batches() -> Iterator[Batch]:
+    def scored() -> Iterator[Batch]:
         for start in range(0, len(candidates), _BATCH):
             part = slice(start, start + _BATCH)
             lines = [
@@ -96,7 +96,7 @@ def fit_index(
             yield Batch(lines, vectors, responses[part], sum(map(example_count, candidates[part])))
 
     empty = Manifest(manifest.model, size=manifest.size, head=record, plain=manifest.plain)
-    new = write_segment(empty, folder, batches(), unit=False, holes=manifest.gone)
+    new = write_segment(empty, folder, scored(), unit=False, holes=manifest.gone)
     return FittedIndex(new, held_out)
 
 

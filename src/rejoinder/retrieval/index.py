@@ -44,7 +44,7 @@ from rejoinder.retrieval.head import (
     takes_examples,
     with_head,
 )
-from rejoinder.retrieval.learning import RANKS, Learned, Match, held_out, match, with_examples
+from rejoinder.retrieval.learning import RANKS, Learned, Match, held_out, match, unsent, with_examples
 from rejoinder.retrieval.manifest import (
     ApproximateRecord,
     Manifest,
@@ -244,12 +244,13 @@ class Index(Searcher):
             encoder, replies, [each for each, is_out in zip(matches, out, strict=True) if not is_out]
         )
         before = self._ranks(asked)
-        self._refit(changes)
+        if replies and (changes or not examples):
+            self._refit(changes)
         return Learned(
             messages=len(examples),
             matched=len(matches),
             examples=sum(len(changes[at].learned) - len(replies[at].learned) for at in changes),
-            unsent=tuple(sorted(replies.keys() - {each.position for each in matches})) if examples else (),
+            unsent=unsent(replies, matches) if examples else (),
             held_out=len(asked),
             before=before,
             after=self._ranks(asked),
@@ -267,9 +268,10 @@ class Index(Searcher):
         changes = {}
         for position, conversations in examples.items():
             reply = replies[position]
-            contexts = map(tuple, read_contexts(conversations))
-            own = dict.fromkeys((*reply.examples, *contexts))
-            changes[position] = replace(reply, examples=tuple(own))
+            known = {*reply.examples, *reply.learned}
+            contexts = dict.fromkeys(map(tuple, read_contexts(conversations)))
+            new = [context for context in contexts if context not in known]
+            changes[position] = replace(reply, examples=(*reply.examples, *new))
         count = sum(len(changes[at].examples) - len(replies[at].examples) for at in changes)
         if count:
             self._refit(changes)

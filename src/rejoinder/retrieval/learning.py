@@ -160,6 +160,12 @@ def match(
     return matches
 
 
+def unsent(replies: Mapping[int, Candidate], matches: Sequence[Match]) -> tuple[int, ...]:
+    """Return the positions of replies that nobody sent, nor a copy of them."""
+    sent = {text_key(replies[each.position].text) for each in matches}
+    return tuple(at for at, reply in replies.items() if text_key(reply.text) not in sent)
+
+
 def held_out(matches: Sequence[Match]) -> npt.NDArray[np.bool_]:
     """Return which matches are of the conversations by which what was learned is measured."""
     return np.array([thread_share(each.thread) > 1 - HELD_OUT for each in matches], dtype=np.bool_)

@@ -77,12 +77,13 @@ def review(index: Index, examples: Sequence[Example], progress: Advance = silent
         part = [each.context for each in known[start : start + _AT_ONCE]]
         found += [own[0] for own in index.search(part, 1, ANY_SCORE)]
         progress(len(part))
-    is_right = np.array([a == reply.position for a, reply in zip(rights, found, strict=True)])
+    keys = [text_key(each.response) for each in known]
+    is_right = np.array([key == text_key(own.text) for key, own in zip(keys, found, strict=True)])
     scores = np.array([reply.score for reply in found])
     mistakes = [
         Mistake(each.context[-1], right, reply.position, reply.score)
         for each, right, reply in zip(known, rights, found, strict=True)
-        if right != reply.position
+        if text_key(replies[right].text) != text_key(reply.text)
     ]
     answered, from_score = _coverage(scores, is_right)
     head = index.manifest.head

@@ -34,6 +34,7 @@ from rejoinder.encoders.protocol import DualEncoder, check_vectors
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance, silent
+from rejoinder.retrieval import templates
 from rejoinder.retrieval.manifest import HeadRecord
 from rejoinder.retrieval.replies import Reply, Why
 from rejoinder.retrieval.scan import exact_scores
@@ -268,12 +269,17 @@ class HeldOut(NamedTuple):
     right: npt.NDArray[np.bool_]  # (n,) whether the first is the example's reply
     is_own: npt.NDArray[np.bool_]  # (n,) whether the message is an example
     found: npt.NDArray[np.int64]  # (n,) the reply of the greatest score
-    rows: npt.NDArray[np.int64]  # (n,) its row among the views; -1 for the background
+    rows: npt.NDArray[np.int64]  # (n,) the message's row among the views; -1 for the background
+    owners: npt.NDArray[np.int64]  # (n,) the reply that it is an example of; -1 for the background
 
     @property
     def minimum_score(self) -> float:
-        """The score that all but a twentieth of the examples reach."""
-        return float(np.quantile(self.best[self.is_own], REFUSED_EXAMPLES))
+        """The score that all but a twentieth of the examples reach, at most 0; each reply counts alike."""
+        order = np.argsort(self.best[self.is_own])
+        owners = self.owners[self.is_own][order]
+        shares = 1 / np.bincount(owners)[owners]
+        below = int(np.searchsorted(np.cumsum(shares), REFUSED_EXAMPLES * shares.sum()))
+        return min(float(self.best[self.is_own][order][below]), 0.0)
 
 
 def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> HeldOut | None:
@@ -312,7 +318,7 @@ def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> Hel
     right = [found == targets for _, _, found in joined]
     chosen = int(np.argmax([each.sum() for each in right]))  # the first of equal ones
     best, gap, found = joined[chosen]
-    return HeldOut(TEXT_WEIGHTS[chosen], best, gap, right[chosen], is_own, found, views_rows)
+    return HeldOut(TEXT_WEIGHTS[chosen], best, gap, right[chosen], is_own, found, views_rows, targets)
 
 
 def _best_two(
@@ -334,18 +340,22 @@ def _best_two(
 
 def explain(
     encoder: DualEncoder,
-    record: HeadRecord | None,
     contexts: Sequence[FloatArray],
     replies: Sequence[list[Reply]],
+    *,
+    plain: bool,
 ) -> list[list[Reply]]:
-    """Return the replies to contexts of some vectors (m, d) with why each was found."""
-    text_weight = 1.0 if record is None else record.text_weight
+    """Return the replies to contexts of some vectors (m, d) with why each was found.
+
+    `plain` says whether their texts were encoded without the frame of templates.
+    """
     explained = []
     for vectors, own in zip(contexts, replies, strict=True):
-        responses = encoder.encode_responses([reply.text for reply in own])
+        texts = [templates.plain(reply.text) if plain else reply.text for reply in own]
+        responses = encoder.encode_responses(texts)
         explained.append(
             [
-                replace(reply, why=_why(encoder, reply, vectors, response, text_weight))
+                replace(reply, why=_why(encoder, reply, vectors, response))
                 for reply, response in zip(own, responses, strict=True)
             ]
         )
@@ -357,15 +367,16 @@ def _why(
     reply: Reply,
     vectors: FloatArray,
     response: FloatArray,
-    text_weight: float,
 ) -> Why:
     by_text = float(exact_scores(vectors, response[None])[0])
     titles: list[tuple[str, ...]] = [(reply.title,)] if reply.title else []
     likes = [*titles, *reply.examples]
-    if not likes or len(vectors) > 1 or text_weight * by_text > reply.score - text_weight * by_text:
+    if not likes or len(vectors) > 1:
         return Why("text", (reply.text,), by_text)
     similarities = encode_conversations(encoder, likes) @ vectors[0]
     nearest = int(similarities.argmax())
+    if by_text > similarities[nearest]:
+        return Why("text", (reply.text,), by_text)
     view: Literal["title", "example"] = "title" if nearest < len(titles) else "example"
     return Why(view, likes[nearest], float(similarities[nearest]))
 

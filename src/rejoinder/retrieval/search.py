@@ -164,7 +164,7 @@ class Searcher(Searchable, Described):
             wanted *= 4
         if options.why:
             vectors = [own / queries.sharpness for own in queries.vectors]
-            return explain(self._model(), self.manifest.head, vectors, replies)
+            return explain(self._model(), vectors, replies, plain=self.manifest.plain)
         return replies
 
     def count(self, where: Where | None = None) -> int:

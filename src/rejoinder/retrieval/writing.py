@@ -264,7 +264,12 @@ def _candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
     for reply in replies:
         if not isinstance(reply, str | Candidate):
             raise InputError(f"a reply is a text or a Candidate; given: {reply!r}")
-        yield Candidate(reply) if isinstance(reply, str) else reply
+        if isinstance(reply, str):
+            yield Candidate(reply)
+        elif len(set(reply.examples)) < len(reply.examples):
+            yield replace(reply, examples=tuple(dict.fromkeys(reply.examples)))
+        else:
+            yield reply
 
 
 def _lines(replies: Iterable[list[Candidate]], first: int, *, plain: bool) -> Lines:
