@@ -2,7 +2,8 @@
 
 `REJOINDER_DATA=DATA python -m workshop.background` draws messages of many kinds from the open
 conversations, adds questions to bots of any trade (`workshop/questions.txt`), sentences in other
-languages (`workshop/languages.txt`) and gibberish, and writes src/rejoinder/retrieval/background.txt. All draws are from a fixed seed.
+languages (`workshop/languages.txt`) and gibberish, and writes
+src/rejoinder/retrieval/background.txt. All draws are from a fixed seed.
 """
 
 from __future__ import annotations
