@@ -110,7 +110,7 @@ def fit_replies(
 ) -> tuple[Head, FloatArray, HeldOut | None]:
     """Return the head of replies with their response encodings, their u, and what was measured."""
     views = encode_replies(encoder, candidates, plain=plain, progress=progress)
-    background = scoring.encode_conversations(encoder, [[text] for text in scoring.background()])
+    background = encode_background(encoder)
     held_out = scoring.hold_out(views, background, responses)
     head, weights = scoring.fit(views, background, len(candidates))
     if held_out is not None:
@@ -118,6 +118,11 @@ def fit_replies(
     elif not any(reply.examples or reply.learned for reply in candidates):
         head = replace(head, text_weight=scoring.TEXT_WEIGHT_OF_TITLES)
     return head, weights, held_out
+
+
+def encode_background(encoder: DualEncoder) -> FloatArray:
+    """Encode the messages that belong to no reply."""
+    return scoring.encode_conversations(encoder, [[text] for text in scoring.background()])
 
 
 def encode_replies(

@@ -12,7 +12,7 @@ from rejoinder.corpora.example import Example, text_key
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
-from rejoinder.retrieval.head import check_takes_examples, encode_replies
+from rejoinder.retrieval.head import encode_background, encode_replies
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.writing import read_as
@@ -133,12 +133,10 @@ def misplaced(index: Index) -> tuple[Mistake, ...]:
     if index.manifest.head is None:
         return ()
     encoder = index.model
-    check_takes_examples(encoder)
     positions, replies = zip(*index, strict=True)
     read = read_as(replies, plain=index.manifest.plain)
     views = encode_replies(encoder, read, plain=False)
-    background = scoring.encode_conversations(encoder, [[text] for text in scoring.background()])
-    held_out = scoring.hold_out(views, background, index.responses(positions))
+    held_out = scoring.hold_out(views, encode_background(encoder), index.responses(positions))
     if held_out is None:
         return ()
     texts = [context[-1] for reply in read for context in scoring.view_contexts(reply)]

@@ -72,7 +72,8 @@ def _mails(file: Source, reading: Reading) -> Iterator[EmailMessage]:
         for line in stream:
             if blank and lines and _START.match(line):
                 yield _parsed(lines)
-                lines, size = [], 0
+                lines = []
+                size = 0
             blank = not line.strip()
             size += len(line)
             if size > MAX_DOCUMENT_BYTES:
