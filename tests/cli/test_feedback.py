@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from rejoinder.corpora.examples import read_examples
 from rejoinder.retrieval.index import Index
 from tests.retrieval.conftest import HashEncoder
 
@@ -36,12 +37,13 @@ def test_the_log_is_counted_and_set_up(index, answer, command):
 
 
 def test_entries_are_written_as_examples(index, answer, tmp_path):
-    assert answer(index.folder, "-o", tmp_path / "use.jsonl")["written"] == 4
+    assert answer(index.folder, "-o", tmp_path / "use.jsonl")["written"] == 3
     lines = [json.loads(line) for line in (tmp_path / "use.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(line["context"], line["response"]) for line in lines] == [
-        (["When?"], TEXTS[0]), (["Money?"], TEXTS[1]), (["Why?"], "Because."), (["Hm."], "")]  # fmt: skip
+        (["When?"], TEXTS[0]), (["Money?"], TEXTS[1]), (["Why?"], "Because.")]  # fmt: skip
     assert lines[0]["offered"] == TEXTS
     assert "anna" not in str(lines)
+    assert len(list(read_examples(tmp_path / "use.jsonl"))) == 3
 
 
 def test_entries_are_deleted(index, answer, command):

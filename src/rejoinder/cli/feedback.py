@@ -26,7 +26,7 @@ def feedback(
     settings: Settings = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write entries to a JSONL file."),
+        typer.Option("-o", "--output", metavar="FILE", help="Write what was sent to a JSONL file."),
     ] = None,
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete entries: all, or those that are chosen.")
@@ -81,16 +81,17 @@ def _write(log: FeedbackLog, path: Path) -> int:
     """Write what was sent as examples that `rejoinder learn --data` reads; return how many."""
     count = 0
     with atomic_file(path) as part, part.open("w", encoding="utf-8") as file:
-        for line in map(_line, log):
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            count += 1
+        for entry in log:
+            if entry.taken != "none":
+                file.write(json.dumps(_line(entry), ensure_ascii=False) + "\n")
+                count += 1
     return count
 
 
 def _line(entry: Entry) -> dict[str, Any]:
     return {
         "context": entry.context,
-        "response": entry.text or entry.chosen or "",
+        "response": entry.text or entry.chosen,
         "id": str(entry.id),
         "offered": entry.offered,
         "chosen": entry.chosen,
