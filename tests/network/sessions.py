@@ -46,6 +46,7 @@ LINES = {  # of each verb
     ],
     "learn": ["learn out/index --data examples"],
     "feedback": ["feedback out/index --set days=90"],
+    "report": ["report out/index"],
     "chat": ["chat out/index"],
     "tokenise": ["tokenise recipe.toml --data examples -o out/cache"],
     "train": ["train recipe.toml --data examples -o out/run"],

@@ -16,7 +16,7 @@ from rejoinder.cli.data import corpora, data, formats
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, table
 from rejoinder.cli.export import export, join, models
-from rejoinder.cli.feedback import feedback
+from rejoinder.cli.feedback import feedback, report
 from rejoinder.cli.index import index, learn
 from rejoinder.cli.intents import intents
 from rejoinder.cli.pictures import calibrate, plot
@@ -39,6 +39,7 @@ VERBS = (
     calibrate,
     learn,
     feedback,
+    report,
     reply,
     chat,
     serve,
