@@ -1,7 +1,7 @@
 """Rejoinder: pick the best reply to a conversation out of a set of candidates.
 
 >>> import rejoinder
->>> model = rejoinder.load("convert-small")                         # doctest: +SKIP
+>>> model = rejoinder.load("bi-small")                              # doctest: +SKIP
 >>> model.score([["How are you?"]], [["Fine, thanks.", "At noon."]])  # doctest: +SKIP
 >>> summary = rejoinder.train("fine-tune-fast", data="data/chats", run="runs/chats",
 ...                           settings={"init.model": "convert-small"})  # doctest: +SKIP

@@ -30,7 +30,7 @@ RECALL = 0.95
 CONTEXTS = 1000
 Encoder: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A model folder, convert-small; or minilm, use, st:NAME."),
+    typer.Argument(metavar="MODEL", help="A model folder, bi-small; or minilm, use, st:NAME."),
 ]
 Replies: TypeAlias = Annotated[
     Path,
@@ -100,7 +100,7 @@ def build(
 
     Example: rejoinder index build runs/small/model replies.txt -o replies.index
 
-    To see what the file holds, before that: rejoinder index build convert-small faq.xlsx --dry-run
+    To see what the file holds, before that: rejoinder index build bi-small faq.xlsx --dry-run
 
     Replies for several machines are in a Milvus server (extra milvus):
     rejoinder index build runs/small/model replies.txt -o replies.index --store http://HOST:19530

@@ -28,7 +28,15 @@ class Weights:
     folder: Path | None = None  # None: `FOLDER` / its name
 
 
+DEFAULT = "bi-small"  # the model where none is named
 BUNDLED: Mapping[str, Weights] = {
+    "bi-small": Weights(
+        fingerprint="1dd2e38d01a22485458e0d134b2b3d16032fe023f20baa7a64c5a014efe28518",
+        data_licence=(
+            "MIT, BSD-3-Clause, CDLA-Sharing-1.0,"
+            " Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain"
+        ),
+    ),
     "convert-small": Weights(
         fingerprint="1fac0cba313596eca381ebf288b5a819028ac7772674714a97ba3c4ee5edf370",
         data_licence=(

@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rejoinder import __version__
-from rejoinder.encoders.export import folder_bytes, onnx_folder, write_program
+from rejoinder.encoders.export import folder_bytes
+from rejoinder.encoders.export_onnx import onnx_folder, write_program
 from rejoinder.encoders.onnx import INTENTS
 from rejoinder.encoders.open import Vectors, open_texts
 from rejoinder.encoders.sentence import SentenceEncoder, concatenate
@@ -146,9 +147,11 @@ def export_classifier(
             f"{folder} reads {encoder.name}; only a classifier on one ConveRT has an ONNX form"
         )
     with onnx_folder(encoder.name, output, overwrite=overwrite) as (part, manifest):
-        example = {"vectors": torch.ones(3, encoder.size)}
         write_program(
-            _HeadAndDistance(classifier), example, ["logits", "distances"], part / INTENTS
+            _HeadAndDistance(classifier),
+            {"vectors": (torch.ones(3, encoder.size), ("count",))},
+            ["logits", "distances"],
+            part / INTENTS,
         )
         manifest["intents"] = {
             "labels": list(classifier.labels),
