@@ -44,8 +44,10 @@ LINES = {  # of each verb
         "reply out/index-milvus hello",
         "reply out/index-approximate hello",
     ],
+    "mine": ["mine examples -o out/replies.csv"],
     "learn": ["learn out/index --data examples"],
     "chat": ["chat out/index"],
+    "mcp": ["mcp out/index"],
     "tokenise": ["tokenise recipe.toml --data examples -o out/cache"],
     "train": ["train recipe.toml --data examples -o out/run"],
     "evaluate": [
@@ -190,6 +192,16 @@ def _langchain() -> None:
     RejoinderRetriever(index=Index.open("index")).invoke("Hello!")
 
 
+def _mcp() -> None:
+    import asyncio
+
+    from rejoinder.integrations.mcp import make_server
+    from rejoinder.retrieval.index import Index
+
+    server = make_server(Index.open("index"))
+    asyncio.run(server.call_tool("suggest_replies", {"messages": ["Hello!"]}))
+
+
 def _sklearn() -> None:
     from rejoinder.integrations.sklearn import RejoinderEncoder
 
@@ -207,6 +219,7 @@ ADAPTERS: dict[str, Callable[[], None]] = {
     "haystack": _haystack,
     "huggingface": _huggingface,
     "langchain": _langchain,
+    "mcp": _mcp,
     "sklearn": _sklearn,
     "spacy": _spacy,
 }

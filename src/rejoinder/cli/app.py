@@ -18,6 +18,7 @@ from rejoinder.cli.evaluate import evaluate, table
 from rejoinder.cli.export import export, join, models
 from rejoinder.cli.index import index, learn
 from rejoinder.cli.intents import intents
+from rejoinder.cli.mcp import mcp
 from rejoinder.cli.mine import mine
 from rejoinder.cli.pictures import calibrate, plot
 from rejoinder.cli.retrieval import chat, reply
@@ -42,6 +43,7 @@ VERBS = (
     reply,
     chat,
     serve,
+    mcp,
     export,
     join,
     models,

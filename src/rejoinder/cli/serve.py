@@ -108,7 +108,7 @@ def serve(
         "minimum_confidence": min_confidence,
         "workers": workers,
     }
-    listening = _listen(host, port)
+    listening = listen(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     announce = partial(emit, {"url": address}, as_json, _text)
     if workers > 1:
@@ -213,7 +213,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; InputError: the address cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=1024)

@@ -19,7 +19,7 @@ from rejoinder.retrieval.replies import Reply
 try:
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
-    from mcp_types import ToolAnnotations
+    from mcp.types import ToolAnnotations
 except ImportError as error:
     raise MissingExtraError("rejoinder mcp", "mcp") from error
 
@@ -61,7 +61,7 @@ class Intent(BaseModel):
     """The intent of a message, and how probable the likely ones are."""
 
     labels: list[str]
-    out_of_scope: bool
+    out_of_scope: bool | None
     ranking: dict[str, float]
 
 
