@@ -104,7 +104,7 @@ def test_intents_are_a_tool_if_there_is_a_classifier(index):
     }  # fmt: skip
 
 
-def test_what_others_add_is_found(index, tmp_path):
+def test_what_others_add_is_found(tmp_path):
     folder = tmp_path / "index"
     Index.build(rejoinder.load("convert-small"), REPLIES, folder)
     server = make_server(Index.open(folder))
