@@ -47,6 +47,7 @@ LIBRARIES = {  # that each session needs
         "transformers",
     ],
     "serve": ["fastapi", "onnxruntime", "uvicorn"],
+    "desk": ["fastapi", "onnxruntime", "uvicorn"],
     "runtime": ["onnxruntime"],
     "adapters": ["haystack", "langchain_core", "mcp", "sklearn", "spacy"],
 }
@@ -109,7 +110,7 @@ def test_a_reply_needs_no_home(files, tmp_path, home):
 
 
 def test_every_verb_and_every_adapter_is_tried():
-    assert set(names(typer.main.get_command(app))) | {"--help"} == {*sessions.LINES, "serve"}
+    assert set(names(typer.main.get_command(app))) | {"--help"} == {*sessions.LINES, "serve", "desk"}
     adapters = {module.name for module in pkgutil.iter_modules(integrations.__path__)}
     assert adapters == set(sessions.ADAPTERS)
 

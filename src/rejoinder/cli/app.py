@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 import rejoinder
 from rejoinder.cli.data import corpora, data, formats
+from rejoinder.cli.desk import desk
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, table
 from rejoinder.cli.export import export, join, models
@@ -44,6 +45,7 @@ VERBS = (
     chat,
     serve,
     mcp,
+    desk,
     export,
     join,
     models,

@@ -122,7 +122,7 @@ def _keys(host: str) -> Keys:
     from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
 
     keys = Keys.from_environment()
-    if not keys and not _is_loopback(host):
+    if not keys and not is_loopback(host):
         raise InputError(
             f"{host} can be reached from other machines;"
             f" set {WRITE_KEY} or {READ_KEY}, or leave --host out"
@@ -206,7 +206,8 @@ def open_ranker(name: str) -> Ranker:
     return Rankers().ranker(name)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
