@@ -39,12 +39,17 @@ async def used(server):
             "suggest_replies", {"messages": ["Hi", "When do you open?"]}
         )
         searched = await client.call_tool("search_replies", {"query": "refund", "count": 1})
+        given = {"messages": ["When do you open?"], "offered": [0, 1]}
+        taken = await client.call_tool("give_feedback", {**given, "text": "we open at nine"})
+        assert taken.structured_content["chosen"] == 0
+        wrong = await client.call_tool("give_feedback", {**given, "chosen": 99})
+        assert wrong.is_error
         refused = await client.call_tool("suggest_replies", {"messages": []})
     return tools, suggested, searched, refused
 
 
 def check(tools, suggested, searched, refused):
-    assert tools[:2] == ["suggest_replies", "search_replies"]
+    assert tools == ["suggest_replies", "search_replies", "give_feedback"]
     assert suggested.structured_content["replies"][0]["text"] == "We open at nine."
     [found] = searched.structured_content["replies"]
     assert (found["position"], found["title"]) == (2, "refund")

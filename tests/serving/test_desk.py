@@ -286,7 +286,7 @@ def test_too_many_events_are_put_off(stand_in, searcher, monkeypatch):
 
 def test_little_is_remembered(monkeypatch):
     monkeypatch.setattr(desk, "REMEMBERED", 3)
-    recent = desk.Recent()
+    recent = desk.Remembered()
     for number in range(9):
         recent[str(number)] = number
     assert list(recent) == ["6", "7", "8"]
@@ -328,13 +328,18 @@ def test_the_command_answers_chatwoot(tmp_path, stand_in):
     )
     try:
         url = json.loads(server.stdout.readline())["url"]
-        for values in (event(1, "Where is my order?"),):
-            send(url, values)
+        send(url, event(1, "Where is my order? Mail me: a@b.example"))
         [(_, _, _, body)] = stand_in.wait(1)
         assert "1. Your parcel is on its way." in json.loads(body)["content"]
+        send(url, event(2, "Hi Jane, your parcel is on its way!", "outgoing"))
     finally:
         server.terminate()
         assert server.wait(40) in (0, -15)
+    [entry] = Index.open(tmp_path / "index").log
+    assert entry.chosen == "Your parcel is on its way."
+    assert entry.offered[0] == "Your parcel is on its way."
+    assert entry.context == ("Where is my order? Mail me: <email>",)
+    assert entry.source not in ("", "5")
 
 
 def send(url, values):

@@ -23,6 +23,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("rejoinder mcp", "mcp") from error
 
+_SOURCE = "mcp"  # of feedback
 _WORDS = 0.05  # weight of BM25 in a search for replies by what they say
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
@@ -57,6 +58,13 @@ class FoundReplies(BaseModel):
     replies: list[FoundReply]
 
 
+class Recorded(BaseModel):
+    """Feedback that is written: its number, and the position of the reply that was taken."""
+
+    id: int
+    chosen: int | None
+
+
 class Intent(BaseModel):
     """The intent of a message, and how probable the likely ones are."""
 
@@ -84,6 +92,17 @@ def make_server(index: Index, classifier: Classifier | None = None) -> MCPServer
         with lock:
             return _found(_search(index, [query], count, minimum_score=ANY_SCORE, hybrid=_WORDS))
 
+    @server.tool(annotations=_WRITES)
+    def give_feedback(
+        messages: Messages,
+        offered: Annotated[list[int], Field(max_length=50, description="Positions, as shown.")],
+        chosen: Annotated[int | None, Field(description="Position that was sent.")] = None,
+        text: Annotated[str | None, Field(description="Other text that was sent.")] = None,
+    ) -> Recorded:
+        """Record what was sent after replies were suggested; nothing, if none was right."""
+        with lock:
+            return _recorded(index, messages, offered, chosen, text)
+
     if classifier is not None:
         _add_intents(server, classifier)
     return server
@@ -108,6 +127,17 @@ def _search(index: Index, messages: Conversation, count: int, **options: Any) ->
         return index.search([messages], count, **options)[0]
     except InputError as error:
         raise ToolError(str(error)) from None
+
+
+def _recorded(
+    index: Index, messages: list[str], offered: list[int], chosen: int | None, text: str | None
+) -> Recorded:
+    try:
+        index.refresh()
+        recorded = index.feedback(messages, offered, chosen=chosen, text=text, source=_SOURCE)
+    except InputError as error:
+        raise ToolError(str(error)) from None
+    return Recorded(id=recorded.id, chosen=recorded.chosen)
 
 
 def _found(replies: list[Reply]) -> FoundReplies:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rejoinder.conversations import Conversation
 from rejoinder.errors import InputError
+from rejoinder.retrieval.feedback import Outcome
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply
 from rejoinder.serving.desks import (
@@ -79,15 +80,17 @@ class IndexSearcher:
     def feedback(self, offer: Offer, text: str, person: str) -> None:
         """See `Searcher`."""
         with self._lock:
-            self._index.feedback(
-                offer.messages,
+            outcome = Outcome(
+                messages=offer.messages,
                 offered=[reply.position for reply in offer.replies],
                 text=text,
                 source=person or None,
+                texts=[reply.text for reply in offer.replies],
             )
+            self._index.record([outcome])
 
 
-class Recent(OrderedDict[str, Any]):
+class Remembered(OrderedDict[str, Any]):
     """The newest `REMEMBERED` items."""
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -106,9 +109,9 @@ class Receiver:
         self._address = address
         self._searcher = searcher
         self._secret = secret
-        self._seen = Recent()
-        self._messages = Recent()  # deques of each conversation
-        self._offers = Recent()
+        self._seen = Remembered()
+        self._messages = Remembered()  # deques of each conversation
+        self._offers = Remembered()
         self._queue: asyncio.Queue[tuple[Event, Offer | None]] = asyncio.Queue(WAITING)
 
     @contextlib.asynccontextmanager
