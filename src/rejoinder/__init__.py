@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
         raise ImportError(
             f"rejoinder.{name} needs {error.name}, which is not here;"
             " install it, or open an ONNX export with rejoinder.runtime,"
-            " which needs numpy and onnxruntime alone",
+            " which needs numpy, onnxruntime and tokenizers",
             name=error.name,
         ) from error
     return getattr(home, name)
