@@ -3,8 +3,8 @@
 >>> import rejoinder
 >>> model = rejoinder.load("bi-small")                              # doctest: +SKIP
 >>> model.score([["How are you?"]], [["Fine, thanks.", "At noon."]])  # doctest: +SKIP
->>> summary = rejoinder.train("fine-tune-fast", data="data/chats", run="runs/chats",
-...                           settings={"init.model": "convert-small"})  # doctest: +SKIP
+>>> summary = rejoinder.train("fine-tune-heads", data="data/chats", run="runs/chats",
+...                           settings={"init.model": "bi-small"})  # doctest: +SKIP
 >>> model = rejoinder.load(summary.model)                           # doctest: +SKIP
 >>> examples = rejoinder.read_examples("data/chats", split="test")  # doctest: +SKIP
 >>> rejoinder.evaluate(model, examples).recall[1]                   # doctest: +SKIP

@@ -45,6 +45,7 @@ LINES = {  # of each verb
         "reply out/index-approximate hello",
     ],
     "learn": ["learn out/index --data examples"],
+    "feedback": ["feedback out/index --set days=90"],
     "chat": ["chat out/index"],
     "tokenise": ["tokenise recipe.toml --data examples -o out/cache"],
     "train": ["train recipe.toml --data examples -o out/run"],

@@ -16,6 +16,7 @@ from rejoinder.cli.data import corpora, data, formats
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, table
 from rejoinder.cli.export import export, join, models
+from rejoinder.cli.feedback import feedback
 from rejoinder.cli.index import index, learn
 from rejoinder.cli.intents import intents
 from rejoinder.cli.pictures import calibrate, plot
@@ -37,6 +38,7 @@ VERBS = (
     plot,
     calibrate,
     learn,
+    feedback,
     reply,
     chat,
     serve,

@@ -131,7 +131,7 @@ def _keys(host: str) -> Keys:
 
 
 def _run_workers(
-    settings: Mapping[str, Any],
+    settings: dict[str, Any],
     workers: int,
     listening: socket.socket,
     announce: Callable[[], None],
@@ -140,6 +140,7 @@ def _run_workers(
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
+        settings["answers"] = Path(tempfile.mkdtemp(dir=folder))
         announce()
         Multiprocess(_config(partial(_worker, settings), workers), [listening]).run()
 

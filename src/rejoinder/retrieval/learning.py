@@ -31,6 +31,7 @@ NEWEST = 4  # messages of a conversation that become an example
 HELD_OUT = 0.2  # share of the conversations by which what was learned is measured
 RANKS = (1, 3, 10)
 _RAREST = 8  # words of a message by which replies are looked for
+_REMEMBERED = 10_000  # messages whose reply was looked for
 _TRIED = 5  # replies that a message is compared with, word by word
 _LEAST_ALIKE = 0.8  # of the likeness
 _LEAST_ALIKE_WORDS = 0.65  # share of the letters that two words have in common
@@ -52,6 +53,7 @@ class Learned:
 
     messages: int  # that were looked at
     matched: int  # of them were replies of the index
+    chosen: int  # choices in the index's log that count
     examples: int  # that the index has learned now
     unsent: tuple[int, ...]  # positions of replies that nobody sent
     held_out: int  # matched messages by which the index was measured
@@ -75,7 +77,7 @@ class ReplyMatcher:
                 postings[word].append(len(self._texts))
             self._texts.append((position, words_of(bare), count))
         self._postings = postings
-        self._cached = functools.cache(self._find)
+        self._cached = functools.lru_cache(_REMEMBERED)(self._find)
 
     def find(self, message: str) -> int | None:
         """Return the position of the reply that a message is; None: of none, or of two alike."""

@@ -23,6 +23,7 @@ from rejoinder.encoders.protocol import ContextVectors, DualEncoder, Ranker, enc
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.cascade import Cascade, score_lists
+from rejoinder.retrieval.feedback import Outcome, Recorded
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import CALIBRATION
 from rejoinder.retrieval.manifest import MANIFEST, read_manifest
@@ -303,6 +304,39 @@ class Answers:
             return [index.add_examples({position: examples}) for position, examples in lists]
 
         return self._change(add)
+
+    def feedback(self, outcomes: list[tuple[str, Outcome]]) -> list[tuple[Recorded, bool]]:
+        """Write the outcomes of several requests to the logs of their indexes, the first or the second.
+
+        Return whether the first index is to learn from each at once.
+        """
+        results: list[Any] = [None] * len(outcomes)
+        for name, answers in (("first", self), ("second", self.second)):
+            rows = [row for row, (index, _) in enumerate(outcomes) if index == name]
+            if rows:
+                assert answers is not None
+                recorded = answers._record([outcomes[row][1] for row in rows])
+                at_once = name == "first" and self.index.log.latest_settings.learn == "at-once"
+                for row, result in zip(rows, recorded, strict=True):
+                    results[row] = result, at_once and result.chosen is not None
+        return results
+
+    def learn(self, requests: list[None]) -> list[None]:
+        """Make choices of the log examples."""
+        self._change(lambda index: index.learn_chosen())
+        return requests
+
+    def _record(self, outcomes: list[Outcome]) -> list[Recorded]:
+        try:
+            return self.index.record(outcomes)
+        except BusyError:
+            raise
+        except InputError:  # of a reply, perhaps, that another worker has added just now
+            if self._current_stamp() == self._stamp:
+                raise
+            opened = self._opened()
+            opened.log = self.index.log
+            return opened.record(outcomes)
 
     def compact(self, requests: list[None]) -> list[None]:
         """Compact the index, unless another process has done so."""

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import numpy as np
 
 from rejoinder import __version__
-from rejoinder.conversations import read_contexts
-from rejoinder.corpora.example import Candidate
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.serving import schema
 from rejoinder.serving.answers import Answers, Question, Sources, UnavailableError
+from rejoinder.serving.changes import FAILURES, Changes
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, logger
+from rejoinder.serving.recent import RecentAnswers
 from rejoinder.serving.responses import (
     Metrics,
     error_answer,
@@ -50,7 +50,6 @@ PAGE = Path(__file__).with_name("page")
 PIECE = 64  # texts of a large request that are computed at once, so that others get their turn
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ERRORS = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503)
-_FAILURES = (OverloadedError, UnavailableError, BusyError, InputError, OSError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,6 +64,7 @@ class Settings:
     minimum_confidence: float | None = None  # of requests that do not give it
     log_texts: bool = False
     workers: int = 1
+    answers: Path | None = None  # folder that several workers share; see `RecentAnswers`
 
 
 def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
@@ -97,7 +97,7 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
     app.state.api = api
     app.add_exception_handler(RequestValidationError, on_validation_error)
     app.add_exception_handler(HTTPException, on_http_error)
-    for failure in _FAILURES:
+    for failure in FAILURES:
         app.add_exception_handler(failure, api.on_failure)
     keyed: dict[str, Any] = {
         "dependencies": [Depends(HTTPBearer(auto_error=False))] if settings.keys else []
@@ -112,9 +112,10 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
         ("POST", "/v2/rerank", api.rerank, schema.RerankResponse),
         ("POST", "/v1/intents", api.intents, schema.IntentsResponse),
         ("GET", "/v1/candidates", api.candidates, schema.CandidatesResponse),
-        ("POST", "/v1/candidates", api.add, schema.Added),
-        ("DELETE", "/v1/candidates/{position}", api.delete, schema.Deleted),
-        ("POST", "/v1/examples", api.add_examples, schema.Taught),
+        ("POST", "/v1/candidates", api.changes.add, schema.Added),
+        ("DELETE", "/v1/candidates/{position}", api.changes.delete, schema.Deleted),
+        ("POST", "/v1/examples", api.changes.add_examples, schema.Taught),
+        ("POST", "/v1/feedback", api.changes.feedback, schema.Recorded),
         ("GET", "/v1/models", api.models, schema.ModelsResponse),
         ("GET", "/v1/about", api.about, schema.About),
         ("GET", "/v1/map", api.map, schema.MapResponse),
@@ -160,7 +161,7 @@ def _add_routes(
             endpoint,
             methods=[method],
             response_model=response,
-            status_code=201 if endpoint == api.add else 200,
+            status_code=201 if endpoint == api.changes.add else 200,
             responses=responses,
             operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
             route_class_override=None if form is None else json_route(form),
@@ -173,7 +174,6 @@ class Api:
     """The endpoints. They hand jobs to the worker's queues and put the results into their form."""
 
     search_queue: Batcher
-    change_queue: Batcher
     info_queue: Batcher
     map_queue: Batcher
     facts: dict[str, Any]  # see `Answers.facts`, when index and models were opened
@@ -184,7 +184,8 @@ class Api:
         self._given_worker = worker
         self._reloading = asyncio.Lock()
         self._ready = False
-        self._compacting: asyncio.Task[None] | None = None
+        recent = RecentAnswers(settings.answers, rings=2 * settings.workers)
+        self.changes = Changes(recent, self._anonymous)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object) -> AsyncIterator[None]:
@@ -200,18 +201,16 @@ class Api:
             self.search_queue = Batcher(
                 functools.partial(run, Lane.SEARCH), queue=queue, observe=self.metrics.observe_batch
             )
-            self.change_queue = Batcher(
-                functools.partial(run, Lane.CHANGE), max_size=schema.CANDIDATES, queue=queue
-            )
             self.info_queue = Batcher(functools.partial(run, Lane.INFO), queue=queue)
             self.map_queue = Batcher(functools.partial(run, Lane.MAP), queue=queue)
+            self.changes.open(worker, queue)
             self.facts = await self._facts()
             if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
                 asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._on_sighup)
             self._ready = True
             yield
             self._ready = False
-            for batcher in (self.search_queue, self.change_queue, self.info_queue, self.map_queue):
+            for batcher in (self.search_queue, self.info_queue, self.map_queue, self.changes):
                 await batcher.close()
 
     def crowded(self) -> bool:
@@ -250,12 +249,14 @@ class Api:
         """Find the best replies to a conversation."""
         options = body.model_dump(exclude_unset=True)
         options.setdefault("minimum_confidence", self.settings.minimum_confidence)
-        work = Answers.compare if options.pop("index", "first") == "second" else Answers.replies
+        index = options.pop("index", "first")
         question = Question(**options)
+        work = Answers.compare if index == "second" else Answers.replies
         answer = await self.search_queue.submit(Job(work, question))
         replies = [reply["text"] for reply in answer["replies"]]
         CURRENT.get().texts = {"messages": question.messages, "replies": replies}
-        return json_answer(answer)
+        name = self.changes.recent.add(index, question.messages, answer["replies"])
+        return json_answer({**answer, "answer": name})
 
     async def embeddings(self, body: schema.EmbeddingsRequest) -> Any:
         """Encode texts."""
@@ -323,56 +324,6 @@ class Api:
         following = page[limit]["position"] if len(page) > limit else None
         return json_answer({"candidates": page[:limit], "total": total, "next": following})
 
-    async def add(self, body: schema.CandidatesRequest) -> Any:
-        """Add candidates.
-
-        They are on the disk when this answers, and found by every later request.
-        """
-        new = [
-            Candidate(candidate)
-            if isinstance(candidate, str)
-            else Candidate(
-                candidate.text,
-                candidate.payload,
-                candidate.title,
-                tuple(map(tuple, read_contexts(_conversations(candidate.examples)))),
-            )
-            for candidate in body.candidates
-        ]
-        positions, is_fragmented = await self.change_queue.submit(
-            Job(Answers.add, new, size=len(new))
-        )
-        if is_fragmented and (self._compacting is None or self._compacting.done()):
-            self._compacting = asyncio.get_running_loop().create_task(self._compact())
-        return json_answer({"positions": positions}, 201)
-
-    async def add_examples(self, body: schema.ExamplesRequest) -> Any:
-        """Add conversations that a candidate answers.
-
-        They count in every later request.
-        """
-        examples = _conversations(body.examples)
-        read_contexts(examples)  # here, so that no other request fails by one conversation
-        try:
-            count = await self.change_queue.submit(
-                Job(Answers.add_examples, (body.position, examples))
-            )
-        except BusyError:
-            raise
-        except InputError as error:
-            return error_answer(404, self._anonymous(error), "position")
-        return json_answer({"added": count})
-
-    async def delete(self, position: schema.Position) -> Any:
-        """Delete a candidate; the positions of the others stay as they are."""
-        try:
-            count = await self.change_queue.submit(Job(Answers.delete, position))
-        except BusyError:
-            raise
-        except InputError as error:
-            return error_answer(404, self._anonymous(error))
-        return json_answer({"deleted": count})
-
     async def models(self) -> Any:
         """Return the name of the model."""
         return json_answer(
@@ -408,15 +359,6 @@ class Api:
     async def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = await self.info_queue.submit(Job(Answers.facts, None))
         return facts
-
-    async def _compact(self) -> None:
-        """Compact the index after the change that made it worth while."""
-        try:
-            await self.change_queue.submit(Job(Answers.compact, None))
-        except (OverloadedError, BusyError):
-            return  # the next addition asks for it again
-        except _FAILURES as error:
-            logger.warning("the index was not compacted", extra={"fields": {"reason": str(error)}})
 
     def _on_sighup(self) -> None:
         async def again() -> None:
@@ -471,21 +413,6 @@ def _page(file: Path) -> Callable[[], Any]:
         return FileResponse(file)
 
     return answer
-
-
-def _conversations(examples: Sequence[str | Sequence[Any]]) -> list[list[Any]]:
-    """Return examples as conversations; a text is one of one message."""
-    return [
-        [example]
-        if isinstance(example, str)
-        else [
-            message.model_dump(exclude_unset=True)
-            if isinstance(message, schema.Message)
-            else message
-            for message in example
-        ]
-        for example in examples
-    ]
 
 
 def _base64(vector: Any) -> str:

@@ -32,6 +32,7 @@ LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d*)?", re.IG
 REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
 # of this process alone
 NEW_ID = map("{}-{:x}".format, itertools.repeat(os.urandom(8).hex()), itertools.count())
+WRITTEN = ("/v1/candidates", "/v1/examples", "/v1/feedback")  # what a write key changes
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
 SAFE_HEADERS = [
@@ -282,7 +283,7 @@ class Guard:
         if path in OPEN or not path.startswith(("/v1/", "/v2/", "/admin/", "/metrics")):
             return None
         write = path.startswith("/admin/") or (
-            path.startswith(("/v1/candidates", "/v1/examples")) and scope["method"] != "GET"
+            path.startswith(WRITTEN) and scope["method"] != "GET"
         )
         if refusal := self.keys.refusal(headers.get(b"authorization", b""), write=write):
             return refusal

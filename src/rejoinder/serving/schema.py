@@ -140,6 +140,38 @@ class RepliesResponse(BaseModel):
 
     replies: list[Reply]
     confidence: float | None
+    answer: str
+    """Names this answer in /v1/feedback, for a day or so, until the server starts again."""
+
+
+ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | Name
+"""A position, or the field id of a reply's payload as a text."""
+
+
+class FeedbackRequest(Request):
+    """What became of the replies that were offered. Without chosen and text none was taken."""
+
+    model_config = _example({"messages": ["Where is my order?"], "offered": [3, 17, 4], "chosen": 17, "source": "anna"})
+    most_bytes: ClassVar[int] = 64 << 10
+    answer: Name | None = None
+    """That of /v1/replies, in place of messages and offered."""
+    messages: Conversation | None = None
+    """The conversation, as in /v1/replies."""
+    offered: Annotated[list[ReplyName], Field(max_length=1000)] = []
+    """The replies shown, in order: their positions, or the field id of their payloads as texts."""
+    chosen: ReplyName | None = None
+    """The reply that was taken."""
+    text: Text | None = None
+    """What was sent instead. A reply of the index, filled in or mistyped, counts as taken."""
+    source: Name | None = None
+    """Whose feedback it is, so that nobody's counts too much; a digest of it is kept."""
+
+
+class Recorded(BaseModel):
+    """An entry of the log: its number, and the position of the reply that counts as taken."""
+
+    id: int
+    chosen: int | None
 
 
 class EmbeddingsRequest(Request):

@@ -63,6 +63,7 @@ class Lane(Enum):
     CHANGE = "change"
     INFO = "info"
     MAP = "map"
+    FEEDBACK = "feedback"
 
 
 class Worker(Protocol):

@@ -1,0 +1,229 @@
+"""Reading an index: its segments, the replies that pass a filter, and the log of its use."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import Conversation, check_count
+from rejoinder.corpora.example import Candidate
+from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.errors import InputError
+from rejoinder.retrieval.ann import FaissIndex
+from rejoinder.retrieval.feedback import FeedbackLog, KnownReplies, Outcome, Recorded
+from rejoinder.retrieval.manifest import Manifest, Positions, are_in, read_runs
+from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.scan import Rows, search
+from rejoinder.retrieval.search import Searcher
+from rejoinder.retrieval.segments import FilteredSegments, Segment, open_segments, stamp_of, texts_of
+
+
+class IndexReader(Searcher):
+    """An index on disk as it was opened, or at its last `refresh`."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, segments: list[Segment], encoder: DualEncoder | None
+    ) -> None:
+        self.folder = folder
+        self.encoder = encoder
+        self._faiss: FaissIndex | None = None
+        self._word_index: WordIndex | None = None
+        self._stamp: tuple[int, int, int] | None = None  # of the manifest when `refresh` read it
+        self._known_replies: KnownReplies | None = None
+        self.log = FeedbackLog(folder)
+        self._set(manifest, segments)
+
+    @classmethod
+    def open(cls, folder: str | Path, encoder: DualEncoder | None = None, *, verify: bool | None = None) -> Self:
+        """Open an index. Without an `encoder` it opens the model it was built with when that is needed.
+
+        `verify` compares the content of files with their digests, not their sizes alone; None: of small indexes.
+
+        Raises:
+            InputError: there is no index, a file is missing, truncated or altered, or the index is of another model.
+        """
+        folder = Path(folder)
+        manifest, segments = _open(folder, encoder, verify)
+        return cls(folder, manifest, segments, encoder)
+
+    def refresh(self) -> bool:
+        """Take over what others have changed since; return whether they have. Only what is new is opened.
+
+        Where nothing has changed this takes microseconds. No search may run meanwhile in another thread.
+
+        Raises:
+            InputError: the index was built again with another model, or is damaged; this one stays as it was.
+        """
+        stamp = stamp_of(self.folder)
+        if stamp and stamp == self._stamp:
+            return False
+        known = {segment.record.name: segment for segment in self._segments}
+        manifest, segments = _open(self.folder, self.encoder, None, known)
+        changed = manifest != self.manifest
+        if changed:
+            self._set(manifest, segments)
+        self._stamp = stamp
+        return changed
+
+    def __len__(self) -> int:
+        return sum(rows.present for rows in self._rows)
+
+    def __iter__(self) -> Iterator[tuple[int, Candidate]]:
+        return self.candidates()
+
+    def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
+        """Yield positions, from `first` on, and their replies."""
+        check_count("first", first, 0)
+        for segment, rows in zip(self._segments, self._rows, strict=True):
+            for row in range(segment.record.count):
+                if segment.position(row) >= first and (rows.deleted is None or not rows.deleted[row]):
+                    yield segment.position(row), segment.candidate(row)
+
+    def vectors(self, positions: Iterable[int]) -> FloatArray:
+        """Return the vectors of the replies at some positions, float32 (n, d)."""
+        known = self._known(positions)
+        self._refuse_gone(np.array(known, dtype=np.int64))
+        rows = [self._row(position) for position in known]
+        return np.stack(rows) if rows else np.zeros((0, self.manifest.size), np.float32)
+
+    def responses(self, positions: Iterable[int]) -> FloatArray:
+        """Return the encodings of the texts at some positions, float32 (n, d); see `vectors`."""
+        known = self._known(positions)
+        self._refuse_gone(np.array(known, dtype=np.int64))
+        return np.stack([self._row(position, responses=True) for position in known])
+
+    @property
+    def model(self) -> DualEncoder:
+        """The index's model, which is opened when it is needed."""
+        return self._model()
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the index is shown by."""
+        manifest = self.manifest
+        model = manifest.model.name or manifest.model.fingerprint[:12]
+        return {"folder": str(self.folder), "replies": len(self), "size": manifest.size, "model": model}
+
+    def feedback(
+        self,
+        messages: Conversation,
+        offered: Sequence[int | str] = (),
+        *,
+        chosen: int | str | None = None,
+        text: str | None = None,
+        source: str | None = None,
+    ) -> Recorded:
+        """Write to the log which of the replies offered for a conversation was taken; see `Outcome`.
+
+        A `text` that is a reply of the index, filled in or mistyped, counts as that reply.
+
+        Raises:
+            InputError: the conversation has no message, or a reply is none of the index.
+        """
+        outcome = Outcome(messages=messages, offered=offered, chosen=chosen, text=text, source=source)
+        return self.record([outcome])[0]
+
+    def record(self, outcomes: Sequence[Outcome]) -> list[Recorded]:
+        """Write several outcomes to the log, all or none; see `feedback`. Any thread may do so."""
+        segments = self._segments
+        known = self._known_replies
+        if known is None or known.segments is not segments or known.deleted != self.manifest.deleted:
+            known = KnownReplies(self.folder, segments, self.manifest.deleted)
+            self._known_replies = known
+        entries = [known.entry(outcome) for outcome in outcomes]
+        ids = self.log.append([entry for entry, _ in entries])
+        return [Recorded(at, chosen) for at, (_, chosen) in zip(ids, entries, strict=True)]
+
+    def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
+        gone = read_runs(manifest.deleted)
+        end = 0
+        rows: list[Rows] = []  # numbered through; see `Segment.position`
+        for segment in segments:
+            record = segment.record
+            deleted = None
+            own = gone[(gone >= record.first) & (gone < record.end)]
+            if len(own):
+                deleted = np.zeros(record.count, dtype=bool)
+                deleted[segment.rows(own)] = True
+            rows.append(Rows(end, segment.vectors, deleted, record.longest))
+            end += record.count
+        built = manifest.approximate
+        if built is None:
+            self._faiss = None
+        elif self._faiss is None or self._faiss.record != built:
+            self._faiss = FaissIndex(self.folder, built)
+        self.manifest = manifest
+        self._segments = segments
+        self._rows = rows
+        self._word_index = None
+
+    def _filter(self, where: Where | None) -> FilteredSegments:
+        rows = self._rows if where is None else self._passing_rows(where)
+        find = search if self._faiss is None else self._faiss.search
+        count = sum(own.present for own in rows)
+        return FilteredSegments(self._segments, rows, count, partial(find, rows), self._words)
+
+    def _passing_rows(self, where: Where) -> list[Rows]:
+        """Return the rows of which those that do not pass are marked as deleted."""
+        gone = [rows.gone for rows in self._rows]
+        if callable(where):
+            for i, segment in enumerate(self._segments):
+                gone[i] = np.array([out or not where(segment.candidate(row)) for row, out in enumerate(gone[i])])
+        elif isinstance(where, Mapping):
+            for name, value in where.items():
+                having = [segment.having(name, texts_of(name, value)) for segment in self._segments]
+                if self._segments and all(flags is None for flags in having):
+                    fields = sorted({field for _, candidate in self for field in candidate.payload})
+                    shown = f"the fields are {', '.join(fields)[:300]}" if fields else "none has a payload"
+                    raise InputError(f"{self.folder}: no reply has a field {name!r}; {shown}")
+                gone = [out | (True if flags is None else ~flags) for out, flags in zip(gone, having, strict=True)]
+        else:
+            raise InputError(f"where is {where!r}; it is a mapping of fields to values, or a function of a candidate")
+        return [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)]
+
+    def _words(self) -> WordIndex:
+        """Return the words of all replies, counted over those that are there."""
+        if self._word_index is None:
+            parts = zip(self._segments, self._rows, strict=True)
+            lines = (pair for segment, rows in parts for pair in zip(segment.lines(), rows.gone, strict=True))
+            self._word_index = WordIndex(None if gone else line.text for line, gone in lines)
+        return self._word_index
+
+    def _known(self, positions: Iterable[int]) -> list[int]:
+        """Return positions as a list; one that no reply ever had is an InputError."""
+        if not isinstance(positions, Iterable):
+            raise InputError(f"give a list of positions; given: {positions!r}")
+        known = list(positions)
+        for position in known:
+            check_count("a position", position, 0)
+            if position >= self.manifest.end:
+                last = self.manifest.end - 1
+                raise InputError(f"{self.folder} has no reply {position}; its positions go from 0 to {last}")
+        return known
+
+    def _refuse_gone(self, positions: Positions) -> None:
+        if len(gone := positions[are_in(positions, self.manifest.gone)]):
+            raise InputError(f"reply {gone[0]} of {self.folder} was deleted before")
+
+    def _row(self, position: int, *, responses: bool = False) -> FloatArray:
+        """Return the vector of the reply at a position, or the encoding of its text."""
+        firsts = [segment.record.first for segment in self._segments]
+        segment = self._segments[bisect.bisect_right(firsts, position) - 1]
+        rows = segment.responses if responses else segment.vectors
+        return np.asarray(rows[segment.rows(np.array([position]))[0]])
+
+
+def _open(
+    folder: Path, encoder: DualEncoder | None, verify: bool | None, known: Mapping[str, Segment] | None = None
+) -> tuple[Manifest, list[Segment]]:
+    manifest, segments = open_segments(folder, encoder, verify, known)
+    if manifest.store:
+        raise InputError(f"the replies of {folder} are in Milvus; rejoinder.retrieval.stores.Store opens it")
+    return manifest, segments

@@ -1,0 +1,170 @@
+"""Feedback over HTTP: by an answer's id or by the conversation, under the write key."""
+
+import asyncio
+import time
+
+import pytest
+
+from rejoinder.retrieval.feedback import FeedbackLog
+from rejoinder.retrieval.index import Index
+from rejoinder.serving import changes, recent
+from rejoinder.serving.answers import Answers, Sources
+from rejoinder.serving.guard import Keys
+from rejoinder.serving.recent import RecentAnswers
+from tests.retrieval.conftest import HashEncoder
+from tests.serving.conftest import TEXTS, running
+
+REPLIES = [{"position": at, "text": text} for at, text in enumerate(TEXTS[:3])]
+
+
+def ask(server, text):
+    return server.post("/v1/replies", json={"messages": [text], "k": 3}).json()
+
+
+def test_feedback_names_an_answer_or_sends_it(client, sources):
+    server = client()
+    answer = ask(server, TEXTS[3])
+    positions = [reply["position"] for reply in answer["replies"]]
+    by_id = server.post("/v1/feedback", json={"answer": answer["answer"], "chosen": 3, "source": "anna"})
+    assert (by_id.status_code, by_id.json()) == (200, {"id": 1, "chosen": 3})
+    whole = {"messages": [TEXTS[3]], "offered": positions, "chosen": 3, "text": None, "source": "anna"}
+    assert server.post("/v1/feedback", json=whole).json() == {"id": 2, "chosen": 3}
+    one, other = FeedbackLog(sources.index)
+    assert (one.context, one.offered, one.chosen) == ((TEXTS[3],), tuple(TEXTS[at] for at in positions), TEXTS[3])
+    assert (one.context, one.offered, one.chosen, one.source) == (other.context, other.offered, other.chosen, other.source)
+
+
+def test_own_texts_and_none_taken(client, sources):
+    server = client()
+    name = ask(server, "Hm?")["answer"]
+    assert server.post("/v1/feedback", json={"answer": name, "text": "Reply number 7!"}).json()["chosen"] == 7
+    assert server.post("/v1/feedback", json={"answer": name, "text": "A friend will call."}).json()["chosen"] is None
+    assert server.post("/v1/feedback", json={"answer": name}).json() == {"id": 3, "chosen": None}
+    chat = [{"role": "user", "content": "Hi"}, {"role": "user", "content": "there"}]
+    assert server.post("/v1/feedback", json={"messages": chat, "chosen": None, "text": None}).status_code == 200
+    assert [(each.chosen, each.text) for each in FeedbackLog(sources.index)] == [
+        (TEXTS[7], None), (None, "A friend will call."), (None, None), (None, None)]  # fmt: skip
+    assert list(FeedbackLog(sources.index))[-1].context == ("Hi there",)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({}, 400, "give answer, or messages and offered"),
+        ({"messages": ["Hi!"], "answer": "x"}, 400, "give answer, or messages and offered"),
+        ({"answer": "x", "offered": [1]}, 400, "give answer, or messages and offered"),
+        ({"answer": "f" * 32}, 404, "send messages and offered instead"),
+        ({"answer": "never"}, 404, "no answer 'never' here"),
+        ({"messages": ["Hi!"], "offered": [99]}, 404, "the index has no reply 99"),
+        ({"messages": ["Hi!"], "chosen": "x"}, 404, "the id 'x'"),
+        ({"messages": ["Hi!"], "chosen": True}, 422, "chosen"),
+        ({"messages": ["Hi!"], "chosen": 1.5}, 422, "chosen"),
+        ({"messages": ["Hi!"], "offered": [-1]}, 422, "offered"),
+        ({"messages": [], "offered": [1]}, 422, "messages"),
+        ({"messages": [{"role": "system", "content": "x"}]}, 400, "no message"),
+        ({"messages": ["Hi!"], "text": "  "}, 422, "text"),
+        ({"messages": ["Hi!"], "chose": 1}, 422, "chose"),
+    ],
+)
+def test_wrong_feedback_is_told_what_was_wrong(client, sources, body, status, said):
+    answer = client().post("/v1/feedback", json=body)
+    assert (answer.status_code, said in answer.json()["error"]["message"]) == (status, True), answer.text
+    assert not FeedbackLog(sources.index).path.exists()
+
+
+def test_feedback_wants_the_write_key(client):
+    server = client(keys=Keys(b"look", b"change"))
+    for key, status in (("look", 403), ("change", 200), ("no", 401)):
+        headers = {"Authorization": f"Bearer {key}"}
+        body = {"messages": ["Hi!"], "offered": [1]}
+        assert server.post("/v1/feedback", json=body, headers=headers).status_code == status
+
+
+def test_feedback_on_the_second_index_is_in_its_log(client, answers, tmp_path):
+    other = Index.build(HashEncoder(), ["only this"], tmp_path / "other")
+    answers.second = Answers(Sources(index=tmp_path / "other"), other, HashEncoder())
+    server = client()
+    asked = {"messages": ["only this"], "index": "second"}
+    name = server.post("/v1/replies", json=asked).json()["answer"]
+    assert server.post("/v1/feedback", json={"answer": name, "chosen": 0}).json() == {"id": 1, "chosen": 0}
+    [entry] = FeedbackLog(tmp_path / "other")
+    assert entry.chosen == "only this"
+
+
+def test_an_answer_names_the_replies_as_they_were_offered(client, sources):
+    """Even after the index was built again."""
+    server = client()
+    answer = ask(server, TEXTS[3])
+    Index.build(HashEncoder(), ["new"] * 20, sources.index, overwrite=True)
+    ask(server, "new")
+    server.post("/v1/feedback", json={"answer": answer["answer"], "chosen": answer["replies"][0]["position"]})
+    [entry] = FeedbackLog(sources.index)
+    assert entry.chosen == TEXTS[3]
+
+
+def test_replies_that_another_process_has_just_added_are_known(client, sources):
+    server = client()
+    Index.open(sources.index, HashEncoder()).add(["from outside"])
+    body = {"messages": ["Hi!"], "offered": [20], "chosen": 20}
+    assert server.post("/v1/feedback", json=body).json() == {"id": 1, "chosen": 20}
+
+
+def test_a_crowd_gives_feedback_and_all_of_it_is_there(answers):
+    async def run():
+        async with running(answers) as (client, _):
+            bodies = [{"messages": [f"q {i}"], "offered": [i % 20], "chosen": i % 20} for i in range(60)]
+            sent = await asyncio.gather(*(client.post("/v1/feedback", json=body) for body in bodies))
+            return [each.json()["id"] for each in sent]
+
+    ids = asyncio.run(run())
+    found = {entry.id: entry.context[0] for entry in FeedbackLog(answers.sources.index)}
+    assert [found[at] for at in ids] == [f"q {i}" for i in range(60)]
+
+
+@pytest.mark.parametrize("when", ["at-once", "later"])
+def test_a_choice_becomes_an_example_at_once_or_later(answers, monkeypatch, when):
+    monkeypatch.setattr(changes, "LEARNING_PAUSE", 0.01)
+    answers.index.log.set(learn=when)
+
+    async def run():
+        async with running(answers) as (client, _):
+            for number in range(3):
+                body = {"messages": [f"unheard of {number}"], "offered": [5], "chosen": 5, "source": "anna"}
+                assert (await client.post("/v1/feedback", json=body)).status_code == 200
+            for _ in range(200):
+                found = (await client.post("/v1/replies", json={"messages": ["unheard of 2"], "k": 1})).json()
+                if found["replies"] and found["replies"][0]["position"] == 5:
+                    return True
+                await asyncio.sleep(0.01 if when == "at-once" else 0.001)
+            return False
+
+    assert asyncio.run(run()) == (when == "at-once")
+
+
+def test_recent_answers_are_kept_until_others_need_their_room():
+    ring = RecentAnswers(size=2000)
+    names = [ring.add("first", [f"message {i}"], REPLIES) for i in range(30)]
+    found = [ring.get(name) for name in names]
+    kept = [each is not None for each in found]
+    assert kept == sorted(kept)
+    assert 5 < sum(kept) < 30
+    assert found[-1] == ("first", ["message 29"], [0, 1, 2], TEXTS[:3])
+    assert ring.get(ring.add("first", ["x" * 3000], REPLIES)) is None
+    assert ring.get("0" * 32) is ring.get("") is ring.get(names[-1] + "0") is ring.get("ffffffff" * 4) is None
+
+
+def test_recent_answers_are_forgotten_after_a_day(monkeypatch):
+    ring = RecentAnswers()
+    name = ring.add("first", ["Hi!"], REPLIES)
+    now = time.time()
+    monkeypatch.setattr(recent.time, "time", lambda: now + recent.SECONDS + 1)
+    assert ring.get(name) is None
+
+
+def test_workers_read_each_others_answers_and_old_rings_go(tmp_path):
+    one, other = RecentAnswers(tmp_path), RecentAnswers(tmp_path)
+    name = one.add("second", ["Hi!"], REPLIES)
+    assert other.get(name) == one.get(name) == ("second", ["Hi!"], [0, 1, 2], TEXTS[:3])
+    third = RecentAnswers(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert third.get("ffffffff" + name[8:]) is None
