@@ -26,7 +26,7 @@ demo: python  ## replies of the bundled model, then fine-tune it on real convers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
-	@$(INSTALL) dev train baselines bert ann milvus serve onnx plots demo docs langchain haystack spacy notebooks
+	@$(INSTALL) dev train baselines bert ann milvus serve onnx plots demo docs langchain haystack spacy mcp notebooks
 	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests, and the property tests with new examples
@@ -53,7 +53,7 @@ bench: python  ## run every benchmark beside its peers; figures go to benchmarks
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
 
 lock: python  ## write constraints.txt from an environment with every extra
-	@$(INSTALL) dev train baselines encoders bert ann milvus serve onnx plots demo bench cluster docs langchain haystack spacy notebooks
+	@$(INSTALL) dev train baselines encoders bert ann milvus serve onnx plots demo bench cluster docs langchain haystack spacy mcp notebooks
 	@$(BIN)/python scripts/lock.py
 
 clean:  ## remove the environment, caches and build output (demo and runs stay)

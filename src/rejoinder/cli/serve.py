@@ -108,7 +108,7 @@ def serve(
         "minimum_confidence": min_confidence,
         "workers": workers,
     }
-    listening = _listen(host, port)
+    listening = listen(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     announce = partial(emit, {"url": address}, as_json, _text)
     if workers > 1:
@@ -122,7 +122,7 @@ def _keys(host: str) -> Keys:
     from rejoinder.serving.guard import READ_KEY, WRITE_KEY, Keys
 
     keys = Keys.from_environment()
-    if not keys and not _is_loopback(host):
+    if not keys and not is_loopback(host):
         raise InputError(
             f"{host} can be reached from other machines;"
             f" set {WRITE_KEY} or {READ_KEY}, or leave --host out"
@@ -207,14 +207,16 @@ def open_ranker(name: str) -> Ranker:
     return Rankers().ranker(name)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; InputError: the address cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=1024)

@@ -31,7 +31,7 @@ class Weights:
 DEFAULT = "bi-small"  # the model where none is named
 BUNDLED: Mapping[str, Weights] = {
     "bi-small": Weights(
-        fingerprint="1dd2e38d01a22485458e0d134b2b3d16032fe023f20baa7a64c5a014efe28518",
+        fingerprint="509cad5f6204102c2ed00c8fbee9bb913e6d25212c4692957e0a335614d21ce1",
         data_licence=(
             "MIT, BSD-3-Clause, CDLA-Sharing-1.0,"
             " Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain"

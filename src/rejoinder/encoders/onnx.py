@@ -134,8 +134,10 @@ def _tokenizer(kind: str, vocabulary: Path) -> Tokenizer:
     """Read a vocabulary of a kind, as recipes name it."""
     if kind == "subwords":
         return Subwords.load(vocabulary)
-    from rejoinder.text.pretrained import MarkedPretrained
-
+    try:
+        from rejoinder.text.pretrained import MarkedPretrained
+    except ImportError:
+        raise MissingExtraError("this model's tokenizer", "runtime") from None
     return MarkedPretrained.load(vocabulary)
 
 

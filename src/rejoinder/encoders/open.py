@@ -101,7 +101,7 @@ def load(
     except ModuleNotFoundError as error:
         raise ImportError(
             f"{name} needs {error.name}, which is not here;"
-            " install it, or open an ONNX export, which needs numpy and onnxruntime alone",
+            " install it, or open an ONNX export, which needs numpy, onnxruntime and tokenizers",
             name=error.name,
         ) from error
     return persistence.load(name, precision=precision, threads=threads, device=device)

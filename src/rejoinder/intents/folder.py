@@ -134,7 +134,7 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
 def export_classifier(
     folder: str | Path, output: str | Path, models: Sequence[str] = (), *, overwrite: bool = False
 ) -> dict[str, Any]:
-    """Write an ONNX folder of a classifier and its ConveRT, in float32.
+    """Write an ONNX folder of a classifier and its encoder, in float32.
 
     `runtime.OnnxIntents` opens it. `models` is as for `load_classifier`. Returns path, intents,
     bytes and the encoder's fingerprint.
@@ -144,7 +144,7 @@ def export_classifier(
     rejection = classifier.rejection
     if encoder.vectors is None:
         raise InputError(
-            f"{folder} reads {encoder.name}; only a classifier on one ConveRT has an ONNX form"
+            f"{folder} reads {encoder.name}; only a classifier on one dual encoder of ours has an ONNX form"
         )
     with onnx_folder(encoder.name, output, overwrite=overwrite) as (part, manifest):
         write_program(

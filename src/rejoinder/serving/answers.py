@@ -76,7 +76,7 @@ class Sources:
             Index.open(self.index, encoder),
             encoder,
             ranker=None if self.reranker is None else self.reranker(),
-            classifier=None if self.intents is None else _open_classifier(self.intents),
+            classifier=None if self.intents is None else open_classifier(self.intents),
         )
         answers.index.search([["Hello!", "How are you?"]], 1)
         if self.calibrated:
@@ -466,7 +466,7 @@ def _is_fragmented(index: Index) -> bool:
     return manifest.approximate is None and len(manifest.segments) > max(MAX_SEGMENTS, size // SEGMENT_BYTES)
 
 
-def _open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
+def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
     """Open a classifier, or its ONNX folder, which needs no PyTorch."""
     if (folder / ONNX).is_file():
         from rejoinder.intents.onnx import OnnxIntents

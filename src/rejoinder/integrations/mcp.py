@@ -1,0 +1,151 @@
+"""Model Context Protocol: an index and an intent classifier as tools of assistants.
+
+`rejoinder mcp INDEX` runs the server over standard input and output, or over HTTP.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated, Any, Protocol
+
+from pydantic import BaseModel, Field
+
+from rejoinder.conversations import Conversation
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.replies import Reply
+
+try:
+    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.types import ToolAnnotations
+except ImportError as error:
+    raise MissingExtraError("rejoinder mcp", "mcp") from error
+
+_SOURCE = "mcp"  # of feedback
+_WORDS = 0.05  # weight of BM25 in a search for replies by what they say
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+Messages = Annotated[
+    list[str],
+    Field(
+        min_length=1, max_length=500, description="The conversation so far, oldest message first."
+    ),
+]
+Count = Annotated[int, Field(ge=1, le=50, description="How many replies at most.")]
+
+
+class Classifier(Protocol):
+    """What predicts intents; `intents.classifier` and `intents.onnx` have one each."""
+
+    def predict(self, texts: list[str], /) -> Any:
+        """Return a prediction for each text."""
+
+
+class FoundReply(BaseModel):
+    """A canned reply."""
+
+    position: int
+    text: str
+    score: float
+    title: str = ""
+
+
+class FoundReplies(BaseModel):
+    """Canned replies, best first."""
+
+    replies: list[FoundReply]
+
+
+class Recorded(BaseModel):
+    """Feedback that is written: its number, and the position of the reply that was taken."""
+
+    id: int
+    chosen: int | None
+
+
+class Intent(BaseModel):
+    """The intent of a message, and how probable the likely ones are."""
+
+    labels: list[str]
+    out_of_scope: bool | None
+    ranking: dict[str, float]
+
+
+def make_server(index: Index, classifier: Classifier | None = None) -> MCPServer[Any]:
+    """Return a server with the tools of an index; with a classifier also `classify_intent`."""
+    server: MCPServer[Any] = MCPServer(
+        "rejoinder", instructions="Canned replies of a support team: suggest them before writing."
+    )
+    lock = threading.Lock()  # the library calls tools in threads
+
+    @server.tool(annotations=_READS)
+    def suggest_replies(messages: Messages, count: Count = 3) -> FoundReplies:
+        """Suggest canned replies to a conversation; none if no reply answers its newest message."""
+        with lock:
+            return _found(_search(index, list(messages), count, distinct=True))
+
+    @server.tool(annotations=_READS)
+    def search_replies(query: str, count: Count = 10) -> FoundReplies:
+        """Search canned replies by what they say: words, or a question that they answer."""
+        with lock:
+            return _found(_search(index, [query], count, minimum_score=ANY_SCORE, hybrid=_WORDS))
+
+    @server.tool(annotations=_WRITES)
+    def give_feedback(
+        messages: Messages,
+        offered: Annotated[list[int], Field(max_length=50, description="Positions, as shown.")],
+        chosen: Annotated[int | None, Field(description="Position that was sent.")] = None,
+        text: Annotated[str | None, Field(description="Other text that was sent.")] = None,
+    ) -> Recorded:
+        """Record what was sent after replies were suggested; nothing, if none was right."""
+        with lock:
+            return _recorded(index, messages, offered, chosen, text)
+
+    if classifier is not None:
+        _add_intents(server, classifier)
+    return server
+
+
+def _add_intents(server: MCPServer[Any], classifier: Classifier) -> None:
+    @server.tool(annotations=_READS)
+    def classify_intent(text: str) -> Intent:
+        """Tell what a message wants: its intent, or that it is out of scope."""
+        [prediction] = classifier.predict([text])
+        return Intent(
+            labels=list(prediction.labels),
+            out_of_scope=prediction.out_of_scope,
+            ranking=dict(prediction.ranking),
+        )
+
+
+def _search(index: Index, messages: Conversation, count: int, **options: Any) -> list[Reply]:
+    """Return the best replies of an index as it is on the disk now."""
+    try:
+        index.refresh()
+        return index.search([messages], count, **options)[0]
+    except InputError as error:
+        raise ToolError(str(error)) from None
+
+
+def _recorded(
+    index: Index, messages: list[str], offered: list[int], chosen: int | None, text: str | None
+) -> Recorded:
+    try:
+        index.refresh()
+        recorded = index.feedback(messages, offered, chosen=chosen, text=text, source=_SOURCE)
+    except InputError as error:
+        raise ToolError(str(error)) from None
+    return Recorded(id=recorded.id, chosen=recorded.chosen)
+
+
+def _found(replies: list[Reply]) -> FoundReplies:
+    return FoundReplies(
+        replies=[
+            FoundReply(
+                position=reply.position, text=reply.text, score=reply.score, title=reply.title
+            )
+            for reply in replies
+        ]
+    )

@@ -1,0 +1,123 @@
+"""The tools of `rejoinder mcp`, by the library's own client: over standard input and output, and over HTTP."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import rejoinder
+from rejoinder.corpora.example import Candidate
+from rejoinder.retrieval.index import Index
+
+pytest.importorskip("mcp")
+from mcp import Client, StdioServerParameters
+
+from rejoinder.integrations.mcp import make_server
+
+REPLIES = [
+    Candidate("We open at nine.", title="hours", examples=(("When do you open?",),)),
+    Candidate("Your parcel is on its way.", examples=(("Where is my order?",),)),
+    Candidate("A refund takes five days.", title="refund", examples=(("When is my money back?",),)),
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mcp") / "index"
+    Index.build(rejoinder.load("convert-small"), REPLIES, folder)
+    return folder
+
+
+async def used(server):
+    """What a client is told by each tool, and the names of the tools."""
+    async with Client(server, read_timeout_seconds=120) as client:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        suggested = await client.call_tool(
+            "suggest_replies", {"messages": ["Hi", "When do you open?"]}
+        )
+        searched = await client.call_tool("search_replies", {"query": "refund", "count": 1})
+        given = {"messages": ["When do you open?"], "offered": [0, 1]}
+        taken = await client.call_tool("give_feedback", {**given, "text": "we open at nine"})
+        assert taken.structured_content["chosen"] == 0
+        wrong = await client.call_tool("give_feedback", {**given, "chosen": 99})
+        assert wrong.is_error
+        refused = await client.call_tool("suggest_replies", {"messages": []})
+    return tools, suggested, searched, refused
+
+
+def check(tools, suggested, searched, refused):
+    assert tools == ["suggest_replies", "search_replies", "give_feedback"]
+    assert suggested.structured_content["replies"][0]["text"] == "We open at nine."
+    [found] = searched.structured_content["replies"]
+    assert (found["position"], found["title"]) == (2, "refund")
+    assert refused.is_error
+
+
+def command(index, *words):
+    return [sys.executable, "-m", "rejoinder", "mcp", str(index), *words]
+
+
+def test_a_client_that_starts_the_command_is_answered(index):
+    program, *words = command(index)
+    check(
+        *asyncio.run(used(StdioServerParameters(command=program, args=words, env=dict(os.environ))))
+    )
+
+
+def test_a_client_over_http_is_answered_and_other_hosts_are_not(index):
+    server = subprocess.Popen(
+        command(index, "--port", "0", "--json"), stdout=subprocess.PIPE, text=True
+    )
+    try:
+        url = json.loads(server.stdout.readline())["url"]
+        check(*asyncio.run(used(url)))
+        assert url.startswith("http://127.0.0.1:")
+        import httpx2
+
+        answer = httpx2.post(url, json={}, headers={"host": "evil.example"}, trust_env=False)
+        assert answer.status_code in (403, 421)
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+class Upper:
+    """A classifier whose intents are the words of a text in capitals."""
+
+    def predict(self, texts):
+        from rejoinder.intents.prediction import Prediction
+
+        return [
+            Prediction((text.upper(),), ((text.upper(), 1.0),), out_of_scope=False)
+            for text in texts
+        ]
+
+
+def test_intents_are_a_tool_if_there_is_a_classifier(index):
+    async def classify():
+        async with Client(make_server(Index.open(index), Upper())) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            return names, await client.call_tool("classify_intent", {"text": "refund"})
+
+    names, answer = asyncio.run(classify())
+    assert "classify_intent" in names
+    assert answer.structured_content == {
+        "labels": ["REFUND"], "out_of_scope": False, "ranking": {"REFUND": 1.0},
+    }  # fmt: skip
+
+
+def test_what_others_add_is_found(tmp_path):
+    folder = tmp_path / "index"
+    Index.build(rejoinder.load("convert-small"), REPLIES, folder)
+    server = make_server(Index.open(folder))
+
+    async def ask():
+        async with Client(server) as client:
+            Index.open(folder).add(["We ship to the moon."])
+            return await client.call_tool("search_replies", {"query": "moon", "count": 1})
+
+    [found] = asyncio.run(ask()).structured_content["replies"]
+    assert found["text"] == "We ship to the moon."

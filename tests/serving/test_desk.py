@@ -1,0 +1,350 @@
+"""Webhooks of help desks: notes and feedback, before a stand-in that speaks Chatwoot's documented API."""
+
+import contextlib
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from starlette.testclient import TestClient
+
+import rejoinder
+from rejoinder.corpora.example import Candidate
+from rejoinder.errors import InputError
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.replies import Reply
+from rejoinder.serving import desk, desks
+from rejoinder.serving.desk import Receiver, make_receiver
+from rejoinder.serving.desks import Address, Chatwoot, Generic, NoteError, is_signed, sign
+
+SECRET = "of the webhook"
+TOKEN = "of a bot"
+REPLIES = [Reply(f"reply {number}", 1 - number / 10, number, {}) for number in range(3)]
+
+
+class StandIn(http.server.ThreadingHTTPServer):
+    """A desk that records what it is sent, and answers what it is told to."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.got = []
+        self.answers = []
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def wait(self, count):
+        end = time.monotonic() + 60
+        while len(self.got) < count and time.monotonic() < end:
+            time.sleep(0.01)
+        return self.got
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        status = self.server.answers.pop(0) if self.server.answers else 200
+        self.server.got.append((status, self.path, dict(self.headers), body))
+        self.send_response(status)
+        if status == 302:
+            self.send_header("location", f"{self.server.url}/elsewhere")
+        self.send_header("content-length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    monkeypatch.setattr(desks, "PAUSES", (0.01, 0.01))
+    with StandIn() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+class Known:
+    """Finds the same replies for every conversation."""
+
+    def __init__(self):
+        self.asked = []
+        self.taken = []
+
+    def find(self, messages):
+        self.asked.append(list(messages))
+        return [] if "nothing" in messages[-1]["content"] else REPLIES
+
+    def feedback(self, offer, text, person):
+        self.taken.append(
+            (offer.messages, [reply.position for reply in offer.replies], text, person)
+        )
+
+
+@pytest.fixture
+def searcher():
+    return Known()
+
+
+@contextlib.contextmanager
+def receiving(stand_in, searcher, kind=None, secret=SECRET):
+    """A client of a receiver; all events are worked on when it is left."""
+    receiver = Receiver(kind or Chatwoot(TOKEN), Address(stand_in.url), searcher, secret)
+    with TestClient(make_receiver(receiver)) as client:
+        yield client
+
+
+def event(number, text, kind="incoming", **more):
+    """A `message_created` as Chatwoot sends it."""
+    sender = {"id": 5, "name": "Jane", "type": "contact" if kind == "incoming" else "user"}
+    return {
+        "event": "message_created", "id": number, "content": text, "message_type": kind, "private": False,
+        "content_type": "text", "content_attributes": {}, "created_at": "2026-01-05T10:00:00.000Z",
+        "sender": sender, "inbox": {"id": 3, "name": "Website"}, "account": {"id": 2, "name": "Shop"},
+        "conversation": {"id": 77, "status": "open", "channel": "Channel::WebWidget"}, **more,
+    }  # fmt: skip
+
+
+def signed(values, prefix="x-chatwoot", secret=SECRET, stamp=None):
+    body = values if isinstance(values, bytes) else json.dumps(values).encode()
+    stamp = stamp or str(int(time.time()))
+    return {
+        "content": body,
+        "headers": {f"{prefix}-timestamp": stamp, f"{prefix}-signature": sign(secret, stamp, body)},
+    }
+
+
+def test_a_message_gets_a_private_note_with_the_best_three(stand_in, searcher):
+    with receiving(stand_in, searcher) as client:
+        assert client.post("/webhook", **signed(event(1, "Where is it?"))).json() == {
+            "status": "accepted"
+        }
+    [(_, path, headers, body)] = stand_in.got
+    assert path == "/api/v1/accounts/2/conversations/77/messages"
+    assert {name.lower(): value for name, value in headers.items()}["api_access_token"] == TOKEN
+    assert json.loads(body) == {
+        "content": "Suggested replies:\n\n1. reply 0\n\n2. reply 1\n\n3. reply 2",
+        "message_type": "outgoing",
+        "private": True,
+    }
+
+
+def test_what_the_agent_sends_is_feedback_once(stand_in, searcher):
+    with receiving(stand_in, searcher) as client:
+        client.post("/webhook", **signed(event(1, "Where is it?")))
+        stand_in.wait(1)
+        client.post(
+            "/webhook", **signed(event(2, stand_in.got[0][3].decode(), "outgoing", private=True))
+        )
+        client.post("/webhook", **signed(event(3, "Reply 1!", "outgoing")))
+        client.post("/webhook", **signed(event(4, "And more.", "outgoing")))
+        client.post("/webhook", **signed(event(5, "Thanks")))
+    [(messages, offered, text, person)] = searcher.taken
+    assert messages == [{"role": "user", "content": "Where is it?"}]
+    assert (offered, text, person) == ([0, 1, 2], "Reply 1!", "5")
+    assert [message["content"] for message in searcher.asked[-1]] == [
+        "Where is it?", "Reply 1!", "And more.", "Thanks",
+    ]  # fmt: skip
+
+
+def test_an_event_that_is_delivered_twice_gives_one_note(stand_in, searcher):
+    with receiving(stand_in, searcher) as client:
+        answers = [
+            client.post("/webhook", **signed(event(1, "Hello"))).json()["status"] for _ in "123"
+        ]
+    assert answers == ["accepted", "known", "known"]
+    assert len(stand_in.got) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        event(1, "secret", private=True),
+        event(1, "I", "template"),
+        event(1, "moved", "activity"),
+        event(1, "auto", "outgoing", sender=None),
+        event(1, "bot", "outgoing", sender={"id": 1, "type": "agent_bot"}),
+        event(1, None),
+        event(1, "  "),
+        event(1, "Hi", event="message_updated"),
+        {"event": "conversation_created", "id": 4},
+    ],
+)
+def test_other_events_are_ignored(stand_in, searcher, other):
+    with receiving(stand_in, searcher) as client:
+        assert client.post("/webhook", **signed(other)).json() == {"status": "ignored"}
+    assert (stand_in.got, searcher.asked) == ([], [])
+
+
+def test_no_reply_no_note(stand_in, searcher):
+    with receiving(stand_in, searcher) as client:
+        client.post("/webhook", **signed(event(1, "nothing fits")))
+    assert (len(searcher.asked), stand_in.got) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda: {"json": event(1, "Hi")},
+        lambda: signed(event(1, "Hi"), secret="guessed"),
+        lambda: signed(event(1, "Hi"), stamp=str(int(time.time()) - 1000)),
+        lambda: signed(event(1, "Hi"), stamp=str(int(time.time()) + 1000)),
+        lambda: signed(event(1, "Hi"), stamp="soon"),
+        lambda: {**signed(event(1, "Hi")), "content": json.dumps(event(1, "Ho")).encode()},
+    ],
+    ids=["unsigned", "wrong", "old", "of the future", "no time", "altered"],
+)
+def test_what_is_not_signed_is_refused(stand_in, searcher, request_of):
+    with receiving(stand_in, searcher) as client:
+        assert client.post("/webhook", **request_of()).status_code == 401
+    assert searcher.asked == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"not JSON", 400),
+        (b"[1]", 400),
+        (b"\xff\xfe", 400),
+        (b"[" * 100_000, 400),
+        (json.dumps(event(1, "Hi", account={"id": "../../evil"})).encode(), 400),
+        (json.dumps(event(1, "Hi", conversation={"id": -1})).encode(), 400),
+        (json.dumps(event("1?x=/", "Hi")).encode(), 400),
+        (b'"' + b"x" * desk.MOST_BYTES + b'"', 413),
+    ],
+)
+def test_what_is_no_event_is_refused(stand_in, searcher, body, status):
+    with receiving(stand_in, searcher) as client:
+        assert client.post("/webhook", **signed(body)).status_code == status
+    assert (stand_in.got, searcher.asked) == ([], [])
+
+
+def test_a_busy_desk_is_tried_again_and_a_lost_note_may_come_again(stand_in, searcher):
+    stand_in.answers = [503, 429, 200, 500, 200]
+    with receiving(stand_in, searcher) as client:
+        client.post("/webhook", **signed(event(1, "Hello")))
+        stand_in.wait(3)
+        client.post("/webhook", **signed(event(2, "Hello?")))
+        stand_in.wait(4)
+        while client.post("/webhook", **signed(event(2, "Hello?"))).json()["status"] == "known":
+            time.sleep(0.01)
+    assert [status for status, *_ in stand_in.got] == [503, 429, 200, 500, 200]
+
+
+def test_no_redirect_is_followed(stand_in):
+    stand_in.answers = [302]
+    with pytest.raises(NoteError, match="302"):
+        Address(stand_in.url).post("/x", b"{}", {})
+    assert [path for _, path, *_ in stand_in.got] == ["/x"]
+
+
+def test_proxies_of_the_environment_are_not_asked(stand_in, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "")
+    Address(stand_in.url).post("/x", b"{}", {})
+    assert len(stand_in.got) == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://desk",
+        "file:///etc/passwd",
+        "desk.example",
+        "http://",
+        "http://a:b@desk",
+        "http://d?x=1",
+    ],
+)
+def test_addresses_are_checked(url):
+    with pytest.raises(InputError):
+        Address(url)
+
+
+def test_too_many_events_are_put_off(stand_in, searcher, monkeypatch):
+    monkeypatch.setattr(desk, "WAITING", 1)
+    monkeypatch.setattr(desk, "WORKERS", 1)
+    released = threading.Event()
+    find = searcher.find
+    searcher.find = lambda messages: released.wait(60) and find(messages)
+    with receiving(stand_in, searcher) as client:
+        answers = [client.post("/webhook", **signed(event(number, "Hi"))) for number in range(4)]
+        released.set()
+    assert [answer.status_code for answer in answers][-1] == 503
+    assert answers[-1].headers["retry-after"] == "5"
+
+
+def test_little_is_remembered(monkeypatch):
+    monkeypatch.setattr(desk, "REMEMBERED", 3)
+    recent = desk.Remembered()
+    for number in range(9):
+        recent[str(number)] = number
+    assert list(recent) == ["6", "7", "8"]
+
+
+def test_other_desks_are_told_in_json_that_is_signed(stand_in, searcher):
+    said = {"id": "m1", "conversation": "c/9", "author": "customer", "text": "Hi", "person": "Bea"}
+    sent = {**said, "id": "m2", "author": "agent", "text": "reply 0", "person": "Tom"}
+    with receiving(stand_in, searcher, Generic(SECRET)) as client:
+        assert client.post("/webhook", **signed(said, "x-rejoinder")).status_code == 200
+        stand_in.wait(1)
+        client.post("/webhook", **signed(sent, "x-rejoinder"))
+        wrong = [{**said, "author": "boss"}, {**said, "id": 4}, {**said, "text": ""}]
+        codes = [client.post("/webhook", **signed(bad, "x-rejoinder")).status_code for bad in wrong]
+    [(_, path, headers, body)] = stand_in.got
+    assert path == "/"
+    assert is_signed(
+        SECRET, "x-rejoinder", {name.lower(): value for name, value in headers.items()}, body
+    )
+    note = json.loads(body)
+    assert note["conversation"] == "c/9"
+    assert [reply["position"] for reply in note["replies"]] == [0, 1, 2]
+    assert codes == [400, 400, 400]
+    assert searcher.taken[0][2:] == ("reply 0", "Tom")
+
+
+def test_the_command_answers_chatwoot(tmp_path, stand_in):
+    texts = {
+        "We open at nine.": "When do you open?",
+        "Your parcel is on its way.": "Where is my order?",
+    }
+    replies = [Candidate(text, examples=((question,),)) for text, question in texts.items()]
+    Index.build(rejoinder.load("convert-small"), replies, tmp_path / "index")
+    command = [sys.executable, "-m", "rejoinder", "desk", str(tmp_path / "index"),
+               "--to", stand_in.url, "--port", "0", "--json"]  # fmt: skip
+    keys = {"REJOINDER_DESK_TOKEN": TOKEN, "REJOINDER_DESK_SECRET": SECRET}
+    server = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, **keys}
+    )
+    try:
+        url = json.loads(server.stdout.readline())["url"]
+        send(url, event(1, "Where is my order? Mail me: a@b.example"))
+        [(_, _, _, body)] = stand_in.wait(1)
+        assert "1. Your parcel is on its way." in json.loads(body)["content"]
+        send(url, event(2, "Hi Jane, your parcel is on its way!", "outgoing"))
+    finally:
+        server.terminate()
+        assert server.wait(40) in (0, -15)
+    [entry] = Index.open(tmp_path / "index").log
+    assert entry.chosen == "Your parcel is on its way."
+    assert entry.offered[0] == "Your parcel is on its way."
+    assert entry.context == ("Where is my order? Mail me: <email>",)
+    assert entry.source not in ("", "5")
+
+
+def send(url, values):
+    made = signed(values)
+    request = urllib.request.Request(
+        url, made["content"], {**made["headers"], "content-type": "application/json"}
+    )
+    return urllib.request.urlopen(request, timeout=60).read()
