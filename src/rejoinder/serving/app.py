@@ -19,7 +19,7 @@ import numpy as np
 
 from rejoinder import __version__
 from rejoinder.errors import BusyError, InputError, MissingExtraError
-from rejoinder.serving import schema
+from rejoinder.serving import forms, schema
 from rejoinder.serving.answers import Answers, Question, Sources, UnavailableError
 from rejoinder.serving.changes import FAILURES, Changes
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, logger
@@ -115,11 +115,14 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
         ("POST", "/v1/candidates", api.changes.add, schema.Added),
         ("DELETE", "/v1/candidates/{position}", api.changes.delete, schema.Deleted),
         ("POST", "/v1/examples", api.changes.add_examples, schema.Taught),
-        ("POST", "/v1/feedback", api.changes.feedback, schema.Recorded),
+        ("POST", "/v1/import", api.changes.import_file, forms.Imported),
+        ("GET", "/v1/edits", api.changes.changes, forms.ChangesResponse),
+        ("POST", "/v1/edits", api.changes.edit, forms.ChangeFacts),
+        ("POST", "/v1/feedback", api.changes.feedback, forms.Recorded),
         ("GET", "/v1/models", api.models, schema.ModelsResponse),
         ("GET", "/v1/about", api.about, schema.About),
         ("GET", "/v1/map", api.map, schema.MapResponse),
-        ("GET", "/v1/report", api.report, schema.UsageResponse),
+        ("GET", "/v1/report", api.report, forms.UsageResponse),
         ("POST", "/admin/reload", api.reload, schema.Status),
     ]
     limits = _add_routes(app, api, routes, keyed)
@@ -162,7 +165,7 @@ def _add_routes(
             endpoint,
             methods=[method],
             response_model=response,
-            status_code=201 if endpoint == api.changes.add else 200,
+            status_code=201 if endpoint in (api.changes.add, api.changes.import_file) else 200,
             responses=responses,
             operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
             route_class_override=None if form is None else json_route(form),
@@ -342,7 +345,7 @@ class Api:
         """
         return json_answer(await self.map_queue.submit(Job(Answers.map, field)))
 
-    async def report(self, form: schema.ReportForm = "json") -> Any:
+    async def report(self, form: forms.ReportForm = "json") -> Any:
         """Report on the use of the index: what was taken over time, and what the index lacks."""
         report = await self.map_queue.submit(Job(Answers.report, None))
         if form == "json":
