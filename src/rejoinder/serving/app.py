@@ -105,7 +105,26 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
     app.add_api_route("/health", api.health, response_model=schema.Status)
     app.add_api_route("/ready", api.ready, response_model=schema.Status)
     app.add_api_route("/metrics", api.metrics_text, response_class=plain_response(), **keyed)
-    routes: list[tuple[str, str, Callable[..., Any], Any]] = [
+    limits = _add_routes(app, api, _routes(api), keyed)
+    for file in PAGE.iterdir():
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        app.add_api_route(path, _page(file), include_in_schema=False)
+    app.add_middleware(
+        Guard,
+        keys=settings.keys,
+        local=settings.local,
+        seconds=settings.seconds,
+        crowded=api.crowded,
+        limits=limits,
+        observe=api.metrics.observe_request,
+        log_texts=settings.log_texts,
+    )
+    return app
+
+
+def _routes(api: Api) -> list[tuple[str, str, Callable[..., Any], Any]]:
+    """Return method, path, endpoint and response of each route below a key."""
+    return [
         ("POST", "/v1/replies", api.replies, schema.RepliesResponse),
         ("POST", "/v1/embeddings", api.embeddings, schema.EmbeddingsResponse),
         ("POST", "/v1/rerank", api.rerank, schema.RerankResponse),
@@ -125,21 +144,6 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
         ("GET", "/v1/report", api.report, forms.UsageResponse),
         ("POST", "/admin/reload", api.reload, schema.Status),
     ]
-    limits = _add_routes(app, api, routes, keyed)
-    for file in PAGE.iterdir():
-        path = "/" if file.name == "index.html" else f"/{file.name}"
-        app.add_api_route(path, _page(file), include_in_schema=False)
-    app.add_middleware(
-        Guard,
-        keys=settings.keys,
-        local=settings.local,
-        seconds=settings.seconds,
-        crowded=api.crowded,
-        limits=limits,
-        observe=api.metrics.observe_request,
-        log_texts=settings.log_texts,
-    )
-    return app
 
 
 def _add_routes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import functools
 import tempfile
 import time
@@ -96,8 +97,9 @@ class Changes:
 
     async def edit(self, body: forms.EditRequest) -> Any:
         """Edit, merge, move or undo; the change is in the log and can be undone."""
+        job = Job(edits.edit, _edit(body))
         try:
-            change = await self.queue.submit(Job(edits.edit, _edit(body)))
+            change = await self.queue.submit(job)
         except BusyError:
             raise
         except InputError as error:
@@ -247,15 +249,19 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _read_file(name: str, content: bytes) -> tuple[list[Candidate], list[str]]:
-    """Return the distinct replies of a file of that name, and how it was understood."""
+def _read_file(name: str, content: str) -> tuple[list[Candidate], list[str]]:
+    """Return the distinct replies of a file of that name, in base64, and how it was understood."""
+    try:
+        raw = base64.b64decode(content, validate=True)
+    except ValueError as error:
+        raise InputError(f"content is no base64 ({error}); send the file's bytes in it") from None
     suffix = "".join(Path(name).suffixes[-2:])
     if not is_plain(f"file{suffix}"):
         raise InputError(f"{name[:60]!r} is no name of a file, such as replies.csv")
     reading = Reading()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"file{suffix}"
-        path.write_bytes(content)
+        path.write_bytes(raw)
         try:
             found = list(distinct(read_candidates(path, None, None, reading)))
         except InputError as error:

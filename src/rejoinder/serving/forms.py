@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge, Lt
-from pydantic import Base64Bytes, BaseModel, Field, JsonValue, model_validator
+from pydantic import BaseModel, Field, JsonValue, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from rejoinder.serving.schema import (
@@ -36,7 +36,7 @@ class FeedbackRequest(Request):
     """That of /v1/replies, in place of messages and offered."""
     messages: Conversation | None = None
     """The conversation, as in /v1/replies."""
-    offered: Annotated[list[ReplyName], Field(max_length=1000)] = []
+    offered: Annotated[list[ReplyName], Field(max_length=1000, default_factory=list)]
     """The replies shown, in order: their positions, or the field id of their payloads as texts."""
     chosen: ReplyName | None = None
     """The reply that was taken."""
@@ -59,7 +59,7 @@ class Replacement(Request):
     position: Position
     text: Text = ""
     title: Label = ""
-    payload: Annotated[dict[Name, JsonValue], Field(max_length=100)] = {}
+    payload: Annotated[dict[Name, JsonValue], Field(max_length=100, default_factory=dict)]
     examples: Annotated[list[Text | Conversation], Field(max_length=EXAMPLES)] | None = None
     """All that it is to have."""
 
@@ -107,12 +107,12 @@ class ImportRequest(Request):
     most_bytes: ClassVar[int] = 8 << 20
     name: Name
     """Its name, of which the ending counts."""
-    content: Base64Bytes
+    content: Annotated[str, StringConstraints(max_length=8 << 20)]
     """Its bytes in base64."""
 
 
 class ChangeFacts(BaseModel):
-    """A change of some replies: each with its position, before and after it; null: there is none."""
+    """A change of some replies: each with its position, before and after; null: there is none."""
 
     change: int
     time: float
@@ -128,7 +128,7 @@ class ChangesResponse(BaseModel):
 
 
 class Imported(BaseModel):
-    """The positions of what was added, how many replies the index had already, and how the file was understood."""
+    """Positions of what was added, how many replies the index had, how the file was understood."""
 
     positions: list[int]
     known: int
@@ -141,7 +141,7 @@ class UsageResponse(BaseModel):
     entries: int
     replies: int
     taken: dict[str, int]
-    """How often the first reply, another one offered, one not offered, something else or nothing was taken."""
+    """How often the first reply, another, one not offered, something else or nothing was taken."""
     periods: list[dict[str, Any]]
     period: str
     unused: list[dict[str, int]]

@@ -68,6 +68,7 @@ class Request(BaseModel):
 
 
 def example(value: Mapping[str, Any]) -> ConfigDict:
+    """Return the settings of a form that is described with an example."""
     return ConfigDict(json_schema_extra={"examples": [dict(value)]})
 
 
