@@ -379,14 +379,13 @@ def _onnx_card(module: SharedTrunk) -> str:
     return (
         "\n\n## ONNX\n\n`rejoinder.runtime.OnnxEncoder(folder)` opens this folder without PyTorch."
         " Its files, for other programs:\n\n"
-        "- trunk.onnx: `reduction`, float32 (n, {reduction}), from `ids`, int64 (n, L),\n"
-        "  and `mask`, bool (n, L), true for tokens.\n"
-        "- {sides}: `vectors`, float32 (n, {output}),\n  of unit length, from `reduction`.\n"
-        "{history}"
+        f"- trunk.onnx: `reduction`, float32 (n, {module.reduction_size}),"
+        " from `ids`, int64 (n, L),\n  and `mask`, bool (n, L), true for tokens.\n"
+        f"- {sides}: `vectors`, float32 (n, {module.output_size}),\n"
+        "  of unit length, from `reduction`.\n"
+        f"{history}"
         "- onnx.json: the maximum length, the truncated part of a longer message (`cut`),"
         " the id of the padding.\n"
         "- vocabulary.json: for `rejoinder.text.subwords.Subwords`.\n\n"
         "A response's score is the dot product of its vector and the conversation's.\n"
-    ).format(
-        reduction=module.reduction_size, sides=sides, output=module.output_size, history=history
     )
