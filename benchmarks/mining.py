@@ -1,11 +1,11 @@
 """Canned replies out of old chats: how many messages of later chats they cover.
 
-Replies are mined from the first half of some chats; a list made by hand, of the same size, is
+Replies are mined from the first half of some chats, and a list made by hand, of the same size, is
 compared on the second half. For generated chats that list holds the generator's own templates, the
-most frequent ones; who wrote a message is known. For real ones it is the best list that can be
-chosen from the second half itself, a bound that nobody reaches who has not read it. There a message
-is covered if MiniLM, which mining does not use, gives it and a reply of the list a cosine of 0.6
-(it says the same) or 0.7 (in nearly the same words).
+most frequent ones; which template a message is of is known. For real ones it is the best list for
+somebody who has read the first half and judges as the judge does: a message is covered if MiniLM,
+which mining does not use, gives it and a reply of the list a cosine of 0.6 (it says the same) or
+0.7 (in nearly the same words). The bound is the best list that the second half itself gives.
 
     REJOINDER_DATA=DATA python benchmarks/mining.py
 """
@@ -183,33 +183,40 @@ def real(model: DualEncoder, judge: DualEncoder, name: str, path: Path) -> dict[
     first = [example for chat in chats[:half] for example in chat]
     later = Counter(mask(example.response) for chat in chats[half:] for example in chat)
     mined = mine(first, model, most=SIZES[-1])
-    texts = list(later)
-    counts = np.array([later[text] for text in texts], dtype=np.float32)
-    vectors = encoded(judge, texts)
+    counts, vectors = judged(judge, later)
+    own_counts, own = judged(judge, Counter(mask(example.response) for example in first))
     cosines = vectors @ encoded(judge, [mask(reply.text) for reply in mined.replies]).T
-    bounds = {level: best_cover(vectors, counts, level, SIZES[-1]) for level in LEVELS}
     row: dict[str, Any] = {"chats": name, "messages": len(first), "sizes": {}}
-    for size in sizes_of(mined, SIZES[-1]):
-        row["sizes"][str(size)] = {
-            str(level): _compared(
-                float(counts @ (cosines[:, :size] >= level).any(axis=1) / counts.sum()),
-                bound[size - 1],
-            )
-            for level, bound in bounds.items()
-        }
+    for level in LEVELS:
+        by_hand = vectors @ own[best_cover(own, own_counts, level, SIZES[-1])].T
+        bound = vectors @ vectors[best_cover(vectors, counts, level, SIZES[-1])].T
+        for size in sizes_of(mined, SIZES[-1]):
+            shares = [
+                float(counts @ (some[:, :size] >= level).any(axis=1) / counts.sum())
+                for some in (cosines, by_hand, bound)
+            ]
+            row["sizes"].setdefault(str(size), {})[str(level)] = {
+                **_compared(*shares[:2]),
+                "bound": round(shares[2], 3),
+            }
     return row
 
 
-def best_cover(vectors: FloatArray, counts: FloatArray, limit: float, most: int) -> list[float]:
-    """Return the share of messages that the first 1, 2, ... texts of a greedy cover are like."""
+def judged(judge: DualEncoder, texts: Counter[str]) -> tuple[FloatArray, FloatArray]:
+    """Return how often each text occurs, (n,), and the judge's vectors, (n, d)."""
+    return np.array(list(texts.values()), dtype=np.float32), encoded(judge, list(texts))
+
+
+def best_cover(vectors: FloatArray, counts: FloatArray, limit: float, most: int) -> list[int]:
+    """Return the rows of a greedy cover: the texts that are like most messages."""
     near = (vectors @ vectors.T >= limit).astype(np.float32)
     left = counts.copy()
-    covered = []
+    chosen = []
     for _ in range(most):
         best = int((near @ left).argmax())
         left[near[best] > 0] = 0
-        covered.append(float(1 - left.sum() / counts.sum()))
-    return covered
+        chosen.append(best)
+    return chosen
 
 
 def encoded(model: DualEncoder, texts: Sequence[str]) -> FloatArray:

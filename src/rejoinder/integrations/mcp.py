@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from rejoinder.conversations import Conversation
 from rejoinder.errors import InputError, MissingExtraError
@@ -36,44 +36,48 @@ Messages = Annotated[
 Count = Annotated[int, Field(ge=1, le=50, description="How many replies at most.")]
 
 
-class Classifier(Protocol):
+class _Classifier(Protocol):
     """What predicts intents; `intents.classifier` and `intents.onnx` have one each."""
 
     def predict(self, texts: list[str], /) -> Any:
         """Return a prediction for each text."""
 
 
-class FoundReply(BaseModel):
+class _FoundReply(BaseModel):
     """A canned reply."""
 
+    model_config = ConfigDict(title="Reply")
     position: int
     text: str
     score: float
     title: str = ""
 
 
-class FoundReplies(BaseModel):
+class _FoundReplies(BaseModel):
     """Canned replies, best first."""
 
-    replies: list[FoundReply]
+    model_config = ConfigDict(title="Replies")
+    replies: list[_FoundReply]
 
 
-class Recorded(BaseModel):
+class _Recorded(BaseModel):
     """Feedback that is written: its number, and the position of the reply that was taken."""
 
+    model_config = ConfigDict(title="Recorded")
     id: int
     chosen: int | None
 
 
-class Intent(BaseModel):
+class _Intent(BaseModel):
     """The intent of a message, and how probable the likely ones are."""
 
+    model_config = ConfigDict(title="Intent")
     labels: list[str]
     out_of_scope: bool | None
     ranking: dict[str, float]
 
 
-def make_server(index: Index, classifier: Classifier | None = None) -> MCPServer[Any]:
+def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServer[Any]:
     """Return a server with the tools of an index; with a classifier also `classify_intent`."""
     server: MCPServer[Any] = MCPServer(
         "rejoinder", instructions="Canned replies of a support team: suggest them before writing."
@@ -81,13 +85,13 @@ def make_server(index: Index, classifier: Classifier | None = None) -> MCPServer
     lock = threading.Lock()  # the library calls tools in threads
 
     @server.tool(annotations=_READS)
-    def suggest_replies(messages: Messages, count: Count = 3) -> FoundReplies:
+    def suggest_replies(messages: Messages, count: Count = 3) -> _FoundReplies:
         """Suggest canned replies to a conversation; none if no reply answers its newest message."""
         with lock:
             return _found(_search(index, list(messages), count, distinct=True))
 
     @server.tool(annotations=_READS)
-    def search_replies(query: str, count: Count = 10) -> FoundReplies:
+    def search_replies(query: str, count: Count = 10) -> _FoundReplies:
         """Search canned replies by what they say: words, or a question that they answer."""
         with lock:
             return _found(_search(index, [query], count, minimum_score=ANY_SCORE, hybrid=_WORDS))
@@ -98,7 +102,7 @@ def make_server(index: Index, classifier: Classifier | None = None) -> MCPServer
         offered: Annotated[list[int], Field(max_length=50, description="Positions, as shown.")],
         chosen: Annotated[int | None, Field(description="Position that was sent.")] = None,
         text: Annotated[str | None, Field(description="Other text that was sent.")] = None,
-    ) -> Recorded:
+    ) -> _Recorded:
         """Record what was sent after replies were suggested; nothing, if none was right."""
         with lock:
             return _recorded(index, messages, offered, chosen, text)
@@ -108,12 +112,12 @@ def make_server(index: Index, classifier: Classifier | None = None) -> MCPServer
     return server
 
 
-def _add_intents(server: MCPServer[Any], classifier: Classifier) -> None:
+def _add_intents(server: MCPServer[Any], classifier: _Classifier) -> None:
     @server.tool(annotations=_READS)
-    def classify_intent(text: str) -> Intent:
+    def classify_intent(text: str) -> _Intent:
         """Tell what a message wants: its intent, or that it is out of scope."""
         [prediction] = classifier.predict([text])
-        return Intent(
+        return _Intent(
             labels=list(prediction.labels),
             out_of_scope=prediction.out_of_scope,
             ranking=dict(prediction.ranking),
@@ -131,19 +135,19 @@ def _search(index: Index, messages: Conversation, count: int, **options: Any) ->
 
 def _recorded(
     index: Index, messages: list[str], offered: list[int], chosen: int | None, text: str | None
-) -> Recorded:
+) -> _Recorded:
     try:
         index.refresh()
         recorded = index.feedback(messages, offered, chosen=chosen, text=text, source=_SOURCE)
     except InputError as error:
         raise ToolError(str(error)) from None
-    return Recorded(id=recorded.id, chosen=recorded.chosen)
+    return _Recorded(id=recorded.id, chosen=recorded.chosen)
 
 
-def _found(replies: list[Reply]) -> FoundReplies:
-    return FoundReplies(
+def _found(replies: list[Reply]) -> _FoundReplies:
+    return _FoundReplies(
         replies=[
-            FoundReply(
+            _FoundReply(
                 position=reply.position, text=reply.text, score=reply.score, title=reply.title
             )
             for reply in replies

@@ -41,6 +41,13 @@ Taken: TypeAlias = Literal["first", "offered", "unoffered", "text", "none"]
 _APPLICATION = 0x52454A4F  # "REJO": SQLite's application_id
 _TIDIED_EVERY = 1000  # entries between two deletions of old ones
 _DAY = 86_400.0
+_ERROR_NUMBERS = {  # of the operating system, by the beginnings of SQLite's names
+    "SQLITE_FULL": errno.ENOSPC,
+    "SQLITE_READONLY": errno.EACCES,
+    "SQLITE_CANTOPEN": errno.EACCES,
+    "SQLITE_PERM": errno.EACCES,
+    "SQLITE_IOERR": errno.EIO,
+}
 _TIMEOUT = 10.0  # seconds for which a write waits for another process
 _TABLES = """
 PRAGMA journal_mode = WAL;
@@ -467,10 +474,7 @@ def _named_errors(path: Path) -> Iterator[None]:
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise BusyError(f"{path} is being written by another process; try again") from None
-        if name.startswith("SQLITE_FULL"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from None
-        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path)) from None
-        if name.startswith("SQLITE_IOERR"):
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path)) from None
+        for prefix, number in _ERROR_NUMBERS.items():
+            if name.startswith(prefix):
+                raise OSError(number, os.strerror(number), str(path)) from None
         raise InputError(f"{path} is damaged ({error}); move it away, and a new one begins") from None

@@ -1,4 +1,4 @@
-// Requests to the server that this page came from. The key stays in this tab.
+// Requests to the server that this file came from. The key stays in this tab.
 
 export class Refused extends Error {
   constructor(status, message) {
@@ -21,7 +21,7 @@ export async function ask(path, body, signal) {
   const begin = performance.now();
   let response;
   try {
-    response = await fetch(path, options);
+    response = await fetch(new URL(path, import.meta.url), options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "The server does not answer. Is it running?");
