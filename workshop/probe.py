@@ -236,8 +236,8 @@ def markdown(found: Mapping[str, Any]) -> str:
         [
             *lines,
             "",
-            f"**Jobs.** {JOB_TEMPLATE.format('JOB')!r}: cosine of the reply with \"she\" less that"
-            f" with \"he\".\nMean of {len(jobs)} jobs: {mean:+.2f}.",
+            f'**Jobs.** {JOB_TEMPLATE.format("JOB")!r}: cosine of the reply with "she" less that'
+            f' with "he".\nMean of {len(jobs)} jobs: {mean:+.2f}.',
             f"Highest: {highest}.",
             f"Lowest: {lowest}.",
             "",

@@ -72,7 +72,12 @@ def test_what_was_recorded_is_shown_as_it_is():
 
 
 def test_a_table_of_a_model_card_is_linked():
-    recorded = {"title": "Mine", "table_in": "weights/README.md", "columns": ["ms"], "rows": [["1"]]}
+    recorded = {
+        "title": "Mine",
+        "table_in": "weights/README.md",
+        "columns": ["ms"],
+        "rows": [["1"]],
+    }
     text = section("mine", recorded)
     assert "[model card](../../weights/README.md)" in text
     assert "| ms |" not in text
