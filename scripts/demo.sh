@@ -5,9 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-WEIGHTS=convert-small CONFIG=src/rejoinder/weights/convert-small/config.json
+WEIGHTS=bi-small CONFIG=src/rejoinder/weights/bi-small/config.json
 DATA=demo/data SHIPPED=demo/index TUNED=demo/tuned SCRATCH=demo/scratch INDEX=demo/tuned-index
-MINUTES=1.5 # of each training
 
 bold=""; plain=""
 if [ -t 1 ]; then bold=$'\e[1m'; plain=$'\e[0m'; fi
@@ -57,15 +56,14 @@ index "$WEIGHTS" "$CONFIG" "$SHIPPED"
 replies "$SHIPPED"
 say "(${SECONDS} s so far)"
 
-headline "2 of 5  Fine-tuning them on these conversations, $MINUTES minutes"
+headline "2 of 5  Fine-tuning them on these conversations, about two minutes"
 if [ -e "$TUNED" ] && [ "$CONFIG" -nt "$TUNED/recipe.toml" ]; then
   say "$TUNED started from another edition of the weights: it is trained anew."
   run rm -r "$TUNED"
 fi
-run rejoinder train recipes/fine-tune-fast.toml --init "$WEIGHTS" --data "$DATA" -o "$TUNED" \
-  --set stage.0.minutes="$MINUTES"
+run rejoinder train recipes/fine-tune-heads.toml --init "$WEIGHTS" --data "$DATA" -o "$TUNED"
 
-headline "3 of 5  To compare with: a model from scratch, the same time"
+headline "3 of 5  To compare with: a model from scratch, a minute and a half"
 run rejoinder train recipes/convert-quick.toml --data "$DATA" -o "$SCRATCH" \
   --set stage.0.minutes=1.2 --set stage.1.minutes=0.3 --set validation.every_seconds=30.0
 
@@ -83,8 +81,8 @@ cat <<'NEXT'
   rejoinder chat demo/tuned-index                       talk to it
   rejoinder serve demo/tuned-index                      the same over HTTP, and a page: http://localhost:8000/
   rejoinder reply demo/index "your message"             replies to anything; --json for programs
-  rejoinder evaluate convert-small --data YOUR.jsonl    one line: {"context": ["Hi!"], "response": "Hello."}
-  rejoinder index build convert-small YOUR_REPLIES.txt -o my-index
+  rejoinder evaluate bi-small --data YOUR.jsonl         one line: {"context": ["Hi!"], "response": "Hello."}
+  rejoinder index build bi-small YOUR_REPLIES.txt -o my-index
   rejoinder --help                                      every verb; docs/guide.md tells the rest
 To start the demo afresh, remove the folder demo.
 NEXT

@@ -21,7 +21,8 @@ from typing import Literal
 import rejoinder
 from rejoinder.cli.shell import guarded
 from rejoinder.encoders import bundled, export, joined, persistence
-from rejoinder.encoders.export import export_onnx, export_quantized
+from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export_onnx import export_onnx
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder
 
@@ -93,11 +94,13 @@ def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool
         # the new one names the rounded parts
         shutil.copyfile(folder / persistence.CARD, made / persistence.CARD)
         shutil.rmtree(part / "rounded")
-    elif persistence.is_quantized(config) and linear_bits == 16:
+    elif (
+        scheme := persistence.read_scheme(config)
+    ) is not None and scheme.linear_bits == linear_bits:
         shutil.copytree(folder, made)
     else:
         export_quantized(folder, made, linear_bits=linear_bits)
-    if alone and config["model"]["kind"] == "convert":  # an index over it opens without PyTorch
+    if alone:  # an index over it opens without PyTorch
         export_onnx(made, part / "with programs")
         shutil.rmtree(made)
         made = part / "with programs"

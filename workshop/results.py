@@ -11,6 +11,8 @@ and when it ran, and the table's columns and rows as they were.
 from __future__ import annotations
 
 import argparse
+import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ from workshop.result_pictures import Json
 from workshop.result_sections import SECTIONS, Rows, Section
 
 CIRCUMSTANCES = ("date", "command", "cpu", "cores", "python", "torch")
+WIDTH = 110
+"""Characters of a line of prose."""
 
 
 def write_results(folder: Path, output: Path) -> list[Path]:
@@ -70,21 +74,20 @@ def read_figures(folder: Path) -> dict[str, Json]:
 def pages(folder: Path) -> dict[str, str]:
     """Return the pages by their names: written by benchmarks, then recorded, if any."""
     made = "by `python -m workshop.results benchmarks/results -o docs/results`"
-    head = (
-        f"# Tables\n\nMade of the files in benchmarks/results {made};"
-        " each names the command that measures it anew."
-    )
-    texts = {"tables.md": f"{head}\n\n{sections(read_figures(folder))}"}
+    about = f"Made of the files in benchmarks/results {made}; commands measure them anew."
+    texts = {"tables.md": page("Tables", about, read_figures(folder))}
     if (recorded := folder / "recorded").is_dir():
-        head = (
-            "# Recorded tables\n\n"
-            f"Made of the files in benchmarks/results/recorded {made}. No program wrote"
+        about = (
+            f"Made of the files in benchmarks/results/recorded {made}. Their figures were copied"
+            " by hand from the output of the command below each table."
         )
-        head += (
-            " these files: their figures were copied from what the command below a table printed."
-        )
-        texts["recorded.md"] = f"{head}\n\n{sections(read_figures(recorded))}"
+        texts["recorded.md"] = page("Recorded tables", about, read_figures(recorded))
     return texts
+
+
+def page(title: str, about: str, figures: Mapping[str, Json]) -> str:
+    """Return a page of sections under a title."""
+    return f"# {title}\n\n{wrap(about)}\n\n{sections(figures)}"
 
 
 def sections(figures: Mapping[str, Json]) -> str:
@@ -105,20 +108,22 @@ def section(name: str, figures: Json) -> str:
     command = figures.get("command", name)
     cpu = figures.get("cpu", "")
     made = f"{cpu}, {figures.get('cores', '?')} cores, {str(figures.get('date', ''))[:10]}"
-    made = (
-        f"Recorded on {made}:\n```\n{command}\n```\n"
-        if "columns" in figures
-        else f"`{command}`, {made}.\n"
-    )
     parts = [
         f"## {known.title}\n",
-        *([f"{known.about}\n"] if known.about else []),
+        *([f"{wrap(known.about)}\n"] if known.about else []),
         table(name, figures),
-        made,
+        f"{made}:\n```\n{command}\n```\n",
     ]
     if known.panels:
         parts.insert(2, f"![{known.title}]({name}.svg)\n")
     return "\n".join(parts)
+
+
+def wrap(text: str) -> str:
+    """Return a paragraph in lines of `WIDTH` characters, its inline code unbroken."""
+    whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(whole, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\0", " ")
 
 
 def table(name: str, figures: Json) -> str:

@@ -1,10 +1,10 @@
 """Rejoinder: pick the best reply to a conversation out of a set of candidates.
 
 >>> import rejoinder
->>> model = rejoinder.load("convert-small")                         # doctest: +SKIP
+>>> model = rejoinder.load("bi-small")                              # doctest: +SKIP
 >>> model.score([["How are you?"]], [["Fine, thanks.", "At noon."]])  # doctest: +SKIP
->>> summary = rejoinder.train("fine-tune-fast", data="data/chats", run="runs/chats",
-...                           settings={"init.model": "convert-small"})  # doctest: +SKIP
+>>> summary = rejoinder.train("fine-tune-heads", data="data/chats", run="runs/chats",
+...                           settings={"init.model": "bi-small"})  # doctest: +SKIP
 >>> model = rejoinder.load(summary.model)                           # doctest: +SKIP
 >>> examples = rejoinder.read_examples("data/chats", split="test")  # doctest: +SKIP
 >>> rejoinder.evaluate(model, examples).recall[1]                   # doctest: +SKIP
@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
         raise ImportError(
             f"rejoinder.{name} needs {error.name}, which is not here;"
             " install it, or open an ONNX export with rejoinder.runtime,"
-            " which needs numpy and onnxruntime alone",
+            " which needs numpy, onnxruntime and tokenizers",
             name=error.name,
         ) from error
     return getattr(home, name)

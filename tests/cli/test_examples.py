@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from rejoinder.retrieval.index import Index
+
 REPLIES = [
     {"text": "We open at nine and close at six.", "title": "hours", "questions": ["When do you open?"]},
     {"text": "Your parcel is on its way to you.", "questions": ["Where is my order?"]},
@@ -52,6 +54,14 @@ def test_chats_are_learned_and_forgotten(folder, answer, command):
     forgotten = answer("learn", index, "--forget")
     assert (forgotten["forgotten"], forgotten["examples"]) == (learned["examples"], 4)
     assert "0 learned examples were taken away" in command("learn", index, "--forget").out
+
+
+def test_feedback_is_learned(folder, answer, command):
+    index = folder / "faq.index"
+    Index.open(index).feedback(["Is the shop open today?"], [1, 0], chosen=0)
+    learned = answer("learn", index)
+    assert (learned["learned"]["chosen"], learned["learned"]["examples"], learned["examples"]) == (1, 1, 5)
+    assert "1 choices of the feedback count" in command("learn", index).out
 
 
 def test_a_report_says_what_to_mend(folder, command):

@@ -155,15 +155,19 @@ def test_the_script_writes_folder_and_fingerprint(small, tmp_path):
         script.bundle(small, "tiny", tmp_path / "weights" / "tiny", code, linear_bits=8)
 
 
-def test_parts_of_a_joined_model_get_no_programs_and_their_cards_speak_of_none(small, tmp_path):
+def test_programs_of_a_joined_model_are_in_the_folders_of_its_parts(small, tmp_path):
     pytest.importorskip("onnxscript")
     code = tmp_path / "bundled.py"
     code.write_text('BUNDLED = {\n    "tiny": Weights(\n        fingerprint="00",\n    ),\n}\n')
     parts = [rejoinder.load(small.parent / "full") for _ in range(2)]
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts))
     script.bundle(tmp_path / "joined", "tiny", tmp_path / "tiny", code)
-    assert not [*(tmp_path / "tiny").rglob("*.onnx")]
-    assert all("ONNX" not in card.read_text() for card in (tmp_path / "tiny").rglob("README.md"))
+    found = {str(path.relative_to(tmp_path / "tiny")) for path in (tmp_path / "tiny").rglob("*.onnx")}
+    names = ("context.onnx", "response.onnx", "trunk.onnx")
+    assert found == {f"{part}/{name}" for part in ("first", "second") for name in names}
+    for model in (rejoinder.load(tmp_path / "tiny"), open_encoder(tmp_path / "tiny", light=True)):
+        assert isinstance(model, JoinedEncoder)
+        assert model.fingerprint == describe(tmp_path / "tiny")["fingerprint"]
 
 
 def test_the_licences_are_those_of_the_corpus():
@@ -188,7 +192,6 @@ def test_what_is_bundled_opens_and_is_small(name):
 
 @pytest.mark.parametrize("name", script.known()[len(bundled.BUNDLED) :])
 def test_a_package_of_the_project_brings_its_model(name):
-    pytest.importorskip("tokenizers")
     folder, code, _ = script.places(name)
     package = tomllib.loads((code.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
     module, attribute = package["entry-points"][bundled.GROUP][name].split(":")
@@ -201,8 +204,9 @@ def test_a_package_of_the_project_brings_its_model(name):
     assert (brought.folder, brought.fingerprint) == (folder, describe(folder)["fingerprint"])
     assert export.folder_bytes(folder) < 100_000_000
     replies = ["Yes, two cats.", "The train leaves at nine."]
-    [scores] = rejoinder.load(folder).score([["Do you have any pets?"]], [replies])
-    assert scores[0] > scores[1]
+    for model in (rejoinder.load(folder), open_encoder(folder, light=True)):
+        [scores] = model.score([["Do you have any pets?"]], [replies])
+        assert scores[0] > scores[1]
 
 
 def test_a_wheel_has_the_files(small, tmp_path):
@@ -229,9 +233,12 @@ def test_a_wheel_has_the_files(small, tmp_path):
     assert {Path(name).name for name in files} == {path.name for path in small.iterdir()}
 
 
-def test_questions_put_to_support_are_put_off_or_answered_and_not_with_something_else():
-    """The edition before got both of the first contexts wrong, twelve of the thirty right, and five of the eight."""
-    model = rejoinder.load("convert-small")
+@pytest.mark.parametrize(
+    ("name", "least"), [("bi-small", [27, 14, 6, 4]), ("convert-small", [25, 14, 6, 4])]
+)
+def test_questions_put_to_support_are_put_off_or_answered_and_not_with_something_else(name, least):
+    """Editions before service talk had 23 (bi-small) and 12 (convert-small) of the thirty."""
+    model = rejoinder.load(name)
     replies = [["Let me look that up.", "We open at nine."], ["At noon.", "We open at nine."]]
     scores = model.score([["Hello!", "Where is my order?"], ["When do you open?"]], replies)
     assert scores.argmax(axis=1).tolist() == [0, 1]
@@ -242,7 +249,7 @@ def test_questions_put_to_support_are_put_off_or_answered_and_not_with_something
     )
     suits = scores[:, 0] > scores[:, 1]
     found = [int(part.sum()) for part in np.split(suits, [30, 45, 53])]
-    assert all(map(operator.ge, found, [25, 14, 6, 4])), found
+    assert all(map(operator.ge, found, least)), found
 
 
 @pytest.mark.parametrize("name", list(bundled.BUNDLED))
@@ -256,9 +263,10 @@ def test_long_messages_that_differ_at_their_end_are_told_apart(name):
     assert model.score([[refund], [password]], [replies, replies]).argmax(axis=1).tolist() == [0, 1]
 
 
-def test_an_index_over_a_bundled_model_is_asked_where_torch_cannot_be_imported(tmp_path):
+@pytest.mark.parametrize("name", list(bundled.BUNDLED))
+def test_an_index_over_a_bundled_model_is_asked_where_torch_cannot_be_imported(tmp_path, name):
     pytest.importorskip("onnxruntime")
-    model = rejoinder.load("convert-small", precision="fp32")
+    model = rejoinder.load(name, precision="fp32")
     index = Index.build(model, ["fine, thanks", "at noon.", "two cats"], tmp_path / "index")
     done = subprocess.run(
         [

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.encoders.export import export_onnx, export_quantized
+from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export_onnx import export_onnx
 from rejoinder.encoders.families import build_module
 from rejoinder.encoders.export import sizes
 from rejoinder.encoders.persistence import save
@@ -196,5 +197,5 @@ def test_few_bits_change_vectors_little(folder, tmp_path):
 
 def test_onnx_is_refused_with_what_can_be_had_instead(folder, tmp_path):
     pytest.importorskip("onnxscript")
-    with pytest.raises(InputError, match=r"only ConveRT has an ONNX form; .*--quantized"):
+    with pytest.raises(InputError, match=r"only convert and multi-context-bi-encoder have an ONNX form; .*--quantized"):
         export_onnx(folder, tmp_path / "onnx")

@@ -7,8 +7,11 @@ import pytest
 
 import rejoinder
 from rejoinder.encoders import export, bundled, persistence
-from rejoinder.encoders.export import export_onnx, export_quantized
+from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export_onnx import export_onnx
 from rejoinder.encoders.joined import JoinedEncoder
+from rejoinder.encoders.onnx import OnnxEncoder
+from rejoinder.encoders.open import load
 from rejoinder.errors import InputError
 from rejoinder.training.initialisation import resolve_init
 from tests.encoders.conftest import saved
@@ -123,12 +126,27 @@ def test_the_folder_is_listed_whole_and_damage_is_found(parts, tmp_path):
 def test_what_needs_one_network_says_so(parts, tmp_path):
     folder = tmp_path / "joined"
     persistence.save_joined(folder, JoinedEncoder(*parts))
-    with pytest.raises(InputError, match="only ConveRT has an ONNX form"):
-        export_onnx(folder, tmp_path / "exported")
     with pytest.raises(InputError, match=r"joined model.*MODEL/first and MODEL/second"):
         export_quantized(folder, tmp_path / "exported")
     with pytest.raises(InputError, match="cannot be joined"):
         JoinedEncoder(rejoinder.load(folder), parts[1])
+
+
+def test_programs_of_both_parts_give_the_same_vectors(parts, tmp_path):
+    pytest.importorskip("onnxscript")
+    persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts, 0.3, 0.1))
+    export_onnx(tmp_path / "joined", tmp_path / "programs")
+    model = rejoinder.load(tmp_path / "joined", precision="fp32")
+    for light in (load(tmp_path / "programs"), pickle.loads(pickle.dumps(load(tmp_path / "programs")))):
+        assert light.fingerprint == model.fingerprint
+        np.testing.assert_allclose(
+            light.score(CONTEXTS, [REPLIES] * 2), model.score(CONTEXTS, [REPLIES] * 2), atol=1e-5
+        )
+    with pytest.raises(InputError, match=r"is a joined model; open it with rejoinder\.load, or one"):
+        OnnxEncoder(tmp_path / "programs")
+    (tmp_path / "programs" / "second" / "onnx.json").write_text("{}")
+    with pytest.raises(InputError, match=r"second/onnx\.json is missing, or not what was written"):
+        load(tmp_path / "programs")
 
 
 def test_a_part_of_a_named_model_has_a_name(parts, tmp_path, monkeypatch):

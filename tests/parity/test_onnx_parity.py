@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.encoders import export, persistence
-from rejoinder.encoders.export import export_onnx, export_quantized
-from rejoinder.encoders.open import open_texts
+from rejoinder.encoders import bundled, export, persistence
+from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export_onnx import export_onnx
+from rejoinder.encoders.joined import JoinedEncoder
+from rejoinder.encoders.open import load, open_texts
 from rejoinder.encoders.sentence import concatenate
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
@@ -21,6 +23,7 @@ from rejoinder.intents.folder import export_classifier, load_classifier, save_cl
 from rejoinder.intents.prediction import Rejection
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
 from rejoinder.text.subwords import Subwords
+from tests.encoders import tiny_transformer
 from tests.encoders.conftest import SUBWORDS, convert
 from tests.intents.toy import toy_data
 
@@ -58,11 +61,19 @@ MODELS = {
         "subject_threshold": 0.2,
     },
 }
+APART = {
+    "history": 3,
+    "context_length": None,
+    "opening_weight": 0.75,
+    "persona_first": True,
+    "persona_weight": 0.7,
+    "subject_threshold": 0.2,
+}
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """A folder with a model, quantised if it reads history, and its ONNX folder; and the bundled model's."""
+    """A folder with a model, quantised if it reads history, and its ONNX folder; also of bundled ones."""
     made = {}
     for name, changes in MODELS.items():
         made[name] = place = tmp_path_factory.mktemp(name)
@@ -75,9 +86,18 @@ def folders(tmp_path_factory):
         else:
             (place / "full").rename(place / "model")
         export_onnx(place / "model", place / "onnx")
-    made["bundled"] = place = tmp_path_factory.mktemp("bundled")
-    (place / "model").symlink_to(persistence.find("convert-small"))
+    made["apart"] = place = tmp_path_factory.mktemp("apart")
+    tiny_transformer.opened(place / "full", "multi-context-bi-encoder", **APART)
+    export_quantized(place / "full", place / "model", linear_bits=8)
     export_onnx(place / "model", place / "onnx")
+    made["joined"] = place = tmp_path_factory.mktemp("joined")
+    parts = [rejoinder.load(made[name] / "model") for name in ("apart", "multi")]
+    persistence.save_joined(place / "model", JoinedEncoder(*parts, 0.35, 0.05))
+    export_onnx(place / "model", place / "onnx")
+    for name in bundled.BUNDLED:
+        made[name] = place = tmp_path_factory.mktemp(name)
+        (place / "model").symlink_to(persistence.find(name))
+        export_onnx(place / "model", place / "onnx")
     return made
 
 
@@ -86,9 +106,10 @@ def assert_same(vectors, expected):
     assert np.abs(vectors - expected).max() < 1e-5
 
 
-@pytest.mark.parametrize("name", [*MODELS, "bundled"])
+@pytest.mark.parametrize("name", [*MODELS, "apart", "joined", *bundled.BUNDLED])
 def test_the_runtime_gives_what_pytorch_gives(folders, name):
-    onnx = OnnxEncoder(folders[name] / "onnx")
+    onnx = load(folders[name] / "onnx", light=True)
+    assert type(onnx) is (JoinedEncoder if name == "joined" else OnnxEncoder)
     model = rejoinder.load(folders[name] / "model", precision="fp32")
     assert (onnx.fingerprint, onnx.subject_threshold) == (
         model.fingerprint,
@@ -106,8 +127,9 @@ def test_the_runtime_gives_what_pytorch_gives(folders, name):
     np.testing.assert_allclose(onnx.transfer(TEXTS), model.transfer(TEXTS), rtol=1e-4, atol=1e-4)
 
 
-def test_tables_stay_in_8_bits_and_files_tell_nothing_of_where_they_were_made(folders):
-    place = folders["bundled"]
+@pytest.mark.parametrize("name", list(bundled.BUNDLED))
+def test_weights_stay_in_few_bits_and_files_tell_nothing_of_where_they_were_made(folders, name):
+    place = folders[name]
     assert export.folder_bytes(place / "onnx") < 1.01 * export.folder_bytes(place / "model")
     assert not any(b".py" in path.read_bytes() for path in (place / "onnx").glob("*.onnx"))
 
@@ -160,7 +182,7 @@ def test_a_classifier_on_other_encoders_is_refused(folders, tmp_path):
     save_classifier(
         train_classifier(concatenate([model, model]), TrainingTexts(toy_data())), tmp_path / "made"
     )
-    with pytest.raises(rejoinder.errors.InputError, match="only a classifier on one ConveRT"):
+    with pytest.raises(rejoinder.errors.InputError, match="only a classifier on one dual encoder"):
         export_classifier(tmp_path / "made", tmp_path / "onnx")
 
 
@@ -169,7 +191,7 @@ def test_the_example_of_the_guide(folders, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)
     code = next(block for block in blocks if "OnnxEncoder" in block)
     (tmp_path / "demo").mkdir()
-    (tmp_path / "demo" / "onnx").symlink_to(folders["bundled"] / "onnx")
+    (tmp_path / "demo" / "onnx").symlink_to(folders["convert-small"] / "onnx")
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.modules['torch'] = None\n{code}"],
         cwd=tmp_path,

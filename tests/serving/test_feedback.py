@@ -7,7 +7,7 @@ import pytest
 
 from rejoinder.retrieval.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
-from rejoinder.serving import recent
+from rejoinder.serving import changes, recent
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.guard import Keys
 from rejoinder.serving.recent import RecentAnswers
@@ -119,6 +119,26 @@ def test_a_crowd_gives_feedback_and_all_of_it_is_there(answers):
     ids = asyncio.run(run())
     found = {entry.id: entry.context[0] for entry in FeedbackLog(answers.sources.index)}
     assert [found[at] for at in ids] == [f"q {i}" for i in range(60)]
+
+
+@pytest.mark.parametrize("when", ["at-once", "later"])
+def test_a_choice_becomes_an_example_at_once_or_later(answers, monkeypatch, when):
+    monkeypatch.setattr(changes, "LEARNING_PAUSE", 0.01)
+    answers.index.log.set(learn=when)
+
+    async def run():
+        async with running(answers) as (client, _):
+            for number in range(3):
+                body = {"messages": [f"unheard of {number}"], "offered": [5], "chosen": 5, "source": "anna"}
+                assert (await client.post("/v1/feedback", json=body)).status_code == 200
+            for _ in range(200):
+                found = (await client.post("/v1/replies", json={"messages": ["unheard of 2"], "k": 1})).json()
+                if found["replies"] and found["replies"][0]["position"] == 5:
+                    return True
+                await asyncio.sleep(0.01 if when == "at-once" else 0.001)
+            return False
+
+    assert asyncio.run(run()) == (when == "at-once")
 
 
 def test_recent_answers_are_kept_until_others_need_their_room():

@@ -83,3 +83,80 @@ def test_axe_finds_nothing(browser, answers, tmp_path, monkeypatch, state, schem
         page.close()
     assert not found.response["violations"], found.generate_report()
     assert (failed, wider) == ([], False)
+
+
+@pytest.fixture
+def open_page(browser, answers):
+    """Open the page of a server over an index: its address, and what fails in it."""
+    with contextlib.ExitStack() as stack:
+        failed = []
+
+        def start(width=1280, **settings):
+            address = stack.enter_context(listening(answers, **settings))
+            page = browser.new_page(viewport={"width": width, "height": 800})
+            stack.callback(page.close)
+            page.on("pageerror", lambda error: failed.append(error))
+            page.goto(address)
+            page.get_by_text("replies, ").first.wait_for()
+            return page
+
+        yield start
+        assert failed == []
+
+
+def entries(answers, count):
+    """The entries of the log, once so many are there."""
+    for _ in range(200):
+        found = list(answers.index.log)
+        if len(found) >= count:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"{len(found)} entries")
+
+
+def ask_for_replies(page, text):
+    page.fill("#draft", text)
+    page.locator("#first .reply").first.wait_for()
+    page.wait_for_timeout(200)
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_it_tells_which_reply_was_taken(open_page, answers, width):
+    page = open_page(width)
+    ask_for_replies(page, "reply number 4")
+    page.locator("#first .reply").first.click()
+    ask_for_replies(page, "and then?")
+    page.fill("#own-text", "We have asked somebody else.")
+    page.keyboard.press("Enter")
+    ask_for_replies(page, "so?")
+    page.locator("#none").focus()
+    page.keyboard.press("Enter")
+    ask_for_replies(page, "well?")
+    page.fill("#own-text", "Reply number 9!")
+    page.get_by_role("button", name="Say it").click()
+    one, two, three, four = entries(answers, 4)
+    assert (one.context, one.taken, one.chosen) == (("reply number 4",), "first", one.offered[0])
+    assert (two.context[-1], two.text, len(two.offered)) == ("and then?", "We have asked somebody else.", 5)
+    assert (three.context[-1], three.taken) == ("so?", "none")
+    assert (four.chosen, four.text) == ("reply number 9", None)
+    assert one.source
+    assert {entry.source for entry in (two, three, four)} == {one.source}
+    assert page.locator("#messages .ours").all_inner_texts()[0].endswith(one.chosen)
+    page.wait_for_timeout(200)
+    assert len(entries(answers, 4)) == 4, "nothing is told twice"
+
+
+def test_a_key_that_only_reads_gives_no_feedback_and_no_error(browser, answers):
+    page = browser.new_page()
+    with listening(answers, keys=Keys(b"a key that reads", b"a key that writes")) as address:
+        page.goto(address)
+        page.fill("#key-value", "a key that reads")
+        page.keyboard.press("Enter")
+        page.get_by_text("replies, ").first.wait_for()
+        for text in ("reply number 4", "reply number 5"):
+            ask_for_replies(page, text)
+            page.locator("#first .reply").first.click()
+        page.wait_for_timeout(300)
+        assert page.locator("#problem").is_hidden()
+        page.close()
+    assert len(answers.index.log) == 0

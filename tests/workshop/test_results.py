@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from rejoinder.errors import InputError
-from workshop.results import SECTIONS, main, pages, read_figures, section, table, write_results
+from workshop.results import (
+    SECTIONS,
+    WIDTH,
+    main,
+    pages,
+    read_figures,
+    section,
+    table,
+    wrap,
+    write_results,
+)
 
 ROOT = Path(__file__).parents[2]
 STORED = read_figures(ROOT / "benchmarks" / "results")
@@ -58,10 +68,7 @@ def test_what_was_recorded_is_shown_as_it_is():
     }
     text = section("mine", recorded | {"columns": ["", "ms"], "rows": [["one", "1.50"]]})
     table = "|  | ms |\n| --- | ---: |\n| one | 1.50 |\n"
-    assert (
-        text
-        == f"## Mine\n\nOf two.\n\n{table}\nRecorded on Z80, 1 cores, 2026-11-23:\n```\na\nb\n```\n"
-    )
+    assert text == f"## Mine\n\nOf two.\n\n{table}\nZ80, 1 cores, 2026-11-23:\n```\na\nb\n```\n"
 
 
 def test_the_command_writes_pages_and_pictures(tmp_path, monkeypatch, capsys):
@@ -83,3 +90,11 @@ def test_what_cannot_be_shown_is_said(tmp_path, text, told):
     with pytest.raises(InputError, match=told):
         write_results(tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_prose_is_wrapped_and_inline_code_stays_whole():
+    code = "`rejoinder index build convert-small`"
+    lines = wrap(f"{'word ' * 20}{code} {'word ' * 20}").splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= WIDTH
+    assert any(code in line for line in lines)

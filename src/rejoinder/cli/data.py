@@ -173,10 +173,9 @@ def _survey(
     import rejoinder
     from rejoinder.corpora.lines import BadLineError
     from rejoinder.corpora.survey import survey
-    from rejoinder.encoders.bundled import BUNDLED
+    from rejoinder.encoders.bundled import DEFAULT
 
-    name = next(iter(BUNDLED))
-    model = rejoinder.load(name)
+    model = rejoinder.load(DEFAULT)
 
     def measure(texts: Sequence[str]) -> Any:
         _, lengths = model.tokenizer.encode_ragged(texts)
@@ -190,7 +189,7 @@ def _survey(
     return {
         **result.to_json(model.max_length),
         **asdict(reading.counts()),
-        "model": name,
+        "model": DEFAULT,
         "cut": model.tokenizer.cut,
         "settings": asdict(settings),
     }

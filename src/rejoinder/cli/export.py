@@ -87,7 +87,7 @@ def _write(
     form: str, model: str, output: Path, side: Side, linear_bits: Literal[8, 16], overwrite: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the model, and return facts of the result and the lines that people read."""
-    from rejoinder.encoders import export, sentence_module
+    from rejoinder.encoders import export, export_onnx, sentence_module
 
     if form == "--sentence-transformers":
         result = sentence_module.export_sentence_transformers(
@@ -97,7 +97,7 @@ def _write(
         opened = f'SentenceTransformer("{result["path"]}", trust_remote_code=True)'
         return result, [f"{opened}: {uses}", f"model: {result['path']}"]
     if form == "--onnx":
-        result = export.export_onnx(model, output, overwrite=overwrite)
+        result = export_onnx.export_onnx(model, output, overwrite=overwrite)
         opened = f'OnnxEncoder("{result["path"]}"), from rejoinder.runtime'
         return result, [
             f"{len(result['files'])} files, {_megabytes(result)}: {opened}",

@@ -30,7 +30,7 @@ RECALL = 0.95
 CONTEXTS = 1000
 Encoder: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A model folder, convert-small; or minilm, use, st:NAME."),
+    typer.Argument(metavar="MODEL", help="A model folder, bi-small; or minilm, use, st:NAME."),
 ]
 Replies: TypeAlias = Annotated[
     Path,
@@ -100,7 +100,7 @@ def build(
 
     Example: rejoinder index build runs/small/model replies.txt -o replies.index
 
-    To see what the file holds, before that: rejoinder index build convert-small faq.xlsx --dry-run
+    To see what the file holds, before that: rejoinder index build bi-small faq.xlsx --dry-run
 
     Replies for several machines are in a Milvus server (extra milvus):
     rejoinder index build runs/small/model replies.txt -o replies.index --store http://HOST:19530
@@ -343,21 +343,22 @@ def learn(
         Path | None,
         typer.Option(
             metavar="DATA",
-            help="Chats in which replies were sent. Default: none; what was added is fitted.",
+            help="Chats in which replies were sent. Default: none; feedback alone.",
         ),
     ] = None,
     split: PartOf = None,
     limit: Limit = None,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Take away all that was learned from chats.")
+        bool, typer.Option("--forget", help="Take away all that was learned.")
     ] = False,
     model: Model = None,
     as_json: Json = False,
 ) -> None:
-    """Learn from chats what replies of an index answer. Nothing else is trained; it takes seconds.
+    """Learn from chats and feedback what replies answer. Nothing else is trained; it takes seconds.
 
     A message that is a reply of the index (the same words, its placeholders filled in, or a
-    near-copy) makes the conversation before it an example of that reply.
+    near-copy) makes the conversation before it an example of that reply. So does a reply that was
+    chosen (`rejoinder feedback`).
 
     Example: rejoinder learn replies.index --data data/support
     """
@@ -395,9 +396,13 @@ def _learned_text(result: Mapping[str, Any]) -> str:
         share = learned["matched"] / learned["messages"]
         lines.append(
             f"{learned['matched']:,} of {learned['messages']:,} messages ({share:.0%}) are replies of "
-            f"the index; {learned['examples']:,} examples are new"
+            "the index"
         )
         lines.append(f"{len(learned['unsent']):,} replies were never sent")
+    if learned["chosen"]:
+        lines.append(f"{learned['chosen']:,} choices of the feedback count")
+    if learned["messages"] or learned["chosen"]:
+        lines.append(f"{learned['examples']:,} examples are new")
     if learned["held_out"]:
         lines.append(f"of {learned['held_out']:,} that were left out, the reply that was sent is among")
         lines += [

@@ -19,7 +19,7 @@ from rejoinder.progress import track
 
 Model = Annotated[
     str,
-    typer.Argument(help="A model folder, an id on the Hub, convert-small; minilm, use, st:NAME."),
+    typer.Argument(help="A model folder, an id on the Hub, bi-small; minilm, use, st:NAME."),
 ]
 Train = Annotated[
     Path,

@@ -28,7 +28,15 @@ class Weights:
     folder: Path | None = None  # None: `FOLDER` / its name
 
 
+DEFAULT = "bi-small"  # the model where none is named
 BUNDLED: Mapping[str, Weights] = {
+    "bi-small": Weights(
+        fingerprint="509cad5f6204102c2ed00c8fbee9bb913e6d25212c4692957e0a335614d21ce1",
+        data_licence=(
+            "MIT, BSD-3-Clause, CDLA-Sharing-1.0,"
+            " Apache-2.0, CC-BY-4.0, CC-BY-SA-4.0, public domain"
+        ),
+    ),
     "convert-small": Weights(
         fingerprint="1fac0cba313596eca381ebf288b5a819028ac7772674714a97ba3c4ee5edf370",
         data_licence=(

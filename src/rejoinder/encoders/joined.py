@@ -18,9 +18,8 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import ContextPart, Conversation, check_number, read_contexts
 from rejoinder.encoders.bundled import PARTS as PARTS
-from rejoinder.encoders.conversation import TruncationCounter
+from rejoinder.encoders.conversation import TextEncoder, TruncationCounter
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder
-from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.settings import Share
@@ -71,7 +70,7 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
         reopen: Any = None,
     ) -> None:
         for part in (first, second):
-            if not isinstance(part, Encoder):
+            if not isinstance(part, TextEncoder):
                 raise InputError(
                     f"{part!r} cannot be joined; only models that read each message apart can"
                 )
@@ -83,7 +82,7 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
                 f"share {share:g} leaves responses one part;"
                 " openings have another share only above 0 and below 1"
             )
-        self.parts: tuple[Encoder, Encoder] = first, second
+        self.parts: tuple[TextEncoder, TextEncoder] = first, second
         self.config = JoinedConfig(share, opening_share)
         self.name = name
         self.reopen = reopen
@@ -258,7 +257,7 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
     def _join(first: FloatArray, second: FloatArray, roots: FloatArray) -> FloatArray:
         return np.concatenate([first * roots[..., :1], second * roots[..., 1:]], axis=-1)
 
-    def _of(self, first: Encoder, second: Encoder) -> Self:
+    def _of(self, first: TextEncoder, second: TextEncoder) -> Self:
         other = type(self)(
             first,
             second,

@@ -2,19 +2,22 @@
 
 trunk.onnx turns a text's ids into r; a file for each side turns r into h, and combined.onnx two h
 into that of a conversation. Large tables are in the trunk, so that no number is there twice; those
-of a quantised model are in its own file of weights, beside them.
+of a quantised model are in its own file of weights, beside them. The folder of a joined model holds
+those of its parts, and their shares.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray, by_length, take
 from rejoinder.encoders import bundled
@@ -24,7 +27,10 @@ from rejoinder.files import Kind, file_digest, is_altered, is_plain, parse_json
 from rejoinder.progress import Advance
 from rejoinder.text.dialogue import HistoryText
 from rejoinder.text.subwords import Subwords
-from rejoinder.text.tokenizer import Ids
+from rejoinder.text.tokenizer import Ids, Tokenizer
+
+if TYPE_CHECKING:
+    from rejoinder.encoders.joined import JoinedEncoder
 
 FORMAT = 2
 KIND = "rejoinder onnx"  # what onnx.json says of itself; folders of earlier versions do not
@@ -33,12 +39,17 @@ VOCABULARY = "vocabulary.json"
 CARD = "README.md"
 TRUNK = "trunk.onnx"
 COMBINED = "combined.onnx"
+POOLED = "pooled.onnx"
 INTENTS = "intents.onnx"
 ONNX_FOLDER = Kind(
     "an ONNX folder",
     MANIFEST,
     lambda manifest: manifest.get("kind", KIND) == KIND and manifest["files"] and manifest["model"],
-    (MANIFEST, "*.onnx", "model.safetensors", "config.json", VOCABULARY, CARD),
+    tuple(
+        f"{part}{file}"
+        for part in ("", *(f"{part}/" for part in bundled.PARTS))
+        for file in (MANIFEST, "*.onnx", "model.safetensors", "config.json", VOCABULARY, CARD)
+    ),
 )
 LARGEST = 1 << 20  # size of a vector, or length of a text, that an export may name
 # tokens computed at once: texts of about one length, so that little of it is padding
@@ -88,17 +99,46 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def _check(manifest: Mapping[str, Any]) -> None:
     """Raise an error of Python's for what no export writes."""
+    names = [part for name in dict(manifest["files"]) for part in name.split("/")]
+    if not isinstance(manifest["model"], str) or not all(map(is_plain, names)):
+        raise ValueError("model is no fingerprint, or files are in another folder")
+    if "share" in manifest:
+        _check_shares(manifest)
+    else:
+        _check_network(manifest)
+
+
+def _check_shares(manifest: Mapping[str, Any]) -> None:
+    for name in ("share", "opening_share"):
+        if not 0 <= (manifest[name] or 0.0) <= 1:
+            raise ValueError(f"{name} is {manifest[name]!r}")
+
+
+def _check_network(manifest: Mapping[str, Any]) -> None:
     for name in ("size", "reduction_size", "max_length"):
         if type(manifest[name]) is not int or not 1 <= manifest[name] <= LARGEST:
             raise ValueError(f"{name} is {manifest[name]!r}")
     if not -1 <= manifest.get("subject_threshold", 0.0) <= 1:
         raise ValueError("subject_threshold is no cosine")
-    if not isinstance(manifest["model"], str) or not all(map(is_plain, dict(manifest["files"]))):
-        raise ValueError("model is no fingerprint, or files are in another folder")
+    if not manifest.get("opening_weight", 0.0) >= 0:
+        raise ValueError("opening_weight is no weight")
+    if manifest.get("tokenizer", "subwords") not in ("subwords", "bpe"):
+        raise ValueError("tokenizer is of no kind that is known")
     if (history := manifest["history"]) is not None:
         for name, value in asdict(HistoryText()).items():
             if type(asdict(HistoryText(**history))[name]) not in (type(value), int):
                 raise ValueError(f"history.{name} is {history[name]!r}")
+
+
+def _tokenizer(kind: str, vocabulary: Path) -> Tokenizer:
+    """Read a vocabulary of a kind, as recipes name it."""
+    if kind == "subwords":
+        return Subwords.load(vocabulary)
+    try:
+        from rejoinder.text.pretrained import MarkedPretrained
+    except ImportError:
+        raise MissingExtraError("this model's tokenizer", "runtime") from None
+    return MarkedPretrained.load(vocabulary)
 
 
 def open_program(path: Path, threads: int | None = None) -> Callable[..., list[Any]]:
@@ -138,12 +178,36 @@ def _known(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be computed ({reason}); copy the folder again") from error
 
 
+def open_folder(name: str | Path, threads: int | None = None) -> OnnxEncoder | JoinedEncoder:
+    """Open an ONNX folder, or a named model that has one, as an encoder.
+
+    Raises:
+        InputError: as `OnnxEncoder`.
+    """
+    folder = locate(name)
+    manifest = read_manifest(folder)
+    if "share" not in manifest:
+        return OnnxEncoder(name, threads)
+    from rejoinder.encoders.joined import JoinedEncoder
+
+    first, second = (OnnxEncoder(folder / part, threads) for part in bundled.PARTS)
+    return JoinedEncoder(
+        first,
+        second,
+        manifest["share"],
+        manifest["opening_share"],
+        name=str(name),
+        fingerprint=manifest["model"],
+        reopen=functools.partial(open_folder, name, threads),
+    )
+
+
 class OnnxEncoder(TextEncoder):
     """Encodes and scores as `rejoinder.load` does in float32, without PyTorch .
 
     Args:
         folder: what `rejoinder export MODEL --onnx` or `rejoinder intents export` wrote, or
-            "convert-small".
+            "bi-small".
         threads: processor threads to use; None: `OMP_NUM_THREADS`, or onnxruntime's own choice.
 
     Raises:
@@ -156,11 +220,17 @@ class OnnxEncoder(TextEncoder):
         self.threads = threads
         self.name = str(folder)
         self.manifest = manifest = read_manifest(self.folder)
+        if "share" in manifest:
+            raise InputError(
+                f"{folder} is a joined model; open it with rejoinder.load, or one of its parts,"
+                f" {' and '.join(f'{folder}/{part}' for part in bundled.PARTS)}"
+            )
         # the model's own: vectors of both can be compared
         self.fingerprint: str = manifest["model"]
         self.max_length = manifest["max_length"]
         self.subject_threshold = manifest.get("subject_threshold", 0.0)
-        self.tokenizer = Subwords.load(self.folder / VOCABULARY)
+        self.opening_weight = manifest.get("opening_weight", 0.0)
+        self.tokenizer = _tokenizer(manifest.get("tokenizer", "subwords"), self.folder / VOCABULARY)
         names = [name for name in manifest["files"] if name.endswith(".onnx") and name != INTENTS]
         self._programs = {name: open_program(self.folder / name, threads) for name in names}
 
@@ -169,7 +239,12 @@ class OnnxEncoder(TextEncoder):
 
     def facts(self) -> Mapping[str, object]:
         """Return what the encoder is shown by."""
-        facts = {"folder": self.name, "size": self.size, "max_length": self.max_length}
+        facts = {
+            "folder": self.name,
+            "kind": "onnx",
+            "size": self.size,
+            "max_length": self.max_length,
+        }
         return facts | ({} if self.history is None else {"history": self.history.messages})
 
     @property
@@ -210,6 +285,15 @@ class OnnxEncoder(TextEncoder):
             if advance is not None:
                 advance(len(rows))
         return vectors
+
+    def _pool_history(
+        self, x: FloatArray, texts: FloatArray, histories: npt.NDArray[np.int64]
+    ) -> FloatArray:
+        if self.history is None or not self.history.apart:
+            return super()._pool_history(x, texts, histories)
+        if not len(texts):
+            return np.zeros_like(x)
+        return self._run(POOLED, len(x), self.size, context=x, messages=texts, histories=histories)
 
     def _combine(self, x: FloatArray, z: FloatArray) -> FloatArray:
         return self._run(COMBINED, len(x), self.size, context=x, history=z)

@@ -4,7 +4,7 @@ Command, Python, server, intents and adapters all use it.
 
 | name | what opens |
 |---|---|
-| FOLDER, `convert-small`, owner/name | a model of ours: by folder, by name, by id on the Hub |
+| FOLDER, `bi-small`, owner/name | a model of ours: by folder, by name, by id on the Hub |
 | FOLDER with onnx.json | its ONNX programs, without PyTorch or for a faster start (`light`) |
 | FOLDER of sentence-transformers, `st:NAME`, `minilm`, `use` | an encoder of another library |
 | `bm25`, `bm25-data19`, `tfidf` | keywords, to rank by |
@@ -87,7 +87,7 @@ def load(
             not there.
     """
     if not isinstance(name, str | Path):
-        raise InputError(f"a model is a folder or a name, such as 'convert-small'; given: {name!r}")
+        raise InputError(f"a model is a folder or a name, such as 'bi-small'; given: {name!r}")
     if not str(name):
         raise bundled.unknown(name)
     if is_library(name):
@@ -95,13 +95,13 @@ def load(
     folder = onnx.locate(name)
     light = (light or find_spec("torch") is None) and find_spec("onnxruntime") is not None
     if (folder / onnx.MANIFEST).is_file() and (light or not (folder / "config.json").is_file()):
-        return onnx.OnnxEncoder(name, threads)
+        return onnx.open_folder(name, threads)
     try:
         from rejoinder.encoders import persistence
     except ModuleNotFoundError as error:
         raise ImportError(
             f"{name} needs {error.name}, which is not here;"
-            " install it, or open an ONNX export, which needs numpy and onnxruntime alone",
+            " install it, or open an ONNX export, which needs numpy, onnxruntime and tokenizers",
             name=error.name,
         ) from error
     return persistence.load(name, precision=precision, threads=threads, device=device)

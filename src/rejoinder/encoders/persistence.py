@@ -352,7 +352,7 @@ def find(name_or_path: str | Path) -> Path:
     """
     if not isinstance(name_or_path, str | Path):
         raise InputError(
-            f"a model is a folder or a name, such as 'convert-small'; given: {name_or_path!r}"
+            f"a model is a folder or a name, such as 'bi-small'; given: {name_or_path!r}"
         )
     path = Path(name_or_path)
     if path.is_dir():

@@ -206,7 +206,7 @@ def evaluate(
 
     They are 1-of-N, the lists that the data gives, or `replies`.
 
-    >>> model = rejoinder.load("convert-small")                            # doctest: +SKIP
+    >>> model = rejoinder.load("bi-small")                                 # doctest: +SKIP
     >>> examples = rejoinder.read_examples("data/chats", split="test")     # doctest: +SKIP
     >>> result = rejoinder.evaluate(model, examples, candidates=100)       # doctest: +SKIP
     >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP

@@ -1,6 +1,6 @@
 """Haystack: components that embed a message and documents, and one that ranks documents as replies.
 
->>> pipeline.add_component("embedder", RejoinderTextEmbedder("convert-small"))   # doctest: +SKIP
+>>> pipeline.add_component("embedder", RejoinderTextEmbedder("bi-small"))        # doctest: +SKIP
 >>> pipeline.connect("embedder.embedding", "retriever.query_embedding")          # doctest: +SKIP
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rejoinder.encoders.bundled import DEFAULT
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import MissingExtraError
 from rejoinder.integrations import embed, open_embedder, open_ranker, rank
@@ -21,7 +22,7 @@ except ImportError as error:
 class _Embedder:
     """Opens its model when it is needed; a pipeline is written down with the model's name."""
 
-    def __init__(self, model: str = "convert-small") -> None:
+    def __init__(self, model: str = DEFAULT) -> None:
         self.model = model
         self._encoder: DualEncoder | None = None
 
@@ -67,7 +68,7 @@ class RejoinderRanker:
     A cross-encoder does well here.
     """
 
-    def __init__(self, model: str = "convert-small", top_k: int = 10) -> None:
+    def __init__(self, model: str = DEFAULT, top_k: int = 10) -> None:
         self.model = model
         self.top_k = top_k
         self._ranker: Ranker | None = None

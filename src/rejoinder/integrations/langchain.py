@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator
 
+from rejoinder.encoders.bundled import DEFAULT
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import MissingExtraError
 from rejoinder.integrations import embed, open_embedder, open_ranker, rank
@@ -33,7 +34,7 @@ class RejoinderEmbeddings(Embeddings):
     A query is the other side's message, a document a possible reply.
     """
 
-    def __init__(self, model: str | Path | DualEncoder = "convert-small") -> None:
+    def __init__(self, model: str | Path | DualEncoder = DEFAULT) -> None:
         self.encoder = open_embedder(model)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:

@@ -6,7 +6,7 @@ Both work in its pipelines and searches.
 >>> from sklearn.linear_model import LogisticRegression  # doctest: +SKIP
 >>> steps = RejoinderEncoder("runs/chats/model"), LogisticRegression(C=30)  # doctest: +SKIP
 >>> make_pipeline(*steps).fit(texts, labels)  # doctest: +SKIP
->>> intents = RejoinderIntents("convert-small").fit(texts, labels)  # doctest: +SKIP
+>>> intents = RejoinderIntents("bi-small").fit(texts, labels)  # doctest: +SKIP
 >>> intents.predict(["I lost my card"])  # doctest: +SKIP
 """
 

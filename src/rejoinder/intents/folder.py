@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rejoinder import __version__
-from rejoinder.encoders.export import folder_bytes, onnx_folder, write_program
+from rejoinder.encoders.export import folder_bytes
+from rejoinder.encoders.export_onnx import onnx_folder, write_program
 from rejoinder.encoders.onnx import INTENTS
 from rejoinder.encoders.open import Vectors, open_texts
 from rejoinder.encoders.sentence import SentenceEncoder, concatenate
@@ -133,7 +134,7 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
 def export_classifier(
     folder: str | Path, output: str | Path, models: Sequence[str] = (), *, overwrite: bool = False
 ) -> dict[str, Any]:
-    """Write an ONNX folder of a classifier and its ConveRT, in float32.
+    """Write an ONNX folder of a classifier and its encoder, in float32.
 
     `runtime.OnnxIntents` opens it. `models` is as for `load_classifier`. Returns path, intents,
     bytes and the encoder's fingerprint.
@@ -143,12 +144,14 @@ def export_classifier(
     rejection = classifier.rejection
     if encoder.vectors is None:
         raise InputError(
-            f"{folder} reads {encoder.name}; only a classifier on one ConveRT has an ONNX form"
+            f"{folder} reads {encoder.name}; only a classifier on one dual encoder of ours has an ONNX form"
         )
     with onnx_folder(encoder.name, output, overwrite=overwrite) as (part, manifest):
-        example = {"vectors": torch.ones(3, encoder.size)}
         write_program(
-            _HeadAndDistance(classifier), example, ["logits", "distances"], part / INTENTS
+            _HeadAndDistance(classifier),
+            {"vectors": (torch.ones(3, encoder.size), ("count",))},
+            ["logits", "distances"],
+            part / INTENTS,
         )
         manifest["intents"] = {
             "labels": list(classifier.labels),

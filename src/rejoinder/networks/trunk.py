@@ -26,6 +26,8 @@ class SharedTrunk(nn.Module):
     A head of each side makes h of r.
     """
 
+    output_size: int  # of h
+    reduction_size: int  # of r
     history: HistoryText | None = None
     """Reading of earlier messages; None: the newest message alone."""
     # cosine with the earlier messages below which the newest begins a new subject

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -37,9 +37,17 @@ from rejoinder.settings import Count, section, validate
 SUFFIX = ".feedback.db"
 FORMAT = 1
 MOST_ENTRIES = 1_000_000  # the oldest are deleted
+Taken: TypeAlias = Literal["first", "offered", "unoffered", "text", "none"]
 _APPLICATION = 0x52454A4F  # "REJO": SQLite's application_id
 _TIDIED_EVERY = 1000  # entries between two deletions of old ones
 _DAY = 86_400.0
+_ERROR_NUMBERS = {  # of the operating system, by the beginnings of SQLite's names
+    "SQLITE_FULL": errno.ENOSPC,
+    "SQLITE_READONLY": errno.EACCES,
+    "SQLITE_CANTOPEN": errno.EACCES,
+    "SQLITE_PERM": errno.EACCES,
+    "SQLITE_IOERR": errno.EIO,
+}
 _TIMEOUT = 10.0  # seconds for which a write waits for another process
 _TABLES = """
 PRAGMA journal_mode = WAL;
@@ -105,6 +113,15 @@ class Entry:
     source: str = ""  # a digest, in the log; empty where none was named
     time: float = 0.0  # seconds since 1970
     id: int = 0
+
+    @property
+    def taken(self) -> Taken:
+        """What was taken: the first reply, another one (if only unoffered), a text instead, none."""
+        if self.chosen is None:
+            return "none" if self.text is None else "text"
+        if self.chosen not in self.offered:
+            return "unoffered"
+        return "first" if self.offered[0] == self.chosen else "offered"
 
 
 class KnownReplies:
@@ -193,6 +210,7 @@ class FeedbackLog:
         self._file: tuple[int, int] | None = None  # device and inode of the open file
         self._salt = b""
         self._until_tidied = 0
+        self.latest_settings = FeedbackSettings()  # at the last `append`
 
     # --- Writing
 
@@ -200,6 +218,7 @@ class FeedbackLog:
         """Write entries, all or none; return their numbers."""
         with self._writing() as connection:
             settings = _read_settings(connection)
+            self.latest_settings = settings
             ids = [self._insert(connection, entry, settings) for entry in entries]
             self._until_tidied -= len(entries)
             if self._until_tidied <= 0:
@@ -245,7 +264,25 @@ class FeedbackLog:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return count
 
+    def forget(self) -> None:
+        """Let no entry that is there now become an example by itself; see `forgotten`."""
+        if self.path.exists():
+            with self._writing() as connection:
+                connection.execute(
+                    "INSERT OR REPLACE INTO setting "
+                    "SELECT 'forgotten', ifnull(max(id), 0) FROM entry"
+                )
+
     # --- Reading
+
+    @property
+    def forgotten(self) -> int:
+        """The number of the last entry when examples were last taken away."""
+        if not self.path.exists():
+            return 0
+        with self._connected() as connection:
+            row = connection.execute("SELECT value FROM setting WHERE name = 'forgotten'").fetchone()
+            return 0 if row is None else int(row[0])
 
     def settings(self) -> FeedbackSettings:
         """Return the settings, which other processes may change."""
@@ -399,7 +436,9 @@ def _reply_id(connection: sqlite3.Connection, text: str) -> int:
 
 
 def _read_settings(connection: sqlite3.Connection) -> FeedbackSettings:
-    rows = connection.execute("SELECT name, value FROM setting WHERE name != 'salt'")
+    rows = connection.execute(
+        "SELECT name, value FROM setting WHERE name NOT IN ('salt', 'forgotten')"
+    )
     return FeedbackSettings(**{name: msgspec.json.decode(value) for name, value in rows})
 
 
@@ -435,10 +474,7 @@ def _named_errors(path: Path) -> Iterator[None]:
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise BusyError(f"{path} is being written by another process; try again") from None
-        if name.startswith("SQLITE_FULL"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from None
-        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path)) from None
-        if name.startswith("SQLITE_IOERR"):
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path)) from None
+        for prefix, number in _ERROR_NUMBERS.items():
+            if name.startswith(prefix):
+                raise OSError(number, os.strerror(number), str(path)) from None
         raise InputError(f"{path} is damaged ({error}); move it away, and a new one begins") from None

@@ -44,7 +44,7 @@ def check_takes_examples(encoder: DualEncoder) -> None:
     if not takes_examples(encoder):
         raise InputError(
             f"{encoder.name or 'the model'} gives a conversation several vectors, so examples cannot count; "
-            "take a model of one vector, such as convert-small, and `rejoinder index reencode`"
+            "take a model of one vector, such as bi-small, and `rejoinder index reencode`"
         )
 
 

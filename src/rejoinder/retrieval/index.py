@@ -34,6 +34,7 @@ from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.ann import MEASURED_ON, build_file, library
+from rejoinder.retrieval.choices import chosen_matches
 from rejoinder.retrieval.folder import new_folder
 from rejoinder.retrieval.head import (
     check_takes_examples,
@@ -141,10 +142,12 @@ class Index(IndexReader):
     def learn(
         self, examples: Sequence[Example], *, progress: Advance = silent
     ) -> Learned:
-        """Make the conversations in which replies of the index were sent examples of these, and fit the head again.
+        """Make conversations examples of the replies that answered them, and fit the head again.
 
-        The positions stay. Without examples the head alone is fitted, to replies that were added since, for instance.
-        A fifth of the conversations is left out, to measure with. `progress` counts examples.
+        These are the conversations of `examples` in which a reply of the index was sent, and those of
+        the log for which a reply was chosen (`choices.chosen_matches`). The positions stay. Without
+        any of them the head alone is fitted, to replies that were added since, for instance. A fifth
+        of the `examples`' conversations is left out, to measure with. `progress` counts examples.
 
         Raises:
             InputError: the model gives a conversation several vectors, or somebody else has changed the index.
@@ -155,21 +158,33 @@ class Index(IndexReader):
         matches = match(replies.items(), examples, progress)
         out = held_out(matches)
         asked = [each for each, is_out in zip(matches, out, strict=True) if is_out]
-        changes = with_examples(
-            encoder, replies, [each for each, is_out in zip(matches, out, strict=True) if not is_out]
-        )
+        kept = [each for each, is_out in zip(matches, out, strict=True) if not is_out]
+        chosen = chosen_matches(replies, self.log)
+        changes = with_examples(encoder, replies, [*kept, *chosen])
         before = self._ranks(asked)
         if replies and (changes or not examples):
             self._refit(changes)
         return Learned(
             messages=len(examples),
             matched=len(matches),
+            chosen=len(chosen),
             examples=sum(len(changes[at].learned) - len(replies[at].learned) for at in changes),
             unsent=unsent(replies, matches) if examples else (),
             held_out=len(asked),
             before=before,
             after=self._ranks(asked),
         )
+
+    def learn_chosen(self) -> int:
+        """Make choices of the log examples, except those from before the last `forget`; return how many are new."""
+        encoder = self._model()
+        check_takes_examples(encoder)
+        replies = dict(self)
+        matches = chosen_matches(replies, self.log.entries(after=self.log.forgotten))
+        changes = with_examples(encoder, replies, matches)
+        if changes:
+            self._refit(changes)
+        return sum(len(changes[at].learned) - len(replies[at].learned) for at in changes)
 
     def add_examples(self, examples: Mapping[int, Sequence[Conversation]]) -> int:
         """Add conversations that replies, by their positions, answer, and fit the head again; return how many are new.
@@ -193,11 +208,15 @@ class Index(IndexReader):
         return count
 
     def forget(self) -> int:
-        """Take all examples away that were learned; return how many."""
+        """Take all examples away that were learned; return how many.
+
+        Choices that are in the log now come back by `learn` alone, not by themselves.
+        """
         changes = {at: replace(reply, learned=()) for at, reply in self if reply.learned}
         count = sum(len(reply.learned) for _, reply in self)
         if changes:
             self._refit(changes)
+        self.log.forget()
         return count
 
     def _refit(self, changes: Mapping[int, Candidate]) -> None:

@@ -53,6 +53,7 @@ class Learned:
 
     messages: int  # that were looked at
     matched: int  # of them were replies of the index
+    chosen: int  # choices in the index's log that count
     examples: int  # that the index has learned now
     unsent: tuple[int, ...]  # positions of replies that nobody sent
     held_out: int  # matched messages by which the index was measured

@@ -305,17 +305,26 @@ class Answers:
 
         return self._change(add)
 
-    def feedback(self, outcomes: list[tuple[str, Outcome]]) -> list[Recorded]:
-        """Write the outcomes of several requests to the logs of their indexes, the first or the second."""
+    def feedback(self, outcomes: list[tuple[str, Outcome]]) -> list[tuple[Recorded, bool]]:
+        """Write the outcomes of several requests to the logs of their indexes, the first or the second.
+
+        Return whether the first index is to learn from each at once.
+        """
         results: list[Any] = [None] * len(outcomes)
         for name, answers in (("first", self), ("second", self.second)):
             rows = [row for row, (index, _) in enumerate(outcomes) if index == name]
             if rows:
                 assert answers is not None
                 recorded = answers._record([outcomes[row][1] for row in rows])
+                at_once = name == "first" and self.index.log.latest_settings.learn == "at-once"
                 for row, result in zip(rows, recorded, strict=True):
-                    results[row] = result
+                    results[row] = result, at_once and result.chosen is not None
         return results
+
+    def learn(self, requests: list[None]) -> list[None]:
+        """Make choices of the log examples."""
+        self._change(lambda index: index.learn_chosen())
+        return requests
 
     def _record(self, outcomes: list[Outcome]) -> list[Recorded]:
         try:
@@ -325,7 +334,9 @@ class Answers:
         except InputError:  # of a reply, perhaps, that another worker has added just now
             if self._current_stamp() == self._stamp:
                 raise
-            return self._opened().record(outcomes)
+            opened = self._opened()
+            opened.log = self.index.log
+            return opened.record(outcomes)
 
     def compact(self, requests: list[None]) -> list[None]:
         """Compact the index, unless another process has done so."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from rejoinder.serving.recent import RecentAnswers
 from rejoinder.serving.responses import error_answer, json_answer
 from rejoinder.serving.worker import Batcher, Job, Lane, OverloadedError, Worker
 
+LEARNING_PAUSE = 2.0  # seconds at least, in which feedback gathers
 FAILURES = (OverloadedError, UnavailableError, BusyError, InputError, OSError)
 
 
@@ -36,6 +38,7 @@ class Changes:
         self.recent = recent
         self.anonymous = anonymous
         self._compacting: asyncio.Task[None] | None = None
+        self._unlearned = asyncio.Event()
 
     def open(self, worker: Worker, queue: int) -> None:
         """Start the queues, each for so many requests."""
@@ -44,10 +47,12 @@ class Changes:
             functools.partial(run, Lane.CHANGE), max_size=schema.CANDIDATES, queue=queue
         )
         self.feedback_queue = Batcher(functools.partial(run, Lane.FEEDBACK), queue=queue)
+        self._learning = asyncio.get_running_loop().create_task(self._learn())
 
     async def close(self) -> None:
         """Finish what waits."""
         await self.feedback_queue.close()
+        self._learning.cancel()
         await self.queue.close()
 
     async def add(self, body: schema.CandidatesRequest) -> Any:
@@ -113,11 +118,13 @@ class Changes:
             raise InputError("give answer, or messages and offered")
         try:
             job = Job(Answers.feedback, (index, Outcome(**values)))
-            recorded = await self.feedback_queue.submit(job)
+            recorded, at_once = await self.feedback_queue.submit(job)
         except BusyError:
             raise
         except InputError as error:
             return error_answer(404, self.anonymous(error))
+        if at_once:
+            self._unlearned.set()
         return json_answer(recorded)
 
     async def delete(self, position: schema.Position) -> Any:
@@ -129,6 +136,20 @@ class Changes:
         except InputError as error:
             return error_answer(404, self.anonymous(error))
         return json_answer({"deleted": count})
+
+    async def _learn(self) -> None:
+        """Learn from feedback that has come, and then pause for as long as that took."""
+        while await self._unlearned.wait():
+            self._unlearned.clear()
+            start = time.monotonic()
+            try:
+                await self.queue.submit(Job(Answers.learn, None))
+            except (OverloadedError, BusyError):
+                self._unlearned.set()
+            except FAILURES as error:
+                fields = {"reason": str(error)}
+                logger.warning("nothing was learned from feedback", extra={"fields": fields})
+            await asyncio.sleep(max(LEARNING_PAUSE, time.monotonic() - start))
 
     async def _compact(self) -> None:
         """Compact the index after the change that made it worth while."""

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, parse_json
 from rejoinder.text.tokenizer import Cut, Ids, check_cut
 
@@ -50,10 +51,6 @@ class Pretrained:
     def __init__(
         self, description: Mapping[str, Any], special: Special, rows: int = 0, cut: Cut = "end"
     ) -> None:
-        try:
-            from tokenizers import Tokenizer
-        except ImportError:
-            raise MissingExtraError("this model's tokenizer", "bert") from None
         # Texts are cut and padded elsewhere, so what these are set to has no part in the
         # fingerprint.
         self.description: Mapping[str, Any] = {**description, "truncation": None, "padding": None}
@@ -159,10 +156,6 @@ def build_bpe(texts: Iterable[str], merges: int = 30_000, minimum_count: int = 2
 
     Merges are over the bytes of the lower-cased text, so that no character is unknown.
     """
-    try:
-        from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-    except ImportError:
-        raise MissingExtraError("building a BPE vocabulary", "bert") from None
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)

@@ -12,6 +12,8 @@ let about = null;
 let map = null;
 let timer = 0;
 let pending = null; // of the request for replies that is under way
+let shown = {}; // of each list of replies: the answer's id, the conversation, and positions
+let mayWrite = true; // until the server refuses the key
 
 // --- Conversation ----------------------------------------------------------------------------------------------------
 
@@ -31,7 +33,8 @@ function sayTheirs() {
   update();
 }
 
-function sayOurs(text) {
+function sayOurs(text, outcome = { text }, place = "first") {
+  feedback(outcome, place);
   if (draft.value.trim()) {
     say("user", draft.value.trim());
     draft.value = "";
@@ -47,6 +50,42 @@ function startAgain() {
   draft.value = "";
   clearReplies("Write what the other side says.");
   draft.focus();
+}
+
+function sayOwn() {
+  const text = $("own-text").value.trim();
+  if (!text) return;
+  $("own-text").value = "";
+  sayOurs(text);
+}
+
+function takeNone() {
+  feedback({});
+  clearReplies("Noted. Write your own reply, or go on.");
+}
+
+// Tells the server what became of the replies that it offered, once.
+async function feedback(outcome, place = "first") {
+  const offered = shown[place];
+  shown = {};
+  if (!offered || !mayWrite) return;
+  const { answer, messages, positions } = offered;
+  try {
+    await ask("v1/feedback", { answer, source: source(), ...outcome });
+  } catch (error) {
+    if (error.status === 403) mayWrite = false;
+    else if (error.status === 404 && place === "first") {
+      ask("v1/feedback", { messages, offered: positions, source: source(), ...outcome }).catch(problem);
+    } else problem(error);
+  }
+}
+
+function source() { // of this tab
+  if (!sessionStorage.getItem("source")) {
+    const numbers = crypto.getRandomValues(new Uint32Array(4));
+    sessionStorage.setItem("source", `page-${[...numbers].map((each) => each.toString(36)).join("")}`);
+  }
+  return sessionStorage.getItem("source");
 }
 
 // --- Replies ---------------------------------------------------------------------------------------------------------
@@ -84,12 +123,15 @@ function replies(place, said, signal) {
   return ask("v1/replies", body, signal);
 }
 
-function show(list, { replies: found, confidence }, said) {
+function show(list, { replies: found, confidence, answer }, said) {
+  shown[list.id] = { answer, messages: said, positions: found.map((reply) => reply.position) };
+  $("none").hidden = !found.length;
   if (!found.length) return list.replaceChildren(element("li", "none", "Nothing fits: no reply is near enough."));
   list.replaceChildren(...found.map((reply, place) => {
     const item = $("reply").content.cloneNode(true);
     item.querySelector(".text").textContent = reply.text;
-    item.querySelector(".reply").addEventListener("click", () => sayOurs(reply.text));
+    item.querySelector(".reply").addEventListener("click", () =>
+      sayOurs(reply.text, { chosen: reply.position }, list.id));
     const meter = item.querySelector("meter");
     meter.value = Math.max(0, Math.min(1, reply.score));
     meter.setAttribute("aria-label", "score");
@@ -104,7 +146,7 @@ function show(list, { replies: found, confidence }, said) {
       why.textContent = `like “${reply.why.like.at(-1)}” ${reply.why.similarity.toFixed(2)}`;
     }
     const teach = item.querySelector(".teach");
-    if (list.id === "first") teach.addEventListener("click", () => learn(teach, reply, said));
+    if (list.id === "first" && mayWrite) teach.addEventListener("click", () => learn(teach, reply, said));
     else teach.remove();
     const payload = Object.entries(reply.payload).map(([name, value]) =>
       element("li", "", `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`));
@@ -127,10 +169,12 @@ async function learn(button, reply, said) {
 
 function clearReplies(hint) {
   pending?.abort();
+  shown = {};
   for (const list of [$("first"), $("second")]) {
     list.ariaBusy = "false";
     list.replaceChildren(element("li", "none", hint));
   }
+  $("none").hidden = true;
   $("intent-list").replaceChildren();
 }
 
@@ -234,7 +278,7 @@ async function start() {
   if (about.second) $("second-name").textContent = title("second");
   $("intents").hidden = !about.intents;
   clearReplies(about.first.candidates ? "Write what the other side says." : "There is no reply to choose from yet: add candidates.");
-  map ??= new Map2D($("points"), (text) => { $("point").textContent = text; }, sayOurs);
+  map ??= new Map2D($("points"), (text) => { $("point").textContent = text; }, (text) => sayOurs(text));
   drawMap();
   load();
   setInterval(() => { if (!document.hidden) load(); }, REFRESH);
@@ -249,6 +293,11 @@ draft.addEventListener("keydown", (event) => {
   }
 });
 $("write").addEventListener("submit", (event) => event.preventDefault());
+$("own").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sayOwn();
+});
+$("none").addEventListener("click", takeNone);
 $("clear").addEventListener("click", startAgain);
 $("colour").addEventListener("change", drawMap);
 $("key").addEventListener("submit", (event) => {

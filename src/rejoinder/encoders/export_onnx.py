@@ -1,0 +1,388 @@
+"""ONNX programs of a trained dual encoder.
+
+An ONNX folder (see `onnx`) holds the network in parts, the vocabulary, onnx.json (what a program
+needs to know to feed them) and a README. Text to ids is not part of the network: `rejoinder.text`
+does it, without PyTorch. That of a quantised model is a model folder still: its programs read
+model.safetensors.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from rejoinder.encoders import joined, persistence
+from rejoinder.encoders.export import folder_bytes, read_card
+from rejoinder.encoders.families import family
+from rejoinder.encoders.onnx import (
+    CARD,
+    COMBINED,
+    FORMAT,
+    KIND,
+    MANIFEST,
+    ONNX_FOLDER,
+    POOLED,
+    TRUNK,
+    VOCABULARY,
+)
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.files import atomic_folder, check_replaceable, file_digest, signed
+from rejoinder.networks.packing import rectangle
+from rejoinder.networks.quantization import SCALE
+from rejoinder.networks.trunk import SharedTrunk
+
+JOINED_ONNX_CARD = (
+    "\n\n## ONNX\n\n`rejoinder.load` opens this folder without PyTorch too. The folders `first` and"
+    " `second` hold the programs of the parts; onnx.json has their shares.\n"
+)
+WITH_PROGRAMS = ("convert", "multi-context-bi-encoder")  # the kinds that have an ONNX form
+SMALL = 1024  # numbers that a program has itself
+# by safetensors' names
+ONNX_TYPES = {"F16": "FLOAT16", "BF16": "BFLOAT16", "F32": "FLOAT", "U8": "UINT8", "I8": "INT8"}
+
+
+def export_onnx(
+    model: str | Path, output: str | Path, *, overwrite: bool = False
+) -> dict[str, Any]:
+    """Write a dual encoder's ONNX folder, and return path, files, bytes and fingerprint.
+
+    All is computed in float32. The programs of a quantised folder take its weights from where they
+    are, in few bits. The folder of a joined model holds those of its parts.
+    """
+    folder = persistence.find(model)
+    if persistence.read_config(folder)[1]["model"].get("kind") == joined.KIND:
+        fingerprint = _export_joined(folder, output, overwrite=overwrite)
+    else:
+        with onnx_folder(model, output, overwrite=overwrite) as (_, manifest):
+            fingerprint = manifest["model"]
+    written = Path(output)
+    files = sorted(str(path.relative_to(written)) for path in written.rglob("*.onnx"))
+    facts = {"path": str(output), "files": files, "bytes": folder_bytes(written)}
+    return facts | {"fingerprint": fingerprint}
+
+
+def _export_joined(folder: Path, output: str | Path, *, overwrite: bool) -> str:
+    """Write the ONNX folder of a joined model, and return the fingerprint."""
+    config = persistence.whole_config(folder)
+    check_replaceable(output, ONNX_FOLDER, overwrite=overwrite)
+    with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:
+        for name in joined.PARTS:
+            export_onnx(folder / name, part / name)
+            # config.json has the digest of a part's card
+            shutil.copyfile(folder / name / CARD, part / name / CARD)
+        if persistence.is_quantized(persistence.read_config(folder / joined.PARTS[0])[1]):
+            shutil.copyfile(folder / persistence.CONFIG, part / persistence.CONFIG)
+        card = read_card(folder)
+        (part / CARD).write_text(
+            card if JOINED_ONNX_CARD in card else card + JOINED_ONNX_CARD, encoding="utf-8"
+        )
+        manifest = {
+            "kind": KIND,
+            "format": FORMAT,
+            "share": config["model"]["share"],
+            "opening_share": config["model"].get("opening_share"),
+            "model": persistence.fingerprint(config),
+            "files": {
+                f"{name}/{MANIFEST}": file_digest(part / name / MANIFEST) for name in joined.PARTS
+            },
+        }
+        (part / MANIFEST).write_text(
+            json.dumps(signed(manifest), indent=2) + "\n", encoding="utf-8"
+        )
+        return str(manifest["model"])
+
+
+@contextmanager
+def onnx_folder(
+    model: str | Path, output: str | Path, *, overwrite: bool = False
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield a folder with a dual encoder's ONNX files, and its manifest, for more of both.
+
+    It is written at the end.
+    """
+    check_replaceable(output, ONNX_FOLDER, overwrite=overwrite)
+    if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript")):
+        raise MissingExtraError("an ONNX export", "onnx")
+    folder = persistence.find(model)
+    config = persistence.read_config(folder)[1]
+    if (kind := config["model"].get("kind")) not in WITH_PROGRAMS:
+        raise InputError(
+            f"{folder} is of kind '{kind}', and only {' and '.join(WITH_PROGRAMS)} have an ONNX"
+            " form; `export --quantized` takes every kind"
+        )
+    stored = persistence.is_quantized(config)
+    loaded = (
+        persistence.load_module(folder, torch.float32)
+        if stored
+        else persistence.load_as_validated(folder)
+    )
+    module, tokenizer, config = loaded
+    module.eval().requires_grad_(False)
+    manifest = {
+        "kind": KIND,
+        "format": FORMAT,
+        "size": module.output_size,
+        "reduction_size": module.reduction_size,
+        "max_length": config["max_length"],
+        "padding_id": tokenizer.padding_id,
+        "cut": tokenizer.cut,
+        "history": None if module.history is None else asdict(module.history),
+        "subject_threshold": module.subject_threshold,
+        "opening_weight": module.opening_weight,
+        "tokenizer": family(kind).vocabulary,
+        "model": persistence.fingerprint(config),
+    }
+    with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:
+        if stored:
+            for name in (persistence.CONFIG, persistence.WEIGHTS):
+                shutil.copyfile(folder / name, part / name)
+        _write_programs(module, part)
+        tokenizer.save(part / VOCABULARY)
+        card = read_card(folder)
+        more = _onnx_card(module)
+        (part / CARD).write_text(card if more in card else card + more, encoding="utf-8")
+        yield part, manifest
+        manifest["files"] = {
+            path.name: file_digest(path) for path in sorted(part.iterdir()) if path.name != CARD
+        }
+        (part / MANIFEST).write_text(
+            json.dumps(signed(manifest), indent=2) + "\n", encoding="utf-8"
+        )
+
+
+def _write_programs(module: SharedTrunk, folder: Path) -> None:
+    ids = torch.ones(3, 9, dtype=torch.int64)
+    mask = torch.ones(3, 9, dtype=torch.bool)
+    texts = ("count", "length")
+    write_program(
+        _Trunk(module), {"ids": (ids, texts), "mask": (mask, texts)}, ["reduction"], folder / TRUNK
+    )
+    reduction = torch.ones(3, module.reduction_size)
+    for side in _sides(module):
+        write_program(
+            _Head(module, side),
+            {"reduction": (reduction, ("count",))},
+            ["vectors"],
+            folder / f"{side}.onnx",
+        )
+    if module.history is None:
+        return
+    # Two tensors: one that is given twice would be taken for one input.
+    x, z = torch.ones(2, 3, module.output_size).unbind()
+    pair = {"context": (x, ("count",)), "history": (z, ("count",))}
+    write_program(_Combined(module), pair, ["vectors"], folder / COMBINED)
+    if module.history.apart:
+        messages = {
+            "context": (x, ("count",)),
+            "messages": (torch.ones(5, module.output_size), ("messages",)),
+            "histories": (torch.ones(2, 5, dtype=torch.int64), (None, "messages")),
+        }
+        write_program(_Pooled(module), messages, ["history"], folder / POOLED)
+
+
+def _sides(module: SharedTrunk) -> list[str]:
+    """Return the heads that a network has."""
+    history = [] if module.history is None else ["history"]
+    opening = ["opening"] if module.opening_weight else []
+    return ["context", *opening, "response", *history]
+
+
+class _Part(nn.Module):
+    def __init__(self, module: SharedTrunk) -> None:
+        super().__init__()
+        self.module = module
+
+
+class _Trunk(_Part):
+    """ids and mask (n, L) -> r (n, reduction_size)."""
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        return self.module.reduce(rectangle(ids, mask))
+
+
+class _Head(_Part):
+    """r (n, reduction_size) -> h of a side (n, d)."""
+
+    def __init__(self, module: SharedTrunk, side: str) -> None:
+        super().__init__(module)
+        self.side = side
+
+    def forward(self, reduction: Tensor) -> Tensor:
+        return self.module.head(self.side)(reduction)
+
+
+class _Combined(_Part):
+    """h_x and h_z (n, d) -> the combined encodings (n, d)."""
+
+    def forward(self, context: Tensor, history: Tensor) -> Tensor:
+        return self.module.combine(context, history)
+
+
+class _Pooled(_Part):
+    """h_x (n, d), h of earlier messages (m, d), context and slot of each (2, m) -> h_z (n, d)."""
+
+    def forward(self, context: Tensor, messages: Tensor, histories: Tensor) -> Tensor:
+        return self.module.pool_history(context, messages, histories)
+
+
+def write_program(
+    network: nn.Module,
+    inputs: Mapping[str, tuple[Tensor, tuple[str | None, ...]]],
+    outputs: Sequence[str],
+    path: Path,
+) -> None:
+    """Record a network as an ONNX file.
+
+    Weights that a model folder's file has too are not written again, if that file lies beside it.
+
+    Args:
+        network: what to record.
+        inputs: an example of each input, with the names of its first dimensions; one without a name
+            is fixed.
+        outputs: names of what it returns.
+        path: the file.
+    """
+    import onnx_ir
+
+    names = {name for _, axes in inputs.values() for name in axes if name is not None}
+    sizes = {name: torch.export.Dim(name) for name in names}
+    shapes = tuple(
+        {axis: sizes[name] for axis, name in enumerate(axes) if name is not None}
+        for _, axes in inputs.values()
+    )
+    with _quiet():
+        # By itself, torch.onnx.export would fix a dimension that cannot vary, instead of saying so.
+        examples = tuple(example for example, _ in inputs.values())
+        program = torch.export.export(network, examples, dynamic_shapes=shapes, strict=False)
+        made = torch.onnx.export(
+            program,
+            input_names=list(inputs),
+            output_names=outputs,
+            dynamic_shapes=shapes,  # here only the dimensions' names in the file
+            verbose=False,
+        )
+        assert made is not None
+        # where in which file of this machine each operation came from
+        for node in made.model.graph:
+            node.metadata_props.clear()
+        if (weights := path.with_name(persistence.WEIGHTS)).is_file():
+            _share(made.model.graph, weights)
+        onnx_ir.save(made.model, path)
+
+
+def _share(graph: Any, weights: Path) -> None:
+    """Let a program read its large constants from a model folder's weights.
+
+    They are converted to what it computes in.
+    """
+    import onnx_ir
+
+    content = weights.read_bytes()
+    # safetensors: a length, that many bytes of JSON, the tensors
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    tensors = load_file(weights)
+    stored = {name: tensor for name, tensor in tensors.items() if tensor.numel() > SMALL}
+    # a linear layer in 8 bits has a factor for each row
+    rows = {
+        name: tensors[name + SCALE][:, None]
+        for name, tensor in stored.items()
+        if tensor.dtype == torch.int8
+    }
+
+    def read(name: str) -> Any:
+        (first, end) = header[name]["data_offsets"]
+        external = onnx_ir.ExternalTensor(
+            weights.name,
+            offset=start + first,
+            length=end - first,
+            dtype=onnx_ir.DataType[ONNX_TYPES[header[name]["dtype"]]],
+            shape=onnx_ir.Shape(header[name]["shape"]),
+            name=f"stored.{name}",
+            base_dir=weights.parent,
+        )
+        value = onnx_ir.val(external.name, const_value=external)
+        graph.register_initializer(value)
+        return value
+
+    def insert(operation: str, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+        node = onnx_ir.node(operation, operands, attributes)
+        graph.insert_before(first_node, node)
+        return node.outputs[0]
+
+    first_node = graph[0]
+    for constant in list(graph.initializers.values()):
+        value = torch.from_numpy(constant.const_value.numpy().copy())
+        name = next((name for name in stored if _is(value, stored[name], rows.get(name))), None)
+        if name is None:
+            continue
+        made = insert("Cast", [read(name)], {"to": constant.dtype})
+        if name in rows:
+            axis = onnx_ir.tensor([1], name=f"axis.{name}")
+            scale = insert("Unsqueeze", [read(name + SCALE), _constant(graph, axis)], {})
+            made = insert("Mul", [made, scale], {})
+        constant.replace_all_uses_with(made)
+        del graph.initializers[constant.name]
+
+
+def _is(value: Tensor, stored: Tensor, scale: Tensor | None) -> bool:
+    """Return whether a constant is what is stored, times a factor for each row if it has one."""
+    if value.shape != stored.shape:
+        return False
+    restored = stored.to(value.dtype) if scale is None else stored.float() * scale
+    return torch.equal(restored, value)
+
+
+def _constant(graph: Any, tensor: Any) -> Any:
+    import onnx_ir
+
+    value = onnx_ir.val(tensor.name, const_value=tensor)
+    graph.register_initializer(value)
+    return value
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the exporter, which reports on its own progress."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _onnx_card(module: SharedTrunk) -> str:
+    sides = "context.onnx and response.onnx turn"
+    history = ""
+    if module.history is not None:
+        sides = "context.onnx, history.onnx and response.onnx turn"
+        history = (
+            " combined.onnx makes a conversation's vector of that of its newest message"
+            " (`context`) and of its earlier ones joined as onnx.json says (`history`;"
+            " zeros where there are none)."
+        )
+    return (
+        "\n\n## ONNX\n\n`rejoinder.runtime.OnnxEncoder(folder)` opens this folder without PyTorch."
+        " For other programs: trunk.onnx turns `ids`, int64 (n, L), and `mask`, bool (n, L),"
+        f" true where a token is, into `reduction`, float32 (n, {module.reduction_size})."
+        f" {sides} that into `vectors`, float32 (n, {module.output_size}),"
+        f" rows of unit length.{history} A response's score is the dot product of its vector"
+        " and the conversation's. onnx.json has the longest length,"
+        " what a longer message loses (`cut`), and the id of the padding;"
+        " vocabulary.json is for `rejoinder.text.subwords.Subwords`.\n"
+    )

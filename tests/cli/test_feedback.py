@@ -1,0 +1,73 @@
+"""`rejoinder feedback` and learning from it by the command."""
+
+import json
+
+import pytest
+
+from rejoinder.corpora.examples import read_examples
+from rejoinder.retrieval.index import Index
+from tests.retrieval.conftest import HashEncoder
+
+VERB = ("feedback",)
+TEXTS = ["We open at nine.", "Refunds take five days."]
+
+
+@pytest.fixture
+def index(tmp_path):
+    index = Index.build(HashEncoder(), TEXTS, tmp_path / "replies.index")
+    index.feedback(["When?"], [0, 1], chosen=0, source="anna")
+    index.feedback(["Money?"], [0, 1], chosen=1, source="ben")
+    index.feedback(["Why?"], [0], text="Because.", source="ben")
+    index.feedback(["Hm."], [0])
+    return index
+
+
+def test_the_log_is_counted_and_set_up(index, answer, command):
+    shown = answer(index.folder)
+    assert shown == {
+        "log": str(index.log.path), "entries": 4, "first": 1, "offered": 1, "unoffered": 0, "text": 1, "none": 1,
+        "settings": {"redact": True, "days": 365, "learn": "later"},
+    }  # fmt: skip
+    set_up = answer(index.folder, "--set", "days=30", "--set", "learn=at-once", "--set", "redact=false")
+    assert set_up["settings"] == {"redact": False, "days": 30, "learn": "at-once"}
+    text = command(index.folder).out
+    assert "4 entries" in text
+    assert "1 the first reply was taken" in text
+    assert 'learn="at-once"' in text
+
+
+def test_entries_are_written_as_examples(index, answer, tmp_path):
+    assert answer(index.folder, "-o", tmp_path / "use.jsonl")["written"] == 3
+    lines = [json.loads(line) for line in (tmp_path / "use.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(line["context"], line["response"]) for line in lines] == [
+        (["When?"], TEXTS[0]), (["Money?"], TEXTS[1]), (["Why?"], "Because.")]  # fmt: skip
+    assert lines[0]["offered"] == TEXTS
+    assert "anna" not in str(lines)
+    assert len(list(read_examples(tmp_path / "use.jsonl"))) == 3
+
+
+def test_entries_are_deleted(index, answer, command):
+    assert answer(index.folder, "--delete", "--source", "anna")["deleted"] == 1
+    assert answer(index.folder, "--delete", "--before", "2020-01-31")["deleted"] == 0
+    assert answer(index.folder, "--delete", "--entry", 2)["entries"] == 2
+    assert "2 deleted; what was learned" in command(index.folder, "--delete").out
+    assert len(index.log) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--before", "2026-01-31"], "--before chooses entries to delete; give --delete with it"),
+        (["--source", "anna"], "give --delete with it"),
+        (["--delete", "--before", "yesterday"], "give a day, as 2026-01-31"),
+        (["--set", "days=0"], "days"),
+        (["--set", "dasy=1"], "did you mean 'days'"),
+        (["--set", "days"], "write it as key=value"),
+    ],
+)
+def test_wrong_words_are_refused(index, refused, words, said):
+    refused(index.folder, *words, said=said)
+
+
+def test_a_folder_without_an_index_has_no_feedback(tmp_path, refused):
+    refused(tmp_path / "none", said="no index")
