@@ -77,7 +77,8 @@ def main() -> None:
             print(json.dumps({"model": name, **row}), flush=True)
             rows.append({"model": name, **row})
         seconds[name] = speed(model, options.speed)
-    write_result("mining", {"judge": JUDGE, "rows": rows, "speed": seconds})
+    write_result("mining", {"judge": JUDGE, "rows": rows})
+    write_result("mining_speed", {"rows": seconds})
 
 
 # --- Generated chats ------------------------------------------------------------------------------
