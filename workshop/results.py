@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.cli.shell import guarded
+from rejoinder.documents import markdown_table
 from rejoinder.errors import InputError
 from rejoinder.evaluation import plots
-from rejoinder.evaluation.report import markdown_table
 from rejoinder.files import atomic_file, parse_json
 from workshop.result_pictures import Json
 from workshop.result_sections import SECTIONS, Rows, Section

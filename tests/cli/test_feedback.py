@@ -4,17 +4,16 @@ import json
 
 import pytest
 
+import rejoinder
 from rejoinder.corpora.examples import read_examples
 from rejoinder.retrieval.index import Index
-from tests.retrieval.conftest import HashEncoder
 
-VERB = ("feedback",)
 TEXTS = ["We open at nine.", "Refunds take five days."]
 
 
 @pytest.fixture
 def index(tmp_path):
-    index = Index.build(HashEncoder(), TEXTS, tmp_path / "replies.index")
+    index = Index.build(rejoinder.load("convert-small"), TEXTS, tmp_path / "replies.index")
     index.feedback(["When?"], [0, 1], chosen=0, source="anna")
     index.feedback(["Money?"], [0, 1], chosen=1, source="ben")
     index.feedback(["Why?"], [0], text="Because.", source="ben")
@@ -23,21 +22,21 @@ def index(tmp_path):
 
 
 def test_the_log_is_counted_and_set_up(index, answer, command):
-    shown = answer(index.folder)
+    shown = answer("feedback", index.folder)
     assert shown == {
         "log": str(index.log.path), "entries": 4, "first": 1, "offered": 1, "unoffered": 0, "text": 1, "none": 1,
         "settings": {"redact": True, "days": 365, "learn": "later"},
     }  # fmt: skip
-    set_up = answer(index.folder, "--set", "days=30", "--set", "learn=at-once", "--set", "redact=false")
+    set_up = answer("feedback", index.folder, "--set", "days=30", "--set", "learn=at-once", "--set", "redact=false")
     assert set_up["settings"] == {"redact": False, "days": 30, "learn": "at-once"}
-    text = command(index.folder).out
+    text = command("feedback", index.folder).out
     assert "4 entries" in text
     assert "1 the first reply was taken" in text
     assert 'learn="at-once"' in text
 
 
 def test_entries_are_written_as_examples(index, answer, tmp_path):
-    assert answer(index.folder, "-o", tmp_path / "use.jsonl")["written"] == 3
+    assert answer("feedback", index.folder, "-o", tmp_path / "use.jsonl")["written"] == 3
     lines = [json.loads(line) for line in (tmp_path / "use.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(line["context"], line["response"]) for line in lines] == [
         (["When?"], TEXTS[0]), (["Money?"], TEXTS[1]), (["Why?"], "Because.")]  # fmt: skip
@@ -47,10 +46,10 @@ def test_entries_are_written_as_examples(index, answer, tmp_path):
 
 
 def test_entries_are_deleted(index, answer, command):
-    assert answer(index.folder, "--delete", "--source", "anna")["deleted"] == 1
-    assert answer(index.folder, "--delete", "--before", "2020-01-31")["deleted"] == 0
-    assert answer(index.folder, "--delete", "--entry", 2)["entries"] == 2
-    assert "2 deleted; what was learned" in command(index.folder, "--delete").out
+    assert answer("feedback", index.folder, "--delete", "--source", "anna")["deleted"] == 1
+    assert answer("feedback", index.folder, "--delete", "--before", "2020-01-31")["deleted"] == 0
+    assert answer("feedback", index.folder, "--delete", "--entry", 2)["entries"] == 2
+    assert "2 deleted; what was learned" in command("feedback", index.folder, "--delete").out
     assert len(index.log) == 0
 
 
@@ -66,8 +65,24 @@ def test_entries_are_deleted(index, answer, command):
     ],
 )
 def test_wrong_words_are_refused(index, refused, words, said):
-    refused(index.folder, *words, said=said)
+    refused("feedback", index.folder, *words, said=said)
 
 
 def test_a_folder_without_an_index_has_no_feedback(tmp_path, refused):
-    refused(tmp_path / "none", said="no index")
+    refused("feedback", tmp_path / "none", said="no index")
+
+
+def test_the_report_is_shown_written_and_given_as_json(index, answer, command, tmp_path):
+    told = answer("report", index.folder)
+    assert (told["entries"], told["unanswered"], told["taken"]["first"]) == (4, 2, 1)
+    shown = command("report", index.folder).out
+    assert "# Use of replies.index" in shown
+    assert "Messages without a reply (2)" in shown
+    assert "wrote" in command("report", index.folder, "-o", tmp_path / "report.html").out
+    assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    command("report", index.folder, "-o", tmp_path / "report.md")
+    assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("# Use of")
+
+
+def test_a_report_of_another_form_is_refused(index, refused, tmp_path):
+    refused("report", index.folder, "-o", tmp_path / "report.pdf", said="ends in .html or .md")

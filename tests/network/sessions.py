@@ -49,6 +49,7 @@ LINES = {  # of each verb
     "mine": ["mine examples -o out/replies.csv"],
     "learn": ["learn out/index --data examples"],
     "feedback": ["feedback out/index --set days=90"],
+    "report": ["report out/index"],
     "chat": ["chat out/index"],
     "mcp": ["mcp out/index"],
     "tokenise": ["tokenise recipe.toml --data examples -o out/cache"],

@@ -141,6 +141,21 @@ def test_a_choice_becomes_an_example_at_once_or_later(answers, monkeypatch, when
     assert asyncio.run(run()) == (when == "at-once")
 
 
+def test_the_report_wants_the_write_key_and_has_three_forms(client, answers):
+    answers.index.feedback(["<b>Hm?</b>"], [0], text="Well.")
+    server = client(keys=Keys(b"look", b"change"))
+    for key, status in (("look", 403), ("change", 200)):
+        told = server.get("/v1/report", headers={"Authorization": f"Bearer {key}"})
+        assert told.status_code == status
+    assert (told.json()["entries"], told.json()["unanswered"]) == (1, 1)
+    for form, start in (("html", "<!doctype html>"), ("markdown", "# Use of index")):
+        shown = server.get(f"/v1/report?form={form}", headers={"Authorization": "Bearer change"})
+        assert shown.headers["content-type"] == f"text/{form}; charset=utf-8"
+        assert shown.text.startswith(start)
+        assert "<b>" not in shown.text
+    assert server.get("/v1/report?form=pdf", headers={"Authorization": "Bearer change"}).status_code == 422
+
+
 def test_recent_answers_are_kept_until_others_need_their_room():
     ring = RecentAnswers(size=2000)
     names = [ring.add("first", [f"message {i}"], REPLIES) for i in range(30)]

@@ -17,7 +17,7 @@ from rejoinder.cli.desk import desk
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, table
 from rejoinder.cli.export import export, join, models
-from rejoinder.cli.feedback import feedback
+from rejoinder.cli.feedback import feedback, report
 from rejoinder.cli.index import index, learn
 from rejoinder.cli.intents import intents
 from rejoinder.cli.mcp import mcp
@@ -43,6 +43,7 @@ VERBS = (
     mine,
     learn,
     feedback,
+    report,
     reply,
     chat,
     serve,

@@ -1,4 +1,4 @@
-"""`rejoinder feedback`: the log of an index's use, its settings, and its deletion."""
+"""`rejoinder feedback` and `report`: the log of an index's use, and what it tells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rejoinder.cli.options import Json, Settings
-from rejoinder.cli.retrieval import IndexFolder
+from rejoinder.cli.rankers import open_index
+from rejoinder.cli.retrieval import IndexFolder, Model
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
@@ -135,3 +136,43 @@ def _text(result: Mapping[str, Any]) -> str:
             "`rejoinder learn --forget`"
         )
     return "\n".join(lines)
+
+
+def report(
+    folder: IndexFolder,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write report.html or .md. Default: to the screen.",
+        ),
+    ] = None,
+    model: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Report on the use of an index: what was taken over time, and what it lacks.
+
+    It lists replies that nobody took, replies that answer for each other, and messages for which
+    no reply was taken, in groups (extra intents).
+
+    Example: rejoinder report replies.index -o report.html
+    """
+    from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.usage import usage
+    from rejoinder.retrieval.usage_report import usage_document
+
+    if output is not None and output.suffix not in (".html", ".md"):
+        raise InputError(f"{output}: name a file that ends in .html or .md")
+    opened = open_index(folder, model)
+    if not isinstance(opened, Index):
+        raise InputError(f"{folder}: replies in Milvus have no feedback; take an index on disk")
+    told = usage(opened)
+    document = usage_document(folder.name, dict(opened), told)
+    if output is not None:
+        text = document.html() if output.suffix == ".html" else document.markdown()
+        with atomic_file(output) as part:
+            part.write_text(text, encoding="utf-8")
+    result = {"index": str(folder), **asdict(told)}
+    emit(result, as_json, lambda _: document.markdown() if output is None else f"wrote {output}")

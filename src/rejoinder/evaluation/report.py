@@ -17,6 +17,7 @@ from rich.text import Text
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, ContextPart
+from rejoinder.documents import markdown_table
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import (
@@ -79,18 +80,6 @@ def markdown(rows: Sequence[Row]) -> str:
         size = [f"{result.examples:,}", _candidates(result), f"{result.units:,} {result.unit}s"]
         lines.append([row.title, row.data, *values, *size, f"{result.seconds:.1f}"])
     return markdown_table(lines, left=(0, 1, len(ks) + 5))
-
-
-def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
-    """Return a Markdown table whose first row is the head.
-
-    The columns of `left` are flush left, the others right.
-    """
-    rule = ["---" if column in left else "---:" for column in range(len(rows[0]))]
-    lines = (
-        " | ".join(cell.replace("|", "\\|") for cell in row) for row in (rows[0], rule, *rows[1:])
-    )
-    return "".join(f"| {line} |\n" for line in lines)
 
 
 def plain(rows: Sequence[Row], width: int | None = None, above: Sequence[str] = ()) -> str:

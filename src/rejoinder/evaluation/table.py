@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rejoinder.documents import markdown_table
 from rejoinder.errors import MissingExtraError
 from rejoinder.evaluation import plots, report
 from rejoinder.evaluation.ranking import RankingResult
@@ -150,7 +151,7 @@ class Table:
         rows = (
             [system, *(shown(system, column) for column in self.columns)] for system in self.systems
         )
-        return report.markdown_table([["", *self.columns], *rows])
+        return markdown_table([["", *self.columns], *rows])
 
     def save(self, folder: Path) -> list[Path]:
         """Write table.md, .json, .png and .svg into a folder, all of them or none.

@@ -144,7 +144,8 @@ def export_classifier(
     rejection = classifier.rejection
     if encoder.vectors is None:
         raise InputError(
-            f"{folder} reads {encoder.name}; only a classifier on one dual encoder of ours has an ONNX form"
+            f"{folder} reads {encoder.name};"
+            " only a classifier on one dual encoder of ours has an ONNX form"
         )
     with onnx_folder(encoder.name, output, overwrite=overwrite) as (part, manifest):
         write_program(

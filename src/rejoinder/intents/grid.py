@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rejoinder.documents import markdown_table
 from rejoinder.errors import InputError
-from rejoinder.evaluation.report import markdown_table
 from rejoinder.files import atomic_file, parse_json
 from rejoinder.intents.heads import SETTINGS, Encoded, FeedForward, Settings, accuracy, fit
 from rejoinder.progress import Advance, silent

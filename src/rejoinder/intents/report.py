@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from rejoinder.documents import markdown_table
 from rejoinder.errors import InputError
 from rejoinder.evaluation import plots
-from rejoinder.evaluation.report import markdown_table, percent
+from rejoinder.evaluation.report import percent
 from rejoinder.files import Kind, atomic_folder
 from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntArray, IntentData

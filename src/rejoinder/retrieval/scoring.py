@@ -172,7 +172,7 @@ def fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatAr
     and examples stay the discriminant's.
     """
     share = NONE_WEIGHT * float(views.weights.sum()) / len(background)
-    whitening = _whitening(
+    whitening = whitening_matrix(
         np.concatenate([views.vectors, background]),
         np.concatenate([views.weights, np.full(len(background), share, np.float32)]),
     )
@@ -199,7 +199,7 @@ def fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatAr
     return Head(whitening, (none @ whitening.T)[0]), weights
 
 
-def _whitening(vectors: FloatArray, weights: FloatArray) -> FloatArray:
+def whitening_matrix(vectors: FloatArray, weights: FloatArray) -> FloatArray:
     """Return a root of the inverse of the second moment, to which a ridge is added: (d, d)."""
     rows = vectors.astype(np.float64)
     moment = rows.T @ (rows * weights[:, None]) / weights.sum()

@@ -34,6 +34,7 @@ from rejoinder.retrieval.scan import all_scores
 from rejoinder.retrieval.segments import open_segments
 from rejoinder.serving.guard import logger
 from rejoinder.serving.projection import ReplyMap
+from rejoinder.serving.reports import Report, Reports
 from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ class Answers:
     _map: ReplyMap | None = field(default=None, init=False)
     _map_index: str = field(default="", init=False)  # fingerprint of the index of `_map`
     _map_until: float = field(default=0.0, init=False)  # when `_map` may be drawn anew
+    _reports: Reports = field(default_factory=Reports, init=False)
 
     def __post_init__(self) -> None:
         self._stamp = self._current_stamp()
@@ -366,6 +368,10 @@ class Answers:
             self._map_index = fingerprint
             self._map_until = time.monotonic() + MAP_AGE
         return [self._map.to_json(field) for field in fields]
+
+    def report(self, requests: list[None]) -> list[Report]:
+        """Return the report on the use of the index."""
+        return [self._reports.get(self.index)] * len(requests)
 
     # --- Searches -----------------------------------------------------------------------------------------------------
 

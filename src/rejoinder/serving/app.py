@@ -119,6 +119,7 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
         ("GET", "/v1/models", api.models, schema.ModelsResponse),
         ("GET", "/v1/about", api.about, schema.About),
         ("GET", "/v1/map", api.map, schema.MapResponse),
+        ("GET", "/v1/report", api.report, schema.UsageResponse),
         ("POST", "/admin/reload", api.reload, schema.Status),
     ]
     limits = _add_routes(app, api, routes, keyed)
@@ -340,6 +341,14 @@ class Api:
         They are drawn anew at most once a minute.
         """
         return json_answer(await self.map_queue.submit(Job(Answers.map, field)))
+
+    async def report(self, form: schema.ReportForm = "json") -> Any:
+        """Report on the use of the index: what was taken over time, and what the index lacks."""
+        report = await self.map_queue.submit(Job(Answers.report, None))
+        if form == "json":
+            return json_answer(report.usage)
+        text = report.html if form == "html" else report.markdown
+        return plain_response()(text, media_type=f"text/{form}; charset=utf-8")
 
     async def reload(self) -> Any:
         """Open index and models again, while the old ones go on answering."""

@@ -374,6 +374,27 @@ class MapResponse(BaseModel):
     total: int
 
 
+ReportForm: TypeAlias = Literal["json", "markdown", "html"]
+
+
+class UsageResponse(BaseModel):
+    """The use of the index, as far as its log goes back; replies by position."""
+
+    entries: int
+    replies: int
+    taken: dict[str, int]
+    """How often the first reply, another one offered, one not offered, something else or nothing was taken."""
+    periods: list[dict[str, Any]]
+    period: str
+    unused: list[dict[str, int]]
+    unused_count: int
+    confusions: list[dict[str, Any]]
+    unanswered: int
+    groups: list[dict[str, Any]]
+    unlike: float | None
+    """Share of the newest messages that are unlike all examples."""
+
+
 class ModelFacts(BaseModel):
     """The index's model."""
 

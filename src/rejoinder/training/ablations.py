@@ -13,10 +13,11 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, PositiveFloat
 
+from rejoinder.documents import markdown_table
 from rejoinder.encoders import export, persistence
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.ranking import Estimate, RankingResult, compare, evaluate_task
-from rejoinder.evaluation.report import describe, markdown_table, percent
+from rejoinder.evaluation.report import describe, percent
 from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.files import atomic_file
 from rejoinder.settings import read_toml, section, validate

@@ -1,0 +1,159 @@
+"""Reports of paragraphs, tables and bar charts, as Markdown and as HTML that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+WIDTH = 720  # of a chart
+HEIGHT = 180
+_GAP = 0.15  # share of a bar's room
+COLOURS = ("#1f6f5c", "#7fbfae", "#c9a227", "#b3541e", "#8a8f8c")  # of the parts of a bar
+STYLE = """:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { margin: 0 auto; max-width: 60rem; padding: 1rem; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+th, td { border-bottom: 1px solid #8888; padding: .3rem .8rem .3rem 0; text-align: left; }
+td { overflow-wrap: anywhere; vertical-align: top; }
+figure { margin: 1rem 0; }
+svg { height: auto; max-width: 100%; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table below a heading; without rows it is left out."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars of shares, one above the other, below a heading; without bars it is left out."""
+
+    title: str
+    parts: Sequence[str]  # what each part of a bar is
+    bars: Sequence[tuple[str, Sequence[float]]]  # its label, and the share of each part, 0 to 1
+
+
+Block: TypeAlias = Text | Table | Bars
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A report."""
+
+    title: str
+    blocks: Sequence[Block]
+
+    def markdown(self) -> str:
+        """Return the report as Markdown. Charts are left out."""
+        parts = [f"# {_markdown(self.title)}\n"]
+        for block in self.blocks:
+            if isinstance(block, Text):
+                parts.append(f"{_markdown(block.text)}\n")
+            elif isinstance(block, Table) and block.rows:
+                parts.append(f"## {_markdown(block.title)}\n")
+                lines = [[_markdown(cell) for cell in line] for line in (block.head, *block.rows)]
+                parts.append(markdown_table(lines, left=range(len(block.head))))
+        return "\n".join(parts)
+
+    def html(self) -> str:
+        """Return the report as one HTML file."""
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{html.escape(self.title)}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+            f"{self.article()}</body>\n</html>\n"
+        )
+
+    def article(self) -> str:
+        """Return the report as HTML to stand in a page, which has the styles."""
+        parts = [f"<h2>{html.escape(self.title)}</h2>\n"]
+        for block in self.blocks:
+            if isinstance(block, Text):
+                parts.append(f"<p>{html.escape(block.text)}</p>\n")
+            elif isinstance(block, Table) and block.rows:
+                parts.append(f"<h3>{html.escape(block.title)}</h3>\n{_html_table(block)}")
+            elif isinstance(block, Bars) and block.bars:
+                parts.append(f"<h3>{html.escape(block.title)}</h3>\n{_svg(block)}")
+        return f"<article>\n{''.join(parts)}</article>\n"
+
+
+def markdown_table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """Return a Markdown table whose first row is the head.
+
+    The columns of `left` are flush left, the others right.
+    """
+    rule = ["---" if column in left else "---:" for column in range(len(rows[0]))]
+    lines = (
+        " | ".join(cell.replace("|", "\\|") for cell in row) for row in (rows[0], rule, *rows[1:])
+    )
+    return "".join(f"| {line} |\n" for line in lines)
+
+
+def _markdown(text: object) -> str:
+    """Return a text of one line in which nothing is a tag or a link."""
+    line = " ".join(str(text).split())
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[")
+
+
+def _html_table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{html.escape(each)}</th>' for each in table.head)
+    rows = ("".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) for row in table.rows)
+    body = "".join(f"<tr>{row}</tr>\n" for row in rows)
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n"
+
+
+def _svg(chart: Bars) -> str:
+    room = WIDTH / len(chart.bars)
+    pieces = []
+    for place, (label, shares) in enumerate(chart.bars):
+        top = float(HEIGHT)
+        tip = ", ".join(
+            f"{name} {share:.0%}" for name, share in zip(chart.parts, shares, strict=True)
+        )
+        pieces.append(f"<g><title>{html.escape(f'{label}: {tip}')}</title>")
+        for share, colour in zip(shares, COLOURS, strict=False):
+            height = round(HEIGHT * share, 2)
+            top -= height
+            pieces.append(
+                f'<rect x="{room * (place + _GAP):.2f}" y="{top:.2f}" '
+                f'width="{room * (1 - 2 * _GAP):.2f}" height="{height}" fill="{colour}"/>'
+            )
+        pieces.append("</g>")
+    labels = _labels([label for label, _ in chart.bars], room)
+    return (
+        f'<figure><svg viewBox="0 0 {WIDTH} {HEIGHT + 24}" role="img" '
+        f'aria-label="{html.escape(chart.title)}">{"".join(pieces)}{labels}</svg>\n'
+        f"<figcaption>{_legend(chart.parts)}</figcaption></figure>\n"
+    )
+
+
+def _labels(labels: Sequence[str], room: float) -> str:
+    """Return some of the labels below the bars, so that none covers another."""
+    step = max(1, round(90 / room + 0.49))
+    return "".join(
+        f'<text x="{room * (place + 0.5):.2f}" y="{HEIGHT + 18}" font-size="13" '
+        f'text-anchor="middle" fill="currentColor">{html.escape(label)}</text>'
+        for place, label in enumerate(labels)
+        if place % step == 0
+    )
+
+
+def _legend(parts: Iterable[str]) -> str:
+    return " ".join(
+        f'<svg width="12" height="12" viewBox="0 0 1 1" aria-hidden="true">'
+        f'<rect width="1" height="1" fill="{colour}"/></svg> {html.escape(name)}'
+        for name, colour in zip(parts, COLOURS, strict=False)
+    )
