@@ -173,7 +173,9 @@ def model_programs() -> dict[str, Encode]:
         for name in MODELS
         for each in precisions()
     }
-    programs = {name: text_encoder(model).encode_responses for name, model in models.items()}
+    programs: dict[str, Encode] = {
+        name: text_encoder(model).encode_responses for name, model in models.items()
+    }
     for name in MODELS:
         light = load(name, light=True, threads=torch.get_num_threads())
         programs[f"{name} onnxruntime fp32"] = light.encode_responses
