@@ -1,4 +1,4 @@
-"""What a request may hold: every field checked, every size bounded. A key that is not here is refused."""
+"""Request and response types: every field is checked, every size bounded. Unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -113,11 +113,11 @@ class RepliesRequest(Request):
     rerank: StrictBool = False
     """Let the server's second model order the best."""
     index: Literal["first", "second"] = "first"
-    """Which index, where the server has two (--beside)."""
+    """Index to use if the server has two (--beside)."""
 
 
 class Why(BaseModel):
-    """What of a reply was most like the conversation: its text, its title or an example, and their cosine."""
+    """The part of a reply most like the conversation: text, title or an example, and their cosine."""
 
     view: Literal["text", "title", "example"]
     like: list[str]
@@ -149,7 +149,7 @@ ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | Name
 
 
 class FeedbackRequest(Request):
-    """What became of the replies that were offered. Without chosen and text none was taken."""
+    """The outcome of the offered replies. Without chosen and text none was taken."""
 
     model_config = _example({"messages": ["Where is my order?"], "offered": [3, 17, 4], "chosen": 17, "source": "anna"})
     most_bytes: ClassVar[int] = 64 << 10
@@ -162,7 +162,7 @@ class FeedbackRequest(Request):
     chosen: ReplyName | None = None
     """The reply that was taken."""
     text: Text | None = None
-    """What was sent instead. A reply of the index, filled in or mistyped, counts as taken."""
+    """Text sent instead. A reply of the index, filled in or mistyped, counts as taken."""
     source: Name | None = None
     """Whose feedback it is, so that nobody's counts too much; a digest of it is kept."""
 
@@ -181,7 +181,7 @@ class EmbeddingsRequest(Request):
     input: Text | Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
     model: Name | None = None
     input_type: Literal["query", "document"] = "query"
-    """Which side of the model encodes: query, what is said to us; document, what we reply."""
+    """Side of the model: query for received messages, document for replies."""
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Annotated[int, Field(ge=1), NUMBER] | None = None
     """As many as the model has."""
@@ -308,13 +308,13 @@ class Added(BaseModel):
 
 
 class Taught(BaseModel):
-    """How many examples are new."""
+    """Number of new examples."""
 
     added: int
 
 
 class Deleted(BaseModel):
-    """How many were deleted."""
+    """Number of deleted replies."""
 
     deleted: int
 
@@ -348,7 +348,7 @@ class IndexFacts(BaseModel):
 
 
 class About(BaseModel):
-    """What the server has: one index or two, and whether it knows intents."""
+    """Contents of the server: one or two indexes, and whether it has intents."""
 
     first: IndexFacts
     second: IndexFacts | None
@@ -383,7 +383,7 @@ class UsageResponse(BaseModel):
     entries: int
     replies: int
     taken: dict[str, int]
-    """How often the first reply, another one offered, one not offered, something else or nothing was taken."""
+    """Counts of the first reply, another offered one, one not offered, another text, and nothing."""
     periods: list[dict[str, Any]]
     period: str
     unused: list[dict[str, int]]
@@ -404,7 +404,7 @@ class ModelFacts(BaseModel):
 
 
 class ModelsResponse(BaseModel):
-    """What there is, in OpenAI's form."""
+    """The models of the server, in OpenAI's format."""
 
     object: Literal["list"]
     data: list[ModelFacts]
@@ -418,7 +418,7 @@ class Status(BaseModel):
 
 
 class ErrorFacts(BaseModel):
-    """What was wrong, and what to do."""
+    """The error and its remedy."""
 
     message: str
     type: str
