@@ -1,5 +1,6 @@
 """Webhooks of help desks: notes and feedback, before a stand-in that speaks Chatwoot's documented API."""
 
+import asyncio
 import contextlib
 import http.server
 import json
@@ -285,6 +286,25 @@ def test_too_many_events_are_put_off(stand_in, searcher, monkeypatch):
         released.set()
     assert [answer.status_code for answer in answers][-1] == 503
     assert answers[-1].headers["retry-after"] == "5"
+
+
+def test_a_page_cannot_send_events_that_are_not_signed(stand_in, searcher):
+    with receiving(stand_in, searcher, secret="") as client:
+        page = {"origin": "https://evil.example"}
+        assert client.post("/webhook", json=event(1, "Hi"), headers=page).status_code == 403
+        assert client.post("/webhook", json=event(1, "Hi")).status_code == 200
+    assert len(stand_in.got) == 1
+
+
+def test_an_event_that_does_not_come_is_not_waited_for(stand_in, searcher, monkeypatch):
+    monkeypatch.setattr(desk, "RECEIVING", 0.05)
+
+    async def slow(_request):
+        await asyncio.sleep(30)
+
+    monkeypatch.setattr(desk, "_body", slow)
+    with receiving(stand_in, searcher) as client:
+        assert client.post("/webhook", **signed(event(1, "Hi"))).status_code == 408
 
 
 def test_little_is_remembered(monkeypatch):

@@ -80,7 +80,7 @@ def mine(
 
 
 def _examples(paths: list[Path], settings: list[str]) -> Iterator[Example]:
-    """Yield the examples of exported chats, and of folders of examples; redacted."""
+    """Yield the examples of exported chats, and of folders of examples; redacted by default."""
     from rejoinder.corpora.examples import read_examples
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.personal import redact_example
@@ -94,7 +94,8 @@ def _examples(paths: list[Path], settings: list[str]) -> Iterator[Example]:
         if not path.exists():
             raise InputError(f"{path} does not exist; name an export of chats or a data folder")
         if path.is_dir() and any(path.glob("*.parquet")):
-            yield from map(redact_example, read_examples(path))
+            examples = read_examples(path)
+            yield from map(redact_example, examples) if values.redact else examples
             continue
         reading = Reading(history=NEWEST)
         yield from corpus.read(path, reading, values)

@@ -34,9 +34,20 @@ class Editor:
         return self._log([("retire", {at: reply}, {at: None}) for at, reply in before.items()])
 
     def edit(self, position: int, **fields: Any) -> Change:
-        """Change text, title, payload, examples or learned examples of a reply; see `Candidate`."""
+        """Change text, title, payload or examples of a reply; see `Candidate`.
+
+        `examples` are all that it is to have; those that were learned stay so.
+        """
         old = self.index.reply(position)
-        return self._change("edit", {position: _checked(replace(old, **fields))})
+        if "examples" in fields:
+            wanted = dict.fromkeys(fields["examples"])
+            learned = tuple(each for each in old.learned if each in wanted)
+            own = tuple(each for each in wanted if each not in learned)
+            fields = {**fields, "examples": own, "learned": learned}
+        new = replace(old, **fields)
+        if not new.text.strip():
+            raise InputError("a reply needs a text; retire it instead")
+        return self._change("edit", {position: new})
 
     def add_examples(self, examples: Mapping[int, Iterable[tuple[str, ...]]]) -> list[Change]:
         """Add conversations that replies answer; those that a reply has already are left out."""
@@ -46,7 +57,8 @@ class Editor:
             known = {*old.examples, *old.learned}
             new = [each for each in dict.fromkeys(contexts) if each not in known]
             if new:
-                changes.append(self.edit(position, examples=(*old.examples, *new)))
+                wanted = (*old.examples, *old.learned, *new)
+                changes.append(self.edit(position, examples=wanted))
         return changes
 
     def merge(self, position: int, other: int) -> Change:
@@ -122,9 +134,3 @@ def _current(index: Index, position: int) -> Candidate | None:
         return index.reply(position)
     except InputError:
         return None
-
-
-def _checked(reply: Candidate) -> Candidate:
-    if not reply.text.strip():
-        raise InputError("a reply needs a text; retire it instead")
-    return replace(reply, examples=tuple(dict.fromkeys(reply.examples)))
