@@ -141,7 +141,7 @@ class UsageResponse(BaseModel):
     entries: int
     replies: int
     taken: dict[str, int]
-    """Counts of the first reply, another offered one, one not offered, another text, and nothing."""
+    """Counts of the first reply, another offered one, one not offered, a text, and nothing."""
     periods: list[dict[str, Any]]
     period: str
     unused: list[dict[str, int]]
