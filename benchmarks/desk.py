@@ -158,7 +158,7 @@ def public(folder: Path, count: int) -> list[Desk]:
     """Return the desks of two public bots, whose replies are known by their own texts alone."""
     desks = []
     for name, field in (("cosibot_en", "questions"), ("covid_crowd", "asked")):
-        replies = []
+        replies: list[Candidate] = []
         chats = []
         for line in (folder / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
             entry = json.loads(line)

@@ -5,7 +5,8 @@
 A figure is written once, in its file: the pages are made of the files alone. What the papers have
 stands beside it, and says so where the data differ. The folder's own folder `recorded` has what
 other commands printed: a file gives its title, what there is to say about it, the command, where
-and when it ran, and the table's columns and rows as they were.
+and when it ran, and the table's columns and rows as they were. With `table_in`, a model card, the
+page links to the card instead of repeating the table.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def section(name: str, figures: Json) -> str:
     parts = [
         f"## {known.title}\n",
         *([f"{wrap(known.about)}\n"] if known.about else []),
-        table(name, figures),
+        _linked_table(name, figures),
         f"{made}:\n```\n{command}\n```\n",
     ]
     if known.panels:
@@ -124,6 +125,13 @@ def wrap(text: str) -> str:
     whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), text)
     lines = textwrap.wrap(whole, WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace("\0", " ")
+
+
+def _linked_table(name: str, figures: Json) -> str:
+    """Return a file's table, or a link to the model card that has it."""
+    if "table_in" not in figures:
+        return table(name, figures)
+    return f"The table is in the [model card](../../{figures['table_in']}).\n"
 
 
 def table(name: str, figures: Json) -> str:

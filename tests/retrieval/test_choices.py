@@ -3,7 +3,7 @@
 import pytest
 
 from rejoinder.corpora.example import Candidate, Example
-from rejoinder.retrieval.choices import MOST_OF_SOURCE, chosen_matches
+from rejoinder.retrieval.choices import MOST_OF_SOURCE, chosen_matches, positions_by_text
 from rejoinder.retrieval.feedback import Entry
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import MOST_EXAMPLES
@@ -27,7 +27,7 @@ def entries(*rows):
 
 
 def chosen(*rows):
-    return [(match.context[0], match.position) for match in chosen_matches(REPLIES, entries(*rows))]
+    return [(match.context[0], match.position) for match in chosen_matches(positions_by_text(REPLIES, {}), entries(*rows))]
 
 
 def test_choices_become_matches_and_the_rest_does_not():
@@ -57,7 +57,7 @@ def test_nobody_teaches_a_reply_more_than_so_much():
 
 def test_replies_that_are_gone_teach_nothing():
     gone = Entry(("q",), ("old",), "an old reply", None, id=1)
-    assert chosen_matches(REPLIES, [gone]) == []
+    assert chosen_matches(positions_by_text(REPLIES, {}), [gone]) == []
 
 
 def test_an_index_learns_from_its_log_and_can_forget(index):

@@ -290,7 +290,7 @@ def views(count=12, each=6, seed=0):
 def test_whitening_makes_the_second_moment_the_identity(monkeypatch):
     monkeypatch.setattr(scoring, "RIDGE", 0.0)
     made, _ = views()
-    whitened = made.vectors @ scoring._whitening(made.vectors, made.weights)
+    whitened = made.vectors @ scoring.whitening_matrix(made.vectors, made.weights)
     np.testing.assert_allclose(whitened.T @ whitened / len(whitened), np.eye(SIZE), atol=1e-3)
 
 

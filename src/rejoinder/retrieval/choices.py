@@ -12,17 +12,27 @@ from rejoinder.retrieval.learning import Match
 MOST_OF_SOURCE = 5  # conversations with one reply that a source may make examples
 
 
-def chosen_matches(replies: Mapping[int, Candidate], entries: Iterable[Entry]) -> list[Match]:
-    """Return the choices that become examples, oldest first.
+def positions_by_text(
+    replies: Mapping[int, Candidate], renamed: Mapping[str, str]
+) -> dict[str, int]:
+    """Return the positions of replies by the keys of their texts, of now and of before."""
+    positions: dict[str, int] = {}
+    for position, reply in replies.items():
+        positions.setdefault(text_key(reply.text), position)
+    for old, new in renamed.items():
+        if new in positions:
+            positions.setdefault(old, positions[new])
+    return positions
+
+
+def chosen_matches(positions: Mapping[str, int], entries: Iterable[Entry]) -> list[Match]:
+    """Return the choices that become examples, oldest first; `positions` are those of replies by text.
 
     Where equal conversations were answered with different replies, the one that most sources have
     chosen counts, of these the one that was chosen most often, of these the newest. Of a source, the
     first `MOST_OF_SOURCE` conversations with a reply count, so that nobody's mistakes outweigh what
     others choose.
     """
-    positions: dict[str, int] = {}
-    for position, reply in replies.items():
-        positions.setdefault(text_key(reply.text), position)
     by_context: defaultdict[str, list[tuple[int, Entry]]] = defaultdict(list)
     for entry in entries:
         if entry.chosen is None:

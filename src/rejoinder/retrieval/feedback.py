@@ -63,6 +63,14 @@ CREATE TABLE entry (
   source TEXT NOT NULL
 );
 CREATE INDEX entry_time ON entry (time);
+CREATE TABLE change (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  time REAL NOT NULL,
+  kind TEXT NOT NULL,
+  before TEXT NOT NULL,
+  after TEXT NOT NULL,
+  undone INTEGER NOT NULL DEFAULT 0
+);
 INSERT INTO setting VALUES ('salt', lower(hex(randomblob(16))));
 """
 
@@ -216,7 +224,7 @@ class FeedbackLog:
 
     def append(self, entries: Sequence[Entry]) -> list[int]:
         """Write entries, all or none; return their numbers."""
-        with self._writing() as connection:
+        with self.writing() as connection:
             settings = _read_settings(connection)
             self.latest_settings = settings
             ids = [self._insert(connection, entry, settings) for entry in entries]
@@ -229,7 +237,7 @@ class FeedbackLog:
     def set(self, **values: Any) -> FeedbackSettings:
         """Change settings; return all of them. Entries that are too old by them are deleted."""
         settings = validate(FeedbackSettings, {**asdict(self.settings()), **values}, "feedback")
-        with self._writing() as connection:
+        with self.writing() as connection:
             rows = [(name, msgspec.json.encode(value).decode()) for name, value in asdict(settings).items()]
             connection.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", rows)
             _tidy(connection, settings)
@@ -242,13 +250,14 @@ class FeedbackLog:
         before: float | None = None,
         source: str | None = None,
     ) -> int:
-        """Delete the entries to which all of what is given applies; without any, all. Return how many.
+        """Delete the entries to which all of what is given applies. Return how many.
 
-        Their bytes are overwritten. `before` is in seconds since 1970.
+        Without any condition all entries go, and the log of changes too. Their bytes are overwritten.
+        `before` is in seconds since 1970.
         """
         if not self.path.exists():
             return 0
-        with self._writing() as connection:
+        with self.writing() as connection:
             found = connection.execute(
                 "DELETE FROM entry WHERE (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))"
                 " AND (:before IS NULL OR time < :before) AND (:source IS NULL OR source = :source)",
@@ -258,16 +267,18 @@ class FeedbackLog:
                     "source": None if source is None else self._digest(source),
                 },
             )
+            if ids is None and before is None and source is None:
+                connection.execute("DELETE FROM change")
             _drop_unused_replies(connection)
             count = found.rowcount
-        with self._connected() as connection:
+        with self.connected() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return count
 
     def forget(self) -> None:
         """Let no entry that is there now become an example by itself; see `forgotten`."""
         if self.path.exists():
-            with self._writing() as connection:
+            with self.writing() as connection:
                 connection.execute(
                     "INSERT OR REPLACE INTO setting "
                     "SELECT 'forgotten', ifnull(max(id), 0) FROM entry"
@@ -280,7 +291,7 @@ class FeedbackLog:
         """The number of the last entry when examples were last taken away."""
         if not self.path.exists():
             return 0
-        with self._connected() as connection:
+        with self.connected() as connection:
             row = connection.execute("SELECT value FROM setting WHERE name = 'forgotten'").fetchone()
             return 0 if row is None else int(row[0])
 
@@ -288,13 +299,13 @@ class FeedbackLog:
         """Return the settings, which other processes may change."""
         if not self.path.exists():
             return FeedbackSettings()
-        with self._connected() as connection:
+        with self.connected() as connection:
             return _read_settings(connection)
 
     def __len__(self) -> int:
         if not self.path.exists():
             return 0
-        with self._connected() as connection:
+        with self.connected() as connection:
             [count] = connection.execute("SELECT count(*) FROM entry").fetchone()
             return int(count)
 
@@ -307,7 +318,7 @@ class FeedbackLog:
             return
         decode = msgspec.json.decode
         while True:
-            with self._connected() as connection:
+            with self.connected() as connection:
                 texts = dict(connection.execute("SELECT id, text FROM reply"))
                 rows = connection.execute(
                     "SELECT id, time, context, offered, chosen, text, source FROM entry "
@@ -364,8 +375,9 @@ class FeedbackLog:
         return hashlib.blake2b(source.encode(errors="replace"), key=self._salt, digest_size=8).hexdigest()
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._connected(create=True) as connection:
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection in a transaction, which an exception undoes."""
+        with self.connected(create=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -375,7 +387,8 @@ class FeedbackLog:
             connection.execute("COMMIT")
 
     @contextlib.contextmanager
-    def _connected(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+    def connected(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+        """Yield a connection, which no other thread has meanwhile."""
         with self._lock, _named_errors(self.path):
             if self._open is not None and _inode(self.path) != self._file:
                 self.close()  # somebody has moved the file away; what is written must not go there
@@ -445,6 +458,7 @@ def _read_settings(connection: sqlite3.Connection) -> FeedbackSettings:
 def _tidy(connection: sqlite3.Connection, settings: FeedbackSettings) -> None:
     """Delete what is too old, and the oldest of too many."""
     connection.execute("DELETE FROM entry WHERE time < ?", (time.time() - settings.days * _DAY,))
+    connection.execute("DELETE FROM change WHERE time < ?", (time.time() - settings.days * _DAY,))
     connection.execute(
         "DELETE FROM entry WHERE id <= (SELECT max(id) FROM entry) - ?", (MOST_ENTRIES,)
     )

@@ -17,7 +17,7 @@ from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.calibration import from_held_out
-from rejoinder.retrieval.manifest import CALIBRATION, HeadRecord, Manifest, read_runs
+from rejoinder.retrieval.manifest import CALIBRATION, HeadRecord, Manifest, Positions, read_runs, write_runs
 from rejoinder.retrieval.scoring import Head, HeldOut, Views
 from rejoinder.retrieval.segments import Segment
 from rejoinder.retrieval.writing import Batch, example_count, read_as, sweep, to_line, write_segment
@@ -58,28 +58,19 @@ def fit_index(
 ) -> FittedIndex:
     """Fit the head of an index in `folder`, and write its replies as one segment with their new vectors.
 
-    `changes` are replies, by position, that take the place of those that the index has; their texts are the same. What
-    was written before stays: `sweep` removes it. `progress` gets the number of replies just encoded.
+    `changes` are replies, by position, that take the place of those that the index has, or come back to positions whose
+    replies were deleted; new texts are encoded. What was written before stays: `sweep` removes it. `progress` gets the
+    number of replies just encoded.
     """
-    gone = read_runs(manifest.deleted)
-    present = [np.setdiff1d(segment.positions, gone, assume_unique=True) for segment in segments]
-    rows = [segment.rows(positions) for segment, positions in zip(segments, present, strict=True)]
-    candidates = [
-        (changes or {}).get(position) or segment.candidate(row)
-        for segment, positions, own in zip(segments, present, rows, strict=True)
-        for position, row in zip(positions.tolist(), own.tolist(), strict=True)
-    ]
-    responses = np.concatenate(
-        [segment.responses[own] for segment, own in zip(segments, rows, strict=True)]
-    )
-    positions = np.concatenate(present).tolist()
-    if not sum(map(example_count, candidates)):
-        lines = [to_line(reply, at) for reply, at in zip(candidates, positions, strict=True)]
+    positions, candidates, responses = _changed(segments, manifest, changes or {}, encoder)
+    holes = write_runs(np.setdiff1d(read_runs(manifest.gone), positions))
+    at = positions.tolist()
+    count = sum(map(example_count, candidates))
+    if not count or not takes_examples(encoder):
+        lines = [to_line(reply, number) for reply, number in zip(candidates, at, strict=True)]
         plain = Manifest(manifest.model, size=manifest.size, plain=manifest.plain)
-        batches = [Batch(lines, responses, None, 0)] if lines else []
-        return FittedIndex(
-            write_segment(plain, folder, batches, unit=False, holes=manifest.gone), None
-        )
+        batches = [Batch(lines, responses, None, count)] if lines else []
+        return FittedIndex(write_segment(plain, folder, batches, unit=False, holes=holes), None)
     head, weights, held_out = fit_replies(
         encoder, candidates, responses, plain=manifest.plain, progress=progress
     )
@@ -89,15 +80,48 @@ def fit_index(
         for start in range(0, len(candidates), _BATCH):
             part = slice(start, start + _BATCH)
             lines = [
-                to_line(reply, at)
-                for reply, at in zip(candidates[part], positions[part], strict=True)
+                to_line(reply, number)
+                for reply, number in zip(candidates[part], at[part], strict=True)
             ]
             vectors = head.vectors(weights[part], responses[part])
             yield Batch(lines, vectors, responses[part], sum(map(example_count, candidates[part])))
 
     empty = Manifest(manifest.model, size=manifest.size, head=record, plain=manifest.plain)
-    new = write_segment(empty, folder, scored(), unit=False, holes=manifest.gone)
+    new = write_segment(empty, folder, scored(), unit=False, holes=holes)
     return FittedIndex(new, held_out)
+
+
+def _changed(
+    segments: Sequence[Segment],
+    manifest: Manifest,
+    changes: Mapping[int, Candidate],
+    encoder: DualEncoder,
+) -> tuple[Positions, list[Candidate], FloatArray]:
+    """Return the positions, replies and encodings of texts that are left, after changes."""
+    gone = read_runs(manifest.deleted)
+    present = [np.setdiff1d(segment.positions, gone, assume_unique=True) for segment in segments]
+    rows = [segment.rows(own) for segment, own in zip(segments, present, strict=True)]
+    parts = [segment.responses[own] for segment, own in zip(segments, rows, strict=True)]
+    positions = np.concatenate(present)
+    candidates = [
+        segment.candidate(row)
+        for segment, own in zip(segments, rows, strict=True)
+        for row in own.tolist()
+    ]
+    restored = np.setdiff1d(np.array(sorted(changes), dtype=np.int64), positions)
+    responses = np.concatenate([*parts, np.zeros((len(restored), manifest.size), np.float32)])
+    positions = np.concatenate([positions, restored])
+    candidates += [changes[position] for position in restored.tolist()]
+    order = np.argsort(positions)
+    new = list(range(len(positions) - len(restored), len(positions)))
+    for row, position in enumerate(positions.tolist()):
+        if position in changes:
+            new += [row] if changes[position].text != candidates[row].text else []
+            candidates[row] = changes[position]
+    if new:
+        read = read_as([candidates[row] for row in new], plain=manifest.plain)
+        responses[new] = encoder.encode_responses([reply.text for reply in read])
+    return positions[order], [candidates[row] for row in order.tolist()], responses[order]
 
 
 def fit_replies(

@@ -34,7 +34,8 @@ from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.ann import MEASURED_ON, build_file, library
-from rejoinder.retrieval.choices import chosen_matches
+from rejoinder.retrieval.change_log import renamed
+from rejoinder.retrieval.choices import chosen_matches, positions_by_text
 from rejoinder.retrieval.folder import new_folder
 from rejoinder.retrieval.head import (
     check_takes_examples,
@@ -48,6 +49,7 @@ from rejoinder.retrieval.manifest import (
     ApproximateRecord,
     Manifest,
     Method,
+    Positions,
     read_manifest,
 )
 from rejoinder.retrieval.options import ANY_SCORE
@@ -55,6 +57,8 @@ from rejoinder.retrieval.reader import IndexReader
 from rejoinder.retrieval.scoring import read_head
 from rejoinder.retrieval.segments import Segment
 from rejoinder.retrieval.writing import extend, rewrite, sweep
+
+NOTHING: Positions = np.empty(0, dtype=np.int64)
 
 
 class Index(IndexReader):
@@ -159,7 +163,7 @@ class Index(IndexReader):
         out = held_out(matches)
         asked = [each for each, is_out in zip(matches, out, strict=True) if is_out]
         kept = [each for each, is_out in zip(matches, out, strict=True) if not is_out]
-        chosen = chosen_matches(replies, self.log)
+        chosen = chosen_matches(self._positions(replies), self.log)
         changes = with_examples(encoder, replies, [*kept, *chosen])
         before = self._ranks(asked)
         if replies and (changes or not examples):
@@ -180,7 +184,8 @@ class Index(IndexReader):
         encoder = self._model()
         check_takes_examples(encoder)
         replies = dict(self)
-        matches = chosen_matches(replies, self.log.entries(after=self.log.forgotten))
+        entries = self.log.entries(after=self.log.forgotten)
+        matches = chosen_matches(self._positions(replies), entries)
         changes = with_examples(encoder, replies, matches)
         if changes:
             self._refit(changes)
@@ -219,14 +224,41 @@ class Index(IndexReader):
         self.log.forget()
         return count
 
-    def _refit(self, changes: Mapping[int, Candidate]) -> None:
+    def edit(
+        self,
+        changes: Mapping[int, Candidate],
+        deleted: Iterable[int] = (),
+        restored: Mapping[int, Candidate] | None = None,
+    ) -> None:
+        """Put other replies at some positions, delete those at others, and bring deleted ones back, all or nothing.
+
+        `editing.Editor` does so by name, and writes it to the log.
+
+        Raises:
+            InputError: there is no reply at a position, or somebody else has changed the index.
+        """
+        gone = np.unique(np.array(self._known(deleted), dtype=np.int64))
+        self._refuse_gone(np.array([*self._known(changes), *gone.tolist()], dtype=np.int64))
+        back = self._known(restored or ())
+        if changes or back:
+            self._refit({**changes, **(restored or {})}, gone)
+        elif len(gone):
+            self.delete(gone.tolist())
+
+    def _refit(
+        self, changes: Mapping[int, Candidate], deleted: Positions = NOTHING
+    ) -> None:
         encoder = self._model()
         with self._change():
-            fitted = fit_index(self.folder, self.manifest, self._segments, encoder, changes)
+            manifest = self.manifest.without(deleted) if len(deleted) else self.manifest
+            fitted = fit_index(self.folder, manifest, self._segments, encoder, changes)
             fitted.manifest.write(self.folder)
             self._set(fitted.manifest, [Segment(self.folder, fitted.manifest, 0, verify=False)])
             save_calibration(self.folder, fitted)
             sweep(self.folder, self.manifest)
+
+    def _positions(self, replies: Mapping[int, Candidate]) -> dict[str, int]:
+        return positions_by_text(replies, renamed(self.log))
 
     def _ranks(self, matches: Sequence[Match]) -> dict[int, float]:
         """Return how often the reply that was sent is among the first k."""

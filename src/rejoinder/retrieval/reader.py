@@ -87,6 +87,16 @@ class IndexReader(Searcher):
                 if segment.position(row) >= first and (rows.deleted is None or not rows.deleted[row]):
                     yield segment.position(row), segment.candidate(row)
 
+    def reply(self, position: int) -> Candidate:
+        """Return the reply at a position.
+
+        Raises:
+            InputError: there is none, or it was deleted.
+        """
+        self._refuse_gone(np.array(self._known([position]), dtype=np.int64))
+        segment, row = self._place(position)
+        return segment.candidate(row)
+
     def vectors(self, positions: Iterable[int]) -> FloatArray:
         """Return the vectors of the replies at some positions, float32 (n, d)."""
         known = self._known(positions)
@@ -214,10 +224,14 @@ class IndexReader(Searcher):
 
     def _row(self, position: int, *, responses: bool = False) -> FloatArray:
         """Return the vector of the reply at a position, or the encoding of its text."""
+        segment, row = self._place(position)
+        return np.asarray((segment.responses if responses else segment.vectors)[row])
+
+    def _place(self, position: int) -> tuple[Segment, int]:
+        """Return the segment of a reply, and its row there."""
         firsts = [segment.record.first for segment in self._segments]
         segment = self._segments[bisect.bisect_right(firsts, position) - 1]
-        rows = segment.responses if responses else segment.vectors
-        return np.asarray(rows[segment.rows(np.array([position]))[0]])
+        return segment, int(segment.rows(np.array([position]))[0])
 
 
 def _open(

@@ -15,6 +15,8 @@ from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.corpora.example import Candidate, text_key, words_of
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import import_extra
+from rejoinder.retrieval.change_log import renamed
+from rejoinder.retrieval.choices import positions_by_text
 from rejoinder.retrieval.feedback import Entry, Taken
 from rejoinder.retrieval.head import encode_background, takes_examples
 from rejoinder.retrieval.index import Index
@@ -97,7 +99,8 @@ def usage(index: Index) -> Usage:
     entries = list(index.log)
     unlike = _unlike(index.model, replies, entries)
     periods, name = _periods(entries, unlike)
-    unused = _unused(replies, entries)
+    positions = positions_by_text(replies, renamed(index.log))
+    unused = _unused(replies, positions, entries)
     missed = [entry for entry in entries if entry.taken in ("text", "none") and entry.context]
     known = [value for value in unlike if value is not None]
     return Usage(
@@ -108,7 +111,7 @@ def usage(index: Index) -> Usage:
         period=name,
         unused=tuple(unused[:SHOWN]),
         unused_count=len(unused),
-        confusions=_confusions(replies, entries),
+        confusions=_confusions(positions, entries),
         unanswered=len(missed),
         groups=_groups(index.model, missed[-MOST_MESSAGES:]),
         unlike=float(np.mean(known)) if known else None,
@@ -143,20 +146,19 @@ def _periods(
     return tuple(periods), "week" if by_week else "day"
 
 
-def _unused(replies: Mapping[int, Candidate], entries: Sequence[Entry]) -> list[UnusedReply]:
-    taken = {text_key(entry.chosen) for entry in entries if entry.chosen is not None}
-    offered = Counter(text for entry in entries for text in map(text_key, entry.offered))
-    keys = {position: text_key(reply.text) for position, reply in replies.items()}
-    unused = [UnusedReply(at, offered[key]) for at, key in keys.items() if key not in taken]
+def _unused(
+    replies: Mapping[int, Candidate], positions: Mapping[str, int], entries: Sequence[Entry]
+) -> list[UnusedReply]:
+    taken = {positions.get(text_key(entry.chosen)) for entry in entries if entry.chosen is not None}
+    offered = Counter(positions.get(text_key(text)) for entry in entries for text in entry.offered)
+    first = {at: positions[text_key(reply.text)] for at, reply in replies.items()}  # of equal ones
+    unused = [UnusedReply(at, offered[own]) for at, own in first.items() if own not in taken]
     return sorted(unused, key=lambda each: (-each.offered, each.position))
 
 
 def _confusions(
-    replies: Mapping[int, Candidate], entries: Sequence[Entry]
+    positions: Mapping[str, int], entries: Sequence[Entry]
 ) -> tuple[Confusion, ...]:
-    positions: dict[str, int] = {}
-    for position, reply in replies.items():
-        positions.setdefault(text_key(reply.text), position)
     pairs: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
     for entry in entries:
         if entry.chosen is not None and entry.offered and entry.context:

@@ -15,7 +15,6 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import read_contexts
-from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.onnx import MANIFEST as ONNX
 from rejoinder.encoders.open import open_encoder
@@ -45,9 +44,6 @@ CHANGE_TIMEOUT = 10.0  # seconds for which a change waits for another process th
 CHANGE_PAUSE = 0.02  # seconds between two attempts
 RETRY = 1.0  # seconds until an index that cannot be opened is tried again, or one that can is checked again
 MAP_AGE = 60.0  # seconds from which a map of an index that has changed is drawn anew
-MAX_SEGMENTS = 50
-SEGMENT_BYTES = 4 << 20
-"""An index of more segments is compacted, if it has more than one for so many bytes: compacting copies them all."""
 T = TypeVar("T")
 
 
@@ -289,46 +285,8 @@ class Answers:
             results.append((page, len(self.index)))
         return results
 
-    def add(self, lists: list[list[Candidate]]) -> list[tuple[list[int], bool]]:
-        """Add the candidates of several requests at once; return their positions, and whether to compact the index."""
-
-        def change(index: Index) -> tuple[list[int], bool]:
-            added = index.add([candidate for part in lists for candidate in part])
-            return list(added), _is_fragmented(index)
-
-        added, is_fragmented = self._change(change)
-        return [(positions, is_fragmented) for positions in _split(added, lists)]
-
-    def add_examples(self, lists: list[tuple[int, list[Any]]]) -> list[int]:
-        """Add the examples of several requests, each those of the candidate at a position; return how many are new."""
-
-        def add(index: Index) -> list[int]:
-            return [index.add_examples({position: examples}) for position, examples in lists]
-
-        return self._change(add)
-
-    def feedback(self, outcomes: list[tuple[str, Outcome]]) -> list[tuple[Recorded, bool]]:
-        """Write the outcomes of several requests to the logs of their indexes, the first or the second.
-
-        Return whether the first index is to learn from each at once.
-        """
-        results: list[Any] = [None] * len(outcomes)
-        for name, answers in (("first", self), ("second", self.second)):
-            rows = [row for row, (index, _) in enumerate(outcomes) if index == name]
-            if rows:
-                assert answers is not None
-                recorded = answers._record([outcomes[row][1] for row in rows])
-                at_once = name == "first" and self.index.log.latest_settings.learn == "at-once"
-                for row, result in zip(rows, recorded, strict=True):
-                    results[row] = result, at_once and result.chosen is not None
-        return results
-
-    def learn(self, requests: list[None]) -> list[None]:
-        """Make choices of the log examples."""
-        self._change(lambda index: index.learn_chosen())
-        return requests
-
-    def _record(self, outcomes: list[Outcome]) -> list[Recorded]:
+    def record(self, outcomes: list[Outcome]) -> list[Recorded]:
+        """Write outcomes to the log of the index."""
         try:
             return self.index.record(outcomes)
         except BusyError:
@@ -336,19 +294,7 @@ class Answers:
         except InputError:  # of a reply, perhaps, that another worker has added just now
             if self._current_stamp() == self._stamp:
                 raise
-            opened = self._opened()
-            opened.log = self.index.log
-            return opened.record(outcomes)
-
-    def compact(self, requests: list[None]) -> list[None]:
-        """Compact the index, unless another process has done so."""
-        self._change(lambda index: index.compact() if _is_fragmented(index) else 0)
-        return requests
-
-    def delete(self, positions: list[int]) -> list[int]:
-        """Delete the candidates of several requests at once; return how many each has deleted."""
-        self._change(lambda index: index.delete(positions))
-        return [1] * len(positions)
+            return self.opened().record(outcomes)
 
     def facts(self, requests: list[None]) -> list[dict[str, Any]]:
         """Return what the server has."""
@@ -433,20 +379,23 @@ class Answers:
         parts = zip(_split(vectors, texts), _split(counts, texts), strict=True)
         return [(own, int(tokens.sum())) for own, tokens in parts]
 
-    def _change(self, change: Callable[[Index], T]) -> T:
+    def change(self, change: Callable[[Index], T]) -> T:
         """Change the index on disk; wait while another process is changing it."""
         end = time.monotonic() + CHANGE_TIMEOUT
         while True:
             try:
-                return change(self._opened())
+                return change(self.opened())
             except BusyError:
                 if time.monotonic() > end:
                     raise
                 time.sleep(CHANGE_PAUSE)
 
-    def _opened(self) -> Index:
+    def opened(self) -> Index:
+        """Open the index as it is on the disk."""
         try:
-            return Index.open(self.sources.index, self.encoder, verify=False)
+            opened = Index.open(self.sources.index, self.encoder, verify=False)
+            opened.log = self.index.log
+            return opened
         except (InputError, OSError) as error:
             raise UnavailableError(f"the index cannot be opened, so nothing was changed: {error}") from None
 
@@ -457,13 +406,6 @@ class Answers:
                 status = (self.sources.index / name).stat()
                 stamp.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
         return stamp
-
-
-def _is_fragmented(index: Index) -> bool:
-    """Return whether compacting pays off; what an approximate search needs would be lost."""
-    manifest = index.manifest
-    size = sum(size for record in manifest.segments for size, _ in record.files.values())
-    return manifest.approximate is None and len(manifest.segments) > max(MAX_SEGMENTS, size // SEGMENT_BYTES)
 
 
 def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:

@@ -19,7 +19,7 @@ import numpy as np
 
 from rejoinder import __version__
 from rejoinder.errors import BusyError, InputError, MissingExtraError
-from rejoinder.serving import schema
+from rejoinder.serving import forms, schema
 from rejoinder.serving.answers import Answers, Question, Sources, UnavailableError
 from rejoinder.serving.changes import FAILURES, Changes
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, logger
@@ -105,24 +105,7 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
     app.add_api_route("/health", api.health, response_model=schema.Status)
     app.add_api_route("/ready", api.ready, response_model=schema.Status)
     app.add_api_route("/metrics", api.metrics_text, response_class=plain_response(), **keyed)
-    routes: list[tuple[str, str, Callable[..., Any], Any]] = [
-        ("POST", "/v1/replies", api.replies, schema.RepliesResponse),
-        ("POST", "/v1/embeddings", api.embeddings, schema.EmbeddingsResponse),
-        ("POST", "/v1/rerank", api.rerank, schema.RerankResponse),
-        ("POST", "/v2/rerank", api.rerank, schema.RerankResponse),
-        ("POST", "/v1/intents", api.intents, schema.IntentsResponse),
-        ("GET", "/v1/candidates", api.candidates, schema.CandidatesResponse),
-        ("POST", "/v1/candidates", api.changes.add, schema.Added),
-        ("DELETE", "/v1/candidates/{position}", api.changes.delete, schema.Deleted),
-        ("POST", "/v1/examples", api.changes.add_examples, schema.Taught),
-        ("POST", "/v1/feedback", api.changes.feedback, schema.Recorded),
-        ("GET", "/v1/models", api.models, schema.ModelsResponse),
-        ("GET", "/v1/about", api.about, schema.About),
-        ("GET", "/v1/map", api.map, schema.MapResponse),
-        ("GET", "/v1/report", api.report, schema.UsageResponse),
-        ("POST", "/admin/reload", api.reload, schema.Status),
-    ]
-    limits = _add_routes(app, api, routes, keyed)
+    limits = _add_routes(app, api, _routes(api), keyed)
     for file in PAGE.iterdir():
         path = "/" if file.name == "index.html" else f"/{file.name}"
         app.add_api_route(path, _page(file), include_in_schema=False)
@@ -137,6 +120,30 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
         log_texts=settings.log_texts,
     )
     return app
+
+
+def _routes(api: Api) -> list[tuple[str, str, Callable[..., Any], Any]]:
+    """Return method, path, endpoint and response of each route below a key."""
+    return [
+        ("POST", "/v1/replies", api.replies, schema.RepliesResponse),
+        ("POST", "/v1/embeddings", api.embeddings, schema.EmbeddingsResponse),
+        ("POST", "/v1/rerank", api.rerank, schema.RerankResponse),
+        ("POST", "/v2/rerank", api.rerank, schema.RerankResponse),
+        ("POST", "/v1/intents", api.intents, schema.IntentsResponse),
+        ("GET", "/v1/candidates", api.candidates, schema.CandidatesResponse),
+        ("POST", "/v1/candidates", api.changes.add, schema.Added),
+        ("DELETE", "/v1/candidates/{position}", api.changes.delete, schema.Deleted),
+        ("POST", "/v1/examples", api.changes.add_examples, schema.Taught),
+        ("POST", "/v1/import", api.changes.import_file, forms.Imported),
+        ("GET", "/v1/edits", api.changes.changes, forms.ChangesResponse),
+        ("POST", "/v1/edits", api.changes.edit, forms.ChangeFacts),
+        ("POST", "/v1/feedback", api.changes.feedback, forms.Recorded),
+        ("GET", "/v1/models", api.models, schema.ModelsResponse),
+        ("GET", "/v1/about", api.about, schema.About),
+        ("GET", "/v1/map", api.map, schema.MapResponse),
+        ("GET", "/v1/report", api.report, forms.UsageResponse),
+        ("POST", "/admin/reload", api.reload, schema.Status),
+    ]
 
 
 def _add_routes(
@@ -162,7 +169,7 @@ def _add_routes(
             endpoint,
             methods=[method],
             response_model=response,
-            status_code=201 if endpoint == api.changes.add else 200,
+            status_code=201 if endpoint in (api.changes.add, api.changes.import_file) else 200,
             responses=responses,
             operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
             route_class_override=None if form is None else json_route(form),
@@ -342,7 +349,7 @@ class Api:
         """
         return json_answer(await self.map_queue.submit(Job(Answers.map, field)))
 
-    async def report(self, form: schema.ReportForm = "json") -> Any:
+    async def report(self, form: forms.ReportForm = "json") -> Any:
         """Report on the use of the index: what was taken over time, and what the index lacks."""
         report = await self.map_queue.submit(Job(Answers.report, None))
         if form == "json":

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import functools
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from rejoinder.conversations import read_contexts
 from rejoinder.corpora.example import Candidate
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.replies import distinct, read_candidates
 from rejoinder.errors import BusyError, InputError
+from rejoinder.files import is_plain
+from rejoinder.retrieval.change_log import Change
+from rejoinder.retrieval.editing import Editor
 from rejoinder.retrieval.feedback import Outcome
-from rejoinder.serving import schema
-from rejoinder.serving.answers import Answers, UnavailableError
+from rejoinder.serving import edits, forms, schema
+from rejoinder.serving.answers import UnavailableError
 from rejoinder.serving.guard import logger
 from rejoinder.serving.recent import RecentAnswers
 from rejoinder.serving.responses import error_answer, json_answer
@@ -71,10 +79,37 @@ class Changes:
             )
             for candidate in body.candidates
         ]
-        positions, is_fragmented = await self.queue.submit(Job(Answers.add, new, size=len(new)))
-        if is_fragmented and (self._compacting is None or self._compacting.done()):
-            self._compacting = asyncio.get_running_loop().create_task(self._compact())
+        positions, is_fragmented = await self.queue.submit(Job(edits.add, new, size=len(new)))
+        self._compact_if(is_fragmented)
         return json_answer({"positions": positions}, 201)
+
+    async def import_file(self, body: forms.ImportRequest) -> Any:
+        """Add the replies of a file, in any form that `rejoinder index build` reads.
+
+        Those whose texts the index has already are left out.
+        """
+        new, notes = await asyncio.to_thread(_read_file, body.name, body.content)
+        job = Job(edits.add_new, new, size=len(new))
+        positions, is_fragmented = await self.queue.submit(job)
+        self._compact_if(is_fragmented)
+        answer = {"positions": positions, "known": len(new) - len(positions), "notes": notes}
+        return json_answer(answer, 201)
+
+    async def edit(self, body: forms.EditRequest) -> Any:
+        """Edit, merge, move or undo; the change is in the log and can be undone."""
+        job = Job(edits.edit, _edit(body))
+        try:
+            change = await self.queue.submit(job)
+        except BusyError:
+            raise
+        except InputError as error:
+            return error_answer(404, self.anonymous(error))
+        return json_answer(_change(change))
+
+    async def changes(self, limit: schema.PageSize = 50) -> Any:
+        """List the latest changes of replies, newest first."""
+        latest = await self.feedback_queue.submit(Job(edits.latest, limit))
+        return json_answer({"changes": [_change(each) for each in latest]})
 
     async def add_examples(self, body: schema.ExamplesRequest) -> Any:
         """Add conversations that a candidate answers.
@@ -84,14 +119,14 @@ class Changes:
         examples = conversations(body.examples)
         read_contexts(examples)  # here, so that no other request fails by one conversation
         try:
-            count = await self.queue.submit(Job(Answers.add_examples, (body.position, examples)))
+            count = await self.queue.submit(Job(edits.add_examples, (body.position, examples)))
         except BusyError:
             raise
         except InputError as error:
             return error_answer(404, self.anonymous(error), "position")
         return json_answer({"added": count})
 
-    async def feedback(self, body: schema.FeedbackRequest) -> Any:
+    async def feedback(self, body: forms.FeedbackRequest) -> Any:
         """Write to the log which of the replies that were offered was taken.
 
         The entry is on the disk when this answers.
@@ -117,7 +152,7 @@ class Changes:
         else:
             raise InputError("give answer, or messages and offered")
         try:
-            job = Job(Answers.feedback, (index, Outcome(**values)))
+            job = Job(edits.feedback, (index, Outcome(**values)))
             recorded, at_once = await self.feedback_queue.submit(job)
         except BusyError:
             raise
@@ -130,7 +165,7 @@ class Changes:
     async def delete(self, position: schema.Position) -> Any:
         """Delete a candidate; the positions of the others stay as they are."""
         try:
-            count = await self.queue.submit(Job(Answers.delete, position))
+            count = await self.queue.submit(Job(edits.delete, position))
         except BusyError:
             raise
         except InputError as error:
@@ -143,7 +178,7 @@ class Changes:
             self._unlearned.clear()
             start = time.monotonic()
             try:
-                await self.queue.submit(Job(Answers.learn, None))
+                await self.queue.submit(Job(edits.learn, None))
             except (OverloadedError, BusyError):
                 self._unlearned.set()
             except FAILURES as error:
@@ -151,10 +186,14 @@ class Changes:
                 logger.warning("nothing was learned from feedback", extra={"fields": fields})
             await asyncio.sleep(max(LEARNING_PAUSE, time.monotonic() - start))
 
+    def _compact_if(self, is_fragmented: bool) -> None:
+        if is_fragmented and (self._compacting is None or self._compacting.done()):
+            self._compacting = asyncio.get_running_loop().create_task(self._compact())
+
     async def _compact(self) -> None:
         """Compact the index after the change that made it worth while."""
         try:
-            await self.queue.submit(Job(Answers.compact, None))
+            await self.queue.submit(Job(edits.compact, None))
         except (OverloadedError, BusyError):
             return  # the next addition asks for it again
         except FAILURES as error:
@@ -174,3 +213,61 @@ def conversations(examples: Sequence[str | Sequence[Any]]) -> list[list[Any]]:
         ]
         for example in examples
     ]
+
+
+def _edit(body: forms.EditRequest) -> edits.Edit:
+    """Return what an `Editor` is to do."""
+    if body.replace is not None:
+        values = body.replace.model_dump(exclude_unset=True)
+        if body.replace.examples is not None:
+            values["examples"] = _contexts(body.replace.examples)
+        return edits.Edit(Editor.edit, values)
+    if body.merge is not None:
+        return edits.Edit(Editor.merge, body.merge.model_dump())
+    if body.move is not None:
+        [example] = _contexts([body.move.example])
+        return edits.Edit(Editor.move, {**body.move.model_dump(), "example": example})
+    return edits.Edit(Editor.undo, {"number": body.undo})
+
+
+def _contexts(examples: Sequence[str | Sequence[Any]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(map(tuple, read_contexts(conversations(examples))))
+
+
+def _change(change: Change) -> dict[str, Any]:
+    """Return a change as JSON types: each reply before and after it."""
+    replies = []
+    for position, before in change.before.items():
+        after = change.after[position]
+        replies.append({"position": position, "before": before, "after": after})
+    return {
+        "change": change.id,
+        "time": change.time,
+        "kind": change.kind,
+        "undone": change.undone,
+        "replies": replies,
+    }
+
+
+def _read_file(name: str, content: str) -> tuple[list[Candidate], list[str]]:
+    """Return the distinct replies of a file of that name, in base64, and how it was understood."""
+    try:
+        raw = base64.b64decode(content, validate=True)
+    except ValueError as error:
+        raise InputError(f"content is no base64 ({error}); send the file's bytes in it") from None
+    suffix = "".join(Path(name).suffixes[-2:])
+    if not is_plain(f"file{suffix}"):
+        raise InputError(f"{name[:60]!r} is no name of a file, such as replies.csv")
+    reading = Reading()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"file{suffix}"
+        path.write_bytes(raw)
+        try:
+            found = list(distinct(read_candidates(path, None, None, reading)))
+        except InputError as error:
+            raise InputError(str(error).replace(str(path), name)) from None
+        notes = [note.replace(str(path), name) for note in reading.notes]
+    if not found:
+        raise InputError(f"{name} holds no replies")
+    dropped = [f"left out: {count:,} {reason}" for reason, count in reading.dropped.items()]
+    return found, [*notes, *dropped]

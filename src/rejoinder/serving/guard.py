@@ -32,7 +32,9 @@ LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d*)?", re.IG
 REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
 # of this process alone
 NEW_ID = map("{}-{:x}".format, itertools.repeat(os.urandom(8).hex()), itertools.count())
-WRITTEN = ("/v1/candidates", "/v1/examples", "/v1/feedback")  # what a write key changes
+WRITTEN = tuple(  # what a write key changes
+    f"/v1/{name}" for name in ("candidates", "edits", "examples", "feedback", "import")
+)
 REPORT = "/v1/report"  # shows what customers wrote, so it wants the write key too
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 CHANGES = {"POST", "PUT", "PATCH", "DELETE"}

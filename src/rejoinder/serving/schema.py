@@ -67,7 +67,8 @@ class Request(BaseModel):
         return value
 
 
-def _example(value: Mapping[str, Any]) -> ConfigDict:
+def example(value: Mapping[str, Any]) -> ConfigDict:
+    """Return the settings of a form that is described with an example."""
     return ConfigDict(json_schema_extra={"examples": [dict(value)]})
 
 
@@ -86,7 +87,7 @@ Conversation: TypeAlias = Annotated[list[Text | Message], Field(min_length=1, ma
 class RepliesRequest(Request):
     """A conversation to reply to."""
 
-    model_config = _example({"messages": ["Hi!", "Where is my order?"], "k": 3})
+    model_config = example({"messages": ["Hi!", "Where is my order?"], "k": 3})
     most_bytes: ClassVar[int] = 64 << 10
     messages: Conversation
     """Oldest first: texts, or messages with a role."""
@@ -144,40 +145,10 @@ class RepliesResponse(BaseModel):
     """Names this answer in /v1/feedback, for a day or so, until the server starts again."""
 
 
-ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | Name
-"""A position, or the field id of a reply's payload as a text."""
-
-
-class FeedbackRequest(Request):
-    """What became of the replies that were offered. Without chosen and text none was taken."""
-
-    model_config = _example({"messages": ["Where is my order?"], "offered": [3, 17, 4], "chosen": 17, "source": "anna"})
-    most_bytes: ClassVar[int] = 64 << 10
-    answer: Name | None = None
-    """That of /v1/replies, in place of messages and offered."""
-    messages: Conversation | None = None
-    """The conversation, as in /v1/replies."""
-    offered: Annotated[list[ReplyName], Field(max_length=1000)] = []
-    """The replies shown, in order: their positions, or the field id of their payloads as texts."""
-    chosen: ReplyName | None = None
-    """The reply that was taken."""
-    text: Text | None = None
-    """What was sent instead. A reply of the index, filled in or mistyped, counts as taken."""
-    source: Name | None = None
-    """Whose feedback it is, so that nobody's counts too much; a digest of it is kept."""
-
-
-class Recorded(BaseModel):
-    """An entry of the log: its number, and the position of the reply that counts as taken."""
-
-    id: int
-    chosen: int | None
-
-
 class EmbeddingsRequest(Request):
     """Texts to encode, in the form of OpenAI's clients."""
 
-    model_config = _example({"input": ["Where is my order?"], "input_type": "query"})
+    model_config = example({"input": ["Where is my order?"], "input_type": "query"})
     input: Text | Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
     model: Name | None = None
     input_type: Literal["query", "document"] = "query"
@@ -222,7 +193,7 @@ class Document(Request):
 class RerankRequest(Request):
     """Documents to order by how well they reply, in the form of Cohere's and Jina's clients."""
 
-    model_config = _example({"query": "Where is my order?", "documents": ["We open at nine.", "It is on its way."]})
+    model_config = example({"query": "Where is my order?", "documents": ["We open at nine.", "It is on its way."]})
     query: Text
     documents: Annotated[list[Text | Document], Field(min_length=1, max_length=DOCUMENTS)]
     model: Name | None = None
@@ -250,7 +221,7 @@ class RerankResponse(BaseModel):
 class IntentsRequest(Request):
     """Texts to classify."""
 
-    model_config = _example({"input": "Where is my card?"})
+    model_config = example({"input": "Where is my card?"})
     input: Text | Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
 
 
@@ -289,7 +260,7 @@ class NewCandidate(Request):
 class ExamplesRequest(Request):
     """Conversations that a candidate answers."""
 
-    model_config = _example({"position": 3, "examples": ["Where is my parcel?", ["Hi!", "It has not come."]]})
+    model_config = example({"position": 3, "examples": ["Where is my parcel?", ["Hi!", "It has not come."]]})
     position: Position
     examples: Annotated[list[Text | Conversation], Field(min_length=1, max_length=EXAMPLES)]
 
@@ -297,7 +268,7 @@ class ExamplesRequest(Request):
 class CandidatesRequest(Request):
     """Candidates to add."""
 
-    model_config = _example({"candidates": ["We open at nine.", {"text": "It is on its way.", "payload": {"id": 7}}]})
+    model_config = example({"candidates": ["We open at nine.", {"text": "It is on its way.", "payload": {"id": 7}}]})
     candidates: Annotated[list[Text | NewCandidate], Field(min_length=1, max_length=CANDIDATES)]
 
 
@@ -372,27 +343,6 @@ class MapResponse(BaseModel):
     fields: list[str]
     """Fields of the payloads that tell replies apart."""
     total: int
-
-
-ReportForm: TypeAlias = Literal["json", "markdown", "html"]
-
-
-class UsageResponse(BaseModel):
-    """The use of the index, as far as its log goes back; replies by position."""
-
-    entries: int
-    replies: int
-    taken: dict[str, int]
-    """How often the first reply, another one offered, one not offered, something else or nothing was taken."""
-    periods: list[dict[str, Any]]
-    period: str
-    unused: list[dict[str, int]]
-    unused_count: int
-    confusions: list[dict[str, Any]]
-    unanswered: int
-    groups: list[dict[str, Any]]
-    unlike: float | None
-    """Share of the newest messages that are unlike all examples."""
 
 
 class ModelFacts(BaseModel):
