@@ -69,12 +69,47 @@ def _mining_speed(figures: Json) -> Rows:
     ]
 
 
+def _desk(figures: Json) -> Rows:
+    head = ["chats", "replies", "R@1, %", "learned, %", "among five, %"]
+    head += ["examples", "kills", "lost"]
+    rows = []
+    for row in figures["rows"]:
+        shares = (row["r1_without"], row["r1_learned"], row["r5_without"])
+        cells = [number(share, 1, 100) for share in shares]
+        counts = [number(row[key]) for key in ("examples", "kills", "lost")]
+        rows.append([row["desk"], number(row["replies"]), *cells, *counts])
+    return [head, *rows]
+
+
+def _feedback_cost(figures: Json) -> Rows:
+    rows = [["", "median, ms", "99th percentile, ms"]]
+    for row in figures["rows"]:
+        if "p50_ms" in row:
+            rows.append([row["what"], number(row["p50_ms"], 2), number(row["p99_ms"], 2)])
+        else:
+            title = f"{row['what']}: {number(row['with'])}, without {number(row['without'])}"
+            rows.append([title, number(row["ratio"], 3), ""])
+    return rows
+
+
 SECTIONS = {
     "examples": Section(
         "Replies with examples",
         "R@1 of two public bots; foreign messages below the score that 95 % of a bot's questions"
         " reach, and below the default.",
         _examples,
+    ),
+    "desk": Section(
+        "A desk that learns",
+        "R@1 of the last 500 of 2,000 chats, without learning and with `rejoinder learn` after"
+        " every hundred; the right reply among five without. The desk is killed at random; lost"
+        " are acknowledged entries that are not in the log at the end.",
+        _desk,
+    ),
+    "feedback_cost": Section(
+        "What feedback costs",
+        "One client; the last row is replies a second under full load, and the ratio.",
+        _feedback_cost,
     ),
     "examples_speed": Section(
         "What examples cost",

@@ -49,7 +49,8 @@ JOINED_ONNX_CARD = (
 )
 WITH_PROGRAMS = ("convert", "multi-context-bi-encoder")  # the kinds that have an ONNX form
 SMALL = 1024  # numbers that a program has itself
-LONGEST = 2**31 - 1  # of a dimension; without a bound older versions of PyTorch guard against the largest integer
+# of a dimension; without a bound older versions of PyTorch guard against the largest integer
+LONGEST = 2**31 - 1
 # by safetensors' names
 ONNX_TYPES = {"F16": "FLOAT16", "BF16": "BFLOAT16", "F32": "FLOAT", "U8": "UINT8", "I8": "INT8"}
 
