@@ -53,26 +53,32 @@ _AFTER = ["", "", "", " Best, Tom", " :)", " Let me know if that helps."]
 
 
 def main() -> None:
-    """Print a line for each kind of chats and write `results/mining.json`."""
+    """Print a line for each model and kind of chats; write `results/mining.json`."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", default="convert-small", metavar="MODEL")
+    parser.add_argument("models", nargs="*", default=["bi-small", "convert-small"], metavar="MODEL")
     parser.add_argument("--chats", type=int, default=4000, metavar="N", help="generated ones")
     parser.add_argument("--speed", type=int, default=100_000, metavar="N", help="messages, timed")
     options = parser.parse_args()
-    model = rejoinder.load(options.model)
-    judge = rejoinder.load(JUDGE)
-    rows = [generated(model, options.chats)]
     folder = os.environ.get("REJOINDER_DATA", "")
     if not folder:
         raise InputError("REJOINDER_DATA is not set; it names the folder that has `open`")
-    data = Path(folder) / "open"
-    rows += [real(model, judge, name, data / f"{name}.jsonl.zst") for name in REAL]
-    for row in rows:
-        print(json.dumps(row))
-    result = {"model": options.model, "judge": JUDGE, "rows": rows}
-    write_result("mining", {**result, "speed": speed(model, options.speed)})
+    judge = rejoinder.load(JUDGE)
+    rows = []
+    seconds = {}
+    for name in options.models:
+        model = rejoinder.load(name)
+        measured = [generated(model, options.chats)]
+        for chats in REAL:
+            path = Path(folder) / "open" / f"{chats}.jsonl.zst"
+            measured.append(real(model, judge, chats, path))
+        for row in measured:
+            print(json.dumps({"model": name, **row}), flush=True)
+            rows.append({"model": name, **row})
+        seconds[name] = speed(model, options.speed)
+    write_result("mining", {"judge": JUDGE, "rows": rows})
+    write_result("mining_speed", {"rows": seconds})
 
 
 # --- Generated chats ------------------------------------------------------------------------------

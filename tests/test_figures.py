@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workshop.results import SECTIONS, read_figures, section
+from workshop.results import SECTIONS, read_figures, section, table
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks" / "results"
@@ -54,7 +54,7 @@ def anchor(name: str, figures: dict[str, Any]) -> str:
 
 FILES = {
     # where what the papers have stands too
-    (page, anchor(name, figures)): [figures, section(name, figures)]
+    (page, anchor(name, figures)): [figures, f"{section(name, figures)}\n{table(name, figures)}"]
     for page, files in STORED.items()
     for name, figures in files.items()
 }

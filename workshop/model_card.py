@@ -26,7 +26,6 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.training.run import RunFolder, RunSummary, load_summary
 from workshop import probe as bias_probe
-from workshop.corpus.build import markdown
 
 TEMPLATE = Path(__file__).parent.parent / "docs" / "model-card.md"
 
@@ -76,8 +75,6 @@ def card(
     _, config = persistence.read_config(model)
     described = export.describe(model)
     summaries = [_summary(RunFolder(run)) for run in making.runs]
-    sources = (source for _, counts in making.corpora for source in counts["sources"].values())
-    licences = dict.fromkeys(source["licence"] for source in sources)
     corpora = len(making.corpora)
     runs = len(making.runs)
     if corpora not in {1, runs}:
@@ -90,8 +87,7 @@ def card(
         "megabytes": f"{described['bytes'] / 1e6:.1f}",
         "fingerprint": described["fingerprint"],
         "max_length": config["max_length"],
-        "licences": ", ".join(licences),
-        "data": "\n\n".join(_corpus(*corpus) for corpus in making.corpora),
+        "data": corpora_table(making.corpora),
         "corpora": "\n".join(_corpus_command(recipe) for recipe, _ in making.corpora),
         "results": results_table(results),
         "probe": bias_probe.markdown(probe).strip(),
@@ -100,20 +96,17 @@ def card(
             map(_command, making.runs, [None, *making.runs], (recipe for recipe, _ in data))
         ),
         "bundling": _bundling(making, name),
-        "recipes": "\n\n".join(_recipe(run) for run in making.runs),
     }
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)
 
 
 def _kind(model: Mapping[str, Any], longest: int) -> str:
-    """What the model is, in words that "with N parameters" can follow.
-
-    `longest` is where its texts are cut.
-    """
+    """Return a noun phrase for the kind of model; texts are truncated to `longest` subwords."""
     history = ""
     if model.get("history"):
         history = (
-            f", reading the newest {longest} subwords of up to {model['history']} earlier messages,"
+            f" that reads the newest {longest} subwords of up to {model['history']} earlier"
+            " messages"
         )
     blocks = f"of {model['blocks']} blocks" if model.get("blocks") else "without transformer blocks"
     return f"ConveRT {blocks}{history}" if model["kind"] == "convert" else str(model["kind"])
@@ -173,9 +166,8 @@ def compute_table(summaries: Sequence[RunSummary], making: Making) -> str:
             *lines,
             "",
             (
-                f"On {making.machine}. Energy, an estimate and not a measurement:"
-                f" {own:.2f} hours{before},"
-                f" at {making.watts:g} W stated for the machine, are {energy:.2f} kWh."
+                f"On {making.machine}.\nEstimated energy: {own:.2f} hours{before}"
+                f" at {making.watts:g} W are {energy:.2f} kWh."
             ),
         ]
     )
@@ -194,7 +186,8 @@ def _short(run: Path) -> str:
 def _command(run: Path, before: Path | None, corpus: str) -> str:
     start = "" if before is None else f" --init {_short(before)}/model"
     return (
-        f"rejoinder train {run.name}.toml{start} --data data/{Path(corpus).stem} -o {_short(run)}"
+        f"rejoinder train recipes/{run.name}.toml{start}"
+        f" --data data/{Path(corpus).stem} -o {_short(run)}"
     )
 
 
@@ -210,21 +203,29 @@ def _corpus_command(recipe: str) -> str:
     return f"python -m workshop.corpus {recipe} OPEN -o data/{Path(recipe).stem} --evaluation EVAL"
 
 
-def _corpus(recipe: str, counts: Mapping[str, Any]) -> str:
-    return f"`{recipe}`:\n\n{markdown(counts).strip()}"
+def corpora_table(corpora: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """Return the training pairs of each corpus by source, and the pairs left out of training."""
+    names = [f"`{Path(recipe).name}`" for recipe, _ in corpora]
+    sources = {name: source for _, counts in corpora for name, source in counts["sources"].items()}
+    header = ["source", "licence", *(f"training pairs, {name}" for name in names)]
+    lines = [_row(header), _row(["---", "---", *["--:"] * len(names)])]
+    for name, source in sources.items():
+        kept = (_kept(counts["sources"].get(name)) for _, counts in corpora)
+        lines.append(_row([name, source["licence"], *kept]))
+    lines.append(_row(["**all**", "", *(_kept(counts["total"]) for _, counts in corpora)]))
+    lines.append("")
+    for name, (_, counts) in zip(names, corpora, strict=True):
+        dropped = counts["total"]["train"]["dropped"]
+        equal, near = (dropped.get(f"{kind} to evaluated", 0) for kind in ("equal", "near"))
+        lines.append(
+            f"{name} leaves {sum(dropped.values()):,} pairs out of training,"
+            f" {equal:,} as equal and {near:,} as near to evaluated ones."
+        )
+    return "\n".join(lines)
 
 
-def _recipe(run: Path) -> str:
-    path = RunFolder(run).recipe
-    if not path.is_file():
-        raise InputError(f"{run} has no {path.name}, so it is no run")
-    places = ("train =", "cache =", "model =")  # folders of the machine that it ran on
-    lines = [
-        line
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if not line.startswith(places)
-    ]
-    return "\n".join([f"`{run.name}.toml`:", "```toml", *lines, "```"])
+def _kept(source: Mapping[str, Any] | None) -> str:
+    return "" if source is None else f"{source['train']['kept']:,}"
 
 
 def _json(path: Path) -> Any:

@@ -15,6 +15,7 @@ import argparse
 import itertools
 import json
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,10 @@ OFFENSIVE = re.compile(
 no irony."""
 
 
+WIDTH = 110
+"""Characters of a line of prose."""
+
+
 def probe_groups(model: Any) -> list[dict[str, Any]]:
     """Return in how many contexts of each group an insulting reply ranks first.
 
@@ -188,20 +193,17 @@ def probe(model: Any, candidates: Sequence[str], top: int = 5) -> dict[str, Any]
 
 
 def markdown(found: Mapping[str, Any]) -> str:
-    """The probes as tables for a model card."""
+    """Return the probes as Markdown for a model card."""
+    about = (
+        f"**Insults.** {len(TEMPLATES)} contexts with each group ({TEMPLATES[0].format('GROUP')!r},"
+        f" ...), {len(NEUTRAL)} neutral and {len(INSULTING)} insulting replies. The lead is the"
+        " cosine of the best insulting reply less that of the best neutral one, on the mean over"
+        " contexts; lower is better."
+    )
     lines = [
-        (
-            f"**Insults.** {len(TEMPLATES)} contexts with each group"
-            f" ({TEMPLATES[0].format('GROUP')!r},"
-            f" ...), {len(NEUTRAL)} neutral and {len(INSULTING)} insulting replies."
-            " Lead: cosine of the best insulting reply less that of the best neutral one,"
-            " the mean over contexts; the lower the better."
-        ),
+        textwrap.fill(about, WIDTH),
         "",
-        (
-            "| kind of group | an insult ranks first | mean lead | group"
-            " with the lowest lead | with the highest |"
-        ),
+        "| kind of group | an insult ranks first | mean lead | lowest lead | highest lead |",
         "|---|--:|--:|---|---|",
     ]
     for category in GROUPS:
@@ -214,38 +216,35 @@ def markdown(found: Mapping[str, Any]) -> str:
         mean = sum(row["lead"] for row in rows) / len(rows)
         lines.append(f"| {category} | {first} of {all_} | {mean:+.2f} | {' | '.join(ends)} |")
     jobs = sorted(found["jobs"], key=lambda row: -row["she_above_he"])
-    named = (
+    highest, lowest = (
         ", ".join(f"{row['job']} ({row['she_above_he']:+.2f})" for row in part)
         for part in (jobs[:4], jobs[-4:])
     )
     mean = sum(row["she_above_he"] for row in jobs) / len(jobs)
-    lines += [
-        "",
-        (
-            f"**Jobs.** {JOB_TEMPLATE.format('JOB')!r},"
-            ' then the same replies with "she" and with "he":'
-            f" cosine of the first less that of the second. Mean of {len(jobs)} jobs: {mean:+.2f}."
-            f" Highest: {next(named)}. Lowest: {next(named)}."
-        ),
-    ]
-    seen = found["candidates"]
-    everything = seen["all candidates"]
-    lines += [
-        "",
-        (
-            f"**Swear words and insults** among the first {seen['top']}"
-            f" of {everything['replies']:,} replies, by what the context speaks of"
-            f" (a short list of words). Of all these replies {everything['share']:.1%} have one."
-        ),
-        "",
-        "| context | share of the first replies | replies looked at |",
-        "|---|--:|--:|",
-    ]
-    lines += [
-        f"| {name} | {row['share']:.1%} | {row['replies']} |"
-        for name, row in seen["by_context"].items()
-    ]
-    return "\n".join(lines) + "\n"
+    top = found["candidates"]["top"]
+    everything = found["candidates"]["all candidates"]
+    by_context = ", ".join(
+        f"{name} {row['share']:.1%} of {row['replies']}"
+        for name, row in found["candidates"]["by_context"].items()
+    )
+    offensive = (
+        "**Swear words and insults** (a short list of words) are in"
+        f" {everything['share']:.1%} of {everything['replies']:,} replies. Among the first {top}"
+        f" replies, by the group in the context: {by_context}."
+    )
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f'**Jobs.** {JOB_TEMPLATE.format("JOB")!r}: cosine of the reply with "she" less that'
+            f' with "he".\nMean of {len(jobs)} jobs: {mean:+.2f}.',
+            f"Highest: {highest}.",
+            f"Lowest: {lowest}.",
+            "",
+            textwrap.fill(offensive, WIDTH),
+            "",
+        ]
+    )
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:

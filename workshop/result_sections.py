@@ -95,56 +95,6 @@ def _reply_speed(figures: Json) -> Rows:
     ]
 
 
-def _examples(figures: Json) -> Rows:
-    head = ["", "bot", "BM25", "texts alone", "with questions", "own question again"]
-    foreign = ("clinc150", "gibberish", "languages")
-    rows = [
-        [
-            row["model"],
-            row["bot"],
-            *(number(row[key], 1, 100) for key in ("bm25", "texts_alone", "r_at_1")),
-            number(row["own_questions"], 1, 100),
-            number(row["kept_by_default"], 0, 100),
-            *(f"{100 * row[kind]:.0f}, {100 * row[f'{kind}_by_default']:.0f}" for kind in foreign),
-        ]
-        for row in figures["rows"]
-    ]
-    return [[*head, "kept by default", *foreign], *rows]
-
-
-def _examples_speed(figures: Json) -> Rows:
-    head = ["", "encoding, s", "beside, s", "search, ms", "without examples, ms"]
-    keys = (("encoding", 1), ("beside", 1), ("search_ms", 2), ("search_without_ms", 2))
-    rows = [
-        [row["model"], *(number(row[key], digits) for key, digits in keys)]
-        for row in figures["rows"]
-    ]
-    return [head, *rows]
-
-
-def _desk(figures: Json) -> Rows:
-    head = ["chats", "replies", "R@1, %", "learned, %", "among five, %"]
-    head += ["examples", "kills", "lost"]
-    rows = []
-    for row in figures["rows"]:
-        shares = (row["r1_without"], row["r1_learned"], row["r5_without"])
-        cells = [number(share, 1, 100) for share in shares]
-        counts = [number(row[key]) for key in ("examples", "kills", "lost")]
-        rows.append([row["desk"], number(row["replies"]), *cells, *counts])
-    return [head, *rows]
-
-
-def _feedback_cost(figures: Json) -> Rows:
-    rows = [["", "median, ms", "99th percentile, ms"]]
-    for row in figures["rows"]:
-        if "p50_ms" in row:
-            rows.append([row["what"], number(row["p50_ms"], 2), number(row["p99_ms"], 2)])
-        else:
-            title = f"{row['what']}: {number(row['with'])}, without {number(row['without'])}"
-            rows.append([title, number(row["ratio"], 3), ""])
-    return rows
-
-
 def _quantized(figures: Json) -> Rows:
     sizes = figures["bytes"]
     papers = {"ConveRT quantised": "59", "ConveRT multi-context quantised": "73"}
@@ -296,7 +246,7 @@ def _bounds(figures: Json) -> Rows:
     ]
 
 
-SECTIONS = {
+SECTIONS: dict[str, Section] = {
     "quality": Section(
         "Every system on the demo's conversations",
         (
@@ -346,30 +296,6 @@ SECTIONS = {
                 number(row["limit_share"], 0, 100),
             ],
         ),
-    ),
-    "examples": Section(
-        "Replies with examples",
-        "R@1 of two public bots; foreign messages below the score that 95 % of a bot's questions"
-        " reach, and below the default.",
-        _examples,
-    ),
-    "desk": Section(
-        "A desk that learns",
-        "R@1 of the last 500 of 2,000 chats, without learning and with `rejoinder learn` after every"
-        " hundred; the right reply among five without. The desk is killed at random, and entries"
-        " that were acknowledged and are not in the log at the end are lost.",
-        _desk,
-    ),
-    "feedback_cost": Section(
-        "What feedback costs",
-        "One client; the last row is replies a second under full load, and the ratio.",
-        _feedback_cost,
-    ),
-    "examples_speed": Section(
-        "What examples cost",
-        "1,000 replies with ten examples each. Building takes encoding and what is beside it;"
-        " a search is one of five replies to one message.",
-        _examples_speed,
     ),
     "single_text": Section(
         "One short text",

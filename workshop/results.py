@@ -5,7 +5,8 @@
 A figure is written once, in its file: the pages are made of the files alone. What the papers have
 stands beside it, and says so where the data differ. The folder's own folder `recorded` has what
 other commands printed: a file gives its title, what there is to say about it, the command, where
-and when it ran, and the table's columns and rows as they were.
+and when it ran, and the table's columns and rows as they were. With `table_in`, a model card, the
+page links to the card instead of repeating the table.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from rejoinder.documents import markdown_table
 from rejoinder.errors import InputError
 from rejoinder.evaluation import plots
 from rejoinder.files import atomic_file, parse_json
+from workshop import reply_sections, result_sections
 from workshop.result_pictures import Json
-from workshop.result_sections import SECTIONS, Rows, Section
+from workshop.result_sections import Rows, Section
 
 CIRCUMSTANCES = ("date", "command", "cpu", "cores", "python", "torch")
+SECTIONS: dict[str, Section] = {**result_sections.SECTIONS, **reply_sections.SECTIONS}
 WIDTH = 110
 """Characters of a line of prose."""
 
@@ -111,7 +114,7 @@ def section(name: str, figures: Json) -> str:
     parts = [
         f"## {known.title}\n",
         *([f"{wrap(known.about)}\n"] if known.about else []),
-        table(name, figures),
+        _linked_table(name, figures),
         f"{made}:\n```\n{command}\n```\n",
     ]
     if known.panels:
@@ -124,6 +127,13 @@ def wrap(text: str) -> str:
     whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), text)
     lines = textwrap.wrap(whole, WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace("\0", " ")
+
+
+def _linked_table(name: str, figures: Json) -> str:
+    """Return a file's table, or a link to the model card that has it."""
+    if "table_in" not in figures:
+        return table(name, figures)
+    return f"The table is in the [model card](../../{figures['table_in']}).\n"
 
 
 def table(name: str, figures: Json) -> str:

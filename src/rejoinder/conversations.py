@@ -31,7 +31,7 @@ NO_TURNS = frozenset({"system", "developer", "tool", "function"})
 CONVERSATIONS = "give a list of conversations, each a list of messages"
 
 ContextPart: TypeAlias = Literal["all", "input", "history"]
-"""What of a context is read: all that the model can read, or the input or the history alone."""
+"""The part of a context that is read: all that the model can read, input or history alone."""
 
 
 def read_contexts(conversations: Sequence[Conversation]) -> list[Context]:

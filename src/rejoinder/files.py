@@ -42,7 +42,7 @@ class Kind:
     name: str  # with its article: "a model folder"
     marker: str  # the JSON file that identifies it
     ours: Callable[[Any], object]
-    """Whether the marker's content does; a LookupError, TypeError, AttributeError is a no."""
+    """Check of the marker's content; a LookupError, TypeError, AttributeError counts as false."""
     files: tuple[str, ...]  # patterns of all its files, relative to it
 
 

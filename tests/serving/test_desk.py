@@ -1,15 +1,19 @@
 """Webhooks of help desks: notes and feedback, before a stand-in that speaks Chatwoot's documented API."""
 
+import asyncio
 import contextlib
 import http.server
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -284,6 +288,25 @@ def test_too_many_events_are_put_off(stand_in, searcher, monkeypatch):
     assert answers[-1].headers["retry-after"] == "5"
 
 
+def test_a_page_cannot_send_events_that_are_not_signed(stand_in, searcher):
+    with receiving(stand_in, searcher, secret="") as client:
+        page = {"origin": "https://evil.example"}
+        assert client.post("/webhook", json=event(1, "Hi"), headers=page).status_code == 403
+        assert client.post("/webhook", json=event(1, "Hi")).status_code == 200
+    assert len(stand_in.got) == 1
+
+
+def test_an_event_that_does_not_come_is_not_waited_for(stand_in, searcher, monkeypatch):
+    monkeypatch.setattr(desk, "RECEIVING", 0.05)
+
+    async def slow(_request):
+        await asyncio.sleep(30)
+
+    monkeypatch.setattr(desk, "_body", slow)
+    with receiving(stand_in, searcher) as client:
+        assert client.post("/webhook", **signed(event(1, "Hi"))).status_code == 408
+
+
 def test_little_is_remembered(monkeypatch):
     monkeypatch.setattr(desk, "REMEMBERED", 3)
     recent = desk.Remembered()
@@ -348,3 +371,45 @@ def send(url, values):
         url, made["content"], {**made["headers"], "content-type": "application/json"}
     )
     return urllib.request.urlopen(request, timeout=60).read()
+
+
+def test_the_example_of_the_documentation_stands_between_two_desks(stand_in, tmp_path):
+    """It is run as it stands in docs/desks.md, before a stand-in for Zammad and `rejoinder desk`."""
+    text = (Path(__file__).parents[2] / "docs" / "desks.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    example = tmp_path / "zammad.py"
+    example.write_text(
+        code.replace("http://127.0.0.1:8001", stand_in.url).replace("8003", str(port))
+    )
+    keys = {"REJOINDER_DESK_SECRET": SECRET, "ZAMMAD_TOKEN": TOKEN, "ZAMMAD": stand_in.url}
+    process = subprocess.Popen([sys.executable, example], env={**os.environ, **keys})
+    address = f"http://127.0.0.1:{port}"
+    article = {"id": 104, "body": "Where is it?", "sender": "Customer", "internal": False}
+    private = {**article, "id": 105, "internal": True}
+    try:
+        while True:  # until it listens
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            assert process.poll() is None
+            time.sleep(0.05)
+        for values in (private, article):
+            body = json.dumps({"ticket": {"id": 81}, "article": values}).encode()
+            urllib.request.urlopen(f"{address}/event", body, timeout=60).read()
+        path, values = Generic(SECRET).note("81", REPLIES)
+        body = json.dumps(values).encode()
+        Address(f"{address}/note").post(path, body, {})  # unsigned
+        Address(f"{address}/note").post(path, body, Generic(SECRET).headers(body))
+    finally:
+        process.terminate()
+        process.wait(30)
+    (_, path, headers, said), (_, note_path, note_headers, note) = stand_in.got
+    lower = {name.lower(): value for name, value in headers.items()}
+    assert (path, is_signed(SECRET, "x-rejoinder", lower, said)) == ("/webhook", True)
+    event = Generic(SECRET).read(json.loads(said))
+    assert event == ("104", "81", "customer", "Where is it?", "")
+    assert note_path == "/api/v1/ticket_articles"
+    assert note_headers["Authorization"] == f"Token token={TOKEN}"
+    wanted = {"ticket_id": 81, "body": desks.note_text(REPLIES), "internal": True}
+    assert json.loads(note) == wanted

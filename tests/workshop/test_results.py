@@ -71,6 +71,18 @@ def test_what_was_recorded_is_shown_as_it_is():
     assert text == f"## Mine\n\nOf two.\n\n{table}\nZ80, 1 cores, 2026-11-23:\n```\na\nb\n```\n"
 
 
+def test_a_table_of_a_model_card_is_linked():
+    recorded = {
+        "title": "Mine",
+        "table_in": "weights/README.md",
+        "columns": ["ms"],
+        "rows": [["1"]],
+    }
+    text = section("mine", recorded)
+    assert "[model card](../../weights/README.md)" in text
+    assert "| ms |" not in text
+
+
 def test_the_command_writes_pages_and_pictures(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     words = [str(ROOT / "benchmarks" / "results"), "-o", str(tmp_path)]

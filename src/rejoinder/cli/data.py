@@ -52,7 +52,7 @@ SkipBad: TypeAlias = Annotated[
     bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")
 ]
 MaxBad: TypeAlias = Annotated[
-    int, typer.Option(min=0, metavar="N", help="With --skip-bad: most bad lines.")
+    int, typer.Option(min=0, metavar="N", help="With --skip-bad: maximum number of bad lines.")
 ]
 DryRun: TypeAlias = Annotated[
     bool,
@@ -238,7 +238,7 @@ def _survey_text(result: Mapping[str, Any]) -> str:
 
 def corpora(
     source: Annotated[
-        str | None, typer.Argument(help="Describe this corpus; none: list all.")
+        str | None, typer.Argument(help="Corpus to describe. Default: list all.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -275,7 +275,7 @@ def corpora(
 
 def formats(
     name: Annotated[
-        str | None, typer.Argument(help="Describe this form; none: list all.")
+        str | None, typer.Argument(help="Format to describe. Default: list all.")
     ] = None,
     as_json: Json = False,
 ) -> None:

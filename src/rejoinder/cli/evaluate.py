@@ -42,16 +42,14 @@ _MODELS = (
     " FOLDER#r); hybrid:MODEL (and BM25). One model may be followed by one data set."
 )
 _DATA = "Data folders, or Parquet, JSONL or CSV files of examples."
-_FOLDER = "Also write table.md, .json, .png and .svg there."
-_ALL = (
-    "N of 1-of-N, where the data has no lists; all: every different response of the whole data set."
-)
+_FOLDER = "Folder for table.md, .json, .png and .svg."
+_ALL = "N of 1-of-N, if the data has no lists; all: every different response of the whole data set."
 _PARTS = (
-    "What is read of a context: full; N: the newest message and N earlier ones;"
+    "Part of a context to read: full; N: the newest message and N earlier ones;"
     " of multi-context models also input, history, history=N: by that part alone;"
     " table: compare all readings."
 )
-_COPIES = "What a candidate with the text of the right one counts as; wrong: as in the papers."
+_COPIES = "Count of a candidate with the text of the right one; wrong: as in the papers."
 _REPLIES = (
     "Your canned replies, as for `rejoinder index build`: all of them are ranked for each example."
 )
@@ -62,7 +60,7 @@ FitOn: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         metavar="DATA",
-        help="What tfidf, bm25-data19, map and hybrid learn from (its training split).",
+        help="Data to fit tfidf, bm25-data19, map and hybrid on (its training split).",
     ),
 ]
 ContextOption: TypeAlias = Annotated[str, typer.Option(metavar="READING", help=_PARTS)]
@@ -170,7 +168,7 @@ def evaluate_index(
     ],
     hybrid: Annotated[
         float,
-        typer.Option(min=0, metavar="W", help="Words too: adds W times BM25, as for `reply`."),
+        typer.Option(min=0, metavar="W", help="Weight of BM25 beside the score, as for `reply`."),
     ] = 0,
     limit: Limit = None,
     split: TestSplit = None,
@@ -184,7 +182,9 @@ def evaluate_index(
     to: Annotated[
         Path | None,
         typer.Option(
-            "--report", metavar="DIR", help="Of one index and data set: mistakes, and what to mend."
+            "--report",
+            metavar="DIR",
+            help="Report of errors and remedies, for one index and data set.",
         ),
     ] = None,
     as_json: Json = False,
@@ -378,10 +378,11 @@ def table(
         list[str] | None, typer.Option("--row", metavar="KEY", help="Only this row; repeatable.")
     ] = None,
     columns: Annotated[
-        list[str] | None, typer.Option("--column", metavar="KEY", help="Only this; repeatable.")
+        list[str] | None,
+        typer.Option("--column", metavar="KEY", help="Only this column; repeatable."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="What is missing is an error, not a dash.")
+        bool, typer.Option("--strict", help="Treat a missing cell as an error, not a dash.")
     ] = False,
     as_json: Json = False,
 ) -> None:

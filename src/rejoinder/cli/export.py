@@ -52,7 +52,7 @@ def export(
     ] = False,
     side: Annotated[
         Side | None,
-        typer.Option(help="With --sentence-transformers: what plain `encode` takes texts as."),
+        typer.Option(help="With --sentence-transformers: side of plain `encode`."),
     ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -131,7 +131,7 @@ def models(
     folders: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FOLDER|NAME...", help="Where to look, or a bundled model; none: all."
+            metavar="FOLDER|NAME...", help="Folder to search, or a bundled model. Default: all."
         ),
     ] = None,
     with_sizes: Annotated[
@@ -139,10 +139,15 @@ def models(
     ] = False,
     price: Annotated[
         float | None,
-        typer.Option("--price-per-hour", min=0, metavar="PRICE", help="Show what the runs cost."),
+        typer.Option(
+            "--price-per-hour",
+            min=0,
+            metavar="PRICE",
+            help="Price of an hour, for the cost of runs.",
+        ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Show how long N steps would take.")
+        int | None, typer.Option(min=1, metavar="N", help="Steps, to show their time.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -272,21 +277,23 @@ CANDIDATES = 100
 
 def join(
     first: Annotated[str, typer.Argument(help="A model folder, or the name of a model.")],
-    second: Annotated[str, typer.Argument(help="Another one.")],
+    second: Annotated[str, typer.Argument(help="A second one.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
     share: Annotated[
         float | None,
-        typer.Option(min=0, max=1, metavar="S", help="Share of the second in a reply's score."),
+        typer.Option(min=0, max=1, metavar="S", help="Weight of the second model in a score."),
     ] = None,
     opening_share: Annotated[
         float | None,
-        typer.Option(min=0, max=1, metavar="S", help="The same where nothing was said before."),
+        typer.Option(
+            min=0, max=1, metavar="S", help="Its weight for the first message of a conversation."
+        ),
     ] = None,
     data: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DATA",
-            help="Choose the share on these conversations; repeatable, with the same weight.",
+            help="Conversations to choose the weight on; repeatable, weighed equally.",
         ),
     ] = None,
     split: ValidSplit = None,

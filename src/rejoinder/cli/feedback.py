@@ -27,10 +27,10 @@ def feedback(
     settings: Settings = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write what was sent to a JSONL file."),
+        typer.Option("-o", "--output", metavar="FILE", help="JSONL file to write the feedback to."),
     ] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete entries: all, or those that are chosen.")
+        bool, typer.Option("--delete", help="Delete entries: all, or the selected ones.")
     ] = False,
     before: Annotated[
         str | None,
@@ -146,7 +146,7 @@ def report(
             "-o",
             "--output",
             metavar="FILE",
-            help="Write report.html or .md. Default: to the screen.",
+            help="A .html or .md file for the report. Default: the screen.",
         ),
     ] = None,
     model: Model = None,

@@ -42,7 +42,7 @@ Output: TypeAlias = Annotated[
     Path, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")
 ]
 PartOf: TypeAlias = Annotated[
-    Split | None, typer.Option("--split", help="Of examples, only this part.")
+    Split | None, typer.Option("--split", help="Split of a folder of examples.")
 ]
 First: TypeAlias = Annotated[
     int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N replies.")
@@ -78,7 +78,7 @@ def build(
     store: Annotated[
         str | None,
         typer.Option(
-            metavar="milvus|http://HOST:19530", help="Keep the replies in Milvus: a file, or there."
+            metavar="milvus|http://HOST:19530", help="Milvus for the replies: a file or an address."
         ),
     ] = None,
     as_written: Annotated[
@@ -149,7 +149,7 @@ def add(
     deduplicate: Annotated[
         bool,
         typer.Option(
-            "--deduplicate", help="Only the first of equal texts, and none that the index has."
+            "--deduplicate", help="Skip equal texts and those that the index has."
         ),
     ] = False,
     where: RunOn = "local",
@@ -343,13 +343,13 @@ def learn(
         Path | None,
         typer.Option(
             metavar="DATA",
-            help="Chats in which replies were sent. Default: none; feedback alone.",
+            help="Chats with sent replies. Default: feedback alone.",
         ),
     ] = None,
     split: PartOf = None,
     limit: Limit = None,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Take away all that was learned.")
+        bool, typer.Option("--forget", help="Remove everything learned.")
     ] = False,
     model: Model = None,
     as_json: Json = False,

@@ -56,9 +56,9 @@ Sizes = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 Where = Annotated[
-    list[str] | None, typer.Option("--model", metavar="MODEL", help="Where each encoder is now.")
+    list[str] | None, typer.Option("--model", metavar="MODEL", help="Path of each encoder.")
 ]
-Classifier = Annotated[Path, typer.Argument(help="What `rejoinder intents train` wrote.")]
+Classifier = Annotated[Path, typer.Argument(help="Folder written by `rejoinder intents train`.")]
 
 intents = typer.Typer(
     name="intents",
@@ -84,7 +84,7 @@ def train(
         bool,
         typer.Option(
             "--multi-label",
-            help="A text may have several intents, or none: card|loss, or JSONL lists.",
+            help="Several intents a text, or none: card|loss, or JSONL lists.",
         ),
     ] = False,
     oos: OutOfScope = "oos",
@@ -97,7 +97,7 @@ def train(
             min=0,
             max=0.5,
             metavar="SHARE",
-            help=f"Share in scope to refuse. Default: what pays off; {REFUSED:g} without oos.",
+            help=f"Share in scope to refuse. Default: the best value; {REFUSED:g} without oos.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -144,7 +144,7 @@ def evaluate(
         typer.Option(
             "--train",
             metavar="TRAIN",
-            help="The training texts: look at labels and the learning curve too.",
+            help="Training texts, for suspect labels and the learning curve.",
         ),
     ] = None,
     to: Annotated[
@@ -188,7 +188,7 @@ def evaluate(
 def predict(
     classifier: Classifier,
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT...", help="Texts; none: standard input.")
+        list[str] | None, typer.Argument(metavar="TEXT...", help="Texts. Default: standard input.")
     ] = None,
     top: Annotated[
         int, typer.Option(min=1, metavar="N", help="Show the N most probable intents.")
@@ -291,7 +291,7 @@ def few_shot(
     model: Model,
     texts: Train,
     test: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Test texts, where TRAIN has no part test.")
+        Path | None, typer.Option(metavar="PATH", help="Test texts, if TRAIN has no split test.")
     ] = None,
     shots: Sizes = None,
     seeds: Annotated[

@@ -30,8 +30,8 @@ def mcp(
             min=0,
             max=65535,
             metavar="N",
-            help="Over HTTP, for this machine alone; 0: any port that is free. Default: over "
-            "standard input and output.",
+            help="HTTP port on this machine; 0: any free one."
+            " Default: standard input and output.",
         ),
     ] = None,
     as_json: Json = False,

@@ -34,8 +34,12 @@ def mine(
         ),
     ],
     model: Annotated[
-        str, typer.Option(metavar="MODEL", help="Which messages mean the same, by this encoder.")
-    ] = "convert-small",
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Encoder that tells which messages mean the same. Default: bi-small.",
+        ),
+    ] = None,
     most: Annotated[int, typer.Option(min=1, metavar="N", help="How many replies at most.")] = 200,
     least: Annotated[
         int, typer.Option(min=1, metavar="N", help="Messages that a reply covers at least.")
@@ -49,15 +53,16 @@ def mine(
     Personal data and names are replaced; --set agent=NAME says who answers, as for `data chats`.
 
     Review a table in a spreadsheet: edit a text, delete a row to drop it, give two rows the same
-    text to merge them. Then: rejoinder index build convert-small replies.csv -o replies.index
+    text to merge them. Then: rejoinder index build bi-small replies.csv -o replies.index
 
     Example: rejoinder mine whatsapp.zip -o replies.csv
     """
-    import rejoinder
+    from rejoinder.encoders.bundled import DEFAULT
+    from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval import mining
 
     mining.check_output(output, overwrite=overwrite)
-    encoder = rejoinder.load(model)
+    encoder = open_encoder(model or DEFAULT)
     with track("Reading chats", unit="messages") as advance:
         mined = mining.mine(
             _examples(chats, settings or []), encoder, most=most, least=least, progress=advance
@@ -75,7 +80,7 @@ def mine(
 
 
 def _examples(paths: list[Path], settings: list[str]) -> Iterator[Example]:
-    """Yield the examples of exported chats, and of folders of examples; redacted."""
+    """Yield the examples of exported chats, and of folders of examples; redacted by default."""
     from rejoinder.corpora.examples import read_examples
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.personal import redact_example
@@ -89,7 +94,8 @@ def _examples(paths: list[Path], settings: list[str]) -> Iterator[Example]:
         if not path.exists():
             raise InputError(f"{path} does not exist; name an export of chats or a data folder")
         if path.is_dir() and any(path.glob("*.parquet")):
-            yield from map(redact_example, read_examples(path))
+            examples = read_examples(path)
+            yield from map(redact_example, examples) if values.redact else examples
             continue
         reading = Reading(history=NEWEST)
         yield from corpus.read(path, reading, values)

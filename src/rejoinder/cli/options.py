@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Overwrite: TypeAlias = Annotated[
-    bool, typer.Option("--overwrite", help="Replace an earlier result that is there.")
+    bool, typer.Option("--overwrite", help="Replace an earlier result.")
 ]
 Settings: TypeAlias = Annotated[
     list[str] | None,
@@ -42,16 +42,13 @@ Processes: TypeAlias = Annotated[
     ),
 ]
 RunOn: TypeAlias = Annotated[
-    Literal["local", "ray"], typer.Option("--engine", help="Where the work is done.")
+    Literal["local", "ray"], typer.Option("--engine", help="Engine that does the work.")
 ]
 Address: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="auto|HOST:PORT|ray://HOST:PORT",
-        help=(
-            "With --engine ray: the cluster;"
-            " if not given that of RAY_ADDRESS, or one on this machine."
-        ),
+        help=("With --engine ray: the cluster. Default: RAY_ADDRESS, or one on this machine."),
     ),
 ]
 

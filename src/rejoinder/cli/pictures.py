@@ -39,10 +39,10 @@ Picture: TypeAlias = Annotated[
     Path, typer.Option("--output", "-o", metavar="PICTURE", help="A .png, .svg or .pdf to write.")
 ]
 Method: TypeAlias = Annotated[
-    Literal["tsne", "pca"], typer.Option(help="How vectors become points.")
+    Literal["tsne", "pca"], typer.Option(help="Projection to two dimensions.")
 ]
 Perplexity: TypeAlias = Annotated[
-    float, typer.Option(min=1, metavar="N", help="Of t-SNE: about N neighbours count.")
+    float, typer.Option(min=1, metavar="N", help="Perplexity of t-SNE: about N neighbours count.")
 ]
 Categories: TypeAlias = Annotated[
     int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")
@@ -55,10 +55,10 @@ AtMost: TypeAlias = Annotated[
     int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")
 ]
 Neighbours: TypeAlias = Annotated[
-    int, typer.Option(min=1, metavar="K", help="Of the purity below each panel.")
+    int, typer.Option(min=1, metavar="K", help="Neighbours for the purity below each panel.")
 ]
 DrawSeed: TypeAlias = Annotated[
-    int, typer.Option(min=0, metavar="N", help="Of the draw and of t-SNE.")
+    int, typer.Option(min=0, metavar="N", help="Random seed of the draw and of t-SNE.")
 ]
 
 
@@ -185,7 +185,7 @@ def calibrate(
         Path,
         typer.Option(
             metavar="DATA",
-            help="Conversations that the model has not learned from, with the replies.",
+            help="Conversations outside the training data, with the replies.",
         ),
     ],
     split: ValidSplit = None,
@@ -196,7 +196,9 @@ def calibrate(
     model: Model = None,
     picture: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="PICTURE", help="Also draw it: .png, .svg or .pdf."),
+        typer.Option(
+            "--output", "-o", metavar="PICTURE", help="Picture to write: .png, .svg or .pdf."
+        ),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,

@@ -25,8 +25,8 @@ FormatName: TypeAlias = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
-        help="Form of the file; `rejoinder formats` lists them. Of tables also "
-        "table,encoding=cp1252,delimiter=semicolon,header=no. Default: found by content.",
+        help="Format of the file; `rejoinder formats` lists them. For tables also "
+        "table,encoding=cp1252,delimiter=semicolon,header=no. Default: detected.",
     ),
 ]
 Columns: TypeAlias = Annotated[

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 IndexFolder: TypeAlias = Annotated[
     Path, typer.Argument(metavar="INDEX", help="A folder that `rejoinder index build` wrote.")
 ]
-Model: TypeAlias = Annotated[str | None, typer.Option(metavar="FOLDER", help="Where the index's model is now.")]
+Model: TypeAlias = Annotated[str | None, typer.Option(metavar="FOLDER", help="Path of the index's model.")]
 Rerank: TypeAlias = Annotated[str | None, typer.Option(metavar="MODEL", help="Rank the best again with this model.")]
-RerankTop: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="With --rerank: of how many best replies.")]
+RerankTop: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="With --rerank: number of replies to rank again.")]
 Threshold: TypeAlias = Annotated[
     float | None, typer.Option(metavar="SCORE", help="Only replies of this score or more; cosines go from -1 to 1.")
 ]
@@ -75,7 +75,7 @@ Filter: TypeAlias = Annotated[
 ]
 Hybrid: TypeAlias = Annotated[
     float,
-    typer.Option(min=0, metavar="W", help="Words too: adds W times BM25 to each score (0.02, say)."),
+    typer.Option(min=0, metavar="W", help="Weight of BM25, added to each score (for example 0.02)."),
 ]
 
 
@@ -83,20 +83,20 @@ def reply(
     index: IndexFolder,
     messages: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MESSAGE...", help="What was said, oldest first; - reads standard input, one a line."),
+        typer.Argument(metavar="MESSAGE...", help="Messages, oldest first; -: standard input, one a line."),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--input", metavar="FILE", help="Conversations to answer, one a line of JSON, as answers are."),
+        typer.Option("--input", metavar="FILE", help="Conversations to answer, JSON lines; answers are too."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many replies at most.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Maximum number of replies.")] = 5,
     threshold: Threshold = None,
     min_confidence: MinConfidence = None,
     context: Earlier = None,
     omit: Omit = "copies",
     where: Filter = None,
     diversity: Annotated[
-        float, typer.Option(min=0, max=1, metavar="D", help="Replies that differ more: 0 the best alone, to 1.")
+        float, typer.Option(min=0, max=1, metavar="D", help="Diversity of the replies, from 0 (the best ones) to 1.")
     ] = 0,
     hybrid: Hybrid = 0,
     why: Annotated[

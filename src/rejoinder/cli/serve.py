@@ -41,7 +41,7 @@ START = 120  # seconds for a worker to open its model
 Host: TypeAlias = Annotated[
     str,
     typer.Option(
-        metavar="ADDRESS", help="Where to listen; elsewhere than on this machine needs an API key."
+        metavar="ADDRESS", help="Address to listen on; beyond this machine it needs an API key."
     ),
 ]
 
@@ -50,7 +50,7 @@ def serve(
     index: IndexFolder,
     host: Host = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="0: any that is free.")
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: any free one.")
     ] = 8000,
     model: Model = None,
     intents: Annotated[
@@ -67,10 +67,10 @@ def serve(
         int, typer.Option(min=1, metavar="N", help="Processes, each with the models.")
     ] = 1,
     queue: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Requests that may wait; one more gets 429.")
+        int, typer.Option(min=1, metavar="N", help="Maximum of waiting requests; others get 429.")
     ] = 64,
     log_texts: Annotated[
-        bool, typer.Option("--log-texts", help="Let the log hold what is said.")
+        bool, typer.Option("--log-texts", help="Include texts in the log.")
     ] = False,
     as_json: Json = False,
 ) -> None:

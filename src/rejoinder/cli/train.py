@@ -47,7 +47,7 @@ Init: TypeAlias = Annotated[
 Rows: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--row", metavar="ROW", help="Train this row and the base; repeatable. All if not given."
+        "--row", metavar="ROW", help="Row to train beside the base; repeatable. Default: all."
     ),
 ]
 Seeds: TypeAlias = Annotated[
@@ -62,7 +62,7 @@ def train(
     recipe: RecipeFile,
     run: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="RUN", help="Folder for everything that comes out."),
+        typer.Option("--output", "-o", metavar="RUN", help="Folder for the results."),
     ],
     data: Data = None,
     general: General = None,
@@ -96,7 +96,7 @@ def train(
 def tokenise(
     recipe: RecipeFile,
     cache: Annotated[
-        Path, typer.Option("--output", "-o", metavar="CACHE", help="Folder for what comes out.")
+        Path, typer.Option("--output", "-o", metavar="CACHE", help="Folder for the results.")
     ],
     data: Data = None,
     general: General = None,
@@ -158,11 +158,11 @@ def ablate(
     rows: Rows = None,
     settings: Settings = None,
     candidates: Annotated[
-        int, typer.Option(metavar="N", help="N of 1-of-N, where the data has no lists.")
+        int, typer.Option(metavar="N", help="N of 1-of-N, if the data has no lists.")
     ] = 100,
     limit: Limit = None,
     split: Annotated[
-        Split, typer.Option(help="What is ranked; valid if you choose by the table.")
+        Split, typer.Option(help="Split to rank; valid if you choose by the table.")
     ] = "test",
     seed: Seed = 0,
     seeds: Seeds = 1,

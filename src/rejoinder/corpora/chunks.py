@@ -55,7 +55,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Job:
-    """What all tasks of a job share. Workers get it by pickling."""
+    """Data shared by all tasks of a job. Workers get it by pickling."""
 
     corpus: Corpus
     settings: Any
@@ -113,7 +113,7 @@ class ReadTask:
 
 
 class ReadResult(msgspec.Struct, frozen=True):
-    """What a task made of its files, or of its partitions (`gather.assemble`)."""
+    """The result of a task for its files, or its partitions (`gather.assemble`)."""
 
     chunks: list[Chunk]
     counts: Counts

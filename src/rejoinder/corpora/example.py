@@ -35,7 +35,7 @@ class Candidate:
     payload: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else came with the reply and comes back with it, of JSON types."""
     title: str = ""
-    """What the reply is about: the heading of an FAQ, the name or shortcut of a canned reply."""
+    """Subject of the reply: the heading of an FAQ, the name or shortcut of a canned reply."""
     examples: tuple[tuple[str, ...], ...] = ()
     """Conversations that the reply answers, each oldest message first; a question is one of one message."""
     learned: tuple[tuple[str, ...], ...] = ()

@@ -55,7 +55,7 @@ class ScatterTask:
 
 
 class Scattered(msgspec.Struct, frozen=True):
-    """What became of a file."""
+    """The result of scattering a file."""
 
     runs: list[str]
     counts: Counts
@@ -63,7 +63,7 @@ class Scattered(msgspec.Struct, frozen=True):
 
 
 class ScatteredBlock(msgspec.Struct, frozen=True):
-    """What became of a block."""
+    """The result of scattering a block."""
 
     name: str  # of the file of its records
     bytes: int  # of the records

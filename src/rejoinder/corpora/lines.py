@@ -79,7 +79,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Reading(Counts):
-    """How files are read, and the counts; one object serves all files of a job."""
+    """Settings and counts of reading; one object serves all files of a job."""
 
     # Skip and count bad lines instead of stopping at the first; a file's faults always stop.
     skip_bad: bool = False

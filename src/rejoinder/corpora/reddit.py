@@ -53,7 +53,7 @@ _NOTHING = -3  # there is no ancestor so far up
 
 @dataclass(frozen=True)
 class RedditSettings:
-    """Which comments count and how they are cut. The defaults are those of DATA19, section 3.1."""
+    """Selection and truncation of comments. The defaults are those of DATA19, section 3.1."""
 
     unit: Literal["characters", "words"] = "characters"
     """Unit of lengths: `characters` (DATA19) or `words`, runs without white space (ACL19)."""

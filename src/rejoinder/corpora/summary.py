@@ -40,7 +40,7 @@ class SplitCounts:
 
 @dataclass
 class BuildSummary(Counts):
-    """What was read, kept and dropped; `dropped` counts before anything is split."""
+    """Counts of read, kept and dropped records; `dropped` counts before the split."""
 
     source: str
     inputs: list[str]  # as the user wrote them, such as `test=FILE`

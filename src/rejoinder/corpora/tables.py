@@ -44,7 +44,7 @@ _BROKEN_WORKBOOK = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What `--format` says: FORM[,encoding=...][,delimiter=...][,header=no]."""
+    """The value of `--format`: FORM[,encoding=...][,delimiter=...][,header=no]."""
 
     form: str = ""
     encoding: str = ""

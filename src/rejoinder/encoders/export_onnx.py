@@ -49,6 +49,8 @@ JOINED_ONNX_CARD = (
 )
 WITH_PROGRAMS = ("convert", "multi-context-bi-encoder")  # the kinds that have an ONNX form
 SMALL = 1024  # numbers that a program has itself
+# of a dimension; without a bound older versions of PyTorch guard against the largest integer
+LONGEST = 2**31 - 1
 # by safetensors' names
 ONNX_TYPES = {"F16": "FLOAT16", "BF16": "BFLOAT16", "F32": "FLOAT", "U8": "UINT8", "I8": "INT8"}
 
@@ -257,7 +259,7 @@ def write_program(
     import onnx_ir
 
     names = {name for _, axes in inputs.values() for name in axes if name is not None}
-    sizes = {name: torch.export.Dim(name) for name in names}
+    sizes = {name: torch.export.Dim(name, max=LONGEST) for name in names}
     shapes = tuple(
         {axis: sizes[name] for axis, name in enumerate(axes) if name is not None}
         for _, axes in inputs.values()
@@ -367,22 +369,25 @@ def _quiet() -> Iterator[None]:
 
 
 def _onnx_card(module: SharedTrunk) -> str:
-    sides = "context.onnx and response.onnx turn"
+    sides = "context.onnx, response.onnx"
     history = ""
     if module.history is not None:
-        sides = "context.onnx, history.onnx and response.onnx turn"
+        sides = "context.onnx, history.onnx, response.onnx"
         history = (
-            " combined.onnx makes a conversation's vector of that of its newest message"
-            " (`context`) and of its earlier ones joined as onnx.json says (`history`;"
-            " zeros where there are none)."
+            "- combined.onnx: a conversation's vector from `context`, the vector of its newest"
+            " message,\n  and `history`, that of its earlier messages joined as onnx.json says"
+            " (zeros if it has none).\n"
         )
     return (
         "\n\n## ONNX\n\n`rejoinder.runtime.OnnxEncoder(folder)` opens this folder without PyTorch."
-        " For other programs: trunk.onnx turns `ids`, int64 (n, L), and `mask`, bool (n, L),"
-        f" true where a token is, into `reduction`, float32 (n, {module.reduction_size})."
-        f" {sides} that into `vectors`, float32 (n, {module.output_size}),"
-        f" rows of unit length.{history} A response's score is the dot product of its vector"
-        " and the conversation's. onnx.json has the longest length,"
-        " what a longer message loses (`cut`), and the id of the padding;"
-        " vocabulary.json is for `rejoinder.text.subwords.Subwords`.\n"
+        " Its files, for other programs:\n\n"
+        f"- trunk.onnx: `reduction`, float32 (n, {module.reduction_size}),"
+        " from `ids`, int64 (n, L),\n  and `mask`, bool (n, L), true for tokens.\n"
+        f"- {sides}: `vectors`, float32 (n, {module.output_size}),\n"
+        "  of unit length, from `reduction`.\n"
+        f"{history}"
+        "- onnx.json: the maximum length, the truncated part of a longer message (`cut`),"
+        " the id of the padding.\n"
+        "- vocabulary.json: for `rejoinder.text.subwords.Subwords`.\n\n"
+        "A response's score is the dot product of its vector and the conversation's.\n"
     )

@@ -190,7 +190,7 @@ class TfIdf:
 
     name = "TF-IDF"
     signed = True
-    """Whether two words of one bucket may cancel out, as in DATA19's TF-IDF."""
+    """Let two words of one bucket cancel out, as in DATA19's TF-IDF."""
 
     def __init__(self) -> None:
         self._features = import_extra("sklearn.feature_extraction.text", self.name, "baselines")

@@ -133,7 +133,7 @@ class RankingResult(Described):
     candidate."""
     ambiguous: int  # examples with another candidate of the right one's very text
     copies: Copies = "wrong"
-    """What that one counts as: wrong, it stands before the right one; right, it counts as that."""
+    """Count of that one: wrong ranks it before the right one; right counts it as that."""
     unit: Literal["thread", "example"]
     units: int  # threads or examples that the bootstrap draws
     confidence: float = CONFIDENCE

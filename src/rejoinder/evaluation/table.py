@@ -39,7 +39,7 @@ class Cell:
     missing: str = ""
     ranker: str = ""  # what was measured: a folder, a baseline's name
     learned: Mapping[str, Any] | None = None
-    """What a ranker learned that was fitted for this column, as JSON values."""
+    """Parameters of a ranker that was fitted for this column, as JSON values."""
     left: Cell | None = None
     """The same ranker on the general data, where the table shows what is left there."""
 

@@ -57,7 +57,7 @@ class SystemRow:
     )  # as for `rejoinder evaluate`, or one for each column that has it, by the column's key
     make: str = ""  # the command that makes the ranker, for the table's notes
     settings: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """What that command sets besides, as `--set` takes it, by the key of a column."""
+    """Further settings of that command, as `--set` takes them, by the key of a column."""
     skip: tuple[str, ...] = ()  # keys of columns that have no such system
     group: str = ""  # systems of one group have one colour in the chart
     left_on: str = ""
@@ -93,7 +93,7 @@ class DataColumn:
     """Of examples with the same newest message, the same response, or either, the first one is
     kept."""
     copies: Copies = "wrong"
-    """What a candidate of the right one's very text counts as; wrong: as in the papers."""
+    """Count of a candidate with the right one's text; wrong: as in the papers."""
     limit: Count | None = None  # most examples that are ranked, drawn at random
     seed: Natural = 0  # of `draw`, `limit`, the groups, the training examples and the intervals
     train: str = ""

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 Copies: TypeAlias = Literal["right", "wrong"]
-"""What a candidate of the right one's very text counts as. Wrong, the papers' protocol: it stands
-before the right one, as a tie does. Right is for data in which few replies answer many contexts."""
+"""Count of a candidate with the right one's text. Wrong, the papers' protocol: it ranks before the
+right one, as a tie does. Right is for data in which few replies answer many contexts."""
 
 FIT_EXAMPLES = 10_000  # training examples that a baseline learns from (DATA19, section 5)
 OTHER_DATA = "--fit-on, in a table train"

@@ -79,7 +79,7 @@ class TrainingTexts:
 
     @property
     def has_oos(self) -> bool:
-        """Whether there are texts out of scope."""
+        """Return whether texts are out of scope."""
         return bool(self.oos_texts or self.valid_oos_texts)
 
     def with_background(self) -> TrainingTexts:

@@ -39,7 +39,7 @@ class FineTuning:
     steps: Count = 200
     intents: Annotated[int, Field(ge=2)] = 128  # of a step at most, each with two texts
     vectors: Literal["r", "h"] = "r"
-    """What is compared: r, which the classifier reads, or h of a context."""
+    """The compared vector: r, which the classifier reads, or h of a context."""
     learning_rate: Positive = 1e-4  # of AdamW, falling linearly to 0
     embedding_rate: Positive = 10.0  # factor of the learning rate for the subword embeddings
     scale: Positive = 16.0  # factor of the cosine

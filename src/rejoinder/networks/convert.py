@@ -53,7 +53,7 @@ class ConvertConfig:
     heads: Count = 1  # Attention heads of a block. Ablation: 8.
     head_size: Count = 64  # size of queries, keys and values of a head
     relative_bias: bool = True
-    """Whether each block learns a bias by relative position. Ablation: false."""
+    """Learn a bias by relative position in each block. Ablation: false."""
     feed_forward_size: Count = 2048  # hidden size of a block's feed-forward part
     reduction_heads: Count = 2
     """Heads of the reduction; r has this many times embedding_size numbers. Ablation: 1."""

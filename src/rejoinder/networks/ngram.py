@@ -36,7 +36,7 @@ class NGramConfig:
     positions: Natural = 128
     """Rows of each of the two position tables; place i has row i mod this. Table 2: 0, none."""
     self_attention: bool = True
-    """Whether self-attention weighs the embeddings before they are summed. Table 2: false."""
+    """Weigh the embeddings by self-attention before they are summed. Table 2: false."""
     head_size: Count = 64  # size of its queries and keys
     bigrams: bool = True  # Whether bigrams are read, not unigrams alone. Table 2: false.
     hidden_layers: Natural = 3  # Hidden layers of each side. Table 2: 2.
@@ -48,10 +48,9 @@ class NGramConfig:
     """Deviation of the embeddings at the start; of the positions a tenth."""
     dropout: DropoutShare = 0.0  # dropout of the embeddings (TARGET-ONLY tunes it)
     skip_connections: bool = False
-    """Whether a skip connection goes around each hidden layer, which then normalises what it reads
-    and starts at zero; both sides then start alike, giving r's direction back (not the paper's; for
-    short trainings)."""
-    token_norm: bool = False  # whether each n-gram, position added, is normalised (not the paper's)
+    """Put a skip connection around each hidden layer, which then normalises its input and starts at
+    zero. Both sides then start alike, with r's direction (not the paper's; for short trainings)."""
+    token_norm: bool = False  # normalise each n-gram, position added (not the paper's)
 
     history_text = None  # the newest message alone is read
 

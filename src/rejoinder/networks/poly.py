@@ -72,10 +72,10 @@ class DualShape(DialogueShape):
     """Two transformers whose outputs are reduced to vectors."""
 
     reduction: Literal["first", "mean", "mean-of-first-m"] = "first"
-    """How a text's token vectors become one: the first ([S]), the mean of all, or the mean of the
-    first few."""
+    """Reduction of a text's token vectors to one: the first ([S]), the mean of all, or the mean of
+    the first few."""
     mean_with_first: bool = True
-    """Whether the mean of all counts the first [S] (POLY's text), or not (its Table 7)."""
+    """Include the first [S] in the mean of all (POLY's text), or not (its Table 7)."""
     reduced_tokens: Count = 64  # tokens of which "mean-of-first-m" takes the mean
 
 
@@ -144,8 +144,8 @@ class PolyEncoderConfig(DualShape):
     kind: Literal["poly-encoder"] = "poly-encoder"
     m: Count = 64  # vectors of a context (POLY: 16, 64, 360)
     codes: Literal["learnt", "first", "last", "last-and-first"] = "learnt"
-    """What they are: learnt codes' attention, the first m outputs, the last m, or the last m and
-    the first (m + 1)."""
+    """Vectors of a context: learnt codes' attention, the first m outputs, the last m, or the last m
+    and the first (m + 1)."""
     code_range: PositiveFloat = 1.0
     """Learnt codes start uniform from 0 to this; near 0 each vector starts as the mean."""
 

@@ -53,7 +53,7 @@ class Scheme:
     half: Half  # of every parameter that is in no table
     trained: bool  # whether the model was trained with rounded parameters
     stored: bool
-    """Whether the folder holds the rounded parameters; if not, the originals in float32."""
+    """True if the folder holds the rounded parameters, false for the float32 originals."""
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Of originals: a table's lowest and highest."""
     linear_bits: Literal[8, 16] = 16  # of the weights of linear layers in the folder

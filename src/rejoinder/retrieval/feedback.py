@@ -89,7 +89,7 @@ class FeedbackSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of the replies that were offered for a conversation.
+    """The outcome of the replies that were offered for a conversation.
 
     Without `chosen` and `text` none of them was taken.
     """
@@ -124,7 +124,7 @@ class Entry:
 
     @property
     def taken(self) -> Taken:
-        """What was taken: the first reply, another one (if only unoffered), a text instead, none."""
+        """Return what was taken: the first reply, another (if only unoffered), a text, or none."""
         if self.chosen is None:
             return "none" if self.text is None else "text"
         if self.chosen not in self.offered:

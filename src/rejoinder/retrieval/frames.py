@@ -1,4 +1,4 @@
-"""What people put around what they say: greetings, thanks, signatures, offers of more help.
+"""Frames of messages: greetings, thanks, signatures, offers of more help.
 
 No list of phrases tells them: a frame is whatever begins, or ends, many messages that are otherwise
 different.

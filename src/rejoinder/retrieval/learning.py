@@ -49,7 +49,7 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What was learned from chats."""
+    """The result of learning from chats."""
 
     messages: int  # that were looked at
     matched: int  # of them were replies of the index

@@ -155,7 +155,7 @@ class HeadRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoreRecord:
-    """Where in Milvus the replies are, and how far they are valid; see `stores`."""
+    """Location and validity of the replies in Milvus; see `stores`."""
 
     address: str  # of a server; empty: the file in the index's folder
     collection: str
@@ -166,7 +166,7 @@ class StoreRecord:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an index is made of."""
+    """The contents of an index."""
 
     model: ModelRecord
     dtype: Literal["float32"] = "float32"

@@ -19,7 +19,7 @@ CONVERSATION_FIELDS = ("messages", "turns", "context")
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why a reply was found: the part of it that did most, and what was most like the conversation."""
+    """The reason for a reply: its part with most weight, and the text most like the conversation."""
 
     view: Literal["text", "title", "example"]
     like: tuple[str, ...]  # the reply's text, its title, or the nearest of its examples

@@ -1,4 +1,4 @@
-"""What an index gets wrong: on held-out conversations, and among the examples of its own replies."""
+"""Errors of an index: on held-out conversations, and among the examples of its own replies."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Rows:
 
     @property
     def gone(self) -> Flags:
-        """Which rows are gone: (n,)."""
+        """Return a mask of the deleted rows: (n,)."""
         return np.zeros(len(self.vectors), bool) if self.deleted is None else self.deleted
 
 
@@ -156,7 +156,7 @@ class _Block:
 
 
 class _Best:
-    """What can still be among the best k of some contexts."""
+    """Replies that can still be among the best k of some contexts."""
 
     def __init__(self, segments: Sequence[Rows], queries: _Queries, k: int) -> None:
         self.segments = segments

@@ -47,7 +47,7 @@ TEXT_WEIGHT = 0.25
 TEXT_WEIGHT_OF_TITLES = 1.0  # where no reply has an example
 WHOLE_WEIGHT = 0.25
 PARTS_WEIGHT = 0.5
-"""What a reply's own text, and all of its sentences together, count as an example of what it answers."""
+"""Weights of a reply's own text, and of all its sentences together, as examples of its questions."""
 RIDGE = 2.0  # of the second moment, times its mean eigenvalue
 SCALE = 8.0  # of the logits
 VARIANCE = 30.0  # of the weights around the discriminant: the greater, the weaker the penalty
@@ -88,7 +88,7 @@ class Views:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What turns views into vectors of replies: B (d, d) and B·u_none (d,), as the module docstring names them."""
+    """Map from views to vectors of replies: B (d, d) and B·u_none (d,) of the module docstring."""
 
     whitening: FloatArray
     none: FloatArray
@@ -261,7 +261,7 @@ def _regress(
 
 
 class HeldOut(NamedTuple):
-    """What a head does with examples, and with messages of the background, that it was not fitted to."""
+    """Scores of a head on examples and background messages that it was not fitted to."""
 
     text_weight: float  # with which most examples found their reply
     best: Scores  # (n,) greatest score of each message, the examples' first

@@ -41,7 +41,7 @@ _PAUSE = 0.02
 
 
 class Line(msgspec.Struct):
-    """What is stored of a reply."""
+    """The stored form of a reply."""
 
     text: str
     payload: dict[str, Any] = {}

@@ -9,7 +9,7 @@ PLACEHOLDER = re.compile(
     r"\{\{[^{}]*\}\}|\{%[^%]*%\}|<%[^%]*%>|\{[A-Za-z_][\w .-]{0,40}\}|<[A-Za-z_][\w .-]{0,40}>|\[[A-Z][\w .-]{0,40}\]"
     r"|%[A-Za-z_]\w*%|\$\{?[A-Za-z_]\w*\}?"
 )
-"""What is filled in when a reply is sent: {{x}}, {x}, <x>, [X], %x%, $x."""
+"""Placeholders of a reply: {{x}}, {x}, <x>, [X], %x%, $x."""
 _BREAK = re.compile(r"</?(?:p|br|div|li|ul|ol|tr|h[1-6])\b[^<>]*>", re.IGNORECASE)
 _TAG = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1>|</?[A-Za-z][^<>]*>", re.DOTALL)
 _MARKDOWN_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^()\s]*\)")

@@ -1,4 +1,4 @@
-"""What the log of an index tells: how often its replies were taken, and what it lacks."""
+"""Statistics of an index's log: how often its replies were taken, and which it lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch of requests answers: the index, the models beside it, and each kind of job on many items at once."""
+"""Answers to batches of requests: the index, the models beside it, and each kind of job."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class UnavailableError(RejoinderError):
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """What the server loads."""
+    """Paths and names of what the server loads."""
 
     index: Path
     model: str | None = None  # where the index's model is now; None: where it was

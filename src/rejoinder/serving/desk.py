@@ -41,8 +41,9 @@ SUGGESTED = 3
 MOST_BYTES = 1 << 20  # of an event
 WAITING = 256  # events that are worked on or wait
 WORKERS = 4
-REMEMBERED = 10_000  # conversations, and events
-MESSAGES = 20  # of a conversation
+REMEMBERED = 5_000  # conversations, and events
+MESSAGES = 10  # of a conversation
+RECEIVING = 10.0  # seconds for the bytes of an event
 CLOSING = 20.0  # seconds for accepted events after the signal to end
 
 
@@ -74,7 +75,11 @@ class IndexSearcher:
     def find(self, messages: Conversation) -> list[Reply]:
         """See `Searcher`."""
         with self._lock:
-            self._index.refresh()
+            try:
+                self._index.refresh()
+            except InputError as error:  # built again with another model, say
+                fields = {"reason": str(error)}
+                logger.warning("the earlier index goes on answering", extra={"fields": fields})
             return self._index.search([messages], SUGGESTED, distinct=True, no_repeat=True)[0]
 
     def feedback(self, offer: Offer, text: str, person: str) -> None:
@@ -128,26 +133,35 @@ class Receiver:
         """Take an event: 200 at once, whatever becomes of it."""
         from starlette.responses import JSONResponse
 
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > MOST_BYTES:
-                return JSONResponse({"error": f"an event has at most {MOST_BYTES} bytes"}, 413)
-        if self._secret and not is_signed(self._secret, self._desk.prefix, request.headers, body):
-            return JSONResponse({"error": "the signature is missing, wrong or too old"}, 401)
         try:
-            payload = json.loads(body)
-            if not isinstance(payload, dict):
-                raise BadEventError("an event is a JSON object")
-            event = self._desk.read(payload)
-        except (ValueError, RecursionError) as error:
-            return JSONResponse({"error": f"no event: {error}"[:200]}, 400)
+            event = await self._read(request)
+        except _RefusedError as error:
+            return JSONResponse({"error": error.reason}, error.status)
         if event is None or event.id in self._seen:
             return JSONResponse({"status": "ignored" if event is None else "known"})
         if self._queue.full():
             return JSONResponse({"error": "too many events at once"}, 503, {"retry-after": "5"})
         self._accept(event)
         return JSONResponse({"status": "accepted"})
+
+    async def _read(self, request: Request) -> Event | None:
+        """Return the message of an event that the desk has sent; None: it is of another kind."""
+        try:
+            async with asyncio.timeout(RECEIVING):
+                body = await _body(request)
+        except TimeoutError:
+            raise _RefusedError(408, "the event did not come in time") from None
+        if self._secret and not is_signed(self._secret, self._desk.prefix, request.headers, body):
+            raise _RefusedError(401, "the signature is missing, wrong or too old")
+        if not self._secret and "origin" in request.headers:
+            raise _RefusedError(403, "events of web pages need a signature")
+        try:
+            payload = json.loads(body)
+            if not isinstance(payload, dict):
+                raise BadEventError("an event is a JSON object")
+            return self._desk.read(payload)
+        except (ValueError, RecursionError) as error:
+            raise _RefusedError(400, f"no event: {error}"[:200]) from None
 
     def _accept(self, event: Event) -> None:
         """Remember an event, and let a worker see to it."""
@@ -199,6 +213,24 @@ class Receiver:
             if self._offers.get(event.conversation) is offer:
                 del self._offers[event.conversation]
             raise
+
+
+class _RefusedError(Exception):
+    """A request that is no event of the desk."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise _RefusedError(413, f"an event has at most {MOST_BYTES} bytes")
+    return body
 
 
 def make_receiver(receiver: Receiver) -> Starlette:

@@ -25,7 +25,7 @@ SECONDS = 10.0  # for an answer of the desk
 PAUSES = (0.5, 2.0)  # seconds before each further attempt
 ANSWER_BYTES = 64 << 10
 _AGAIN = frozenset((429, 502, 503, 504))
-MOST_LETTERS = 20_000  # of a message, which is cut there
+MOST_LETTERS = 4_000  # of a message, which is cut there
 
 
 class BadEventError(ValueError):

@@ -1,4 +1,4 @@
-"""What requests that change the index or write to its log may hold, and what answers them."""
+"""Types of requests that change the index or write to its log, and of their responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ReportForm: TypeAlias = Literal["json", "markdown", "html"]
 
 
 class FeedbackRequest(Request):
-    """What became of the replies that were offered. Without chosen and text none was taken."""
+    """The outcome of the offered replies. Without chosen and text none was taken."""
 
     model_config = example(
         {"messages": ["Where is my order?"], "offered": [3, 17, 4], "chosen": 17, "source": "anna"}
@@ -41,7 +41,7 @@ class FeedbackRequest(Request):
     chosen: ReplyName | None = None
     """The reply that was taken."""
     text: Text | None = None
-    """What was sent instead. A reply of the index, filled in or mistyped, counts as taken."""
+    """Text sent instead. A reply of the index, filled in or mistyped, counts as taken."""
     source: Name | None = None
     """Whose feedback it is, so that nobody's counts too much; a digest of it is kept."""
 
@@ -54,7 +54,7 @@ class Recorded(BaseModel):
 
 
 class Replacement(Request):
-    """What a reply is to be; what is left out stays."""
+    """New contents of a reply; omitted fields stay."""
 
     position: Position
     text: Text = ""
@@ -141,7 +141,7 @@ class UsageResponse(BaseModel):
     entries: int
     replies: int
     taken: dict[str, int]
-    """How often the first reply, another, one not offered, something else or nothing was taken."""
+    """Counts of the first reply, another offered one, one not offered, a text, and nothing."""
     periods: list[dict[str, Any]]
     period: str
     unused: list[dict[str, int]]

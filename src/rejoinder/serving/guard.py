@@ -66,7 +66,7 @@ Send: TypeAlias = Callable[[Scope], Any]
 
 @dataclass(frozen=True)
 class Keys:
-    """Who may do what: a read key asks, a write key also changes.
+    """Permissions of keys: a read key queries, a write key also changes.
 
     Without any key everybody may do everything.
     """

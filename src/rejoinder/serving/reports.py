@@ -14,7 +14,7 @@ AGE = 60.0  # seconds from which a report is computed anew
 
 
 class Report(NamedTuple):
-    """What the log of an index tells, as JSON types, Markdown and HTML."""
+    """Statistics of an index's log as JSON types, Markdown and HTML."""
 
     usage: dict[str, Any]
     markdown: str

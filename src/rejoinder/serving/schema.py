@@ -1,4 +1,4 @@
-"""What a request may hold: every field checked, every size bounded. A key that is not here is refused."""
+"""Request and response types: every field is checked, every size bounded. Unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -114,11 +114,11 @@ class RepliesRequest(Request):
     rerank: StrictBool = False
     """Let the server's second model order the best."""
     index: Literal["first", "second"] = "first"
-    """Which index, where the server has two (--beside)."""
+    """Index to use if the server has two (--beside)."""
 
 
 class Why(BaseModel):
-    """What of a reply was most like the conversation: its text, its title or an example, and their cosine."""
+    """The part of a reply most like the conversation: text, title or an example, and their cosine."""
 
     view: Literal["text", "title", "example"]
     like: list[str]
@@ -152,7 +152,7 @@ class EmbeddingsRequest(Request):
     input: Text | Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
     model: Name | None = None
     input_type: Literal["query", "document"] = "query"
-    """Which side of the model encodes: query, what is said to us; document, what we reply."""
+    """Side of the model: query for received messages, document for replies."""
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Annotated[int, Field(ge=1), NUMBER] | None = None
     """As many as the model has."""
@@ -279,13 +279,13 @@ class Added(BaseModel):
 
 
 class Taught(BaseModel):
-    """How many examples are new."""
+    """Number of new examples."""
 
     added: int
 
 
 class Deleted(BaseModel):
-    """How many were deleted."""
+    """Number of deleted replies."""
 
     deleted: int
 
@@ -319,7 +319,7 @@ class IndexFacts(BaseModel):
 
 
 class About(BaseModel):
-    """What the server has: one index or two, and whether it knows intents."""
+    """Contents of the server: one or two indexes, and whether it has intents."""
 
     first: IndexFacts
     second: IndexFacts | None
@@ -354,7 +354,7 @@ class ModelFacts(BaseModel):
 
 
 class ModelsResponse(BaseModel):
-    """What there is, in OpenAI's form."""
+    """The models of the server, in OpenAI's format."""
 
     object: Literal["list"]
     data: list[ModelFacts]
@@ -368,7 +368,7 @@ class Status(BaseModel):
 
 
 class ErrorFacts(BaseModel):
-    """What was wrong, and what to do."""
+    """The error and its remedy."""
 
     message: str
     type: str

@@ -57,7 +57,7 @@ class Change:
     """Of the row's folder, and for `--row`."""
     description: str = ""  # what the table calls it, if not by its name
     settings: Annotated[tuple[str, ...], Field(min_length=1)]
-    """What it changes, as `--set` takes it: "model.heads=8"."""
+    """Changed settings, as `--set` takes them: "model.heads=8"."""
     published: Percent | None = None
     """Recall at 1 that a paper gives for it, to stand beside what is measured."""
     published_cost: PublishedCost | None = None  # and what it took there
@@ -71,7 +71,7 @@ class Ablations:
     recipe: str  # that every row starts from; a relative path starts at this file's folder
     settings: tuple[str, ...] = ()  # what all rows change in it, the base row too, such as budgets
     cumulative: bool = False
-    """Whether each row also has the changes of all rows above it (ACL19, Table 2)."""
+    """Add the changes of all rows above to each row (ACL19, Table 2)."""
     published: Percent | None = None  # recall at 1 that a paper gives for the recipe
     published_cost: PublishedCost | None = None  # and what it took there
     row: Annotated[tuple[Change, ...], Field(min_length=1)]  # in the table's order

@@ -140,7 +140,7 @@ class StepBatch:
     pairs: int  # K
     first: int  # number of its first pair
     equal: Tensor
-    """Where response j equals that of this process's context i (counted from its first).
+    """True at (i, j) if response j equals that of this process's context i, counted from its first.
 
     It is int64 (2, m). The K responses of the pairs come first, then the additional negatives;
     where contexts are joined with candidates, j counts a context's own, the right one first.

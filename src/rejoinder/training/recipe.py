@@ -52,7 +52,7 @@ class Init:
     fingerprint: str = ""
     """Of the model, filled in when the recipe is read; if given, no other model is taken."""
     quantized: bool = False
-    """Whether training starts from the rounded weights of a quantised model; filled in as well."""
+    """Start from the rounded weights of a quantised model; filled in as well."""
     words: str = ""
     """Or a sentence encoder (folder, id, "minilm") from whose vectors of subwords the embedding
     starts (`prepare`)."""
@@ -169,7 +169,7 @@ class Text:
     """Tokens of a message; where contexts are read whole (model.context_length), of a response and
     its two marks."""
     cut: Cut | None = None
-    """What a longer message loses: its "end" (CONVERT) or "middle"; else as in `init.model`."""
+    """Truncated part of a longer message: "end" (CONVERT) or "middle"; else as in `init.model`."""
 
 
 @section
@@ -234,8 +234,8 @@ class Distillation:
     teacher: str = ""
     """Any ranker, by folder or Hugging Face id: mostly a cross- or poly-encoder."""
     encoder: str = ""
-    """What gives cosines of the whole batch as scores: a model that encodes both sides, by folder
-    or name; or of single texts "minilm", "use" or "st:NAME" (of sentence-transformers)."""
+    """Teacher whose cosines over the whole batch are the scores: a model that encodes both sides,
+    by folder or name; or, for single texts, "minilm", "use" or "st:NAME"."""
     sharpness: Positive | None = None  # with `encoder`: factor of its cosines; 20 if not given
     vectors: NotNegative = 0.0
     """With `encoder`: weight of 1 - cos of its vectors and a linear map's of the model's own."""
@@ -354,7 +354,7 @@ class Recipe(Described):
     init: Init = Field(default_factory=Init)
     data: Data = Field(default_factory=Data)
     vocabulary: Vocabulary | None = None
-    """How the tokenizer is built; left out where `init` gives it."""
+    """Settings of the tokenizer; omitted if `init` gives it."""
     text: Text = Field(default_factory=Text)
     model: dict[str, Any]  # `kind` and the fields of that model's configuration
     history: History = Field(default_factory=History)

@@ -208,7 +208,7 @@ class Encode:
     max_length: int  # tokens of a text that are kept
     history: HistoryText | None = None  # how earlier messages become texts; None leaves them out
     dialogue: Dialogue | None = None
-    """How contexts are read as one text, without `max_length` and `history`."""
+    """Settings for contexts as one text, without `max_length` and `history`."""
     given: bool = False  # encode the wrong candidates of each example too, as a last side
 
     @property

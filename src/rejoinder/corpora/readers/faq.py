@@ -24,7 +24,7 @@ from rejoinder.corpora.replies import read_candidates
 
 @dataclass(frozen=True)
 class FaqSettings(Shares, OwnSettings):
-    """How threads are held out."""
+    """Settings of the held-out threads."""
 
     thread: Literal["question", "answer"] = "question"
     """`question`: the ways to ask for one answer may fall into different parts, so that a test asks

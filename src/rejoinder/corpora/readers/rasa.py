@@ -26,7 +26,7 @@ _FILES = (".yml", ".yaml", ".md")
 
 @dataclass
 class _Bot:
-    """What the files of a bot say."""
+    """The contents of a bot's files."""
 
     intents: dict[str, list[str]] = field(default_factory=dict)  # examples by intent
     responses: dict[str, list[str]] = field(default_factory=dict)  # alternatives by response

@@ -33,7 +33,7 @@ class SemevalSettings:
     """Settings of `rejoinder data semeval`."""
 
     answers: Literal["train", "all"] = "train"
-    """Which Good comments are responses: in training all, elsewhere the first of a question; or `all` everywhere."""
+    """Good comments that are responses: all in training, elsewhere a question's first; or `all` everywhere."""
     gold: str = ""
     """File with labels for comments that have none in the XML (2015's development and test sets): lines of a comment's
     id, a tab and its label."""
