@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--chats", type=int, default=2000)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--cost", action="store_true")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each load of --cost")
+    parser.add_argument("--turns", type=int, default=20, help="of each server of --cost")
     parser.add_argument("--candidates", type=int, default=10_000, help="of the index of --cost")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -310,23 +310,30 @@ def cost(options: argparse.Namespace) -> list[dict[str, Any]]:
         place = str(Path(folder) / "index")
         build(texts[: options.candidates], place)
         rows += in_the_library(Index.open(place), contexts[:1000])
-        loads: dict[str, list[float]] = {"with": [], "without": []}
         with serving(ours(place)) as server:
             asyncio.run(load(server.port, contexts, 64, 2))
             rows.append(over_http(server.port, contexts[:1000]))
-        for _ in range(5):
-            for name, command in (("with", ours(place)), ("without", without(place))):
-                with serving(command) as server:
-                    asyncio.run(load(server.port, contexts, 64, 2))
-                    found = asyncio.run(load(server.port, contexts, 64, options.seconds))
-                    loads[name].append(found.facts()["per_second"])
-    medians = {name: statistics.median(values) for name, values in loads.items()}
-    rows.append(
-        {"what": "replies a second", **medians, "ratio": medians["with"] / medians["without"]}
-    )
+            with serving(without(place)) as other:
+                rows.append(compare(server.port, other.port, contexts, options.turns))
     for row in rows:
         print(json.dumps(row), flush=True)
     return rows
+
+
+def compare(port: int, other: int, contexts: Sequence[Sequence[str]], turns: int) -> dict[str, Any]:
+    """Return replies a second of two servers that are open at once, in short turns."""
+    asyncio.run(load(other, contexts, 64, 2))
+    loads = [
+        [asyncio.run(load(each, contexts, 64, 2)).facts()["per_second"] for each in (port, other)]
+        for _ in range(turns)
+    ]
+    own, others = zip(*loads, strict=True)
+    return {
+        "what": "replies a second",
+        "with": statistics.median(own),
+        "without": statistics.median(others),
+        "ratio": statistics.median(one / two for one, two in loads),
+    }
 
 
 def in_the_library(index: Index, contexts: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
