@@ -95,69 +95,6 @@ def _reply_speed(figures: Json) -> Rows:
     ]
 
 
-def _examples(figures: Json) -> Rows:
-    head = ["", "bot", "BM25", "texts alone", "with questions", "own question again"]
-    foreign = ("clinc150", "gibberish", "languages")
-    rows = [
-        [
-            row["model"],
-            row["bot"],
-            *(number(row[key], 1, 100) for key in ("bm25", "texts_alone", "r_at_1")),
-            number(row["own_questions"], 1, 100),
-            number(row["kept_by_default"], 0, 100),
-            *(f"{100 * row[kind]:.0f}, {100 * row[f'{kind}_by_default']:.0f}" for kind in foreign),
-        ]
-        for row in figures["rows"]
-    ]
-    return [[*head, "kept by default", *foreign], *rows]
-
-
-def _examples_speed(figures: Json) -> Rows:
-    head = ["", "encoding, s", "beside, s", "search, ms", "without examples, ms"]
-    keys = (("encoding", 1), ("beside", 1), ("search_ms", 2), ("search_without_ms", 2))
-    rows = [
-        [row["model"], *(number(row[key], digits) for key, digits in keys)]
-        for row in figures["rows"]
-    ]
-    return [head, *rows]
-
-
-def _mining(figures: Json) -> Rows:
-    sizes = sorted({int(size) for row in figures["rows"] for size in row["sizes"]})
-    rows = []
-    for row in figures["rows"]:
-        levels = next(iter(row["sizes"].values()))
-        for level in levels:
-            shares = [row["sizes"].get(str(size), {}).get(level) for size in sizes]
-            named = level if level == "template" else f"cosine {level}"
-            rows.append([row["model"], row["chats"], named, *map(_mined_share, shares)])
-    return [["", "chats", "same", *map(str, sizes)], *rows]
-
-
-def _mined_share(share: Json | None) -> str:
-    if share is None:
-        return ""
-    mined, hand = number(share["mined"], 1, 100), number(share["by_hand"], 1, 100)
-    bound = f", {number(share['bound'], 1, 100)}" if "bound" in share else ""
-    return f"**{number(share['share'], 0, 100)}** ({mined}, {hand}{bound})"
-
-
-def _mining_speed(figures: Json) -> Rows:
-    return [
-        ["", "messages", "seconds", "replies", "most memory, MiB"],
-        *(
-            [
-                name,
-                *(
-                    number(row[key])
-                    for key in ("messages", "seconds", "replies", "most_memory_mib")
-                ),
-            ]
-            for name, row in figures["rows"].items()
-        ),
-    ]
-
-
 def _quantized(figures: Json) -> Rows:
     sizes = figures["bytes"]
     papers = {"ConveRT quantised": "59", "ConveRT multi-context quantised": "73"}
@@ -309,7 +246,7 @@ def _bounds(figures: Json) -> Rows:
     ]
 
 
-SECTIONS = {
+SECTIONS: dict[str, Section] = {
     "quality": Section(
         "Every system on the demo's conversations",
         (
@@ -359,34 +296,6 @@ SECTIONS = {
                 number(row["limit_share"], 0, 100),
             ],
         ),
-    ),
-    "examples": Section(
-        "Replies with examples",
-        "R@1 of two public bots; foreign messages below the score that 95 % of a bot's questions"
-        " reach, and below the default.",
-        _examples,
-    ),
-    "examples_speed": Section(
-        "What examples cost",
-        "1,000 replies with ten examples each. Building takes encoding and what is beside it;"
-        " a search is one of five replies to one message.",
-        _examples_speed,
-    ),
-    "mining": Section(
-        "Mined replies",
-        "What replies mined from the first half of some chats cover of the second half, in %"
-        " of what a list made by hand covers; the head of a column is the number of replies."
-        " In brackets: covered by the mined list, by hand, by the best list of the second half"
-        " itself. Generated chats: a message is covered by a reply of its template, and by"
-        " hand are the templates used most. Real chats: it is covered from a cosine on, of"
-        " MiniLM, and by hand is the best list for somebody who has read the first half and"
-        " judges as MiniLM does. `bi-small` has two of MiniLM's layers.",
-        _mining,
-    ),
-    "mining_speed": Section(
-        "What mining takes",
-        "Generated chats, reading not included.",
-        _mining_speed,
     ),
     "single_text": Section(
         "One short text",

@@ -23,10 +23,12 @@ from rejoinder.documents import markdown_table
 from rejoinder.errors import InputError
 from rejoinder.evaluation import plots
 from rejoinder.files import atomic_file, parse_json
+from workshop import reply_sections, result_sections
 from workshop.result_pictures import Json
-from workshop.result_sections import SECTIONS, Rows, Section
+from workshop.result_sections import Rows, Section
 
 CIRCUMSTANCES = ("date", "command", "cpu", "cores", "python", "torch")
+SECTIONS: dict[str, Section] = {**result_sections.SECTIONS, **reply_sections.SECTIONS}
 WIDTH = 110
 """Characters of a line of prose."""
 

@@ -1,6 +1,7 @@
 """The page in a browser: axe finds nothing against it, whatever it shows, and no script fails."""
 
 import contextlib
+import json
 import shutil
 import socket
 import threading
@@ -8,6 +9,8 @@ import time
 
 import pytest
 
+from rejoinder.corpora.example import Candidate
+from rejoinder.corpora.replies import read_candidates
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.calibration import Calibration
@@ -18,6 +21,7 @@ from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker import Computing
 from tests.intents.toy import WordVectors, toy_data
 from tests.retrieval.conftest import HashEncoder
+from tests.serving.conftest import TEXTS
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
 playwright = pytest.importorskip("playwright.sync_api")
@@ -160,3 +164,142 @@ def test_a_key_that_only_reads_gives_no_feedback_and_no_error(browser, answers):
         assert page.locator("#problem").is_hidden()
         page.close()
     assert len(answers.index.log) == 0
+
+
+EVIL = '"><script>window.hurt = 1</script><img src=x onerror="window.hurt = 1">&lt;b&gt;'
+
+
+def open_editor(page):
+    page.get_by_text("Edit the replies").click()
+    page.locator("#edit-list li").first.wait_for()
+
+
+def replies(answers):
+    return dict(Index.open(answers.sources.index, HashEncoder()))
+
+
+def told(page, text):
+    page.locator("#edit-status", has_text=text).wait_for()
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_replies_are_edited_with_the_keyboard_and_undone(open_page, answers, width):
+    page = open_page(width)
+    page.locator("#edit > summary").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Edit reply 3", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.locator("#editor").wait_for()
+    assert page.evaluate("document.activeElement.id") == "reply-text"
+    page.keyboard.press("Control+A")
+    page.keyboard.type("A zebra.")
+    page.keyboard.press("Tab")
+    page.keyboard.type("animals")
+    page.locator("#new-example").focus()
+    page.keyboard.type("what is striped")
+    page.keyboard.press("Enter")
+    page.keyboard.type("and black")
+    page.get_by_role("button", name="Save", exact=True).focus()
+    found = axe.Axe().run(page)
+    wider = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    page.keyboard.press("Enter")
+    told(page, "Reply 3 is saved.")
+    assert not found.response["violations"], found.generate_report()
+    assert not wider
+    reply = replies(answers)[3]
+    assert (reply.text, reply.title, reply.payload["id"]) == ("A zebra.", "animals", 3)
+    assert reply.examples == (("what is striped",), ("and black",))
+    page.get_by_role("button", name="Undo change 1").click()
+    told(page, "Change 1 is undone.")
+    assert replies(answers)[3].text == TEXTS[3]
+    page.wait_for_timeout(100)
+    found = axe.Axe().run(page)
+    assert not found.response["violations"], found.generate_report()
+
+
+def test_replies_are_added_merged_moved_and_retired(open_page, answers):
+    answers.index.add_examples({4: [["first question"], ["second question"]]})
+    page = open_page()
+    open_editor(page)
+    page.get_by_role("button", name="Add a reply").click()
+    page.fill("#reply-text", "All new.")
+    page.fill("#new-example", "is it new")
+    page.get_by_role("button", name="Save", exact=True).click()
+    told(page, "Reply 20 is added.")
+    page.get_by_role("button", name="Edit reply 4", exact=True).click()
+    page.get_by_role("button", name="Move the example first question to another").click()
+    page.locator("#dialog-status", has_text="Write the number of another reply first.").wait_for()
+    page.fill("#merge-with", "5")
+    page.get_by_role("button", name="Move the example first question to another").click()
+    told(page, "The example is moved.")
+    page.get_by_role("button", name="Edit reply 4", exact=True).click()
+    page.fill("#merge-with", "6")
+    page.get_by_role("button", name="Merge this one into it").click()
+    told(page, "Reply 4 is merged.")
+    page.get_by_role("button", name="Edit reply 7", exact=True).click()
+    page.get_by_role("button", name="Retire this one").click()
+    told(page, "Reply 7 is retired.")
+    found = replies(answers)
+    assert not {4, 7} & found.keys()
+    assert (found[5].examples, found[6].examples) == ((("first question",),), (("second question",),))
+    assert (found[20].text, found[20].examples) == ("All new.", (("is it new",),))
+    assert page.locator("#change-list li").count() == 4
+    page.fill("#edit-search", "All new.")
+    page.keyboard.press("Enter")
+    page.locator("#edit-list", has_text="All new.").wait_for()
+
+
+def test_files_are_imported_and_exported(open_page, answers, tmp_path):
+    page = open_page()
+    open_editor(page)
+    (tmp_path / "faq.csv").write_text("question,answer\nWhen?,At nine.\n", encoding="utf-8")
+    page.set_input_files("#import", tmp_path / "faq.csv")
+    told(page, "1 replies are added, 0 were there.")
+    assert replies(answers)[20].text == "At nine."
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save all replies as a file").click()
+    lines = download.value.path().read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["text"] for line in lines] == [*TEXTS, "At nine."]
+    assert json.loads(lines[-1])["examples"] == [["When?"]]
+    download.value.save_as(tmp_path / "replies.jsonl")
+    again = Index.build(HashEncoder(), read_candidates(tmp_path / "replies.jsonl"), tmp_path / "again")
+    assert [reply.text for _, reply in again] == [*TEXTS, "At nine."]
+    (tmp_path / "bad.json").write_text("{", encoding="utf-8")
+    page.set_input_files("#import", tmp_path / "bad.json")
+    told(page, "bad.json")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_that_people_write_runs_as_a_script(browser, answers, scheme):
+    """Titles, texts, examples, payloads, messages, own texts, names of files, and the report."""
+    evil = Candidate(EVIL, {EVIL: EVIL}, EVIL, ((EVIL, EVIL),))
+    index = Index.build(HashEncoder(), [evil, *TEXTS], answers.sources.index, overwrite=True)
+    index.feedback([EVIL], [0, 1], text=EVIL + EVIL)
+    index.feedback([EVIL], [0, 1], chosen=1, source=EVIL)
+    opened = Answers(answers.sources, index, HashEncoder())
+    page = browser.new_page(color_scheme=scheme)
+    failed = []
+    page.on("pageerror", lambda error: failed.append(error))
+    with listening(opened) as address:
+        page.goto(address)
+        ask_for_replies(page, EVIL)
+        page.fill("#own-text", EVIL)
+        page.keyboard.press("Enter")
+        open_editor(page)
+        page.get_by_role("button", name="Edit reply 0", exact=True).click()
+        page.locator("#example-list li").wait_for()
+        page.fill("#new-example", EVIL)
+        page.get_by_role("button", name="Save", exact=True).click()
+        told(page, "Reply 0 is saved.")
+        page.set_input_files("#import", {"name": f"{EVIL.replace('/', '')}.txt", "mimeType": "text/plain", "buffer": EVIL.encode()})
+        page.locator("#edit-status", has_text="were there").wait_for()
+        page.get_by_text("How the replies are used").click()
+        page.locator("#report table").first.wait_for()
+        assert page.locator("#report").inner_text().count("onerror") >= 3
+        assert page.locator("#report svg rect").count() >= 3
+        found = axe.Axe().run(page)
+        page.wait_for_timeout(200)
+        assert page.evaluate("window.hurt") is None
+        page.close()
+    assert failed == []
+    assert not found.response["violations"], found.generate_report()

@@ -49,6 +49,8 @@ JOINED_ONNX_CARD = (
 )
 WITH_PROGRAMS = ("convert", "multi-context-bi-encoder")  # the kinds that have an ONNX form
 SMALL = 1024  # numbers that a program has itself
+# of a dimension; without a bound older versions of PyTorch guard against the largest integer
+LONGEST = 2**31 - 1
 # by safetensors' names
 ONNX_TYPES = {"F16": "FLOAT16", "BF16": "BFLOAT16", "F32": "FLOAT", "U8": "UINT8", "I8": "INT8"}
 
@@ -257,7 +259,7 @@ def write_program(
     import onnx_ir
 
     names = {name for _, axes in inputs.values() for name in axes if name is not None}
-    sizes = {name: torch.export.Dim(name) for name in names}
+    sizes = {name: torch.export.Dim(name, max=LONGEST) for name in names}
     shapes = tuple(
         {axis: sizes[name] for axis, name in enumerate(axes) if name is not None}
         for _, axes in inputs.values()

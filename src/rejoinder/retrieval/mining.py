@@ -48,7 +48,7 @@ class MinedReply:
     """A reply, and what is known of it."""
 
     text: str
-    count: int  # messages that it covers
+    count: int  # messages to which it is the nearest reply
     covered: float  # share of all messages that this reply and those before it cover
     wordings: tuple[str, ...]  # other messages that it covers
     examples: tuple[tuple[str, ...], ...]  # conversations that it answered
@@ -60,7 +60,7 @@ class MinedReply:
 
 @dataclass(frozen=True, slots=True)
 class Mining:
-    """Replies out of chats, those that cover most first."""
+    """Replies out of chats: each covers the most of what those before it leave."""
 
     messages: int
     replies: tuple[MinedReply, ...]
@@ -111,7 +111,7 @@ def mine(
         examples: of chats; `progress` counts them.
         encoder: tells which messages mean the same.
         most: replies at most.
-        least: messages that a reply covers at least.
+        least: messages that a reply covers at least, and none before it.
         progress: called with the number of examples read since.
 
     Raises:
@@ -236,35 +236,44 @@ def _mining(
     most: int,
     least: int,
 ) -> Mining:
-    """Return the chosen texts that cover most as replies, and others as uncovered."""
-    owners, likeness = nearest(vectors, vectors[chosen])
-    owners[likeness < LIKENESS] = -1
-    sizes = np.bincount(owners[owners >= 0], counts[owners >= 0], minlength=len(chosen))
-    ranked = np.argsort(-sizes, kind="stable")
-    order = ranked[:most][sizes[ranked[:most]] >= least]
-    covered = np.cumsum(sizes[order]) / counts.sum()
+    """Return the first of the chosen texts as replies, and those after them as uncovered."""
+    first, _, _ = cover(vectors, vectors[chosen], LIKENESS)
+    gains = np.bincount(first[first >= 0], counts[first >= 0], minlength=len(chosen))
+    kept = np.flatnonzero(gains >= least)[:most]
+    _, owners, likeness = cover(vectors, vectors[chosen[kept]], LIKENESS)
+    shares = np.cumsum(gains[kept]) / counts.sum()
     replies = []
-    for group, share in zip(order.tolist(), covered.tolist(), strict=True):
+    for group, share in enumerate(shares.tolist()):
         members = np.flatnonzero(owners == group)
         members = members[np.argsort(-likeness[members], kind="stable")]
         own = [texts[row] for row in members.tolist()]
+        count = int(counts[members].sum())
         # The commonest one has no typing errors; where all are different, the nearest is the centre.
         text = max(own, key=lambda member: member.count)
-        replies.append(_reply(text, own, int(sizes[group]), share, encoder))
-    rest = ranked[len(order) :][:SHOWN].tolist()
-    uncovered = [(_spelling(texts[chosen[group]]), int(sizes[group])) for group in rest]
+        replies.append(_reply(text, own, count, share, encoder))
+    ranked = np.argsort(-gains, kind="stable")
+    rest = [row for row in ranked if gains[row] and row not in set(kept.tolist())]
+    uncovered = [(_spelling(texts[chosen[row]]), int(gains[row])) for row in rest[:SHOWN]]
     return Mining(int(counts.sum()), tuple(replies), tuple(uncovered))
 
 
-def nearest(vectors: FloatArray, chosen: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return for each vector the number of the chosen one that is nearest, and its cosine."""
-    owners = [np.zeros(0, dtype=np.int64)]
-    best = [np.zeros(0, dtype=np.float32)]
+def cover(
+    vectors: FloatArray, chosen: FloatArray, likeness: float
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return for each vector which of the chosen ones covers it: the first, and the nearest.
+
+    -1: none does. The third array is the cosine with the nearest.
+    """
+    parts = []
     for start in range(0, len(vectors), _AT_ONCE):
         cosines = vectors[start : start + _AT_ONCE] @ chosen.T
-        owners.append(cosines.argmax(axis=1))
-        best.append(cosines.max(axis=1))
-    return np.concatenate(owners), np.concatenate(best)
+        near = cosines >= likeness
+        is_covered = near.any(axis=1)
+        first = np.where(is_covered, near.argmax(axis=1), -1)
+        nearest = np.where(is_covered, cosines.argmax(axis=1), -1)
+        parts.append((first, nearest, cosines.max(axis=1)))
+    firsts, owners, best = zip(*parts, strict=True)
+    return np.concatenate(firsts), np.concatenate(owners), np.concatenate(best)
 
 
 def _reply(

@@ -255,9 +255,7 @@ def _read_file(name: str, content: str) -> tuple[list[Candidate], list[str]]:
         raw = base64.b64decode(content, validate=True)
     except ValueError as error:
         raise InputError(f"content is no base64 ({error}); send the file's bytes in it") from None
-    suffix = "".join(Path(name).suffixes[-2:])
-    if not is_plain(f"file{suffix}"):
-        raise InputError(f"{name[:60]!r} is no name of a file, such as replies.csv")
+    suffix = "".join(part for part in Path(name).suffixes[-2:] if is_plain(f"file{part}"))
     reading = Reading()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"file{suffix}"

@@ -13,11 +13,12 @@ export function useKey(key) {
   sessionStorage.setItem("key", key);
 }
 
-export async function ask(path, body, signal) {
+export async function ask(path, body, signal, method = body === undefined ? "GET" : "POST") {
   const headers = { "content-type": "application/json" };
   const key = sessionStorage.getItem("key");
   if (key) headers.authorization = `Bearer ${key}`;
-  const options = body === undefined ? { headers, signal } : { method: "POST", headers, signal, body: JSON.stringify(body) };
+  const options = { method, headers, signal };
+  if (body !== undefined) options.body = JSON.stringify(body);
   const begin = performance.now();
   let response;
   try {

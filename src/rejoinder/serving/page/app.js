@@ -1,6 +1,7 @@
 // The page: a conversation, replies to it as it is written, intents, a map of all replies, and the server's load.
 
 import { ask, Refused, times, useKey } from "./api.js";
+import { startEditing } from "./edit.js";
 import { Map2D } from "./map.js";
 
 const PAUSE = 120; // milliseconds without a key before replies are asked for
@@ -298,6 +299,7 @@ $("own").addEventListener("submit", (event) => {
   sayOwn();
 });
 $("none").addEventListener("click", takeNone);
+startEditing(problem, soon);
 $("clear").addEventListener("click", startAgain);
 $("colour").addEventListener("change", drawMap);
 $("key").addEventListener("submit", (event) => {
