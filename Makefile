@@ -15,7 +15,7 @@ export PIP_NO_INPUT := 1
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check docs image bench lock clean python
+.PHONY: help demo test test-slow check docs image release bench lock clean python
 
 help:  ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r verb does; do \
@@ -45,6 +45,9 @@ docs: python  ## build the documentation site into build/docs; a warning is an e
 
 image:  ## build the image of deploy/Dockerfile without a daemon, start it and ask it (root, buildah, mmdebstrap)
 	@bash scripts/image.sh
+
+release: python  ## build wheels, sdist and SBOM into dist, and try the wheel in an empty environment
+	@PYTHON="$(ANY_PYTHON)" bash scripts/release.sh
 
 bench: python  ## run every benchmark beside its peers; figures go to benchmarks/results
 	@$(INSTALL) bench train baselines ann milvus serve demo

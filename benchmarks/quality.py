@@ -37,6 +37,7 @@ SYSTEMS = [
     "sim-history:minilm",
     "sim:use",
     "convert-small",
+    "bi-small",
     "bi-base",
 ]
 TEXTS, ROUNDS, FIT = 640, 3, 10_000

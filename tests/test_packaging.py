@@ -49,10 +49,42 @@ def test_constraints_are_exact_sorted_and_without_local_builds():
     assert all(re.fullmatch(r"==[^*+]+", str(pin.specifier)) for pin in pins())
 
 
-def test_changelog_begins_with_the_version_of_the_package():
+def test_changelog_and_citation_have_the_version_and_one_date():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    versions = re.findall(r"^## \[(\d[^\]]*)\]", text, flags=re.MULTILINE)
-    assert versions[0] == rejoinder.__version__
+    headings = re.findall(r"^## (.*)", text, flags=re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    version, date = re.fullmatch(r"\[(.*)\] - (\d{4}-\d\d-\d\d)", headings[1]).groups()
+    assert version == rejoinder.__version__
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert f"version: {version}" in citation
+    assert f"date-released: {date}" in citation
+
+
+@pytest.mark.parametrize("folder", [ROOT, *sorted((ROOT / "weights").iterdir())], ids=str)
+def test_an_index_can_show_the_project(folder):
+    """`twine check --strict` refuses a package without a description."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (folder / project["readme"]).suffix == ".md"
+    assert (folder / project["readme"]).is_file()
+
+
+def test_weights_take_this_version():
+    for path in (ROOT / "weights").glob("*/pyproject.toml"):
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        ours = [line for line in map(Requirement, project["dependencies"]) if line.name == "rejoinder"]
+        assert [line.specifier.contains(rejoinder.__version__) for line in ours] == [True]
+
+
+def test_the_release_tries_the_readmes_questions():
+    """scripts/release.sh runs the first two commands of the README over a faq.csv of its own."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    build, reply = re.findall(r"^rejoinder .*", text, flags=re.MULTILINE)[:2]
+    assert re.match(r"rejoinder index build [a-z-]+ faq\.csv -o (\S+)", build)
+    assert "card" in reply
+    script = (ROOT / "scripts" / "release.sh").read_text(encoding="utf-8")
+    assert "grep -m 2 '^rejoinder ' README.md" in script
+    assert "We will send another card." in script
+    assert "We will send another card." in text
 
 
 def test_makefile_installs_only_extras_that_exist():

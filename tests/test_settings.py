@@ -60,6 +60,8 @@ def test_what_does_not_fit_is_named(target, table, said):
 
 def test_a_setting_is_toml_or_a_bare_word():
     assert parse_setting(" a.b = [1, 2] ") == ("a.b", [1, 2])
+    assert parse_setting("agent=Bike Shop") == ("agent", "Bike Shop")
+    assert parse_setting("agent=Bea O'Neill & Sons,Dr. Ada") == ("agent", "Bea O'Neill & Sons,Dr. Ada")
     assert parse_setting("a=b/c") == ("a", "b/c")
     document: dict[str, Any] = {"list": [{"kind": "x"}]}
     override(document, "list.0.kind.size=3", shorthands=("kind",))

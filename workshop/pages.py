@@ -39,7 +39,7 @@ _SPECIAL = re.compile(r"(`[^`|]+`)|([*_|\[\]{}<`])")
 _NAMES = {
     "bm25": "BM25",
     "demo/scratch/model": "trained from scratch",
-    "convert-small": "bundled, as it is",
+    "bi-small": "bundled, as it is",
     "demo/tuned/model": "bundled, fine-tuned",
 }
 

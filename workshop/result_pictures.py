@@ -23,7 +23,9 @@ SYSTEMS = {  # of quality.json, with R@1 of DATA19 and CONVERT on Reddit
     "sim-history:st:all-mpnet-base-v2": ("mpnet, with history", ""),
     "demo/scratch/model": ("ConveRT from scratch, 1.5 minutes", "68.2"),
     "convert-small": ("`convert-small`, as it comes", ""),
-    "demo/tuned/model": ("`convert-small`, fine-tuned", ""),
+    "demo/tuned-convert-small/model": ("`convert-small`, fine-tuned", ""),
+    "bi-small": ("`bi-small`, as it comes", ""),
+    "demo/tuned/model": ("`bi-small`, fine-tuned", ""),
     "bi-base": ("`bi-base`, as it comes", ""),
 }
 

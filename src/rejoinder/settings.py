@@ -86,14 +86,15 @@ def recipes() -> dict[str, Path]:
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in files}
 
 
-# a word, or words or pairs NAME=WORD with commas between
-_BARE = r"""[^\s"'\[\]{}=,]+|[^\W\d][\w-]*(,[^\W\d][\w-]*)+|\w+=[\w-]+(,\w+=[\w-]+)*"""
+# a word, or names (Bea O'Neill & Sons) or pairs NAME=WORD with commas between
+_NAME = r"[^\W\d][\w .&'’-]*"  # noqa: RUF001 (apostrophes of both kinds)
+_BARE = rf"""[^\s"'\[\]{{}}=,]+|{_NAME}(,{_NAME})*|\w+=[\w-]+(,\w+=[\w-]+)*"""
 
 
 def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, Any]:
     """Split `--set KEY=VALUE`.
 
-    The value is TOML; a bare word stands for a string, since shells eat quotes.
+    The value is TOML; bare words stand for a string, since shells eat quotes.
     """
     key, equals, text = setting.partition("=")
     key = key.strip()

@@ -3,6 +3,7 @@
 import torch
 
 import rejoinder
+from rejoinder.cli import doctor
 from rejoinder.cli.doctor import advice
 
 VERB = ["doctor"]
@@ -20,6 +21,22 @@ def test_this_machine_is_described(command):
     assert all(line in text for line in found["advice"])
     assert found["telemetry"]["ORT_DISABLE_TELEMETRY"] == "1"
     assert "ORT_DISABLE_TELEMETRY=1" in text
+
+
+def test_a_machine_without_pytorch_is_described(command, monkeypatch):
+    monkeypatch.setattr(doctor, "find_spec", lambda _: None)
+    found = command("--json").json
+    assert found["torch"] is None
+    assert found["processor"]["bfloat16"] is None
+    assert "PyTorch is not installed" in found["advice"][0]
+    text = command().out
+    assert "no torch" in text
+    assert "bfloat16 unknown" in text
+
+
+def test_without_pytorch_onnxruntime_is_needed():
+    found = {"torch": None, "processor": {}, "extras": {"runtime": {"onnxruntime": None}}}
+    assert "onnxruntime is not installed" in advice(found)[1]
 
 
 def test_what_is_slow_has_a_reason():

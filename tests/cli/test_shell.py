@@ -102,6 +102,11 @@ def raising(error):
         ),
         (chained(ValueError("shape"), MemoryError()), 1, "error: not enough memory; give less"),
         (ZeroDivisionError("division by zero"), 1, "REJOINDER_DEBUG=1"),
+        (
+            ModuleNotFoundError("No module named 'torch'", name="torch"),
+            2,
+            "this needs PyTorch, which is not installed: pip install torch",
+        ),
         (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 2, "not UTF-8"),
     ],
     ids=lambda each: type(each).__name__ if isinstance(each, BaseException) else None,

@@ -1,6 +1,7 @@
 """Replies that are known by titles and examples: one vector each, so a search stays a product."""
 
 import hashlib
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -306,6 +307,22 @@ def test_the_regression_is_at_its_minimum(monkeypatch):
     (loss + penalty).backward()
     assert u.grad.abs().max() < 1e-2
     assert (u - torch.from_numpy(start)).abs().max() > 0.05, "it has moved"
+
+
+def test_replies_are_fitted_to_their_examples_without_pytorch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    made, background = views()
+    head, weights = scoring.fit(made, background, 12)
+    best = (made.vectors @ head.vectors(weights, np.zeros_like(weights)).T).argmax(axis=1)
+    assert (best == made.owners).all()
+
+
+def test_a_regression_that_cannot_improve_stays():
+    """Of one class every gradient is 0: no step is taken, and none divides by 0."""
+    rows = unit_rows(np.random.default_rng(0).normal(size=(4, SIZE)).astype(np.float32))
+    start = rows[:1]
+    fitted = scoring._regress(rows, np.zeros(4, np.int64), np.ones(4, np.float32), start)
+    np.testing.assert_array_equal(fitted, start)
 
 
 def test_many_rows_are_taken_some_at_a_time(monkeypatch):

@@ -149,3 +149,10 @@ def test_runs_are_joined_and_looked_up():
         assert np.array_equal(read_runs(joined), np.flatnonzero(owner < 3))
     assert (join_runs([]), join_runs(["", ""]), Manifest(ModelRecord("")).gone) == ("", "", "")
     assert json.dumps(join_runs(["0-4", "5"])) == '"0-5"'
+
+
+def test_a_file_of_replies_in_place_of_its_index_is_an_error_that_builds_one(tmp_path):
+    replies = tmp_path / "faq.csv"
+    replies.write_text("answer,question\nAt nine.,When?\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"faq\.csv is a file, not an index; `rejoinder index build"):
+        read_manifest(replies)

@@ -316,6 +316,8 @@ def test_a_refused_change_leaves_no_file_open(answers, monkeypatch):
         ("/v1/rerank", {"query": "a", "documents": []}, 422, "documents"),
         ("/v1/candidates", {"candidates": [{"text": "a", "payload": {"x": float("inf")}}]}, 422, "no JSON"),
         ("/v1/candidates", {"candidates": ["a"] * 1001}, 422, "at most 1000"),
+        ("/v1/examples", {"position": 1, "examples": [{"messages": ["Hi!"]}]}, 422, "examples.0: Input should be a valid string"),
+        ("/v1/examples", {"examples": ["Hi!"]}, 422, "position: Field required"),
         ("/v1/nothing", {}, 404, "Not Found"),
     ],
 )

@@ -7,6 +7,7 @@ import platform
 import re
 from collections.abc import Mapping
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 import rejoinder
@@ -24,14 +25,10 @@ def doctor(as_json: Json = False) -> None:
 
 
 def examine() -> dict[str, Any]:
-    """Return all of it."""
-    import torch
-
-    from rejoinder import processor
+    """Return all of it; what PyTorch knows is None without PyTorch."""
     from rejoinder.encoders import bundled
 
-    build = "CUDA" if torch.version.cuda else "ROCm" if torch.version.hip else "CPU"
-    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    torch, features = _pytorch()
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -39,24 +36,35 @@ def examine() -> dict[str, Any]:
         "rejoinder": rejoinder.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "torch": {
-            "version": torch.__version__,
-            "build": build,
-            "threads": torch.get_num_threads(),
-            "devices": devices,
-        },
-        "processor": {
-            "name": _processor_name(),
-            "cores": cores,
-            "bfloat16": processor.has_fast_bfloat16(),
-            "exact_int8": processor.has_exact_int8(),
-            "packed_linears": processor.has_onednn(),
-        },
+        "torch": torch,
+        "processor": {"name": _processor_name(), "cores": cores, **features},
         "models": bundled.names(),
         "extras": extras(),
         "telemetry": {name: os.environ[name] for name in TELEMETRY_OFF},
     }
     return found | {"advice": advice(found)}
+
+
+def _pytorch() -> tuple[dict[str, Any] | None, dict[str, bool | None]]:
+    """Return the facts of PyTorch, and the processor's features that it uses."""
+    if find_spec("torch") is None:
+        return None, dict.fromkeys(("bfloat16", "exact_int8", "packed_linears"))
+    import torch
+
+    from rejoinder import processor
+
+    facts = {
+        "version": torch.__version__,
+        "build": "CUDA" if torch.version.cuda else "ROCm" if torch.version.hip else "CPU",
+        "threads": torch.get_num_threads(),
+        "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+    }
+    features: dict[str, bool | None] = {
+        "bfloat16": processor.has_fast_bfloat16(),
+        "exact_int8": processor.has_exact_int8(),
+        "packed_linears": processor.has_onednn(),
+    }
+    return facts, features
 
 
 def extras() -> dict[str, dict[str, str | None]]:
@@ -75,6 +83,11 @@ def advice(found: Mapping[str, Any]) -> list[str]:
     """Return what is slow because of what, and what to do about it."""
     torch = found["torch"]
     processor = found["processor"]
+    if torch is None:
+        lines = ["PyTorch is not installed: `train`, `intents`, `export` and `models` need it"]
+        if found["extras"]["runtime"]["onnxruntime"] is None:
+            lines.append("onnxruntime is not installed: without PyTorch no model can be opened")
+        return lines
     checks = [
         (
             not processor["packed_linears"],
@@ -143,10 +156,12 @@ def _processor_name() -> str:
 def _text(found: Mapping[str, Any]) -> str:
     torch = found["torch"]
     processor = found["processor"]
-    yes = {True: "yes", False: "no"}
+    yes = {True: "yes", False: "no", None: "unknown"}
     lines = [
         f"rejoinder {found['rejoinder']}, Python {found['python']}, {found['system']}",
-        f"torch {torch['version']} ({torch['build']} build), {torch['threads']} threads, "
+        "no torch"
+        if torch is None
+        else f"torch {torch['version']} ({torch['build']} build), {torch['threads']} threads, "
         f"{', '.join(torch['devices']) or 'no GPU'}",
         (
             f"{processor['name']}, {processor['cores']} cores;"

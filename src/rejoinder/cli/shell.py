@@ -136,6 +136,12 @@ def explain(error: BaseException) -> tuple[int, str]:
     line = " ".join(str(error).split())
     if isinstance(error, InputError):
         return 2, f"error: {line}"
+    if isinstance(error, ImportError) and error.name == "torch":
+        return (
+            2,
+            "error: this needs PyTorch, which is not installed: pip install torch"
+            " (Linux without a GPU: --index-url https://download.pytorch.org/whl/cpu)",
+        )
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         # Bytes of an argument that are no UTF-8 come in as lone surrogates.
         return (

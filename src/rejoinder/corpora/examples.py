@@ -265,7 +265,8 @@ def _files(path: Path, split: Split | None) -> list[tuple[Path, Split | None]]:
         if _kind(path) not in (".jsonl", ".ndjson", ".csv"):
             raise InputError(
                 f"{path}: examples are read from .parquet, .jsonl and .csv files "
-                f"(the last two also with {', '.join(COMPRESSIONS)})"
+                f"(the last two also with {', '.join(COMPRESSIONS)}); "
+                f"`rejoinder data chats {path} -o DIR` makes examples of an export of chats"
             )
         return [(path, split)]
     named = next((name for name in SPLITS if path.name.startswith(f"{name}-")), None)

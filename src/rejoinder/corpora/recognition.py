@@ -63,6 +63,7 @@ _ALL: list[Form] = [
 FORMS: dict[str, Form] = {form.name: form for form in _ALL}
 KNOWN = answers.KNOWN | messages.KNOWN
 _TABLES = (".csv", ".tsv", ".tab")
+_OF_EXAMPLES = {"turns", "context"}
 # Files of a zip file or folder in which there may be replies or chats.
 _READ = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".md",
          ".html", ".htm", ".yml", ".yaml", ".mbox", ".eml", ".parquet")  # fmt: skip
@@ -165,6 +166,11 @@ def _unknown(sample: Sample, holds: str) -> str:
         f"{sample.source} looks like {kinds[sample.kind]}{names}, but like no form of {holds} that "
         f"is known; `rejoinder formats` lists all {len(known)}, --format NAME decides"
     )
+    if holds == "chats" and sample.kind == "json lines" and _OF_EXAMPLES & set(sample.columns):
+        return (
+            f"{sample.source} holds examples, not an export of chats; make a data folder of it: "
+            f"rejoinder data jsonl {sample.source} -o DIR"
+        )
     if holds == "chats" and sample.columns:
         text += (
             "; of a table of messages name the columns: --set format=messages "

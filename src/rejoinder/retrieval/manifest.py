@@ -274,6 +274,8 @@ def read_manifest(folder: str | Path) -> Manifest:
     path = folder / MANIFEST
     if not folder.exists():
         raise InputError(f"no index {folder}; `rejoinder index build MODEL REPLIES -o {folder}` builds one")
+    if folder.is_file():
+        raise InputError(f"{folder} is a file, not an index; `rejoinder index build MODEL {folder} -o INDEX` builds one")
     if not path.is_file():
         raise InputError(f"{folder} has no {MANIFEST}, so it is no index; `rejoinder index build` builds one")
     try:

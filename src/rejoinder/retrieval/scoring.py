@@ -31,10 +31,11 @@ from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context
 from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.protocol import DualEncoder, check_vectors
-from rejoinder.errors import InputError, RejoinderError
+from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import templates
+from rejoinder.retrieval.lbfgs import minimise
 from rejoinder.retrieval.manifest import HeadRecord
 from rejoinder.retrieval.replies import Reply, Why
 from rejoinder.retrieval.scan import exact_scores
@@ -224,40 +225,29 @@ def _regress(
 
     Its loss is the sum of w·(cross-entropy) over the rows z (N, d), and |SCALE·(u - start)|² / (2·VARIANCE).
     """
-    try:
-        import torch
-    except ImportError as error:
-        raise RejoinderError(
-            "fitting replies to examples needs PyTorch: pip install torch"
-        ) from error
-
-    z = torch.from_numpy(rows)
-    targets = torch.from_numpy(classes)[:, None]
-    shares = torch.from_numpy(weights.astype(np.float32))[:, None]
-    first = torch.from_numpy(start)
-    u = first.clone().requires_grad_()
+    z = np.float32(SCALE) * rows
+    targets = classes[:, None]
+    shares = weights.astype(np.float32)[:, None]
     step = max(1, _PRODUCTS_AT_ONCE // len(start))
-    optimizer = torch.optim.LBFGS(
-        [u], lr=1, max_iter=STEPS, history_size=8, line_search_fn="strong_wolfe"
-    )
 
-    def loss_and_gradient() -> float:
-        change = SCALE * (u.detach() - first)
-        loss = float(change.square().sum()) / (2 * VARIANCE)
-        gradient = change * (SCALE / VARIANCE)
+    def loss_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
+        change = np.float32(SCALE) * (u - start)
+        loss = float(np.square(change).sum()) / (2 * VARIANCE)
+        gradient = change * np.float32(SCALE / VARIANCE)
         for begin in range(0, len(z), step):
             part = slice(begin, begin + step)
-            logits = (SCALE * z[part]) @ u.detach().T
-            log_p = logits.log_softmax(dim=1)
-            loss -= float((shares[part] * log_p.gather(1, targets[part])).sum())
-            error = log_p.exp_()
-            error.scatter_add_(1, targets[part], -torch.ones_like(shares[part]))
-            gradient += (error * shares[part]).T @ (SCALE * z[part])
-        u.grad = gradient
-        return loss
+            logits = z[part] @ u.T
+            logits -= logits.max(axis=1, keepdims=True)
+            own = np.take_along_axis(logits, targets[part], axis=1)
+            errors = np.exp(logits, out=logits)
+            totals = errors.sum(axis=1, keepdims=True)
+            loss += float((shares[part] * (np.log(totals) - own)).sum())
+            errors *= shares[part] / totals
+            errors[np.arange(len(errors)), classes[part]] -= weights[part]
+            gradient += errors.T @ z[part]
+        return loss, gradient
 
-    optimizer.step(loss_and_gradient)  # type: ignore[no-untyped-call]
-    return u.detach().numpy()
+    return minimise(loss_and_gradient, start, STEPS)
 
 
 class HeldOut(NamedTuple):

@@ -65,7 +65,7 @@ def invalid_answer(errors: Sequence[Any], value: Any) -> Any:
         )
         if known:
             value = value[part]
-        if known or (part == place[-1] and isinstance(value, dict)):
+        if known or (part == place[-1] and found["type"] in ("missing", "unknown_key")):
             parts.append(str(part)[:100])
     parameter = ".".join(parts)[:200] or (str(place[-1]) if place else "the body")
     return error_answer(422, f"{parameter}: {found['msg']}", parameter)

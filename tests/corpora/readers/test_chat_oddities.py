@@ -210,6 +210,7 @@ def test_telegram_pieces_of_text_and_what_is_no_message(read):
     ("name", "content", "told"),
     [
         ("a.txt", "Hello\n", "a.txt looks like plain text, but like no form of chats that is known"),
+        ("a.jsonl", '{"turns": ["Hi!", "Hello."]}\n', "a.jsonl holds examples.*: rejoinder data jsonl .*a.jsonl -o DIR"),
         (
             "a.json",
             {"macros": [{"title": "a", "actions": [{"field": "comment_value", "value": "x"}]}]},
