@@ -145,7 +145,7 @@ def test_bad_input_gives_one_line_and_exit_code_2(refused, folder):
     for arguments, message in (
         (
             ["bm52", "DATA"],
-            "no model 'bm52': give a model folder (RUN/model of a training run), convert-small, an id",
+            "no model 'bm52': give a model folder (RUN/model of a training run), bi-small, convert-small, an id",
         ),
         (["bm25"], "name the data with --data, or give exactly one model and one data set"),
         (["bm25", "x", "DATA"], "name the data with --data"),

@@ -22,7 +22,7 @@ from tests.corpora.readers.workbook import workbook
     ("a.md", "Some words\nand no heading\n", "no FAQ in it"),
     ("a.log", "Hello\nBye\n", "a.log looks like plain text, but .*--format text reads one reply a line"),
     ("a", "Hello\nBye\n", "a looks like plain text"),
-    ("a.txt", "a\tb\nc\td\n", "a.txt: no column text, response, .*there is a, b: name it with --column text=NAME"),
+    ("a.txt", "a\tb\nc\td\n", "a.txt: no column text, response, .*there is a, b: name it with --column text=NAME, its questions with --column questions=NAME"),
     ("a.csv", "Hello there.\nBye.\n", "no column text, .*table,header=no"),
     ("a.csv", "text,answer\na,b\n", "text and answer may both be the reply; say which: --column text=answer"),
     ("a.csv", "text,Text\na,b\n", "a.csv:1: two columns are named 'text'"),

@@ -130,7 +130,8 @@ def reply_columns(
         headless = "; where there is no header: --format table,header=no --column text=1"
         raise InputError(
             f"{where}: no {kind} {', '.join(WORDS['text'][:-1])} or {WORDS['text'][-1]}; there is "
-            f"{', '.join(map(str, names))[:200] or 'none'}: name it with --column text=NAME"
+            f"{', '.join(map(str, names))[:200] or 'none'}: name it with --column text=NAME, "
+            "its questions with --column questions=NAME"
             f"{headless if kind == 'column' else ''}"
         )
     rivals = [name for name in REPLY if find_column(names, [name]) is not None]
