@@ -314,7 +314,7 @@ def cost(options: argparse.Namespace) -> list[dict[str, Any]]:
         with serving(ours(place)) as server:
             asyncio.run(load(server.port, contexts, 64, 2))
             rows.append(over_http(server.port, contexts[:1000]))
-        for _ in range(3):
+        for _ in range(5):
             for name, command in (("with", ours(place)), ("without", without(place))):
                 with serving(command) as server:
                     asyncio.run(load(server.port, contexts, 64, 2))

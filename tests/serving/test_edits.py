@@ -1,15 +1,13 @@
 """Replies edited over HTTP: logged, undone, imported; and the index stays of few segments."""
 
-import asyncio
 import base64
 
 import pytest
 
 from rejoinder.retrieval.index import Index
-from rejoinder.serving import edits
 from rejoinder.serving.guard import Keys
 from tests.retrieval.conftest import HashEncoder
-from tests.serving.conftest import TEXTS, running
+from tests.serving.conftest import TEXTS
 
 
 def replies(sources):
@@ -135,30 +133,3 @@ def test_files_that_hold_no_replies_are_refused(client, name, content, status, s
 def test_what_is_no_base64_is_refused(client):
     answer = client().post("/v1/import", json={"name": "a.txt", "content": "???"})
     assert (answer.status_code, "no base64" in answer.text) == (400, True)
-
-
-def test_many_additions_leave_few_segments_and_the_same_answers(answers, sources, monkeypatch):
-    """The server compacts by itself, in the background."""
-    monkeypatch.setattr(edits, "MAX_SEGMENTS", 3)
-    monkeypatch.setattr("rejoinder.retrieval.writing.JOINED_BYTES", 0)  # so that additions are not joined
-
-    async def run():
-        async with running(answers) as (client, _):
-            most = 0
-            for number in range(24):
-                body = {"candidates": [f"addition {number}"]}
-                assert (await client.post("/v1/candidates", json=body)).status_code == 201
-                most = max(most, len(list(sources.index.glob("segment-*"))))
-                await asyncio.sleep(0.02)
-            for _ in range(100):
-                left = len(list(sources.index.glob("segment-*")))
-                if left <= 4:
-                    break
-                await asyncio.sleep(0.02)
-            found = (await client.post("/v1/replies", json={"messages": ["addition 7"], "k": 1})).json()
-            return most, left, found["replies"][0]
-
-    most, left, best = asyncio.run(run())
-    assert most <= 8
-    assert left <= 4
-    assert (best["position"], best["text"]) == (27, "addition 7")

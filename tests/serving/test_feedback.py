@@ -1,6 +1,7 @@
 """Feedback over HTTP: by an answer's id or by the conversation, under the write key."""
 
 import asyncio
+import errno
 import time
 
 import pytest
@@ -154,6 +155,16 @@ def test_the_report_wants_the_write_key_and_has_three_forms(client, answers):
         assert shown.text.startswith(start)
         assert "<b>" not in shown.text
     assert server.get("/v1/report?form=pdf", headers={"Authorization": "Bearer change"}).status_code == 422
+
+
+@pytest.mark.parametrize(("number", "status"), [(errno.EACCES, 403), (errno.EROFS, 403), (errno.ENOSPC, 507)])
+def test_a_disk_that_takes_nothing_is_said(client, monkeypatch, number, status):
+    def refuse(*_):
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(FeedbackLog, "append", refuse)
+    answer = client().post("/v1/feedback", json={"messages": ["Hi!"], "offered": [1]})
+    assert answer.status_code == status
 
 
 def test_recent_answers_are_kept_until_others_need_their_room():

@@ -70,7 +70,7 @@ def test_a_server_is_ready_where_the_index_waits_for_a_reload(client, sources, m
 
 
 def test_additions_one_by_one_leave_few_segments(answers, sources, monkeypatch):
-    monkeypatch.setattr("rejoinder.serving.answers.MAX_SEGMENTS", 5)
+    monkeypatch.setattr("rejoinder.serving.edits.MAX_SEGMENTS", 5)
 
     async def run():
         counts = []

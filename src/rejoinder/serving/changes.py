@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import functools
 import tempfile
 import time
@@ -27,6 +28,7 @@ from rejoinder.serving.recent import RecentAnswers
 from rejoinder.serving.responses import error_answer, json_answer
 from rejoinder.serving.worker import Batcher, Job, Lane, OverloadedError, Worker
 
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 LEARNING_PAUSE = 2.0  # seconds at least, in which feedback gathers
 FAILURES = (OverloadedError, UnavailableError, BusyError, InputError, OSError)
 
@@ -156,6 +158,10 @@ class Changes:
             recorded, at_once = await self.feedback_queue.submit(job)
         except BusyError:
             raise
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
+            return error_answer(403, "this server may not write the log beside its index")
         except InputError as error:
             return error_answer(404, self.anonymous(error))
         if at_once:
