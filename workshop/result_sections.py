@@ -252,7 +252,9 @@ SECTIONS: dict[str, Section] = {
         (
             "1-of-100 on held-out chit-chat, in % with 95 % intervals. **Other data**:"
             " the papers' figures are of Reddit; 68.2 is ConveRT at the paper's size,"
-            " trained on 654 million pairs (multi-context 71.8, n-gram 61.3)."
+            " trained on 654 million pairs (multi-context 71.8, n-gram 61.3). Rows and speeds of"
+            " USE, Model2Vec, mpnet, ConveRT from scratch and the fine-tuned `convert-small` are of"
+            " 2026-11-24, on a slower machine of this kind."
         ),
         _quality,
         [
