@@ -190,10 +190,9 @@ def open_folder(name: str | Path, threads: int | None = None) -> OnnxEncoder | J
         return OnnxEncoder(name, threads)
     from rejoinder.encoders.joined import JoinedEncoder
 
-    first, second = (OnnxEncoder(folder / part, threads) for part in bundled.PARTS)
     return JoinedEncoder(
-        first,
-        second,
+        OnnxEncoder(folder / bundled.PARTS[0], threads),
+        OnnxEncoder(folder / bundled.PARTS[1], threads),
         manifest["share"],
         manifest["opening_share"],
         name=str(name),

@@ -52,7 +52,8 @@ def minimise(
         if curvature > 0:
             memory.append(Step(moved, change, curvature))
         point = point + moved
-        loss, gradient = new_loss, new_gradient
+        loss = new_loss
+        gradient = new_gradient
     return point
 
 
