@@ -21,7 +21,7 @@ help:  ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r verb does; do \
 	    printf 'make %-10s %s\n' "$$verb" "$$does"; done
 
-demo: python  ## replies of the bundled model, then fine-tune it on real conversations and compare (about seven minutes)
+demo: python  ## replies of the bundled model, then fine-tune it on real conversations and compare (about five minutes)
 	@$(INSTALL) train baselines serve demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
