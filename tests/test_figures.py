@@ -35,7 +35,7 @@ FREE = {  # sections with figures that are no measurements, or that are measured
     "README.md": set(),
     "docs/index.md": set(),
     "docs/results.md": set(),
-    "docs/get-started.md": {"", "The models that are there", "A reply from your own file"},
+    "docs/get-started.md": {"", "Bundled models", "A reply from your own file"},
     "docs/scale.md": {"How it goes"},
     "docs/deploy.md": {"", "A container", "Updates without downtime", "What to watch"},
     "docs/model-card.md": CARD,
