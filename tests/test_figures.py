@@ -40,8 +40,8 @@ FREE = {  # sections with figures that are no measurements, or that are measured
     "docs/deploy.md": {"", "A container", "Updates without downtime", "What to watch"},
     "docs/model-card.md": CARD,
     "src/rejoinder/weights/convert-small/README.md": CARD,
-    "weights/bi-base/rejoinder_bi_base/model/README.md": {"", "Limits", "ONNX"},
-    "src/rejoinder/weights/bi-small/README.md": {"", "Limits", "ONNX", "Quantised"},
+    "weights/bi-base/rejoinder_bi_base/model/README.md": {"", "Limits"},
+    "src/rejoinder/weights/bi-small/README.md": {"", "Limits"},
 }
 
 
