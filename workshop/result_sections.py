@@ -221,7 +221,6 @@ def _milvus(figures: Json) -> Rows:
         ["conversations a second", "", number(figures["queries_a_second_at_once"])],
         ["of the ten best, %", "100", number(figures["recall@10"], 1, 100)],
         ["same ten replies, %", "100", number(figures["queries_with_the_very_ten"], 1, 100)],
-        ["after a restart", "", number(figures["there_after_a_restart"])],
         ["MB", "", number(figures["bytes"], 0, 1e-6)],
     ]
 

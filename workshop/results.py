@@ -84,7 +84,7 @@ def pages(folder: Path) -> dict[str, str]:
     texts = {"tables.md": page("Tables", about, read_figures(folder))}
     if (recorded := folder / "recorded").is_dir():
         about = (
-            "Figures copied by hand from the output of the command below each table, and kept in"
+            "Figures copied by hand from the output of the commands into"
             " benchmarks/results/recorded."
         )
         texts["recorded.md"] = page("Recorded tables", about, read_figures(recorded))
