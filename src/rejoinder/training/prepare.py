@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import Column, FloatArray
-from rejoinder.corpora.summary import SUMMARY, kept_messages, limits_of_history
+from rejoinder.corpora.data_folder import SUMMARY, kept_messages, limits_of_history
 from rejoinder.encoders.families import family, family_of, parse_config
 from rejoinder.encoders.open import open_texts
 from rejoinder.engine import Engine
