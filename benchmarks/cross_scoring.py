@@ -36,7 +36,7 @@ from rejoinder.encoders.checkpoints import fill, find_checkpoint, load_tokenizer
 from rejoinder.encoders.families import build_module, parse_config
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders.torch import CrossRanker
-from rejoinder.processor import has_fast_bfloat16
+from rejoinder.environment import has_fast_bfloat16
 
 CONTEXT_LENGTH, MAX_LENGTH = 360, 72
 

@@ -1,4 +1,8 @@
-"""Forms of files that people have, and what their readers share: chats, times, HTML."""
+"""Forms of files that people have, and what is read out of them: replies, or chats.
+
+A form, a part of a file of `readers`, names itself, says how a sample shows it, and reads. Readers
+share times and the text of HTML.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +20,6 @@ from rejoinder.corpora.tables import Choice
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
-
-# Forms of files that people have, and what is read out of them: replies, or chats.
-#
-# A form, a part of a file of `readers`, names itself, says how a sample shows it, and reads.
 
 _MARKUP = re.compile(
     r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|"\s*:\s*(?:["\[{\d]|true|false|null)|"\s*[}\]]"""

@@ -39,9 +39,9 @@ from rejoinder.encoders.onnx import (
 )
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_folder, check_replaceable, file_digest, signed
+from rejoinder.networks.ngram import SharedTrunk
 from rejoinder.networks.packing import rectangle
 from rejoinder.networks.quantization import SCALE
-from rejoinder.networks.trunk import SharedTrunk
 
 JOINED_ONNX_CARD = (
     "\n\n## ONNX\n\n`rejoinder.load` opens this folder without PyTorch too. The folders `first` and"

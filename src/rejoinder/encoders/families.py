@@ -17,14 +17,12 @@ from rejoinder.encoders.torch import CrossRanker, DialogueEncoder, Encoder, Poly
 from rejoinder.errors import InputError
 from rejoinder.networks import poly
 from rejoinder.networks.convert import Convert, ConvertConfig
-from rejoinder.networks.masked_lm import MaskedLm, MaskedLmConfig, refuse
 from rejoinder.networks.ngram import NGramConfig, NGramDual
+from rejoinder.networks.transformer import MaskedLm, MaskedLmConfig, refuse_to_rank
 from rejoinder.settings import validate
-from rejoinder.text.dialogue import Dialogue
 from rejoinder.text.ngrams import NGrams
-from rejoinder.text.pretrained import MarkedPretrained, Pretrained
-from rejoinder.text.subwords import Subwords
-from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.text.subwords import MarkedPretrained, Pretrained, Subwords
+from rejoinder.text.tokenizer import Dialogue, Tokenizer
 
 Model: TypeAlias = Encoder | DialogueEncoder | PolyDialogueEncoder | CrossRanker | JoinedEncoder
 """User-facing classes of models, by kind. All score; all but a `CrossRanker` encode contexts and
@@ -75,7 +73,7 @@ FAMILIES: Mapping[str, Family] = {
     "cross-encoder": _of_transformers(
         poly.CrossEncoderConfig, poly.CrossEncoder, CrossRanker, "joined"
     ),
-    "masked-lm": _of_transformers(MaskedLmConfig, MaskedLm, refuse, "masked"),
+    "masked-lm": _of_transformers(MaskedLmConfig, MaskedLm, refuse_to_rank, "masked"),
     "poly-convert": Family(
         poly.PolyConvertConfig,
         poly.PolyConvert,

@@ -26,8 +26,7 @@ from rejoinder.networks.packing import (
 )
 from rejoinder.networks.transformer import TransformerShape
 from rejoinder.progress import Advance
-from rejoinder.text.dialogue import Dialogue, HistoryText, join
-from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.text.tokenizer import Dialogue, HistoryText, Tokenizer, join_response
 
 CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at once: 64 MB
 
@@ -309,7 +308,7 @@ class CrossRanker(_DialogueModel):
             for chosen in by_length(total, CHUNK_TOKENS):
                 context = take(context_ids, context_lengths, context_rows[chosen])
                 response = take(response_ids, response_lengths, response_rows[chosen])
-                ids, lengths, types = join(context, response, start)
+                ids, lengths, types = join_response(context, response, start)
                 batch = pack(ids, lengths, self.tokenizer.padding_id, self._segment_cost, types)
                 self.real_tokens += batch.real_tokens
                 self.computed_tokens += batch.computed_tokens

@@ -255,14 +255,14 @@ def products(rows: Array, vectors: FloatArray) -> FloatArray:
         return rows @ vectors.T
     import torch
 
-    from rejoinder import processor
+    from rejoinder import environment
 
     x = _tensor(rows)
     y = _tensor(vectors)
     whole = len(rows) - len(rows) % ROWS_OF_A_PROGRAM if len(vectors) <= FEW_VECTORS else 0
     if not whole:
         return (x @ y.T).numpy()
-    parts = [processor.multiply(x[:whole], y), *([x[whole:] @ y.T] if whole < len(rows) else [])]
+    parts = [environment.multiply(x[:whole], y), *([x[whole:] @ y.T] if whole < len(rows) else [])]
     multiplied: FloatArray = (parts[0] if len(parts) == 1 else torch.cat(parts)).numpy()
     return multiplied
 

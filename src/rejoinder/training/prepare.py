@@ -27,8 +27,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, content_key, joined_digest, locked, remove_leftovers
 from rejoinder.progress import Advance
 from rejoinder.text.ngrams import build_ngrams
-from rejoinder.text.pretrained import build_bpe
-from rejoinder.text.subwords import MARK, Subwords
+from rejoinder.text.subwords import MARK, Subwords, build_bpe
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.display import Display

@@ -1,4 +1,7 @@
-"""Replies as text, tables, JSON and FAQ pages; see docs/exports.md."""
+"""Replies as text, tables, JSON and FAQ pages; see docs/exports.md.
+
+A line, a row, an object, or a question of a page is a reply.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,6 @@ from rejoinder.corpora.tables import (
 )
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
-
-# Replies as text, tables and JSON: a line, a row or an object is a reply; see docs/exports.md.
 
 REPLY = ("text", "response", "reply", "answer")
 BODY = ("content", "body", "message")  # taken for the reply where none of `REPLY` is there
