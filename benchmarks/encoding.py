@@ -33,9 +33,8 @@ from common import write_result
 from limit import Shape, best_rate, gemm_shapes, multiplications
 from peers import minilm_forms
 from rejoinder.encoders import bundled
-from rejoinder.encoders.families import text_encoder
 from rejoinder.encoders.open import load
-from rejoinder.encoders.torch import Encoder
+from rejoinder.encoders.torch import Encoder, text_encoder
 from rejoinder.environment import has_fast_bfloat16, keep_memory
 from rejoinder.networks.convert import Convert, ConvertConfig
 from rejoinder.networks.inference import Precision, pack_linears

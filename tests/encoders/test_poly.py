@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.encoders.families import build_module
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.sentence_module import export_sentence_transformers
+from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
 from rejoinder.networks.layers import (
     MessageGates,

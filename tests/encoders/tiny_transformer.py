@@ -4,8 +4,8 @@ import functools
 
 import torch
 
-from rejoinder.encoders.families import build_module, parse_config
 from rejoinder.encoders.persistence import load, save
+from rejoinder.encoders.torch import build_module, parse_config
 from rejoinder.text.subwords import build_bpe
 from tests.encoders.conftest import lively
 

@@ -53,6 +53,30 @@ def choose_precision(wanted: str) -> Precision:
     return "bf16" if environment.has_fast_bfloat16() else "fp32"
 
 
+def find_device(name: str) -> str:
+    """Return the name of a device as PyTorch writes it; InputError: it has no such device."""
+    try:
+        return str(torch.device(name))
+    except (RuntimeError, TypeError):
+        raise InputError(
+            f"device {name!r} cannot be used:"
+            " it is none of PyTorch's, such as 'cpu', 'cuda', 'cuda:1', 'mps'"
+        ) from None
+
+
+def move(module: nn.Module, precision: str, device: str) -> nn.Module:
+    """Move a network to a device other than the CPU; InputError: PyTorch cannot use that."""
+    if precision == "int8":
+        raise InputError(f"precision 'int8' is for processors; on {device} take 'fp32' or 'bf16'")
+    module.eval().requires_grad_(False)
+    try:
+        return module.to(device, torch.bfloat16 if precision == "bf16" else None)
+    except (RuntimeError, AssertionError) as error:
+        # PyTorch's, built without it or where there is none
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {device!r} cannot be used: {reason}; 'cpu' always can") from error
+
+
 def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
     """Prepare `module` for encoding on a CPU, in place.
 

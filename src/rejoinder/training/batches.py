@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rejoinder.arrays import Ids
-from rejoinder.encoders.families import Packing
+from rejoinder.encoders.torch import Packing
 from rejoinder.errors import InputError
 from rejoinder.networks.packing import (
     TRANSFORMER_SEGMENT_COST,

@@ -20,8 +20,8 @@ import numpy as np
 
 from rejoinder.arrays import Column, FloatArray
 from rejoinder.corpora.data_folder import SUMMARY, kept_messages, limits_of_history
-from rejoinder.encoders.families import family, family_of, parse_config
 from rejoinder.encoders.open import open_texts
+from rejoinder.encoders.torch import family, family_of, parse_config
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, content_key, joined_digest, locked, remove_leftovers
