@@ -272,7 +272,6 @@ MAILBOX = Form(
 # Conversations as language models have them: ShareGPT, OpenAI's messages, ChatGPT's export.
 
 _AGENT_ROLES = frozenset(("gpt", "assistant", "model", "bot", "chatgpt", "bing", "bard", "agent"))
-_ROLES = frozenset(("human", "user", "customer", "prompter", *_AGENT_ROLES, *NO_TURNS))
 _BASES = ("", "item.")
 
 
