@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def has_exact_int8() -> bool:
     return _has_any("_is_vnni_supported", "_is_amx_tile_supported")
 
 
+@cache
 def has_onednn() -> bool:
     """Return whether the weights of linear layers can be packed for oneDNN."""
     return _has_operations(*_ONEDNN, *_ONEDNN_INT8)
