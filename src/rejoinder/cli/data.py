@@ -27,7 +27,7 @@ from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
-    from rejoinder.cluster.ray_engine import RayEngine
+    from rejoinder.cluster import RayEngine
     from rejoinder.corpora.corpus import Corpus, Input
     from rejoinder.corpora.lines import Reading
 
@@ -151,8 +151,8 @@ def _working(
 @contextlib.contextmanager
 def _explained(output: Path) -> Iterator[None]:
     """Add to an error what is kept of the work, and how bad lines are skipped."""
+    from rejoinder.corpora.data_folder import WorkFolderError, work_folder
     from rejoinder.corpora.lines import BadLineError
-    from rejoinder.corpora.work import WorkFolderError, work_folder
 
     try:
         yield
@@ -169,8 +169,8 @@ def _survey(
     corpus: Corpus, files: Sequence[Input], settings: Any, reading: Reading, limit: int | None
 ) -> dict[str, Any]:
     import rejoinder
+    from rejoinder.corpora.data_folder import survey
     from rejoinder.corpora.lines import BadLineError
-    from rejoinder.corpora.survey import survey
     from rejoinder.encoders.bundled import DEFAULT
 
     model = rejoinder.load(DEFAULT)
@@ -304,7 +304,7 @@ def formats(
 
 
 def _summary_text(summary: Mapping[str, Any]) -> str:
-    from rejoinder.corpora.summary import limits_of_history
+    from rejoinder.corpora.data_folder import limits_of_history
 
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]
     for split, counts in summary["splits"].items():

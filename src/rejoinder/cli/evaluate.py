@@ -323,7 +323,7 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
 
 def _read_replies(file: Path, given: typer.Context) -> list[str]:
     from rejoinder.corpora.example import text_key
-    from rejoinder.corpora.replies import read_candidates
+    from rejoinder.corpora.recognition import read_candidates
 
     for option in ("candidates", "copies"):
         if (

@@ -12,7 +12,7 @@ import typer
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
-    from rejoinder.cluster.ray_engine import RayEngine
+    from rejoinder.cluster import RayEngine
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Overwrite: TypeAlias = Annotated[
@@ -154,7 +154,7 @@ def ray_engine(address: str | None, output: Path, files: Iterable[Path]) -> RayE
 
     Its nodes must see the input files and the folder in which `output` lies.
     """
-    from rejoinder.cluster.ray_engine import RayEngine
+    from rejoinder.cluster import RayEngine
 
     files = list(files)
     if pipes := [file for file in files if not file.is_file()]:

@@ -25,8 +25,7 @@ import msgspec
 import numpy as np
 
 from rejoinder.conversations import Conversation, read_contexts
-from rejoinder.corpora.example import Candidate, text_key
-from rejoinder.corpora.personal import redact
+from rejoinder.corpora.example import Candidate, redact, text_key
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import atomic_file, beside, locked
 from rejoinder.retrieval.learning import NEWEST, ReplyMatcher

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rejoinder.conversations import Conversation, spoken
+from rejoinder.corpora.corpus import BadRecordError
 from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.formats import BadRecordError, earlier_context
+from rejoinder.corpora.formats import earlier_context
 from rejoinder.corpora.lines import open_lines
 from rejoinder.corpora.tables import parse_line
 from rejoinder.errors import InputError
@@ -69,17 +70,25 @@ def read_conversations(path: str | Path) -> list[tuple[dict[str, Any], Conversat
     for number, line in open_lines(path):
         if not line.strip():
             continue
-        values = parse_line(line, where := f"{path}:{number}", "a text, a list of messages or an object")
+        values = parse_line(
+            line, where := f"{path}:{number}", "a text, a list of messages or an object"
+        )
         record = values if isinstance(values, dict) else {CONVERSATION_FIELDS[0]: values}
         name = next((name for name in CONVERSATION_FIELDS if name in record), None)
         if name is None:
             there = ", ".join(record) or "none"
-            raise InputError(f"{where}: no field {' or '.join(CONVERSATION_FIELDS)}; there is {there}")
+            raise InputError(
+                f"{where}: no field {' or '.join(CONVERSATION_FIELDS)}; there is {there}"
+            )
         try:
             given = record[name]
             messages = [*earlier_context(record), given] if isinstance(given, str) else given
             spoken(messages)
-            said = [each for each in messages if not isinstance(text := _content(each), str) or text.strip()]
+            said = [
+                each
+                for each in messages
+                if not isinstance(text := _content(each), str) or text.strip()
+            ]
             spoken(said)
         except (BadRecordError, InputError) as error:
             raise InputError(f"{where}: {error}") from None

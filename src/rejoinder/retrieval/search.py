@@ -16,6 +16,7 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, Conversation
 from rejoinder.corpora.example import Candidate
+from rejoinder.documents import Described
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder, check_vectors, encode_queries
 from rejoinder.errors import BusyError, InputError
@@ -34,7 +35,6 @@ from rejoinder.retrieval.queries import (
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
 from rejoinder.retrieval.scoring import explain
-from rejoinder.views import Described
 
 MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
 
