@@ -26,12 +26,14 @@ def positions_by_text(
 
 
 def chosen_matches(positions: Mapping[str, int], entries: Iterable[Entry]) -> list[Match]:
-    """Return the choices that become examples, oldest first; `positions` are those of replies by text.
+    """Return the choices that become examples, oldest first.
+
+    `positions` are those of replies by text.
 
     Where equal conversations were answered with different replies, the one that most sources have
-    chosen counts, of these the one that was chosen most often, of these the newest. Of a source, the
-    first `MOST_OF_SOURCE` conversations with a reply count, so that nobody's mistakes outweigh what
-    others choose.
+    chosen counts, of these the one that was chosen most often, of these the newest. Of a source,
+    the first `MOST_OF_SOURCE` conversations with a reply count, so that nobody's mistakes outweigh
+    what others choose.
     """
     by_context: defaultdict[str, list[tuple[int, Entry]]] = defaultdict(list)
     for entry in entries:

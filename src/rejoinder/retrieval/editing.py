@@ -1,4 +1,7 @@
-"""Changes of single replies: added, edited, retired, merged; each is in the log and can be undone."""
+"""Changes of single replies: added, edited, retired, merged.
+
+Each is in the log and can be undone.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +106,8 @@ class Editor:
         """Undo a change; the undoing is a change too.
 
         Raises:
-            InputError: there is no such change, it was undone, or one of its replies has changed since.
+            InputError: there is no such change, it was undone, or one of its replies has changed
+                since.
         """
         change = find_change(self.index.log, number)
         if change.undone:

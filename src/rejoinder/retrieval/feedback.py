@@ -146,8 +146,8 @@ class KnownReplies:
             return name
         if name not in self._by_id:
             raise InputError(
-                f"no reply of {self._folder} has the id {name[:60]!r}; name a reply by its position, "
-                "a number, or by the field id of its payload, a text"
+                f"no reply of {self._folder} has the id {name[:60]!r}; name a reply by its "
+                "position, a number, or by the field id of its payload, a text"
             )
         return self._by_id[name]
 
@@ -238,7 +238,10 @@ class FeedbackLog:
         """Change settings; return all of them. Entries that are too old by them are deleted."""
         settings = validate(FeedbackSettings, {**asdict(self.settings()), **values}, "feedback")
         with self.writing() as connection:
-            rows = [(name, msgspec.json.encode(value).decode()) for name, value in asdict(settings).items()]
+            rows = [
+                (name, msgspec.json.encode(value).decode())
+                for name, value in asdict(settings).items()
+            ]
             connection.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", rows)
             _tidy(connection, settings)
         return settings
@@ -252,15 +255,16 @@ class FeedbackLog:
     ) -> int:
         """Delete the entries to which all of what is given applies. Return how many.
 
-        Without any condition all entries go, and the log of changes too. Their bytes are overwritten.
-        `before` is in seconds since 1970.
+        Without any condition all entries go, and the log of changes too. Their bytes are
+        overwritten. `before` is in seconds since 1970.
         """
         if not self.path.exists():
             return 0
         with self.writing() as connection:
             found = connection.execute(
-                "DELETE FROM entry WHERE (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))"
-                " AND (:before IS NULL OR time < :before) AND (:source IS NULL OR source = :source)",
+                "DELETE FROM entry WHERE (:ids IS NULL OR id IN (SELECT value FROM "
+                "json_each(:ids))) AND (:before IS NULL OR time < :before) AND (:source IS NULL "
+                "OR source = :source)",
                 {
                     "ids": None if ids is None else msgspec.json.encode(list(ids)).decode(),
                     "before": before,
@@ -292,7 +296,9 @@ class FeedbackLog:
         if not self.path.exists():
             return 0
         with self.connected() as connection:
-            row = connection.execute("SELECT value FROM setting WHERE name = 'forgotten'").fetchone()
+            row = connection.execute(
+                "SELECT value FROM setting WHERE name = 'forgotten'"
+            ).fetchone()
             return 0 if row is None else int(row[0])
 
     def settings(self) -> FeedbackSettings:
@@ -372,7 +378,9 @@ class FeedbackLog:
         """Return what is kept of a source: equal ones stay equal, and none can be read."""
         if not source:
             return ""
-        return hashlib.blake2b(source.encode(errors="replace"), key=self._salt, digest_size=8).hexdigest()
+        return hashlib.blake2b(
+            source.encode(errors="replace"), key=self._salt, digest_size=8
+        ).hexdigest()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -491,4 +499,6 @@ def _named_errors(path: Path) -> Iterator[None]:
         for prefix, number in _ERROR_NUMBERS.items():
             if name.startswith(prefix):
                 raise OSError(number, os.strerror(number), str(path)) from None
-        raise InputError(f"{path} is damaged ({error}); move it away, and a new one begins") from None
+        raise InputError(
+            f"{path} is damaged ({error}); move it away, and a new one begins"
+        ) from None

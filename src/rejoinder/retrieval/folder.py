@@ -40,7 +40,8 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that an index may not be written to."""
     if is_ours(folder, FOLDER) and not overwrite:
         raise InputError(
-            f"{folder} is an index already; take `rejoinder index add`, --overwrite, or another folder"
+            f"{folder} is an index already; take `rejoinder index add`, --overwrite, or another "
+            "folder"
         )
     check_replaceable(folder, FOLDER, overwrite=overwrite)
 

@@ -1,8 +1,8 @@
 """Learning from old chats: which messages were replies of the index, and what they answered.
 
-An agent's message is a reply of the index if the words are the same (`text_key`), if it is the reply with its
-placeholders filled in, or if it is a near-copy: a typo, a word more or less. The conversation before it becomes an
-example of the reply.
+An agent's message is a reply of the index if the words are the same (`text_key`), if it is the
+reply with its placeholders filled in, or if it is a near-copy: a typo, a word more or less. The
+conversation before it becomes an example of the reply.
 """
 
 from __future__ import annotations
@@ -109,9 +109,12 @@ class ReplyMatcher:
         return self._texts[rated[0][1]][0]
 
     def _likeness(self, words: Sequence[str], row: int) -> float:
-        """Return the share of a reply's letters that a message has, in the same order, less what it has beside.
+        """Return the share of a reply's letters that a message has, less what it has beside.
+
+        The letters are in the same order.
 
         A mistyped word counts as the word. What may have filled placeholders is not beside.
+
         """
         _, own, placeholders = self._texts[row]
         total = sum(map(len, own))
@@ -176,7 +179,10 @@ def held_out(matches: Sequence[Match]) -> npt.NDArray[np.bool_]:
 def with_examples(
     encoder: DualEncoder, replies: Mapping[int, Candidate], matches: Sequence[Match]
 ) -> dict[int, Candidate]:
-    """Return the replies, by position, that learn examples: of those that differ most, up to `MOST_EXAMPLES`."""
+    """Return the replies, by position, that learn examples.
+
+    Of the examples those that differ most are taken, up to `MOST_EXAMPLES`.
+    """
     contexts: defaultdict[int, dict[str, tuple[str, ...]]] = defaultdict(dict)
     for position, context, _ in matches:
         contexts[position].setdefault(text_key(" ".join(context)), context)
@@ -197,7 +203,10 @@ def with_examples(
 
 
 def most_different(vectors: FloatArray, known: int, count: int) -> list[int]:
-    """Return at most `count` of the rows after the first `known`, each the farthest from those before it."""
+    """Return at most `count` rows after the first `known`.
+
+    Each is the farthest from those before it.
+    """
     chosen: list[int] = []
     nearest = (
         (vectors[:known] @ vectors.T).max(axis=0) if known else vectors @ -vectors.mean(axis=0)

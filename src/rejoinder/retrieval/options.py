@@ -55,7 +55,8 @@ class SearchOptions:
     message is added (`encoders.keywords`, counted over all replies). The first such search reads
     all replies, and again after a change."""
     why: bool = False
-    """Say which part of each reply was found, and what was most like the conversation (`Reply.why`)."""
+    """Say which part of each reply was found, and what was most like the conversation
+    (`Reply.why`)."""
     rerank: int = 0
     """Number of best replies that a slow ranker orders again, 0: none; see `Cascade`."""
 

@@ -22,9 +22,11 @@ _FORMS = {
     "mark": r"<[a-z_]+>|\{[A-Za-z_][\w .-]{0,40}\}",
     "link": r"(?:https?://|www\.)[^\s<>]+[^\s<>.,;:!?)]",
     "email": r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+",
-    "date": rf"\d{{4}}-\d\d-\d\d|\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}|(?:{_DAY} (?:of )?(?:{_MONTHS})"
-    rf"|(?:{_MONTHS}) {_DAY})\b(?:,? \d{{4}}\b)?|(?:mon|tues|wednes|thurs|fri|satur|sun)day\b",
-    "time": r"\d{1,2}[:.]\d\d(?: ?(?:[ap]m\b|[ap]\.m\.))?(?!\d|[.:]\d)|\d{1,2} ?(?:[ap]m\b|o'clock)",
+    "date": rf"\d{{4}}-\d\d-\d\d|\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}"
+    rf"|(?:{_DAY} (?:of )?(?:{_MONTHS})|(?:{_MONTHS}) {_DAY})\b(?:,? \d{{4}}\b)?"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day\b",
+    "time": r"\d{1,2}[:.]\d\d(?: ?(?:[ap]m\b|[ap]\.m\.))?(?!\d|[.:]\d)"
+    r"|\d{1,2} ?(?:[ap]m\b|o'clock)",
     "amount": r"[$€£] ?\d[\d.,]*\d|[$€£] ?\d|\d[\d.,]* ?(?:€|usd|eur|gbp|euros?|dollars?|pounds?)",
     "phone": r"(?:\+|\b00)\d(?:[ ()/-]{0,2}\d){6,13}|\b0\d(?:[ /-]?\d){8,10}\b",
     "code": r"#?(?=[a-z\d-]*\d)(?=[\d-]*[a-z]|[\d-]{5})[a-z\d]+(?:-[a-z\d]+)*\b",
@@ -34,12 +36,16 @@ _FORMS = {
 }
 _TOKEN = re.compile("|".join(f"(?P<{kind}>{form})" for kind, form in _FORMS.items()), re.IGNORECASE)
 _PLAIN = frozenset(("word", "sign"))
-_GREETINGS = frozenset("hi hello dear hey hallo thanks mr mrs ms welcome sorry".split())  # noqa: SIM905
+_GREETINGS = frozenset(
+    "hi hello dear hey hallo thanks mr mrs ms welcome sorry".split()  # noqa: SIM905
+)
 _NAMED_THINGS = frozenset(
     """order ticket reference booking tracking invoice case account room train table confirmation
     parcel shipment customer contract flight voucher coupon phone""".split()  # noqa: SIM905
 )
-_BETWEEN = frozenset("number numbers no nr id code is was are the your # : .".split())  # noqa: SIM905
+_BETWEEN = frozenset(
+    "number numbers no nr id code is was are the your # : .".split()  # noqa: SIM905
+)
 _ALIKE = 0.6  # share of its words that a message must have in common with another one
 _MOST_WORDS = 4  # of a name
 _VALUES = 3  # that differ, for words to be variable

@@ -19,7 +19,7 @@ CONVERSATION_FIELDS = ("messages", "turns", "context")
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The reason for a reply: its part with most weight, and the text most like the conversation."""
+    """The reason for a reply: its part with most weight, and its text most like the context."""
 
     view: Literal["text", "title", "example"]
     like: tuple[str, ...]  # the reply's text, its title, or the nearest of its examples
@@ -60,26 +60,37 @@ class Reply:
 
 
 def read_conversations(path: str | Path) -> list[tuple[dict[str, Any], Conversation]]:
-    """Read conversations, one a line of JSON, each after {"id": ...} or {}. Errors name file, line and reason.
+    """Read conversations, one a line of JSON, each after {"id": ...} or {}.
 
-    A line is a text, a list of messages, or an object with one of these in one of `CONVERSATION_FIELDS` (DATA19's
-    `context/0`, ... too) and perhaps an `id`. Blank messages are left out.
+    Errors name file, line and reason.
+
+    A line is a text, a list of messages, or an object with one of these in one of
+    `CONVERSATION_FIELDS` (DATA19's `context/0`, ... too) and perhaps an `id`. Blank messages are
+    left out.
     """
     found: list[tuple[dict[str, Any], Conversation]] = []
     for number, line in open_lines(path):
         if not line.strip():
             continue
-        values = parse_line(line, where := f"{path}:{number}", "a text, a list of messages or an object")
+        values = parse_line(
+            line, where := f"{path}:{number}", "a text, a list of messages or an object"
+        )
         record = values if isinstance(values, dict) else {CONVERSATION_FIELDS[0]: values}
         name = next((name for name in CONVERSATION_FIELDS if name in record), None)
         if name is None:
             there = ", ".join(record) or "none"
-            raise InputError(f"{where}: no field {' or '.join(CONVERSATION_FIELDS)}; there is {there}")
+            raise InputError(
+                f"{where}: no field {' or '.join(CONVERSATION_FIELDS)}; there is {there}"
+            )
         try:
             given = record[name]
             messages = [*earlier_context(record), given] if isinstance(given, str) else given
             spoken(messages)
-            said = [each for each in messages if not isinstance(text := _content(each), str) or text.strip()]
+            said = [
+                each
+                for each in messages
+                if not isinstance(text := _content(each), str) or text.strip()
+            ]
             spoken(said)
         except (BadRecordError, InputError) as error:
             raise InputError(f"{where}: {error}") from None

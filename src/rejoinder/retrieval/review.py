@@ -24,7 +24,7 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A message whose reply was not found: by the position of the right one and of the one in its place."""
+    """A message whose reply was not found, with the positions of that and of the one found."""
 
     message: str
     right: int
@@ -49,7 +49,8 @@ class Review:
     asked: int
     right: int
     answered: float | None
-    """Share that is answered above the lowest score from which 90 % are right; None: there is none."""
+    """Share that is answered above the lowest score from which 90 % are right; None: there is
+    none."""
     from_score: float | None
     refused: int  # messages below the index's own minimum
     mistakes: tuple[Mistake, ...]  # the surest ones
@@ -59,10 +60,13 @@ class Review:
 
 
 def review(index: Index, examples: Sequence[Example], progress: Advance = silent) -> Review:
-    """Return what an index does with conversations whose response it has. `progress` counts examples.
+    """Return what an index does with conversations whose response it has.
+
+    `progress` counts examples.
 
     Raises:
         InputError: no response of the examples is a reply of the index.
+
     """
     replies = dict(index)
     by_key: dict[str, int] = {}

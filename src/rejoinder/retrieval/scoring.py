@@ -1,17 +1,20 @@
-"""Views of a reply: its text, its title and the conversations that it answers, added up to one vector.
+"""Views of a reply: its text, its title and the conversations that it answers, in one vector.
 
-An index scores a reply by the product of its vector with the context's vector x. Of a reply that is known by its text
-alone, that vector is the response encoding y. Where replies have titles or examples, it is
+An index scores a reply by the product of its vector with the context's vector x. Of a reply that is
+known by its text alone, that vector is the response encoding y. Where replies have titles or
+examples, it is
 
     v = a·y + B (u - u_none)      so that      x·v = a·x·y + (Bᵀx)·u - (Bᵀx)·u_none
 
-B whitens context vectors (it is a root of the inverse of their second moment), u is a linear classifier's weights for
-the reply among whitened contexts, and u_none those of the class "none of these", which a background of everyday
-messages stands for. Since the score stays one product, a search, exact or approximate, with filters or without, works
-as for any other index and costs the same.
+B whitens context vectors (it is a root of the inverse of their second moment), u is a linear
+classifier's weights for the reply among whitened contexts, and u_none those of the class "none of
+these", which a background of everyday messages stands for. Since the score stays one product, a
+search, exact or approximate, with filters or without, works as for any other index and costs the
+same.
 
-The classifier is fitted in two steps: u starts as the mean of the reply's whitened examples (a linear discriminant, in
-closed form), and multinomial logistic regression, which a penalty holds near that start, goes on from there.
+The classifier is fitted in two steps: u starts as the mean of the reply's whitened examples (a
+linear discriminant, in closed form), and multinomial logistic regression, which a penalty holds
+near that start, goes on from there.
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ TEXT_WEIGHT = 0.25
 TEXT_WEIGHT_OF_TITLES = 1.0  # where no reply has an example
 WHOLE_WEIGHT = 0.25
 PARTS_WEIGHT = 0.5
-"""Weights of a reply's own text, and of all its sentences together, as examples of its questions."""
+"""Weights of a reply's own text, and of all its sentences together, as examples of its
+questions."""
 RIDGE = 2.0  # of the second moment, times its mean eigenvalue
 SCALE = 8.0  # of the logits
 VARIANCE = 30.0  # of the weights around the discriminant: the greater, the weaker the penalty
@@ -76,7 +80,7 @@ _LEAST_WORDS = 3  # of a sentence
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Context vectors (n, d) of what replies answer, with the number of the reply and the weight of each."""
+    """Context vectors (n, d) of what replies answer, each with its reply's number and weight."""
 
     vectors: FloatArray
     owners: npt.NDArray[np.int64]
@@ -100,7 +104,7 @@ class Head:
         return unit_rows(vectors @ self.whitening)
 
     def discriminants(self, views: Views, count: int) -> FloatArray:
-        """Return the u of `count` replies in closed form: (count, d), of length 1, or 0 without any view."""
+        """Return the u of `count` replies in closed form: (count, d), of length 1 (no view: 0)."""
         return _means(self.whitened(views.vectors), views.owners, views.weights, count)
 
     def vectors(self, weights: FloatArray, responses: FloatArray) -> FloatArray:
@@ -126,7 +130,10 @@ def read_head(folder: Path, record: HeadRecord) -> Head:
 
 
 def view_texts(candidate: Candidate) -> list[tuple[Context, float]]:
-    """Return the conversations that a reply answers, each with its weight: its own text and sentences among them."""
+    """Return the conversations that a reply answers, each with its weight.
+
+    Its own text and its sentences are among them.
+    """
     parts = [part for part in _SENTENCE.split(candidate.text) if len(part.split()) >= _LEAST_WORDS]
     views: list[tuple[Context, float]] = [([candidate.text], WHOLE_WEIGHT)]
     if len(parts) > 1:
@@ -169,8 +176,8 @@ def encode_conversations(encoder: DualEncoder, contexts: Sequence[Context]) -> F
 def fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatArray]:
     """Fit the head of `count` replies, and return it with their u (count, d).
 
-    `background` (b, d) are context vectors of messages that belong to no reply. The weights of replies without titles
-    and examples stay the discriminant's.
+    `background` (b, d) are context vectors of messages that belong to no reply. The weights of
+    replies without titles and examples stay the discriminant's.
     """
     share = NONE_WEIGHT * float(views.weights.sum()) / len(background)
     whitening = whitening_matrix(
@@ -223,7 +230,8 @@ def _regress(
 ) -> FloatArray:
     """Return the u (n, d) of a logistic regression with logits SCALE·u·z.
 
-    Its loss is the sum of w·(cross-entropy) over the rows z (N, d), and |SCALE·(u - start)|² / (2·VARIANCE).
+    Its loss is the sum of w·(cross-entropy) over the rows z (N, d), and |SCALE·(u - start)|² /
+    (2·VARIANCE).
     """
     z = np.float32(SCALE) * rows
     targets = classes[:, None]
@@ -264,7 +272,10 @@ class HeldOut(NamedTuple):
 
     @property
     def minimum_score(self) -> float:
-        """The score that all but a twentieth of the examples reach, at most 0; each reply counts alike."""
+        """The score that all but a twentieth of the examples reach, at most 0.
+
+        Each reply counts alike.
+        """
         order = np.argsort(self.best[self.is_own])
         owners = self.owners[self.is_own][order]
         shares = 1 / np.bincount(owners)[owners]
@@ -273,9 +284,12 @@ class HeldOut(NamedTuple):
 
 
 def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> HeldOut | None:
-    """Leave out a fifth of the examples at a time, of replies that have others; None where these are too few.
+    """Leave out a fifth of the examples at a time, of replies that have others.
+
+    None where these are too few.
 
     After `ENOUGH` examples the other fifths are not tried.
+
     """
     is_example = views.weights >= 1
     owners = views.owners[is_example]
@@ -308,7 +322,9 @@ def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> Hel
     right = [found == targets for _, _, found in joined]
     chosen = int(np.argmax([each.sum() for each in right]))  # the first of equal ones
     best, gap, found = joined[chosen]
-    return HeldOut(TEXT_WEIGHTS[chosen], best, gap, right[chosen], is_own, found, views_rows, targets)
+    return HeldOut(
+        TEXT_WEIGHTS[chosen], best, gap, right[chosen], is_own, found, views_rows, targets
+    )
 
 
 def _best_two(
@@ -373,6 +389,6 @@ def _why(
 
 @functools.cache
 def background() -> tuple[str, ...]:
-    """Return everyday messages that belong to no reply: talk, tasks, other languages and gibberish."""
+    """Return messages that belong to no reply: talk, tasks, other languages and gibberish."""
     text = files("rejoinder.retrieval").joinpath("background.txt").read_text(encoding="utf-8")
     return tuple(line for line in text.splitlines() if line and not line.startswith("# "))

@@ -1,10 +1,10 @@
-"""An index whose replies are in Milvus: a file of milvus-lite inside the index's folder, or a server's collection.
+"""An index whose replies are in Milvus: milvus-lite's file in its folder, or a server's collection.
 
-The folder keeps the manifest: the model, where the replies are, the next position, and a digest of all that was added
-and deleted, in this order. Milvus names candidates by its graph (HNSW); they are scored from the exact vectors as
-everywhere. An `add` writes to Milvus first and then replaces the manifest: rows from its end on are of one that was not
-finished, which no search finds and the next change removes. Deleted positions are in the manifest until their rows are
-gone.
+The folder keeps the manifest: the model, where the replies are, the next position, and a digest of
+all that was added and deleted, in this order. Milvus names candidates by its graph (HNSW); they are
+scored from the exact vectors as everywhere. An `add` writes to Milvus first and then replaces the
+manifest: rows from its end on are of one that was not finished, which no search finds and the next
+change removes. Deleted positions are in the manifest until their rows are gone.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.queries import check_encoder, check_rows, has_unit_vectors
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Flags, Found, exact_scores
-from rejoinder.retrieval.search import Searcher
 from rejoinder.retrieval.scoring import read_head
+from rejoinder.retrieval.search import Searcher
 from rejoinder.retrieval.segments import Line, open_segments, texts_of, value_texts
 from rejoinder.retrieval.writing import encoded_batches
 
 EMBEDDED = "milvus"
 """In place of an address: the database is a file in the index's folder."""
-LEAST_EFFORT = 2048  # of a search in the graph (ef): with it nearly every search finds the very ten best of 100,000
+# of a search in the graph (ef): with it nearly every search finds the very ten best of 100,000
+LEAST_EFFORT = 2048
 MOST_FOUND = 16_384  # Milvus gives no more
 PATIENCE = 10.0  # seconds for a server to answer
 LONGEST = 65_535  # bytes of a reply with its payload, and of the tokens of its fields
@@ -101,16 +102,18 @@ class Store(Searcher):
         progress: Advance | None = None,
         engine: Engine | None = None,
     ) -> Self:
-        """Encode replies into Milvus, all or none; `folder` then stands for them. See `Index.build`.
+        """Encode replies into Milvus, all or none, as an index in `folder`. See `Index.build`.
 
-        `address` is that of a server, as http://HOST:19530 (MILVUS_TOKEN in the environment: its token); `EMBEDDED`: a
-        file in `folder`, which one process at a time can open.
+        `address` is that of a server, as http://HOST:19530 (MILVUS_TOKEN in the environment: its
+        token); `EMBEDDED`: a file in `folder`, which one process at a time can open.
         """
         folder = Path(folder)
         check_encoder(encoder)
         check_target(folder, overwrite=overwrite)
         old = read_manifest(folder).store if folder.exists() and any(folder.iterdir()) else None
-        record = StoreRecord("" if address == EMBEDDED else address, f"rejoinder_{secrets.token_hex(8)}")
+        record = StoreRecord(
+            "" if address == EMBEDDED else address, f"rejoinder_{secrets.token_hex(8)}"
+        )
         model = model_record(encoder.fingerprint, encoder.name, folder)
         manifest = Manifest(model, store=record, plain=not as_written)
         with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
@@ -136,7 +139,8 @@ class Store(Searcher):
         """Open an index whose replies are in Milvus.
 
         Raises:
-            InputError: there is no such index, the server does not answer, or the index is of another model.
+            InputError: there is no such index, the server does not answer, or the index is of
+                another model.
             BusyError: another process has the file open.
         """
         folder = Path(folder)
@@ -173,7 +177,10 @@ class Store(Searcher):
         check_count("first", first, 0)
         if not self.manifest.size:
             return
-        options = {"filter": f"position >= {first} and {self._there()}", "output_fields": ["position", "line"]}
+        options = {
+            "filter": f"position >= {first} and {self._there()}",
+            "output_fields": ["position", "line"],
+        }
         rows = self._ask("query_iterator", batch_size=1000, **options)
         with contextlib.closing(rows):
             while some := rows.next():
@@ -197,7 +204,7 @@ class Store(Searcher):
         progress: Advance | None = None,
         engine: Engine | None = None,
     ) -> range:
-        """Add replies, all or none; return their positions, which are the next ones. See `Index.add`."""
+        """Add replies, all or none; return their positions. See `Index.add`."""
         self._model()
         with self._change():
             first = self.record.end
@@ -214,16 +221,26 @@ class Store(Searcher):
                 some = chosen[start : start + 1000]
                 found = {row["position"] for row in self._ask("get", some, ["position"])}
                 if missing := [position for position in some if position not in found]:
-                    raise InputError(f"{self.folder} has no reply {missing[0]}, or it was deleted before")
+                    raise InputError(
+                        f"{self.folder} has no reply {missing[0]}, or it was deleted before"
+                    )
             if chosen:
-                digest = hashlib.sha256(f"{self.record.digest} without {chosen}".encode()).hexdigest()
+                digest = hashlib.sha256(
+                    f"{self.record.digest} without {chosen}".encode()
+                ).hexdigest()
                 record = replace(self.record, count=self.record.count - len(chosen), digest=digest)
-                self._write(replace(self.manifest, store=record, deleted=write_runs(np.array(chosen))))
+                self._write(
+                    replace(self.manifest, store=record, deleted=write_runs(np.array(chosen)))
+                )
                 self._sweep()
         return len(chosen)
 
     def _extend(
-        self, replies: Iterable[str | Candidate], batch: int, progress: Advance | None, engine: Engine | None
+        self,
+        replies: Iterable[str | Candidate],
+        batch: int,
+        progress: Advance | None,
+        engine: Engine | None,
     ) -> int:
         """Encode and insert replies; return how many titles and examples they have."""
         encoder = self._model()
@@ -237,7 +254,9 @@ class Store(Searcher):
         ):
             unit = has_unit_vectors(encoder)
             encoded = scored if responses is None else responses
-            checked = check_rows(encoded, "reply", record.end, count=len(lines), size=size, unit=unit)
+            checked = check_rows(
+                encoded, "reply", record.end, count=len(lines), size=size, unit=unit
+            )
             vectors = checked if responses is None else scored
             examples += count
             if not size:
@@ -256,7 +275,7 @@ class Store(Searcher):
         return examples
 
     def _fit(self, batch: int) -> None:
-        """Fit the head to the titles and examples of all replies, which are just inserted, and score them by it."""
+        """Fit the head to all replies, which are just inserted, and score them by it."""
         rows = self._ask(
             "query_iterator",
             batch_size=1000,
@@ -301,18 +320,24 @@ class Store(Searcher):
         indexes = self._client.prepare_index_params()
         graph = {"M": LINKS, "efConstruction": EF_CONSTRUCTION}
         indexes.add_index("vector", index_type="HNSW", metric_type="IP", params=graph)
-        self._ask("create_collection", schema=schema, index_params=indexes, consistency_level="Strong")
+        self._ask(
+            "create_collection", schema=schema, index_params=indexes, consistency_level="Strong"
+        )
 
     def _filter(self, where: Where | None) -> FilteredStore:
         conditions = [self._there()]
         if callable(where):
-            raise InputError(f"{self.folder}: Milvus filters by fields and their values, not by a function")
+            raise InputError(
+                f"{self.folder}: Milvus filters by fields and their values, not by a function"
+            )
         if not isinstance(where, Mapping | None):
             raise InputError(f"where is {where!r}; it is a mapping of fields to values")
         for name, value in (where or {}).items():
             if not self._count(_contains([_token(name)])):
                 raise InputError(f"{self.folder}: no reply has a field {name!r}")
-            conditions.append(_contains([_token(name, text) for text in sorted(texts_of(name, value))]))
+            conditions.append(
+                _contains([_token(name, text) for text in sorted(texts_of(name, value))])
+            )
         return FilteredStore(self, " and ".join(conditions))
 
     def _there(self) -> str:
@@ -349,7 +374,9 @@ class Store(Searcher):
         try:
             return getattr(self._client, what)(self.record.collection, *given, **options)
         except MilvusException as error:
-            raise RejoinderError(f"{self.folder}: Milvus failed to {what} ({error}); try again") from error
+            raise RejoinderError(
+                f"{self.folder}: Milvus failed to {what} ({error}); try again"
+            ) from error
 
     def _write(self, manifest: Manifest) -> None:
         assert manifest.store is not None
@@ -387,7 +414,9 @@ class FilteredStore:
         found: Found = []
         for context in contexts:
             rows = {hit["position"]: hit["entity"] for _ in context for hit in next(queries)}
-            self.hits |= {at: (row["line"], np.asarray(row["vector"], np.float32)) for at, row in rows.items()}
+            self.hits |= {
+                at: (row["line"], np.asarray(row["vector"], np.float32)) for at, row in rows.items()
+            }
             numbers = np.array(sorted(rows), dtype=np.int64)
             scores = exact_scores(context, self.vectors(numbers))
             order = np.lexsort((numbers, -scores))[:k]
@@ -412,7 +441,10 @@ class FilteredStore:
     def words(self) -> tuple[WordIndex, Flags]:
         """Refuse what would read all replies."""
         folder = self.store.folder
-        raise InputError(f"{folder}: hybrid search reads all replies, which are in Milvus here; take an index on disk")
+        raise InputError(
+            f"{folder}: hybrid search reads all replies, which are in Milvus here; take an index "
+            "on disk"
+        )
 
 
 def _connect(folder: Path, record: StoreRecord) -> Any:
@@ -420,7 +452,8 @@ def _connect(folder: Path, record: StoreRecord) -> Any:
         from pymilvus import MilvusClient
     except ImportError as error:
         raise MissingExtraError("an index in Milvus", "milvus") from error
-    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it writes what it raises to standard error, too
+    # it writes what it raises to standard error, too
+    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
     place = record.address or str((folder / DATABASE).absolute())
     try:
         client = MilvusClient(place, token=os.environ.get("MILVUS_TOKEN", ""), timeout=PATIENCE)
@@ -452,14 +485,14 @@ def _row(position: int, line: bytes, vector: FloatArray) -> dict[str, Any]:
     fields = " ".join(sorted(tokens))
     if max(len(line), len(fields)) > LONGEST:
         raise InputError(
-            f"reply {position} has {len(line):,} bytes with its payload, and {len(tokens):,} fields and values; "
-            f"Milvus holds {LONGEST:,} bytes, and {LONGEST // 33:,} of those"
+            f"reply {position} has {len(line):,} bytes with its payload, and {len(tokens):,} "
+            f"fields and values; Milvus holds {LONGEST:,} bytes, and {LONGEST // 33:,} of those"
         )
     return {"position": position, "vector": vector, "line": line.decode(), "fields": fields}
 
 
 def _token(*name_and_text: str) -> str:
-    """Return what stands for a field, or for a value of it, in a condition: 32 hexadecimal digits."""
+    """Return 32 hexadecimal digits that stand for a field, or for its value, in a condition."""
     return hashlib.blake2b(json.dumps(name_and_text).encode(), digest_size=16).hexdigest()
 
 

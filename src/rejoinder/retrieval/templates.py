@@ -1,4 +1,4 @@
-"""Canned replies as encoders read them: without the frame that a help desk puts around what they say."""
+"""Canned replies as encoders read them, without the frame that a help desk adds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import html
 import re
 
 PLACEHOLDER = re.compile(
-    r"\{\{[^{}]*\}\}|\{%[^%]*%\}|<%[^%]*%>|\{[A-Za-z_][\w .-]{0,40}\}|<[A-Za-z_][\w .-]{0,40}>|\[[A-Z][\w .-]{0,40}\]"
+    r"\{\{[^{}]*\}\}|\{%[^%]*%\}|<%[^%]*%>|\{[A-Za-z_][\w .-]{0,40}\}|<[A-Za-z_][\w .-]{0,40}>"
+    r"|\[[A-Z][\w .-]{0,40}\]"
     r"|%[A-Za-z_]\w*%|\$\{?[A-Za-z_]\w*\}?"
 )
 """Placeholders of a reply: {{x}}, {x}, <x>, [X], %x%, $x."""
@@ -20,8 +21,8 @@ _GREETING = r"(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|d
 _SALUTATION = re.compile(rf"\s*{_GREETING}(?:\s+[^\s,.!?:]+){{0,3}}\s*[,!:.]?\s*", re.IGNORECASE)
 _GREETED = re.compile(rf"\s*{_GREETING}(?: there)?,?\s*\0[,.!:]?\s+", re.IGNORECASE)
 _CLOSING = re.compile(
-    r"\s*(?:(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|best|sincerely|cheers|many thanks|"
-    r"thanks|thank you|yours(?: \w+)?|all the best)[,.!]?\s*",
+    r"\s*(?:(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|best|sincerely|cheers|"
+    r"many thanks|thanks|thank you|yours(?: \w+)?|all the best)[,.!]?\s*",
     re.IGNORECASE,
 )
 _PEOPLE = frozenset(
@@ -49,10 +50,12 @@ _SIGNATURE_WORDS = 5
 
 
 def plain(text: str) -> str:
-    """Return what a canned reply says: without salutation, signature (in English), placeholders, markup and links.
+    """Return what a canned reply says, without its frame.
 
-    The words of a placeholder that names a thing stay ("order number" of {{order.number}}). A text that is nothing but
-    frame comes back as it is.
+    That is salutation and signature (in English), placeholders, markup and links.
+
+    The words of a placeholder that names a thing stay ("order number" of {{order.number}}). A text
+    that is nothing but frame comes back as it is.
     """
     shown = text
     if "</" in text:
@@ -75,7 +78,7 @@ def plain(text: str) -> str:
 
 
 def _is_signature(line: str) -> bool:
-    """Return whether a line below a closing may be a name or a team: a few words that are no sentence."""
+    """Return whether a line below a closing may be a name: a few words that are no sentence."""
     return len(line.split()) <= _SIGNATURE_WORDS and not line.rstrip().endswith((".", "!", "?"))
 
 

@@ -156,9 +156,7 @@ def _unused(
     return sorted(unused, key=lambda each: (-each.offered, each.position))
 
 
-def _confusions(
-    positions: Mapping[str, int], entries: Sequence[Entry]
-) -> tuple[Confusion, ...]:
+def _confusions(positions: Mapping[str, int], entries: Sequence[Entry]) -> tuple[Confusion, ...]:
     pairs: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
     for entry in entries:
         if entry.chosen is not None and entry.offered and entry.context:
@@ -205,7 +203,7 @@ def _unlike(
 def _nearest(
     rows: FloatArray, equal: npt.NDArray[np.int64], vectors: FloatArray
 ) -> npt.NDArray[np.float64]:
-    """Return the greatest product of each row with the vectors, but for the `equal` one (-1: none)."""
+    """Return the greatest product of each row with the vectors but its `equal` one (-1: none)."""
     best = np.empty(len(rows))
     for start in range(0, len(rows), 256):
         products = (rows[start : start + 256] @ vectors.T).astype(np.float64)

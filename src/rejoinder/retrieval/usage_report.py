@@ -27,17 +27,18 @@ def usage_document(name: str, replies: Mapping[int, Candidate], usage: Usage) ->
     among = taken["first"] + taken["offered"]
     blocks: list[Block] = [
         Text(
-            f"Of {usage.entries:,} answers the first reply was taken in {taken['first'] / usage.entries:.1%}, "
-            f"one of those offered in {among / usage.entries:.1%}; {taken['unoffered']:,} times another "
-            f"reply was taken, {taken['text']:,} times something else was sent, and {taken['none']:,} "
-            "times nothing was taken."
+            f"Of {usage.entries:,} answers the first reply was taken in "
+            f"{taken['first'] / usage.entries:.1%}, one of those offered in "
+            f"{among / usage.entries:.1%}; {taken['unoffered']:,} times another reply was taken, "
+            f"{taken['text']:,} times something else was sent, and {taken['none']:,} times nothing "
+            "was taken."
         )
     ]
     if usage.unlike is not None:
         blocks.append(
             Text(
-                f"{usage.unlike:.1%} of the newest messages are less like the examples than 95 % of "
-                "the examples are like each other: the more, the more examples are missing."
+                f"{usage.unlike:.1%} of the newest messages are less like the examples than 95 % "
+                "of the examples are like each other: the more, the more examples are missing."
             )
         )
     return Document(title, [*blocks, *_over_time(usage), *_lists(replies, usage)])
