@@ -24,9 +24,9 @@ from rejoinder.progress import note, printable, track
 if TYPE_CHECKING:
     from rejoinder.conversations import Conversation
     from rejoinder.retrieval.calibration import Answer
-    from rejoinder.retrieval.cascade import Cascade
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.options import SearchOptions
+    from rejoinder.retrieval.queries import SearchOptions
+    from rejoinder.retrieval.search import Cascade
     from rejoinder.retrieval.stores import Store
 
 IndexFolder: TypeAlias = Annotated[
@@ -113,7 +113,7 @@ def reply(
 
     --input FILE: {"id": 7, "messages": ["Hi!", "How are you?"]} a line, the id if you like, or ["Hi!", "How are you?"]
     """
-    from rejoinder.retrieval.replies import read_conversations
+    from rejoinder.retrieval.queries import read_conversations
 
     passing = _parse_where(where)
     if file is not None and messages:
@@ -310,7 +310,7 @@ def _typed(prompt: str) -> Iterator[str]:
 
 
 def _options(*, omit: Omitted, rerank: str | None, k: int, **values: Any) -> SearchOptions:
-    from rejoinder.retrieval.options import SearchOptions
+    from rejoinder.retrieval.queries import SearchOptions
 
     return SearchOptions(
         k=k,
@@ -334,7 +334,7 @@ def _open_searcher(
     if rerank is None:
         return index
     from rejoinder.cli.rankers import Rankers
-    from rejoinder.retrieval.cascade import Cascade
+    from rejoinder.retrieval.search import Cascade
 
     return Cascade(index, Rankers().ranker(rerank), count)
 
@@ -342,7 +342,7 @@ def _open_searcher(
 def _finder(searcher: Index | Store | Cascade, options: SearchOptions) -> Finder:
     """Return what answers conversations."""
     from rejoinder.retrieval.calibration import Answer, CalibratedIndex
-    from rejoinder.retrieval.cascade import Cascade
+    from rejoinder.retrieval.search import Cascade
 
     if options.minimum_confidence is None:
         return lambda conversations: [Answer(replies, None) for replies in searcher.find(conversations, options)]

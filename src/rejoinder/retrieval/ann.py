@@ -30,10 +30,9 @@ from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, file_digest, is_within
 from rejoinder.progress import Track
-from rejoinder.retrieval.manifest import ApproximateRecord, Method
+from rejoinder.retrieval.manifest import FAISS_FILE, ApproximateRecord, Method
 from rejoinder.retrieval.scan import CONTEXTS_AT_ONCE, Found, Rows, rescore, search
 
-FILE = "approximate-*.faiss"
 MEASURED_AT = 30  # ACL19 gives the recall of the best 30
 MEASURED_ON = 1000  # texts of replies, where no contexts are given
 MOST_IN_GRAPH = 5_000_000
@@ -215,7 +214,7 @@ def build_file(
         for some in _parts(segments):
             file.add(some if largest is None else whole_numbers(some, largest))
             advance(len(some))
-    name = FILE.replace("*", secrets.token_hex(6))
+    name = FAISS_FILE.replace("*", secrets.token_hex(6))
     with atomic_file(folder / name) as part:
         library().write_index(file, str(part))
     del file

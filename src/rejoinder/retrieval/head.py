@@ -19,6 +19,7 @@ from rejoinder.retrieval import scoring
 from rejoinder.retrieval.calibration import from_held_out
 from rejoinder.retrieval.manifest import (
     CALIBRATION,
+    HEAD_FILE,
     HeadRecord,
     Manifest,
     Positions,
@@ -183,7 +184,7 @@ def write_head(folder: Path, head: Head, held_out: HeldOut | None) -> HeadRecord
     from safetensors.numpy import save
 
     content = save({"whitening": head.whitening, "none": head.none})
-    name = scoring.HEAD_FILE.replace("*", hashlib.sha256(content).hexdigest()[:12])
+    name = HEAD_FILE.replace("*", hashlib.sha256(content).hexdigest()[:12])
     with atomic_file(folder / name) as part:
         part.write_bytes(content)
     record = HeadRecord(

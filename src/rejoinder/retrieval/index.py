@@ -35,9 +35,7 @@ from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.ann import MEASURED_ON, build_file, library
-from rejoinder.retrieval.change_log import renamed
-from rejoinder.retrieval.choices import chosen_matches, positions_by_text
-from rejoinder.retrieval.folder import new_folder
+from rejoinder.retrieval.feedback import renamed
 from rejoinder.retrieval.head import (
     check_takes_examples,
     fit_index,
@@ -49,8 +47,10 @@ from rejoinder.retrieval.learning import (
     RANKS,
     Learned,
     Match,
+    chosen_matches,
     held_out,
     match,
+    positions_by_text,
     unsent,
     with_examples,
 )
@@ -59,9 +59,10 @@ from rejoinder.retrieval.manifest import (
     Manifest,
     Method,
     Positions,
+    new_folder,
     read_manifest,
 )
-from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.queries import ANY_SCORE
 from rejoinder.retrieval.reader import IndexReader
 from rejoinder.retrieval.scoring import read_head
 from rejoinder.retrieval.segments import Segment
@@ -165,7 +166,7 @@ class Index(IndexReader):
         """Make conversations examples of the replies that answered them, and fit the head again.
 
         These are the conversations of `examples` in which a reply of the index was sent, and those
-        of the log for which a reply was chosen (`choices.chosen_matches`). The positions stay.
+        of the log for which a reply was chosen (`learning.chosen_matches`). The positions stay.
         Without any of them the head alone is fitted, to replies that were added since, for
         instance. A fifth of the `examples`' conversations is left out, to measure with. `progress`
         counts examples.

@@ -1,15 +1,16 @@
-"""The manifest of an index: which model, which files, which replies are gone.
+"""The folder of an index and its manifest: which model, which files, which replies are gone.
 
-It is replaced as a whole.
+The folder is written whole or not at all; the manifest is replaced as a whole.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -22,12 +23,19 @@ from rejoinder.arrays import ranges
 from rejoinder.encoders import bundled
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, is_plain, parse_json
+from rejoinder.files import (
+    Kind,
+    atomic_file,
+    atomic_folder,
+    check_replaceable,
+    is_ours,
+    is_plain,
+    parse_json,
+)
 
 Method: TypeAlias = Literal["hnsw", "ivf", "scan"]
 Positions: TypeAlias = npt.NDArray[np.int64]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-
 MANIFEST = "manifest.json"
 CALIBRATION = "calibration.json"
 FORMATS = (1, 2, 3, 4)
@@ -37,6 +45,33 @@ or texts that were encoded without the frame of templates."""
 _LATER = ("holes", "examples", "same_as", "approximate", "store", "head", "plain")
 KIND = "rejoinder index"
 MOST_DELETED = 1 << 24  # positions in Milvus whose rows are still to go
+REPLIES = "replies.jsonl"
+OFFSETS = "offsets.i64"
+VECTORS = "vectors.f32"
+RESPONSES = "responses.f32"  # encodings of the texts, where the vectors are more than these
+FILES = (REPLIES, OFFSETS, VECTORS, RESPONSES, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
+"""All files that a segment may have; earlier versions wrote the last four."""
+FAISS_FILE = "approximate-*.faiss"
+HEAD_FILE = "head-*.safetensors"
+MAP = "map.json"  # of the server's page
+DATABASE = "replies.db"  # of milvus-lite; see `stores`
+FOLDER = Kind(
+    "an index",
+    MANIFEST,
+    lambda manifest: manifest["kind"] == KIND,
+    # Earlier versions kept a lock there; what ends in .part is a killed process's.
+    (
+        MANIFEST,
+        CALIBRATION,
+        MAP,
+        FAISS_FILE,
+        HEAD_FILE,
+        "lock",
+        ".*.part",
+        *(f"{folder}/{name}" for folder in ("segment-*", ".segment-*.part") for name in FILES),
+        *(DATABASE + depth * "/*" for depth in range(1, 8)),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +135,15 @@ def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
     except ValueError:  # another drive
         relative = ""
     return ModelRecord(fingerprint, name, str(path), relative)
+
+
+def check_encoder(encoder: object) -> None:
+    """Refuse what is no model that encodes replies."""
+    if not isinstance(encoder, DualEncoder):
+        raise InputError(
+            "an index needs a model that encodes replies, as rejoinder.load opens; "
+            f"given: {encoder!r}"
+        )
 
 
 def check_model(folder: Path, record: ModelRecord, encoder: DualEncoder) -> None:
@@ -370,3 +414,25 @@ def _check(manifest: Manifest) -> None:
         is_plain(manifest.head.file) and math.isfinite(manifest.head.minimum_score)
     ):
         raise ValueError(f"{manifest.head.file!r} is no file of its head")
+
+
+def check_target(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that an index may not be written to."""
+    if is_ours(folder, FOLDER) and not overwrite:
+        raise InputError(
+            f"{folder} is an index already; take `rejoinder index add`, --overwrite, or another "
+            "folder"
+        )
+    check_replaceable(folder, FOLDER, overwrite=overwrite)
+
+
+@contextlib.contextmanager
+def new_folder(
+    encoder: DualEncoder, folder: Path, *, overwrite: bool, plain: bool
+) -> Iterator[tuple[Manifest, Path]]:
+    """Yield the manifest of an empty index, and the folder that becomes the index at the end."""
+    check_encoder(encoder)
+    check_target(folder, overwrite=overwrite)
+    manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), plain=plain)
+    with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
+        yield manifest, part

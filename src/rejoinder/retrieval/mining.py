@@ -25,11 +25,9 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
-from rejoinder.retrieval.frames import Frames
 from rejoinder.retrieval.learning import NEWEST, most_different
-from rejoinder.retrieval.placeholders import mask, with_placeholders
 from rejoinder.retrieval.queries import check_rows
-from rejoinder.retrieval.templates import plain
+from rejoinder.retrieval.templates import Frames, mask, plain, with_placeholders
 
 LIKENESS = 0.7  # cosine, less the mean of all messages, from which two texts are one reply
 EXAMPLES = 10  # conversations of a reply, of those that differ most

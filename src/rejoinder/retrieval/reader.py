@@ -18,9 +18,10 @@ from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.ann import FaissIndex
-from rejoinder.retrieval.feedback import FeedbackLog, KnownReplies, Outcome, Recorded
+from rejoinder.retrieval.feedback import FeedbackLog
+from rejoinder.retrieval.learning import KnownReplies, Outcome, Recorded
 from rejoinder.retrieval.manifest import Manifest, Positions, are_in, read_runs
-from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.queries import Where
 from rejoinder.retrieval.scan import Rows, search
 from rejoinder.retrieval.search import Searcher
 from rejoinder.retrieval.segments import (
@@ -91,9 +92,6 @@ class IndexReader(Searcher):
 
     def __len__(self) -> int:
         return sum(rows.present for rows in self._rows)
-
-    def __iter__(self) -> Iterator[tuple[int, Candidate]]:
-        return self.candidates()
 
     def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
         """Yield positions, from `first` on, and their replies."""

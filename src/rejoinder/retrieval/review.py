@@ -14,7 +14,8 @@ from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.head import encode_background, encode_replies
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.scan import Scores
 from rejoinder.retrieval.writing import read_as
 
 PRECISION = 0.9
@@ -104,7 +105,7 @@ def review(index: Index, examples: Sequence[Example], progress: Advance = silent
     )
 
 
-def _coverage(scores: scoring.Scores, is_right: np.ndarray) -> tuple[float | None, float | None]:
+def _coverage(scores: Scores, is_right: np.ndarray) -> tuple[float | None, float | None]:
     """Return the largest share that is answered with `PRECISION`, and from which score on."""
     order = np.argsort(-scores, kind="stable")
     precise = np.cumsum(is_right[order]) / np.arange(1, len(order) + 1) >= PRECISION

@@ -14,18 +14,20 @@ same.
 
 The classifier is fitted in two steps: u starts as the mean of the reply's whitened examples (a
 linear discriminant, in closed form), and multinomial logistic regression, which a penalty holds
-near that start, goes on from there.
+near that start, goes on from there. `minimise` fits it by L-BFGS. SciPy and PyTorch offer the same,
+but the base installation has no SciPy, and a server loads no PyTorch.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,14 +39,8 @@ from rejoinder.encoders.protocol import DualEncoder, check_vectors
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval import templates
-from rejoinder.retrieval.lbfgs import minimise
 from rejoinder.retrieval.manifest import HeadRecord
-from rejoinder.retrieval.replies import Reply, Why
-from rejoinder.retrieval.scan import exact_scores
-
-HEAD_FILE = "head-*.safetensors"
-Scores: TypeAlias = npt.NDArray[np.float64]
+from rejoinder.retrieval.scan import Scores
 
 # Chosen on the questions of two public bots; see docs/choices.md.
 TEXT_WEIGHT = 0.25
@@ -58,20 +54,18 @@ SCALE = 8.0  # of the logits
 VARIANCE = 30.0  # of the weights around the discriminant: the greater, the weaker the penalty
 NONE_WEIGHT = 0.5  # of the background, as a share of all other examples
 STEPS = 15
-MOST_PRODUCTS = (
-    1 << 29
-)  # of replies and examples; above, the discriminant is left as it is: a step would take seconds
-TEXT_WEIGHTS = (
-    TEXT_WEIGHT,
-    0.5,
-    0.0,
-    1.0,
-)  # of which the best is taken where enough examples can be left out
+MOST_PRODUCTS = 1 << 29
+"""Of replies and examples; above, the discriminant is left as it is: a step would take seconds."""
+TEXT_WEIGHTS = (TEXT_WEIGHT, 0.5, 0.0, 1.0)
+"""The best of them is taken where enough examples can be left out."""
 FOLDS = 5
 LEAST_HELD_OUT = 50
 ENOUGH = 1000
 REFUSED_EXAMPLES = 0.05
 MINIMUM_SCORE = -0.2  # of a search that names none, where too few examples could be left out
+MEMORY = 8  # steps of L-BFGS that are remembered
+LEAST_DECREASE = 1e-4  # Armijo's condition
+LEAST_RATE = 1e-6  # below, the loss is as low as float32 can tell
 _PRODUCTS_AT_ONCE = 1 << 24
 _ENCODED_AT_ONCE = 1024
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -344,51 +338,72 @@ def _best_two(
     return best, gap, found
 
 
-def explain(
-    encoder: DualEncoder,
-    contexts: Sequence[FloatArray],
-    replies: Sequence[list[Reply]],
-    *,
-    plain: bool,
-) -> list[list[Reply]]:
-    """Return the replies to contexts of some vectors (m, d) with why each was found.
-
-    `plain` says whether their texts were encoded without the frame of templates.
-    """
-    explained = []
-    for vectors, own in zip(contexts, replies, strict=True):
-        texts = [templates.plain(reply.text) if plain else reply.text for reply in own]
-        responses = encoder.encode_responses(texts)
-        explained.append(
-            [
-                replace(reply, why=_why(encoder, reply, vectors, response))
-                for reply, response in zip(own, responses, strict=True)
-            ]
-        )
-    return explained
-
-
-def _why(
-    encoder: DualEncoder,
-    reply: Reply,
-    vectors: FloatArray,
-    response: FloatArray,
-) -> Why:
-    by_text = float(exact_scores(vectors, response[None])[0])
-    titles: list[tuple[str, ...]] = [(reply.title,)] if reply.title else []
-    likes = [*titles, *reply.examples]
-    if not likes or len(vectors) > 1:
-        return Why("text", (reply.text,), by_text)
-    similarities = encode_conversations(encoder, likes) @ vectors[0]
-    nearest = int(similarities.argmax())
-    if by_text > similarities[nearest]:
-        return Why("text", (reply.text,), by_text)
-    view: Literal["title", "example"] = "title" if nearest < len(titles) else "example"
-    return Why(view, likes[nearest], float(similarities[nearest]))
-
-
 @functools.cache
 def background() -> tuple[str, ...]:
     """Return messages that belong to no reply: talk, tasks, other languages and gibberish."""
     text = files("rejoinder.retrieval").joinpath("background.txt").read_text(encoding="utf-8")
     return tuple(line for line in text.splitlines() if line and not line.startswith("# "))
+
+
+class Step(NamedTuple):
+    """A step of L-BFGS, the change of the gradient along it, and their product."""
+
+    moved: FloatArray
+    change: FloatArray
+    curvature: float
+
+
+def minimise(
+    loss_and_gradient: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    steps: int,
+) -> FloatArray:
+    """Return the point that at most `steps` steps from `start` reach; none raises the loss.
+
+    This is L-BFGS for a strictly convex loss (Nocedal and Wright, 2006, algorithms 7.4 and 7.5).
+    """
+    point = start
+    loss, gradient = loss_and_gradient(point)
+    memory: deque[Step] = deque(maxlen=MEMORY)
+    for _ in range(steps):
+        direction = -_times_inverse_hessian(gradient, memory)
+        slope = _dot(gradient, direction)
+        rate = 1.0
+        while rate > LEAST_RATE:
+            moved = np.float32(rate) * direction
+            new_loss, new_gradient = loss_and_gradient(point + moved)
+            if new_loss <= loss + LEAST_DECREASE * rate * slope:
+                break
+            rate /= 2
+        else:
+            return point
+        change = new_gradient - gradient
+        curvature = _dot(change, moved)
+        if curvature > 0:
+            memory.append(Step(moved, change, curvature))
+        point = point + moved
+        loss = new_loss
+        gradient = new_gradient
+    return point
+
+
+def _times_inverse_hessian(gradient: FloatArray, memory: Sequence[Step]) -> FloatArray:
+    """Return the inverse Hessian that the last steps suggest, times the gradient."""
+    if not memory:  # the first step is no longer than 1
+        length = float(np.linalg.norm(gradient))
+        return gradient * np.float32(1 / max(1.0, length))
+    result = gradient.copy()
+    shares = []
+    for step in reversed(memory):
+        share = _dot(step.moved, result) / step.curvature
+        result -= np.float32(share) * step.change
+        shares.append(share)
+    newest = memory[-1]
+    result *= np.float32(newest.curvature / _dot(newest.change, newest.change))
+    for step, share in zip(memory, reversed(shares), strict=True):
+        result += np.float32(share - _dot(step.change, result) / step.curvature) * step.moved
+    return result
+
+
+def _dot(a: FloatArray, b: FloatArray) -> float:
+    return float(np.vdot(a, b))

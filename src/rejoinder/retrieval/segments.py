@@ -25,23 +25,21 @@ from rejoinder.files import beside, file_digest, is_within, parse_json
 from rejoinder.retrieval.ann import SMALL, FaissIndex
 from rejoinder.retrieval.manifest import (
     MANIFEST,
+    OFFSETS,
+    REPLIES,
+    RESPONSES,
+    VECTORS,
     Manifest,
     Positions,
+    check_encoder,
     check_model,
     read_manifest,
     runs_of,
 )
-from rejoinder.retrieval.queries import check_encoder
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Array, Flags, Found, Rows
 from rejoinder.retrieval.scoring import read_head
 
-REPLIES = "replies.jsonl"
-OFFSETS = "offsets.i64"
-VECTORS = "vectors.f32"
-RESPONSES = "responses.f32"  # encodings of the texts, where the vectors are more than these
-FILES = (REPLIES, OFFSETS, VECTORS, RESPONSES, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
-"""All files that a segment may have; earlier versions wrote the last four."""
 IN_MEMORY = 1 << 20  # bytes of a file that is read when it is opened; a larger one is mapped
 _TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
 _PAUSE = 0.02

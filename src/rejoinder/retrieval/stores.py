@@ -31,24 +31,21 @@ from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
-from rejoinder.files import atomic_folder
 from rejoinder.progress import Advance
 from rejoinder.retrieval.ann import CANDIDATES, EF_CONSTRUCTION, LINKS
-from rejoinder.retrieval.folder import DATABASE, FOLDER, check_target
 from rejoinder.retrieval.head import fit_replies, takes_examples, write_head
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import (
+    DATABASE,
     Manifest,
     Positions,
     StoreRecord,
-    check_model,
-    model_record,
+    new_folder,
     read_manifest,
     read_runs,
     write_runs,
 )
-from rejoinder.retrieval.options import Where
-from rejoinder.retrieval.queries import check_encoder, check_rows, has_unit_vectors
+from rejoinder.retrieval.queries import Where, has_unit_vectors
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Flags, Found, exact_scores
 from rejoinder.retrieval.scoring import read_head
@@ -81,11 +78,9 @@ class Store(Searcher):
     """Encoded replies in Milvus, searched, added and deleted as those of `Index` are."""
 
     def __init__(self, folder: Path, manifest: Manifest, encoder: DualEncoder | None) -> None:
-        assert manifest.store is not None
         self.folder = folder
         self.manifest = manifest
         self.encoder = encoder
-        self.record: StoreRecord = manifest.store
         self._client = _connect(folder, self.record)
 
     @classmethod
@@ -108,15 +103,13 @@ class Store(Searcher):
         token); `EMBEDDED`: a file in `folder`, which one process at a time can open.
         """
         folder = Path(folder)
-        check_encoder(encoder)
-        check_target(folder, overwrite=overwrite)
-        old = read_manifest(folder).store if folder.exists() and any(folder.iterdir()) else None
         record = StoreRecord(
             "" if address == EMBEDDED else address, f"rejoinder_{secrets.token_hex(8)}"
         )
-        model = model_record(encoder.fingerprint, encoder.name, folder)
-        manifest = Manifest(model, store=record, plain=not as_written)
-        with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
+        plain = not as_written
+        with new_folder(encoder, folder, overwrite=overwrite, plain=plain) as (empty, part):
+            old = read_manifest(folder).store if folder.exists() and any(folder.iterdir()) else None
+            manifest = replace(empty, store=record)
             manifest.write(part)
             made = cls(part, manifest, encoder)
             try:
@@ -125,7 +118,8 @@ class Store(Searcher):
                 if made.manifest.size:
                     made._ask("flush")
             except BaseException:
-                made._drop()
+                if record.address:
+                    made._ask("drop_collection")
                 raise
             finally:
                 made.close()
@@ -144,11 +138,14 @@ class Store(Searcher):
             BusyError: another process has the file open.
         """
         folder = Path(folder)
-        manifest = read_manifest(folder)
-        if encoder is not None:
-            check_encoder(encoder)
-            check_model(folder, manifest.model, encoder)
+        manifest, _ = open_segments(folder, encoder, verify=None)
         return cls(folder, manifest, encoder)
+
+    @property
+    def record(self) -> StoreRecord:
+        """Location and validity of the replies."""
+        assert self.manifest.store is not None
+        return self.manifest.store
 
     def close(self) -> None:
         """Leave the database; a file is then free for other processes."""
@@ -163,28 +160,17 @@ class Store(Searcher):
             raise InputError(f"{self.folder} was built again; open it again")
         changed = manifest != self.manifest
         self.manifest = manifest
-        self.record = manifest.store
         return changed
 
     def __len__(self) -> int:
         return self.record.count
 
-    def __iter__(self) -> Iterator[tuple[int, Candidate]]:
-        return self.candidates()
-
     def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
         """Yield positions, from `first` on, and their replies."""
         check_count("first", first, 0)
-        if not self.manifest.size:
-            return
-        options = {
-            "filter": f"position >= {first} and {self._there()}",
-            "output_fields": ["position", "line"],
-        }
-        rows = self._ask("query_iterator", batch_size=1000, **options)
-        with contextlib.closing(rows):
-            while some := rows.next():
-                yield from ((row["position"], _decode(row["line"]).candidate()) for row in some)
+        if self.manifest.size:
+            for row in self._rows(f"position >= {first} and {self._there()}", "line"):
+                yield row["position"], _decode(row["line"]).candidate()
 
     def facts(self) -> Mapping[str, object]:
         """Return what the index is shown by."""
@@ -225,13 +211,11 @@ class Store(Searcher):
                         f"{self.folder} has no reply {missing[0]}, or it was deleted before"
                     )
             if chosen:
-                digest = hashlib.sha256(
-                    f"{self.record.digest} without {chosen}".encode()
-                ).hexdigest()
+                content = f"{self.record.digest} without {chosen}"
+                digest = hashlib.sha256(content.encode()).hexdigest()
                 record = replace(self.record, count=self.record.count - len(chosen), digest=digest)
-                self._write(
-                    replace(self.manifest, store=record, deleted=write_runs(np.array(chosen)))
-                )
+                deleted = write_runs(np.array(chosen))
+                self._write(replace(self.manifest, store=record, deleted=deleted))
                 self._sweep()
         return len(chosen)
 
@@ -249,22 +233,18 @@ class Store(Searcher):
         record = self.record
         size = self.manifest.size
         digest = hashlib.sha256(record.digest.encode())
-        for lines, scored, responses, count in encoded_batches(
+        for encoded in encoded_batches(
             replies, record.end, encoder, batch, engine, head, plain=self.manifest.plain
         ):
-            unit = has_unit_vectors(encoder)
-            encoded = scored if responses is None else responses
-            checked = check_rows(
-                encoded, "reply", record.end, count=len(lines), size=size, unit=unit
-            )
-            vectors = checked if responses is None else scored
-            examples += count
+            checked = encoded.checked(record.end, size, unit=has_unit_vectors(encoder))
+            vectors = checked.vectors
+            examples += checked.examples
             if not size:
                 size = vectors.shape[1]
                 self._create(size)
-            rows = [_row(record.end + i, line, vectors[i]) for i, line in enumerate(lines)]
+            rows = [_row(record.end + i, line, vectors[i]) for i, line in enumerate(checked.lines)]
             self._ask("insert", rows)
-            digest.update(b"".join(lines))
+            digest.update(b"".join(checked.lines))
             digest.update(vectors.astype("<f4").tobytes())
             record = replace(record, end=record.end + len(rows), count=record.count + len(rows))
             if progress is not None:
@@ -276,32 +256,19 @@ class Store(Searcher):
 
     def _fit(self, batch: int) -> None:
         """Fit the head to all replies, which are just inserted, and score them by it."""
-        rows = self._ask(
-            "query_iterator",
-            batch_size=1000,
-            filter=self._there(),
-            output_fields=["position", "line", "vector"],
-        )
-        found: list[dict[str, Any]] = []
-        with contextlib.closing(rows):
-            while some := rows.next():
-                found += some
-        found.sort(key=lambda row: row["position"])
-        candidates = [_decode(row["line"]).candidate() for row in found]
-        responses = np.array([row["vector"] for row in found], dtype=np.float32)
+        rows = sorted(self._rows(self._there(), "line", "vector"), key=lambda row: row["position"])
+        candidates = [_decode(row["line"]).candidate() for row in rows]
+        responses = np.array([row["vector"] for row in rows], dtype=np.float32)
         head, weights, held_out = fit_replies(
             self._model(), candidates, responses, plain=self.manifest.plain
         )
         vectors = head.vectors(weights, responses)
-        for start in range(0, len(found), batch):
-            part = range(start, min(start + batch, len(found)))
-            lines = [found[row]["line"].encode() for row in part]
-            positions = [found[row]["position"] for row in part]
-            values = [
-                _row(position, line, vectors[row])
-                for position, line, row in zip(positions, lines, part, strict=True)
-            ]
-            self._ask("upsert", values)
+        values = [
+            _row(row["position"], row["line"].encode(), vector)
+            for row, vector in zip(rows, vectors, strict=True)
+        ]
+        for start in range(0, len(values), batch):
+            self._ask("upsert", values[start : start + batch])
         record = write_head(self.folder, head, held_out)
         digest = hashlib.sha256(f"{self.record.digest} {record.digest}".encode()).hexdigest()
         store = replace(self.record, digest=digest)
@@ -345,6 +312,13 @@ class Store(Searcher):
         gone = read_runs(self.manifest.deleted).tolist()
         return f"position < {self.record.end}" + (f" and position not in {gone}" if gone else "")
 
+    def _rows(self, condition: str, *fields: str) -> Iterator[dict[str, Any]]:
+        """Yield the positions and some fields of rows."""
+        options = {"filter": condition, "output_fields": ["position", *fields]}
+        with contextlib.closing(self._ask("query_iterator", batch_size=1000, **options)) as rows:
+            while some := rows.next():
+                yield from some
+
     def _count(self, condition: str) -> int:
         if not self.manifest.size:
             return 0
@@ -379,20 +353,13 @@ class Store(Searcher):
             ) from error
 
     def _write(self, manifest: Manifest) -> None:
-        assert manifest.store is not None
         manifest.write(self.folder)
         self.manifest = manifest
-        self.record = manifest.store
-
-    def _drop(self) -> None:
-        """Remove the collection from a server."""
-        if self.record.address:
-            self._ask("drop_collection")
 
 
 @dataclass
 class FilteredStore:
-    """Rows in Milvus that pass a filter; fulfils `postprocess.FilteredIndex`."""
+    """Rows in Milvus that pass a filter; fulfils `replies.FilteredIndex`."""
 
     store: Store
     condition: str

@@ -25,12 +25,22 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
 from rejoinder.progress import Advance
 from rejoinder.retrieval import templates
-from rejoinder.retrieval.ann import FILE
-from rejoinder.retrieval.manifest import Manifest, SegmentRecord, join_runs, read_runs
+from rejoinder.retrieval.manifest import (
+    FAISS_FILE,
+    HEAD_FILE,
+    OFFSETS,
+    REPLIES,
+    RESPONSES,
+    VECTORS,
+    Manifest,
+    SegmentRecord,
+    join_runs,
+    read_runs,
+)
 from rejoinder.retrieval.queries import check_rows, has_unit_vectors
 from rejoinder.retrieval.scan import Array
-from rejoinder.retrieval.scoring import HEAD_FILE, Head, encode_views
-from rejoinder.retrieval.segments import OFFSETS, REPLIES, RESPONSES, VECTORS, Segment
+from rejoinder.retrieval.scoring import Head, encode_views
+from rejoinder.retrieval.segments import Segment
 
 Lines: TypeAlias = Iterator[tuple[list[bytes], list[Candidate]]]
 """Of each batch of replies what is stored, and the replies as an encoder reads them."""
@@ -43,6 +53,15 @@ class Batch(NamedTuple):
     vectors: FloatArray  # (n, d)
     responses: FloatArray | None  # encodings of the texts, where the vectors are more than these
     examples: int  # titles and examples of the replies
+
+    def checked(self, first: int, size: int, *, unit: bool) -> Batch:
+        """Return the batch, from position `first` on, with checked encodings; see `check_rows`."""
+        encoded = self.vectors if self.responses is None else self.responses
+        count = len(self.lines)
+        rows = check_rows(encoded, "reply", first, count=count, size=size, unit=unit)
+        if self.responses is None:
+            return self._replace(vectors=rows)
+        return self._replace(responses=rows)
 
 
 Batches: TypeAlias = Iterable[Batch]
@@ -168,7 +187,7 @@ def sweep(folder: Path, manifest: Manifest) -> None:
     known = {record.name for record in manifest.segments}
     known |= {manifest.approximate.file} if manifest.approximate else set()
     known |= {manifest.head.file} if manifest.head else set()
-    for path in [*folder.glob("segment-*"), *folder.glob(FILE), *folder.glob(HEAD_FILE)]:
+    for path in [*folder.glob("segment-*"), *folder.glob(FAISS_FILE), *folder.glob(HEAD_FILE)]:
         if path.name not in known:
             # Windows removes no file that a reader has open
             with contextlib.suppress(PermissionError):
@@ -250,17 +269,14 @@ def _write_files(
             for file in (REPLIES, OFFSETS, VECTORS)
         }
         files[OFFSETS].write(np.zeros(1, dtype="<i8").tobytes())
-        for batch in batches:
+        for encoded in batches:
+            batch = encoded.checked(first + count, size, unit=unit)
             lines = batch.lines
-            encoded = batch.vectors if batch.responses is None else batch.responses
-            vectors = check_rows(
-                encoded, "reply", first + count, count=len(lines), size=size, unit=unit
-            )
+            vectors = batch.vectors
             if batch.responses is not None:
                 if RESPONSES not in files:
                     files[RESPONSES] = stack.enter_context((folder / RESPONSES).open("wb"))
-                files[RESPONSES].write(vectors.astype("<f4", copy=False).tobytes())
-                vectors = batch.vectors
+                files[RESPONSES].write(batch.responses.astype("<f4", copy=False).tobytes())
             examples = examples + batch.examples
             ends = end + np.cumsum([len(line) for line in lines], dtype="<i8")
             files[REPLIES].writelines(lines)

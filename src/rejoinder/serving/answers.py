@@ -21,14 +21,18 @@ from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder, Ranker, encode_queries
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
-from rejoinder.retrieval.cascade import Cascade, score_lists
-from rejoinder.retrieval.feedback import Outcome, Recorded
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.learning import Outcome, Recorded
 from rejoinder.retrieval.manifest import CALIBRATION, MANIFEST, read_manifest
-from rejoinder.retrieval.options import SearchOptions
-from rejoinder.retrieval.queries import drop_stale_history, forbidden_keys, truncate_history
+from rejoinder.retrieval.queries import (
+    SearchOptions,
+    drop_stale_history,
+    forbidden_keys,
+    truncate_history,
+)
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import all_scores
+from rejoinder.retrieval.search import Cascade, score_lists
 from rejoinder.retrieval.segments import open_segments
 from rejoinder.serving.guard import logger
 from rejoinder.serving.projection import ReplyMap

@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT
+from rejoinder.retrieval.queries import MAX_HYBRID_WEIGHT
 
 Text: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")]
 Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]
