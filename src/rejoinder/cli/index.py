@@ -119,8 +119,8 @@ def build(
     """
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
-    from rejoinder.retrieval.folder import check_target
     from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.manifest import check_target
     from rejoinder.retrieval.stores import Store
 
     source = ReplyFile(replies, split, limit, deduplicate, form or "", tuple(column or ()))
@@ -255,8 +255,8 @@ def reencode(
     """
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
-    from rejoinder.retrieval.folder import check_target
     from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.manifest import check_target
 
     with _engine(where, address, output, model) as engine:
         check_target(output, overwrite=overwrite)

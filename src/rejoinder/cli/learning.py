@@ -346,8 +346,7 @@ def report(
     Example: rejoinder report replies.index -o report.html
     """
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.usage import usage
-    from rejoinder.retrieval.usage_report import usage_document
+    from rejoinder.retrieval.usage import usage, usage_document
 
     if output is not None and output.suffix not in (".html", ".md"):
         raise InputError(f"{output}: name a file that ends in .html or .md")

@@ -36,9 +36,9 @@ from rejoinder.progress import note, printable, track
 if TYPE_CHECKING:
     from rejoinder.conversations import Conversation
     from rejoinder.retrieval.calibration import Answer
-    from rejoinder.retrieval.cascade import Cascade
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.options import SearchOptions
+    from rejoinder.retrieval.queries import SearchOptions
+    from rejoinder.retrieval.search import Cascade
     from rejoinder.retrieval.stores import Store
 
 Finder: TypeAlias = "Callable[[Sequence[Conversation]], list[Answer]]"
@@ -108,7 +108,7 @@ def reply(
     --input FILE has one conversation a line: {"id": 7, "messages": ["Hi!", "How are you?"]}, where
     the id may be left out, or ["Hi!", "How are you?"]
     """
-    from rejoinder.retrieval.replies import read_conversations
+    from rejoinder.retrieval.queries import read_conversations
 
     passing = _parse_where(where)
     if file is not None and messages:
@@ -321,7 +321,7 @@ def _typed(prompt: str) -> Iterator[str]:
 
 
 def _options(*, omit: Omitted, rerank: str | None, k: int, **values: Any) -> SearchOptions:
-    from rejoinder.retrieval.options import SearchOptions
+    from rejoinder.retrieval.queries import SearchOptions
 
     return SearchOptions(
         k=k,
@@ -345,7 +345,7 @@ def _open_searcher(
     if rerank is None:
         return index
     from rejoinder.cli.rankers import Rankers
-    from rejoinder.retrieval.cascade import Cascade
+    from rejoinder.retrieval.search import Cascade
 
     return Cascade(index, Rankers().ranker(rerank), count)
 
@@ -353,7 +353,7 @@ def _open_searcher(
 def _finder(searcher: Index | Store | Cascade, options: SearchOptions) -> Finder:
     """Return what answers conversations."""
     from rejoinder.retrieval.calibration import Answer, CalibratedIndex
-    from rejoinder.retrieval.cascade import Cascade
+    from rejoinder.retrieval.search import Cascade
 
     if options.minimum_confidence is None:
         return lambda conversations: [
