@@ -257,8 +257,8 @@ SECTIONS: dict[str, Section] = {
     "personas": Section(
         ("Personas"),
         (
-            "ConvAI2's validation dialogues, R@1 of 100, in %."
-            " Half of them chose `model.persona_weight`."
+            "ConvAI2's validation dialogues, R@1 of 100, in %. `model.persona_weight` was chosen on"
+            " half of them."
         ),
         _named("recall at 1, low, high", ["R@1"], lambda value: [percent(value)]),
     ),
@@ -353,7 +353,7 @@ SECTIONS: dict[str, Section] = {
             ["base", f"{number(figures['base'])}, of which PyTorch {number(figures['PyTorch'])}"],
             *([name, number(value)] for name, value in figures["extras"].items()),
         ],
-        table_in="[get started](../get-started.md)",
+        table_in="[Get started](../get-started.md)",
     ),
     "exact_search": Section(
         "A scan of all replies in 8 bits",
