@@ -6,6 +6,7 @@ operations.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, cast
 
 import torch
@@ -28,6 +29,7 @@ def has_exact_int8() -> bool:
     return _has_any("_is_vnni_supported", "_is_amx_tile_supported")
 
 
+@cache
 def has_onednn() -> bool:
     """Return whether the weights of linear layers can be packed for oneDNN."""
     return _has_operations(*_ONEDNN, *_ONEDNN_INT8)
