@@ -25,8 +25,6 @@ class Section:
     about: str
     rows: Callable[[Json], Rows]
     panels: Sequence[Callable[[Axes, Json], None]] = ()
-    table_in: str = ""
-    """A link to the page that has the table, instead of the table."""
 
 
 def number(value: float | None, digits: int = 0, factor: float = 1) -> str:
@@ -342,18 +340,17 @@ SECTIONS: dict[str, Section] = {
     ),
     "milvus": Section(
         "An index in Milvus",
-        "Messages of chit-chat, vectors of 256 numbers, the ten best.",
+        "Messages of chit-chat, the ten best.",
         _milvus,
     ),
     "extras": Section(
         "What an extra adds",
-        "",
+        "MB, dependencies included.",
         lambda figures: [
             ["", "MB"],
             ["base", f"{number(figures['base'])}, of which PyTorch {number(figures['PyTorch'])}"],
             *([name, number(value)] for name, value in figures["extras"].items()),
         ],
-        table_in="[Get started](../get-started.md)",
     ),
     "exact_search": Section(
         "A scan of all replies in 8 bits",
