@@ -11,15 +11,14 @@ import pytest
 from rejoinder.cli.evaluate import load_table
 from rejoinder.encoders import persistence
 from rejoinder.encoders.export import export_quantized
-from rejoinder.encoders.families import FAMILIES
 from rejoinder.encoders.open import is_library
+from rejoinder.encoders.torch import FAMILIES
 from rejoinder.errors import InputError
 from rejoinder.training import recipe as recipe_module
 from rejoinder.training import stages
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.optimization import learning_rate, stage_budget
-from rejoinder.training.stages import Cosine
 from rejoinder.training.recipe_files import (
     first_difference,
     load_recipe,
@@ -27,6 +26,7 @@ from rejoinder.training.recipe_files import (
     recipe_document,
     save_recipe,
 )
+from rejoinder.training.stages import Cosine
 from tests.training.test_ngram_training import ngram
 from tests.training.tiny import MODEL, document, recipe, stage
 from tests.training.transformers import OF_RECIPES, write_bi_encoder, write_checkpoint

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray
+from rejoinder.documents import Described
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
 from rejoinder.intents.classifier import IntentClassifier, encode_data
@@ -25,7 +26,6 @@ from rejoinder.intents.prediction import (
     probabilities,
 )
 from rejoinder.progress import Advance, silent
-from rejoinder.views import Described
 
 MAX_PAIRS = 10
 EXAMPLES = 3  # texts shown of a pair

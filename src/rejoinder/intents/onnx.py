@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rejoinder.arrays import unit_rows
 from rejoinder.conversations import read_texts
+from rejoinder.documents import Described
 from rejoinder.encoders.onnx import INTENTS, OnnxEncoder, open_program
 from rejoinder.encoders.open import text_vectors
 from rejoinder.errors import InputError
 from rejoinder.intents.prediction import Prediction, Rejection, check_texts, decide
-from rejoinder.views import Described
 
 
 class OnnxIntents(Described):

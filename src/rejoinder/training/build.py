@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from rejoinder.encoders.families import Packing, build_module, family_of
+from rejoinder.encoders.torch import Packing, build_module, family_of
 from rejoinder.errors import InputError
 from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.settings import non_default_fields

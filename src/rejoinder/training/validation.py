@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rejoinder.encoders.families import Packing
+from rejoinder.encoders.torch import Packing
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import ranks
 from rejoinder.networks.layers import scores_of
