@@ -40,7 +40,7 @@ from common import write_result
 from rejoinder.corpora.example import Candidate, text_key
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.queries import ANY_SCORE
 from serving import build, load, ours, serving
 
 OFFERED = 5

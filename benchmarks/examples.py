@@ -31,7 +31,7 @@ from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.queries import ANY_SCORE
 from rejoinder.retrieval.scoring import background, encode_conversations, encode_views
 
 ASKED = 3000

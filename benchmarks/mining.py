@@ -35,7 +35,7 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.learning import ReplyMatcher
 from rejoinder.retrieval.mining import Mining, mine
-from rejoinder.retrieval.placeholders import mask
+from rejoinder.retrieval.templates import mask
 
 SIZES = (10, 20, 40, 100, 200)
 REAL = ("taskmaster4_coffee", "multiwoz21_valtest", "dstc11_track5_val")

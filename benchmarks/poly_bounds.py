@@ -30,9 +30,9 @@ import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray
 from rejoinder.encoders.open import open_encoder
-from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.manifest import VECTORS
+from rejoinder.retrieval.queries import SearchOptions
 from rejoinder.retrieval.scan import Array, exact_scores
-from rejoinder.retrieval.segments import VECTORS
 
 AT_ONCE = 1 << 16
 BEST = (1, 10, 100)

@@ -16,7 +16,7 @@ from rejoinder.retrieval import ann
 from rejoinder.retrieval.calibration import Calibration, read_calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST, Manifest
-from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import SearchOptions
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_changes import CONTEXTS, A, CrashError, answers, changes, crash
 

@@ -3,10 +3,14 @@
 import pytest
 
 from rejoinder.corpora.example import Candidate, Example
-from rejoinder.retrieval.choices import MOST_OF_SOURCE, chosen_matches, positions_by_text
 from rejoinder.retrieval.feedback import Entry
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.learning import MOST_EXAMPLES
+from rejoinder.retrieval.learning import (
+    MOST_EXAMPLES,
+    MOST_OF_SOURCE,
+    chosen_matches,
+    positions_by_text,
+)
 from tests.retrieval.test_examples import WordEncoder
 
 TEXTS = ["We open at nine.", "Refunds take five days.", "Please send the number of your order."]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.errors import InputError
-from rejoinder.retrieval.change_log import changes
 from rejoinder.retrieval.editing import Editor
+from rejoinder.retrieval.feedback import changes
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.usage import usage
 from tests.retrieval.test_examples import WordEncoder

@@ -16,11 +16,11 @@ from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.calibration import CalibratedIndex
-from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import read_manifest
-from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.queries import ANY_SCORE
 from rejoinder.retrieval.scoring import Views
+from rejoinder.retrieval.search import Cascade
 from tests.retrieval.conftest import HashEncoder
 
 SIZE = 48

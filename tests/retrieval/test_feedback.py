@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from rejoinder.corpora.example import Candidate
 from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval import feedback
-from rejoinder.retrieval.feedback import Entry, FeedbackLog, Outcome
+from rejoinder.retrieval.feedback import Entry, FeedbackLog
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.learning import Outcome
 from tests.retrieval.conftest import HashEncoder
 
 TEXTS = [

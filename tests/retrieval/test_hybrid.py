@@ -11,9 +11,9 @@ from rejoinder.corpora.example import Candidate, Example
 from rejoinder.encoders.keywords import BM25, Hybrid, WordIndex
 from rejoinder.errors import InputError
 from rejoinder.retrieval import search
-from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, SearchOptions
+from rejoinder.retrieval.queries import MAX_HYBRID_WEIGHT, SearchOptions
+from rejoinder.retrieval.search import Cascade
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 

@@ -8,8 +8,8 @@ import pytest
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
 from rejoinder.retrieval.calibration import CalibratedIndex, Calibration, calibrate
-from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.search import Cascade
 from tests.retrieval.conftest import HashEncoder
 
 TEXTS = [f"reply {i}" for i in range(12)]

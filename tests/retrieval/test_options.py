@@ -6,9 +6,9 @@ import pytest
 
 from rejoinder.cli.rankers import open_index
 from rejoinder.errors import InputError
-from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
+from rejoinder.retrieval.queries import ANY_SCORE, SearchOptions
+from rejoinder.retrieval.search import Cascade
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 

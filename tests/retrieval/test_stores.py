@@ -12,10 +12,10 @@ from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.protocol import ContextVectors
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import BusyError, InputError, MissingExtraError
-from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import Manifest
-from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import SearchOptions
+from rejoinder.retrieval.search import Cascade
 from rejoinder.retrieval.stores import Store, open_index
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength

@@ -9,8 +9,7 @@ import pytest
 from rejoinder.corpora.example import Candidate
 from rejoinder.retrieval.feedback import Entry
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.usage import SHOWN, group_by_meaning, usage
-from rejoinder.retrieval.usage_report import usage_document
+from rejoinder.retrieval.usage import SHOWN, group_by_meaning, usage, usage_document
 from tests.retrieval.test_examples import WordEncoder
 
 DAY = 86_400

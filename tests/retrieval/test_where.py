@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.example import Candidate
 from rejoinder.errors import InputError
-from rejoinder.retrieval.cascade import Cascade
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import SearchOptions
+from rejoinder.retrieval.search import Cascade
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
 

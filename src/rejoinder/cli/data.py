@@ -41,9 +41,7 @@ _FILES = (
     "Files; also .zst, .gz, .bz2 or .xz. "
     "train=, valid= or test= before one puts it into that split."
 )
-Source: TypeAlias = Annotated[
-    str, typer.Argument(help="A corpus; `rejoinder corpora` lists them.")
-]
+Source: TypeAlias = Annotated[str, typer.Argument(help="A corpus; `rejoinder corpora` lists them.")]
 Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...", help=_FILES)]
 Output: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder of the examples.")
@@ -139,7 +137,7 @@ def _reading(skip_bad: bool, history: int | None, max_bad: int) -> Reading:
 def _working(
     source: str, paths: Sequence[Path], size: int, cluster: RayEngine | None, processes: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the engine that builds, the cluster or processes here, and the progress of its bytes."""
+    """Yield the engine that builds, here or on a cluster, and the progress of its bytes."""
     from rejoinder.engine import local_engine
 
     total = size if all(path.is_file() for path in paths) else None
@@ -242,7 +240,7 @@ def corpora(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the corpora that `rejoinder data` reads; or describe one, its form, licence and settings.
+    """List the corpora that `rejoinder data` reads, or describe one: its form, licence, settings.
 
     Example: rejoinder corpora reddit
     """

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.evaluate import FitOn
-from rejoinder.cli.options import Json, Seed, ValidSplit
+from rejoinder.cli.options import Earlier, IndexFolder, Json, Model, Seed, ValidSplit
 from rejoinder.cli.rankers import Rankers, open_index, report_truncated
-from rejoinder.cli.retrieval import Earlier, IndexFolder, Model
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import track
@@ -179,15 +178,18 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> 
     return np.concatenate(pieces)
 
 
+Data: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        metavar="DATA",
+        help="Conversations outside the training data, with the replies.",
+    ),
+]
+
+
 def calibrate(
     index: IndexFolder,
-    data: Annotated[
-        Path,
-        typer.Option(
-            metavar="DATA",
-            help="Conversations outside the training data, with the replies.",
-        ),
-    ],
+    data: Data,
     split: ValidSplit = None,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="N examples at most, at random.")

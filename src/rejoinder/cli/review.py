@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rejoinder.documents import Block, Document, Table, Text
 from rejoinder.files import Kind, atomic_folder
-from rejoinder.retrieval.usage_report import WIDTH, reply_name
+from rejoinder.retrieval.usage import WIDTH, reply_name
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Candidate

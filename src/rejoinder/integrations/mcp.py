@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rejoinder.conversations import Conversation
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.queries import ANY_SCORE
 from rejoinder.retrieval.replies import Reply
 
 try:

@@ -1,13 +1,15 @@
 """Approximate search: FAISS names candidates, which the exact float32 vectors then score and order.
 
-A file of FAISS is a graph, HNSW (Malkov and Yashunin 2018), as in ACL19; the clusters of a k-means (IVF); or a scan,
-which looks at every reply. All hold 8 bits for each number of a vector; those of a scan are whole numbers, and so are
-its queries, since FAISS multiplies these in integers, exactly and in a third of the time of float32.
+A file of FAISS is a graph, HNSW (Malkov and Yashunin 2018), as in ACL19; the clusters of a k-means
+(IVF); or a scan, which looks at every reply. All hold 8 bits for each number of a vector; those of
+a scan are whole numbers, and so are its queries, since FAISS multiplies these in integers, exactly
+and in a third of the time of float32.
 
-The *search effort* is how many replies a search keeps in sight in the graph (efSearch), how many clusters it visits
-(nprobe), or how many candidates the scan names. It grows with k, and but for a scan with the share of replies that were
-deleted or do not pass a filter. Where a full scan of the float32 vectors costs no more, it is one; replies that were
-added after the file was made are always scanned.
+The *search effort* is how many replies a search keeps in sight in the graph (efSearch), how many
+clusters it visits (nprobe), or how many candidates the scan names. It grows with k, and but for a
+scan with the share of replies that were deleted or do not pass a filter. Where a full scan of the
+float32 vectors costs no more, it is one; replies that were added after the file was made are always
+scanned.
 """
 
 from __future__ import annotations
@@ -28,10 +30,9 @@ from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, file_digest, is_within
 from rejoinder.progress import Track
-from rejoinder.retrieval.manifest import ApproximateRecord, Method
+from rejoinder.retrieval.manifest import FAISS_FILE, ApproximateRecord, Method
 from rejoinder.retrieval.scan import CONTEXTS_AT_ONCE, Found, Rows, rescore, search
 
-FILE = "approximate-*.faiss"
 MEASURED_AT = 30  # ACL19 gives the recall of the best 30
 MEASURED_ON = 1000  # texts of replies, where no contexts are given
 MOST_IN_GRAPH = 5_000_000
@@ -39,11 +40,15 @@ LINKS = 32  # of a reply in the graph (M); twice as many in its lowest layer
 EF_CONSTRUCTION = 40  # of the graph: more takes longer and finds no more
 LEAST_EFFORT = {"hnsw": 32, "ivf": 1, "scan": 64}
 CANDIDATES = 1.5  # that each vector of a context names for each reply wanted: 8 bits misplace some
-SCANNED = 12  # vectors of contexts from which on one product with all float32 rows is faster than scans one by one
+# vectors of contexts from which one product with all float32 rows is faster than scans in turn
+SCANNED = 12
 TRAINED_ON = 64  # rows for each cluster; FAISS wants 39 at least
 ROWS_AT_ONCE = 1 << 12
-SMALL = 32 << 20  # bytes up to which a file is compared with its digest when it is opened: a tenth of a second
-_FEATURE = "approximate search (`rejoinder index tune INDEX --method exact` goes back to the exact one)"
+# bytes up to which a file is compared with its digest when it is opened: a tenth of a second
+SMALL = 32 << 20
+_FEATURE = (
+    "approximate search (`rejoinder index tune INDEX --method exact` goes back to the exact one)"
+)
 
 
 class FaissIndex:
@@ -54,7 +59,11 @@ class FaissIndex:
         self.record = record
 
     def search(
-        self, segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf
+        self,
+        segments: Sequence[Rows],
+        contexts: Sequence[FloatArray],
+        k: int,
+        minimum: float = -np.inf,
     ) -> Found:
         """Find what `scan.search` finds, or nearly; `segments` are those of the index."""
         covered = [rows for rows in segments if rows.first < self.record.count]
@@ -70,7 +79,11 @@ class FaissIndex:
         parameters = self._parameters(search_effort, covered if passing < self.record.count else [])
         _, positions = self.file.search(queries, count, params=parameters)
         rest = segments[len(covered) :]
-        newer = search(rest, contexts, k) if rest else [(np.zeros(0, np.int64), np.zeros(0))] * len(contexts)
+        newer = (
+            search(rest, contexts, k)
+            if rest
+            else [(np.zeros(0, np.int64), np.zeros(0))] * len(contexts)
+        )
         found: Found = []
         end = 0
         for context, (added, _) in zip(contexts, newer, strict=True):
@@ -81,7 +94,9 @@ class FaissIndex:
             if len(candidates) < min(k, passing):  # the graph led away from what passes
                 found += search(segments, [context], k, minimum)
                 continue
-            best, scores = rescore(segments, context, np.concatenate([candidates, np.sort(added)]), k)
+            best, scores = rescore(
+                segments, context, np.concatenate([candidates, np.sort(added)]), k
+            )
             found.append((best[scores >= minimum], scores[scores >= minimum]))
         return found
 
@@ -98,7 +113,11 @@ class FaissIndex:
     def check(self, *, content: bool) -> Path:
         """Return the file's path, or raise InputError if it is not the one that was made."""
         path = self.folder / self.record.file
-        if not is_within(path, self.folder) or not path.is_file() or path.stat().st_size != self.record.size:
+        if (
+            not is_within(path, self.folder)
+            or not path.is_file()
+            or path.stat().st_size != self.record.size
+        ):
             raise InputError(self._damaged)
         if content and file_digest(path) != self.record.digest:
             raise InputError(self._damaged)
@@ -107,12 +126,16 @@ class FaissIndex:
     @property
     def _damaged(self) -> str:
         return (
-            f"{self.folder / self.record.file} is missing or damaged; open the index again if it was just changed; "
-            f"else `rejoinder index tune {self.folder}` makes the file again, --method exact goes on without it"
+            f"{self.folder / self.record.file} is missing or damaged; open the index again if it "
+            f"was just changed; else `rejoinder index tune {self.folder}` makes the file again, "
+            "--method exact goes on without it"
         )
 
     def _search_effort(self, k: int, passing: int, vectors: int) -> int | None:
-        """Return the effort of a search for k of those that pass; None: a full scan costs no more."""
+        """Return the effort of a search for k of those that pass.
+
+        None: a full scan costs no more.
+        """
         scan = self.record.method == "scan"
         if not passing or (scan and vectors >= SCANNED):
             return None
@@ -149,12 +172,15 @@ def n_clusters(count: int) -> int:
 
 
 def cost(method: Method, count: int) -> float:
-    """Return how many products one step of effort costs, about: a reply's neighbours, a cluster, an exact score."""
+    """Return about how many products one step of effort costs.
+
+    A step visits a reply's neighbours, or a cluster, or scores a reply exactly.
+    """
     return {"hnsw": 2 * LINKS, "ivf": count / n_clusters(count), "scan": 8}[method]
 
 
 def whole_numbers(vectors: FloatArray, largest: float | FloatArray) -> FloatArray:
-    """Return vectors as whole numbers from -127 to 127, which stands for the `largest`, in float32."""
+    """Return vectors as whole numbers from -127 to 127 in float32; 127 stands for the `largest`."""
     return np.rint(vectors * (np.float32(127) / np.maximum(largest, np.float32(1e-30))))
 
 
@@ -168,35 +194,44 @@ def build_file(
 ) -> ApproximateRecord:
     """Write a file of FAISS for the rows of an index; see `Index.approximate`.
 
-    With half of the contexts (m, d) the search is tuned to the `recall`, on the others it is measured.
+    With half of the contexts (m, d) the search is tuned to the `recall`, on the others it is
+    measured.
     """
     most = max(map(len, contexts))
     if method == "scan" and most >= SCANNED:
         raise InputError(
-            f"{folder}: its model makes {most} vectors of a context, for which the exact search is faster than a scan "
+            f"{folder}: its model makes {most} vectors of a context, for which the exact search is "
+            "faster than a scan "
             "in 8 bits; take hnsw or ivf, or leave the search exact"
         )
     count = sum(len(rows.vectors) for rows in segments)
     method = method or ("hnsw" if count <= MOST_IN_GRAPH else "ivf")
     file = _trained_file(method, segments, count)
-    largest = max(float(np.abs(some).max()) for some in _parts(segments)) if method == "scan" else None
+    largest = (
+        max(float(np.abs(some).max()) for some in _parts(segments)) if method == "scan" else None
+    )
     with track("Building", count, "replies") as advance:
         for some in _parts(segments):
             file.add(some if largest is None else whole_numbers(some, largest))
             advance(len(some))
-    name = FILE.replace("*", secrets.token_hex(6))
+    name = FAISS_FILE.replace("*", secrets.token_hex(6))
     with atomic_file(folder / name) as part:
         library().write_index(file, str(part))
     del file
     path = folder / name
-    record = ApproximateRecord(name, path.stat().st_size, file_digest(path), method, count, 0, recall, 0.0, 0)
+    record = ApproximateRecord(
+        name, path.stat().st_size, file_digest(path), method, count, 0, recall, 0.0, 0
+    )
     return _measured(FaissIndex(folder, record), segments, contexts, track)
 
 
 def _measured(
     faiss_index: FaissIndex, segments: Sequence[Rows], contexts: Sequence[FloatArray], track: Track
 ) -> ApproximateRecord:
-    """Return the record with the least effort that reaches the wanted recall, and the recall on other contexts."""
+    """Return the record with the least effort that reaches the wanted recall.
+
+    It has the recall on other contexts.
+    """
     record = faiss_index.record
     with track("Measuring", len(contexts), "contexts") as advance:
         exact: Found = []
@@ -213,9 +248,15 @@ def _measured(
     return replace(faiss_index.record, recall=round(recall, 4), measured_on=len(contexts) // 2)
 
 
-def _recall(faiss_index: FaissIndex, segments: Sequence[Rows], contexts: Sequence[FloatArray], exact: Found) -> float:
-    """Return the share of the best that are found, one equal to the last of them as good as that one."""
-    found = [faiss_index.search(segments, [context], MEASURED_AT)[0] for context in contexts]  # many are not scanned
+def _recall(
+    faiss_index: FaissIndex, segments: Sequence[Rows], contexts: Sequence[FloatArray], exact: Found
+) -> float:
+    """Return the share of the best that are found.
+
+    One that equals the last of them is as good.
+    """
+    # many are not scanned
+    found = [faiss_index.search(segments, [context], MEASURED_AT)[0] for context in contexts]
     shares = [(some >= all_[-1]).mean() for (_, some), (_, all_) in zip(found, exact, strict=True)]
     return float(np.mean(shares))
 
@@ -227,7 +268,9 @@ def _trained_file(method: Method, segments: Sequence[Rows], count: int) -> Any:
         kind = faiss.ScalarQuantizer.QT_8bit_direct_signed
         return faiss.IndexScalarQuantizer(size, kind, faiss.METRIC_INNER_PRODUCT)
     if method == "hnsw":
-        file = faiss.IndexHNSWSQ(size, faiss.ScalarQuantizer.QT_8bit, LINKS, faiss.METRIC_INNER_PRODUCT)
+        file = faiss.IndexHNSWSQ(
+            size, faiss.ScalarQuantizer.QT_8bit, LINKS, faiss.METRIC_INNER_PRODUCT
+        )
         file.hnsw.efConstruction = EF_CONSTRUCTION
     else:
         file = faiss.index_factory(size, f"IVF{n_clusters(count)},SQ8", faiss.METRIC_INNER_PRODUCT)

@@ -1,7 +1,8 @@
-"""Confidence: how probably the best reply of a search is right, so that a system can decline to answer.
+"""Confidence: how probably the best reply is right, so that a system can decline to answer.
 
-A logistic regression on the best reply's score and its gap to the second, fitted on held-out conversations, is kept in
-the index's folder as calibration.json. It holds for that index, as it was, alone.
+A logistic regression on the best reply's score and its gap to the second, fitted on held-out
+conversations, is kept in the index's folder as calibration.json. It holds for that index, as it
+was, alone.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, is_altered, parse_json, signed
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.manifest import CALIBRATION, Manifest
-from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
+from rejoinder.retrieval.queries import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scoring import HeldOut
 from rejoinder.retrieval.search import Searcher
 
 FOLDS = 5
-LEAST = 10  # conversations with a right best reply, and with a wrong one, from which a calibration is fitted
+# conversations with a right best reply, and with a wrong one, from which a calibration is fitted
+LEAST = 10
 _BATCH = 256
 FORMAT = 1
 Probabilities = npt.NDArray[np.float64]
@@ -47,9 +49,14 @@ class Calibration:
     intercept: float
 
     def probabilities(self, found: Sequence[Sequence[Reply]]) -> Probabilities:
-        """Return for each list of distinct replies how probably its first is right; 0 for an empty one."""
+        """Return for each list of distinct replies how probably its first is right.
+
+        0 for an empty one.
+        """
         logits = _features(found) @ [self.score_weight, self.gap_weight] + self.intercept
-        return np.where([bool(replies) for replies in found], np.exp(-np.logaddexp(0, -logits)), 0.0)
+        return np.where(
+            [bool(replies) for replies in found], np.exp(-np.logaddexp(0, -logits)), 0.0
+        )
 
     def save(self, folder: Path) -> None:
         """Write the calibration into its index's folder, in place of an earlier one."""
@@ -62,13 +69,15 @@ class Fit(NamedTuple):
     """A calibration, and what it was fitted on: n conversations."""
 
     calibration: Calibration
-    probabilities: Probabilities  # (n,) for each conversation by a fit without its fifth of the threads
+    # (n,) for each conversation by a fit without its fifth of the threads
+    probabilities: Probabilities
     right: npt.NDArray[np.bool_]  # (n,) whether the best reply was right
-    absent: int  # conversations whose response the index does not have, so that no reply could be right
+    # conversations whose response the index does not have, so that no reply could be right
+    absent: int
 
 
 class Answer(NamedTuple):
-    """Replies, none if the best is not probable enough, and how probably the best is right (None: not asked)."""
+    """Replies, none if the best is not probable enough, and how probably the best is right."""
 
     replies: list[Reply]
     confidence: float | None
@@ -90,10 +99,13 @@ class CalibratedIndex:
         *,
         no_repeat: bool = False,
     ) -> list[Answer]:
-        """Find at most k distinct replies to each context; of contexts as much is read as was for the calibration.
+        """Find at most k distinct replies to each context.
+
+        Of contexts as much is read as was for the calibration.
 
         Raises:
             InputError: the index was changed after its calibration; see also `Index.search`.
+
         """
         options = SearchOptions(
             k=k,
@@ -116,8 +128,8 @@ class CalibratedIndex:
         if options.history not in (None, history):
             calibrated = "all earlier messages" if history is None else f"history {history}"
             raise InputError(
-                f"the index was calibrated with {calibrated}; leave history out, or calibrate again with "
-                f"--context {options.history}"
+                f"the index was calibrated with {calibrated}; leave history out, or calibrate "
+                f"again with --context {options.history}"
             )
         return replace(options, history=history)
 
@@ -126,9 +138,13 @@ class CalibratedIndex:
         minimum_score = -np.inf if options.minimum_score is None else options.minimum_score
         minimum_confidence = options.minimum_confidence or 0.0
         answers = []
-        for replies, probability in zip(found, self.calibration.probabilities(found).tolist(), strict=True):
+        for replies, probability in zip(
+            found, self.calibration.probabilities(found).tolist(), strict=True
+        ):
             is_sure = probability >= minimum_confidence
-            kept = [reply for reply in replies[: options.k] if is_sure and reply.score >= minimum_score]
+            kept = [
+                reply for reply in replies[: options.k] if is_sure and reply.score >= minimum_score
+            ]
             answers.append(Answer(kept, probability))
         return answers
 
@@ -141,13 +157,14 @@ def calibrate(
     seed: int = 0,
     progress: Advance = silent,
 ) -> Fit:
-    """Fit a calibration on examples that the model has not learned from; `Calibration.save` keeps it.
+    """Fit a calibration on examples that the model has not learned from.
 
-    The best reply is right if it is the example's response by `text_key`. Where the index lacks the response, the best
-    is wrong. `progress` gets the number of examples just searched for.
+    The best reply is right if it is the example's response by `text_key`. Where the index lacks the
+    response, the best is wrong. `progress` gets the number of examples just searched for.
 
     Raises:
         InputError: too few right or wrong best replies to fit; scikit-learn is missing.
+
     """
     check_count("seed", seed, 0)
     if history is not None:
@@ -166,19 +183,24 @@ def calibrate(
     responses = [text_key(example.response) for example in examples]
     known = {text_key(candidate.text) for _, candidate in index}
     best = [text_key(replies[0].text) if replies else None for replies in found]
-    right = np.array([one == other for one, other in zip(best, responses, strict=True)], dtype=np.bool_)
+    right = np.array(
+        [one == other for one, other in zip(best, responses, strict=True)], dtype=np.bool_
+    )
     threads = [(e.source, e.thread) if e.thread else place for place, e in enumerate(examples)]
     numbers = {thread: number for number, thread in enumerate(dict.fromkeys(threads))}
     groups = np.array([numbers[thread] for thread in threads], dtype=np.int64)
     for what, rows in (("right", right), ("wrong", ~right)):
         if (count := len(np.unique(groups[rows]))) < LEAST:
             raise InputError(
-                f"the best reply of {index.folder} is {what} in {count} of {len(numbers)} conversations; a calibration "
-                f"needs {LEAST} right and {LEAST} wrong ones: give more conversations, or replies that they use"
+                f"the best reply of {index.folder} is {what} in {count} of {len(numbers)} "
+                f"conversations; a calibration needs {LEAST} right and {LEAST} wrong ones: give "
+                "more conversations, or replies that they use"
             )
     features = _features(found)
     folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
-    held_out = cross_val_predict(regression, features, right, groups=groups, cv=folds, method="predict_proba")[:, 1]
+    held_out = cross_val_predict(
+        regression, features, right, groups=groups, cv=folds, method="predict_proba"
+    )[:, 1]
     calibration = _calibration(
         regression.fit(features, right),
         index=index.fingerprint,
@@ -191,8 +213,8 @@ def calibrate(
 def from_held_out(held_out: HeldOut | None, manifest: Manifest) -> Calibration | None:
     """Return a calibration of an index by the examples that its head was not fitted to.
 
-    Messages of the background, which no reply answers, are wrong whatever is found. None: there are too few, or
-    scikit-learn is missing.
+    Messages of the background, which no reply answers, are wrong whatever is found. None: there are
+    too few, or scikit-learn is missing.
     """
     if held_out is None or find_spec("sklearn") is None:
         return None
@@ -201,15 +223,22 @@ def from_held_out(held_out: HeldOut | None, manifest: Manifest) -> Calibration |
         return None
     features = np.stack([held_out.best, held_out.gap], axis=1)
     # The background is larger or smaller than what is asked in earnest; both halves count alike.
-    shares = np.where(held_out.is_own, 1.0, held_out.is_own.sum() / max(1, (~held_out.is_own).sum()))
+    shares = np.where(
+        held_out.is_own, 1.0, held_out.is_own.sum() / max(1, (~held_out.is_own).sum())
+    )
     regression = _regression().fit(features, right, logisticregression__sample_weight=shares)
-    return _calibration(regression, index=manifest.fingerprint, model=manifest.model.fingerprint, history=None)
+    return _calibration(
+        regression, index=manifest.fingerprint, model=manifest.model.fingerprint, history=None
+    )
 
 
 def _regression() -> Any:
-    """Return the regression, on standardised features: the penalty (C = 1) then means the same for scores of any size.
+    """Return the regression, on standardised features.
+
+    The penalty (C = 1) then means the same for scores of any size.
 
     It matters where data is scarce.
+
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -232,16 +261,25 @@ def _calibration(regression: Any, *, index: str, model: str, history: int | None
 
 
 def read_calibration(index: Searcher) -> Calibration:
-    """Return the calibration of an index; one that is missing, altered, or of another index is an InputError."""
+    """Return the calibration of an index.
+
+    One that is missing, altered, or of another index is an InputError.
+    """
     path = index.folder / CALIBRATION
     if not path.is_file():
-        raise InputError(f"{index.folder} is not calibrated; rejoinder calibrate {index.folder} --data CONVERSATIONS")
+        raise InputError(
+            f"{index.folder} is not calibrated; rejoinder calibrate {index.folder} --data "
+            "CONVERSATIONS"
+        )
     try:
         content: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         if is_altered(content):
             raise ValueError("altered after it was written")
         if content["format"] != FORMAT:
-            raise InputError(f"{path} has format {content['format']}; this version reads {FORMAT}: update rejoinder")
+            raise InputError(
+                f"{path} has format {content['format']}; this version reads {FORMAT}: update "
+                "rejoinder"
+            )
         calibration = msgspec.convert(content, Calibration)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged ({error}); {_again(index)}") from None
@@ -260,9 +298,14 @@ def is_calibrated(index: Searcher) -> bool:
 
 def _check(calibration: Calibration, index: Searcher) -> None:
     if calibration.model != index.manifest.model.fingerprint:
-        raise InputError(f"the calibration in {index.folder} is of another model's scores; {_again(index)}")
+        raise InputError(
+            f"the calibration in {index.folder} is of another model's scores; {_again(index)}"
+        )
     if calibration.index not in (index.fingerprint, index.manifest.same_as):
-        raise InputError(f"the calibration in {index.folder} is of other replies than it has now; {_again(index)}")
+        raise InputError(
+            f"the calibration in {index.folder} is of other replies than it has now; "
+            f"{_again(index)}"
+        )
 
 
 def _again(index: Searcher) -> str:
@@ -270,6 +313,12 @@ def _again(index: Searcher) -> str:
 
 
 def _features(found: Sequence[Sequence[Reply]]) -> Probabilities:
-    """Return score and gap of the best replies: (n, 2); the gap is 0 where there is no second one."""
-    rows = [[replies[0].score, replies[0].score - replies[:2][-1].score] if replies else [0, 0] for replies in found]
+    """Return score and gap of the best replies: (n, 2).
+
+    The gap is 0 where there is no second one.
+    """
+    rows = [
+        [replies[0].score, replies[0].score - replies[:2][-1].score] if replies else [0, 0]
+        for replies in found
+    ]
     return np.array(rows, dtype=np.float64).reshape(-1, 2)

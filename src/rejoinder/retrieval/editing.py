@@ -1,14 +1,20 @@
-"""Changes of single replies: added, edited, retired, merged; each is in the log and can be undone."""
+"""Changes of single replies: added, edited, retired, merged.
+
+Each is in the log and can be undone.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from rejoinder.corpora.example import Candidate
 from rejoinder.errors import InputError
-from rejoinder.retrieval.change_log import Change, Kind, State, find_change, log_changes
+from rejoinder.retrieval.feedback import Change, Kind, State, changes
 from rejoinder.retrieval.index import Index
 
 
@@ -51,15 +57,15 @@ class Editor:
 
     def add_examples(self, examples: Mapping[int, Iterable[tuple[str, ...]]]) -> list[Change]:
         """Add conversations that replies answer; those that a reply has already are left out."""
-        changes = []
+        made = []
         for position, contexts in examples.items():
             old = self.index.reply(position)
             known = {*old.examples, *old.learned}
             new = [each for each in dict.fromkeys(contexts) if each not in known]
             if new:
                 wanted = (*old.examples, *old.learned, *new)
-                changes.append(self.edit(position, examples=wanted))
-        return changes
+                made.append(self.edit(position, examples=wanted))
+        return made
 
     def merge(self, position: int, other: int) -> Change:
         """Let a reply answer what another one answers too, which is retired.
@@ -103,9 +109,14 @@ class Editor:
         """Undo a change; the undoing is a change too.
 
         Raises:
-            InputError: there is no such change, it was undone, or one of its replies has changed since.
+            InputError: there is no such change, it was undone, or one of its replies has changed
+                since.
         """
-        change = find_change(self.index.log, number)
+        change = next((each for each in changes(self.index.log, -1) if each.id == number), None)
+        if change is None:
+            raise InputError(
+                f"there is no change {number} in the log; changes are kept for a while"
+            )
         if change.undone:
             raise InputError(f"change {number} was undone already; undo the undoing to get it back")
         for position, reply in change.after.items():
@@ -126,7 +137,19 @@ class Editor:
         return self._log([(kind, before, after)], undone)[0]
 
     def _log(self, rows: Sequence[tuple[Kind, State, State]], undone: int = 0) -> list[Change]:
-        return log_changes(self.index.log, rows, undone)
+        """Write changes, all or none, and that the change of a number was `undone` by them."""
+        now = time.time()
+        made = []
+        with self.index.log.writing() as connection:
+            for kind, before, after in rows:
+                cursor = connection.execute(
+                    "INSERT INTO change (time, kind, before, after) VALUES (?, ?, ?, ?)",
+                    (now, kind, _json(before), _json(after)),
+                )
+                assert cursor.lastrowid is not None
+                made.append(Change(cursor.lastrowid, now, kind, before, after, undone=False))
+            connection.execute("UPDATE change SET undone = 1 WHERE id = ?", (undone,))
+        return made
 
 
 def _current(index: Index, position: int) -> Candidate | None:
@@ -134,3 +157,7 @@ def _current(index: Index, position: int) -> Candidate | None:
         return index.reply(position)
     except InputError:
         return None
+
+
+def _json(state: State) -> str:
+    return msgspec.json.encode(list(state.items())).decode()

@@ -1,4 +1,4 @@
-"""The log of an index's use: which replies were offered, and which one was taken.
+"""The log of an index: which replies were offered, which one was taken, and which were changed.
 
 It is an SQLite file beside the index (`INDEX.feedback.db`), so it outlives an index that is built
 again. Replies stand in it by their texts, since positions of another index mean other replies. An
@@ -10,33 +10,30 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import hashlib
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-import numpy as np
 
-from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.corpora.example import Candidate, redact, text_key
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import atomic_file, beside, locked
-from rejoinder.retrieval.learning import NEWEST, ReplyMatcher
-from rejoinder.retrieval.manifest import read_runs
-from rejoinder.retrieval.segments import Segment, value_texts
 from rejoinder.settings import Count, section, validate
 
 SUFFIX = ".feedback.db"
 FORMAT = 1
 MOST_ENTRIES = 1_000_000  # the oldest are deleted
 Taken: TypeAlias = Literal["first", "offered", "unoffered", "text", "none"]
+Kind: TypeAlias = Literal["add", "edit", "retire", "merge", "move", "undo"]
+State: TypeAlias = dict[int, Candidate | None]  # replies by position; None: there is none
+SHOWN = 50  # changes
 _APPLICATION = 0x52454A4F  # "REJO": SQLite's application_id
 _TIDIED_EVERY = 1000  # entries between two deletions of old ones
 _DAY = 86_400.0
@@ -72,6 +69,7 @@ CREATE TABLE change (
 );
 INSERT INTO setting VALUES ('salt', lower(hex(randomblob(16))));
 """
+_SETTINGS = "SELECT name, value FROM setting WHERE name NOT IN ('salt', 'forgotten')"
 
 
 @section
@@ -84,29 +82,6 @@ class FeedbackSettings:
     """Age at which entries are deleted."""
     learn: Literal["later", "at-once"] = "later"
     """When a choice becomes an example: at the next `rejoinder learn`, or soon, by the server."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The outcome of the replies that were offered for a conversation.
-
-    Without `chosen` and `text` none of them was taken.
-    """
-
-    messages: Conversation
-    offered: Sequence[int | str] = ()  # positions, or texts of the field id, in the order shown
-    chosen: int | str | None = None  # likewise
-    text: str | None = None  # what was sent instead
-    source: str | None = None  # whose feedback it is; a digest of it is kept
-    texts: Sequence[str] | None = None  # of the replies offered when they were, if known
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """An entry that is written: its number, and the position of the reply that counts as taken."""
-
-    id: int
-    chosen: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,81 +106,6 @@ class Entry:
         return "first" if self.offered[0] == self.chosen else "offered"
 
 
-class KnownReplies:
-    """The replies of some segments by position, by their field id, and by what people send."""
-
-    def __init__(self, folder: Path, segments: Sequence[Segment], deleted: str) -> None:
-        self.segments = segments
-        self.deleted = deleted  # positions, as runs
-        self._folder = folder
-
-    def position(self, name: int | str) -> int:
-        """Return the position of a reply that is named by it or by the field id of its payload."""
-        if not isinstance(name, str):
-            return name
-        if name not in self._by_id:
-            raise InputError(
-                f"no reply of {self._folder} has the id {name[:60]!r}; name a reply by its position, "
-                "a number, or by the field id of its payload, a text"
-            )
-        return self._by_id[name]
-
-    def text(self, position: int) -> str:
-        """Return the text of the reply at a position, which may have been deleted since."""
-        for segment in self.segments:
-            if segment.record.first <= position < segment.record.end:
-                row = int(segment.rows(np.array([position]))[0])
-                if 0 <= row < segment.record.count and segment.position(row) == position:
-                    return segment.candidate(row).text
-        raise InputError(f"{self._folder} has no reply {position}")
-
-    def find(self, text: str) -> int | None:
-        """Return the position of the reply that a text is, filled in or mistyped; None: of none."""
-        return self._matcher.find(text)
-
-    @functools.cached_property
-    def _matcher(self) -> ReplyMatcher:
-        return ReplyMatcher(self._present())
-
-    @functools.cached_property
-    def _by_id(self) -> dict[str, int]:
-        positions: dict[str, int] = {}
-        for position, reply in self._present():
-            if "id" in reply.payload:
-                for name in value_texts(reply.payload["id"]):
-                    positions.setdefault(name, position)
-        return positions
-
-    def _present(self) -> Iterator[tuple[int, Candidate]]:
-        gone = set(read_runs(self.deleted).tolist())
-        for segment in self.segments:
-            for row, line in enumerate(segment.lines()):
-                if segment.position(row) not in gone:
-                    yield segment.position(row), line.candidate()
-
-    def entry(self, outcome: Outcome) -> tuple[Entry, int | None]:
-        """Return the entry of an outcome, and the position of the reply that counts as taken.
-
-        Raises:
-            InputError: the conversation has no message, or a reply is none of the index.
-        """
-        [context] = read_contexts([outcome.messages])
-        positions = [self.position(name) for name in outcome.offered]
-        offered = outcome.texts or [self.text(position) for position in positions]
-        chosen = None if outcome.chosen is None else self.position(outcome.chosen)
-        sent = outcome.text if outcome.text and outcome.text.strip() else None
-        if chosen is None and sent is not None:
-            chosen = self.find(sent)
-            sent = sent if chosen is None else None
-        text = None
-        if chosen is not None:
-            text = dict(zip(positions, offered, strict=True)).get(chosen) or self.text(chosen)
-            if sent is not None and text_key(sent) == text_key(text):
-                sent = None
-        newest = tuple(message for message in context if message.strip())[-NEWEST:]
-        return Entry(newest, tuple(offered), text, sent, outcome.source or ""), chosen
-
-
 class FeedbackLog:
     """The log of an index; its file is made by the first entry or setting. Threads may share it."""
 
@@ -224,7 +124,7 @@ class FeedbackLog:
     def append(self, entries: Sequence[Entry]) -> list[int]:
         """Write entries, all or none; return their numbers."""
         with self.writing() as connection:
-            settings = _read_settings(connection)
+            settings = _settings_of(connection.execute(_SETTINGS))
             self.latest_settings = settings
             ids = [self._insert(connection, entry, settings) for entry in entries]
             self._until_tidied -= len(entries)
@@ -237,7 +137,10 @@ class FeedbackLog:
         """Change settings; return all of them. Entries that are too old by them are deleted."""
         settings = validate(FeedbackSettings, {**asdict(self.settings()), **values}, "feedback")
         with self.writing() as connection:
-            rows = [(name, msgspec.json.encode(value).decode()) for name, value in asdict(settings).items()]
+            rows = [
+                (name, msgspec.json.encode(value).decode())
+                for name, value in asdict(settings).items()
+            ]
             connection.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", rows)
             _tidy(connection, settings)
         return settings
@@ -251,15 +154,16 @@ class FeedbackLog:
     ) -> int:
         """Delete the entries to which all of what is given applies. Return how many.
 
-        Without any condition all entries go, and the log of changes too. Their bytes are overwritten.
-        `before` is in seconds since 1970.
+        Without any condition all entries go, and the log of changes too. Their bytes are
+        overwritten. `before` is in seconds since 1970.
         """
         if not self.path.exists():
             return 0
         with self.writing() as connection:
             found = connection.execute(
-                "DELETE FROM entry WHERE (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))"
-                " AND (:before IS NULL OR time < :before) AND (:source IS NULL OR source = :source)",
+                "DELETE FROM entry WHERE (:ids IS NULL OR id IN (SELECT value FROM "
+                "json_each(:ids))) AND (:before IS NULL OR time < :before) AND (:source IS NULL "
+                "OR source = :source)",
                 {
                     "ids": None if ids is None else msgspec.json.encode(list(ids)).decode(),
                     "before": before,
@@ -285,28 +189,26 @@ class FeedbackLog:
 
     # --- Reading
 
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return the rows of a query; none while there is no file."""
+        if not self.path.exists():
+            return []
+        with self.connected() as connection:
+            return connection.execute(query, values).fetchall()
+
     @property
     def forgotten(self) -> int:
         """The number of the last entry when examples were last taken away."""
-        if not self.path.exists():
-            return 0
-        with self.connected() as connection:
-            row = connection.execute("SELECT value FROM setting WHERE name = 'forgotten'").fetchone()
-            return 0 if row is None else int(row[0])
+        rows = self.rows("SELECT value FROM setting WHERE name = 'forgotten'")
+        return int(rows[0][0]) if rows else 0
 
     def settings(self) -> FeedbackSettings:
         """Return the settings, which other processes may change."""
-        if not self.path.exists():
-            return FeedbackSettings()
-        with self.connected() as connection:
-            return _read_settings(connection)
+        return _settings_of(self.rows(_SETTINGS))
 
     def __len__(self) -> int:
-        if not self.path.exists():
-            return 0
-        with self.connected() as connection:
-            [count] = connection.execute("SELECT count(*) FROM entry").fetchone()
-            return int(count)
+        rows = self.rows("SELECT count(*) FROM entry")
+        return int(rows[0][0]) if rows else 0
 
     def __iter__(self) -> Iterator[Entry]:
         return self.entries()
@@ -371,7 +273,9 @@ class FeedbackLog:
         """Return what is kept of a source: equal ones stay equal, and none can be read."""
         if not source:
             return ""
-        return hashlib.blake2b(source.encode(errors="replace"), key=self._salt, digest_size=8).hexdigest()
+        return hashlib.blake2b(
+            source.encode(errors="replace"), key=self._salt, digest_size=8
+        ).hexdigest()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -447,10 +351,7 @@ def _reply_id(connection: sqlite3.Connection, text: str) -> int:
     return int(row[0])
 
 
-def _read_settings(connection: sqlite3.Connection) -> FeedbackSettings:
-    rows = connection.execute(
-        "SELECT name, value FROM setting WHERE name NOT IN ('salt', 'forgotten')"
-    )
+def _settings_of(rows: Iterable[tuple[str, str]]) -> FeedbackSettings:
     return FeedbackSettings(**{name: msgspec.json.decode(value) for name, value in rows})
 
 
@@ -490,4 +391,58 @@ def _named_errors(path: Path) -> Iterator[None]:
         for prefix, number in _ERROR_NUMBERS.items():
             if name.startswith(prefix):
                 raise OSError(number, os.strerror(number), str(path)) from None
-        raise InputError(f"{path} is damaged ({error}); move it away, and a new one begins") from None
+        raise InputError(
+            f"{path} is damaged ({error}); move it away, and a new one begins"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of some replies."""
+
+    id: int
+    time: float  # seconds since 1970
+    kind: Kind
+    before: State
+    after: State
+    undone: bool
+
+
+def changes(log: FeedbackLog, limit: int = SHOWN) -> list[Change]:
+    """Return the latest changes, newest first."""
+    rows = log.rows(
+        "SELECT id, time, kind, before, after, undone FROM change ORDER BY id DESC LIMIT ?",
+        (limit,),
+    )
+    return [
+        Change(at, when, kind, _read(before), _read(after), undone=bool(undone))
+        for at, when, kind, before, after, undone in rows
+    ]
+
+
+def renamed(log: FeedbackLog) -> dict[str, str]:
+    """Return keys of texts that replies had, with those that they have now (`text_key`)."""
+    keys: dict[str, str] = {}
+    for change in changes(log, -1):  # newest first
+        if change.undone or change.kind == "undo":
+            continue
+        for old, new in _renamings(change):
+            keys.setdefault(old, keys.get(new, new))
+    return keys
+
+
+def _renamings(change: Change) -> Iterable[tuple[str, str]]:
+    kept = next((reply for reply in change.after.values() if reply is not None), None)
+    for position, old in change.before.items():
+        new = change.after.get(position)
+        if change.kind == "merge" and new is None:
+            new = kept
+        if old is not None and new is not None and text_key(old.text) != text_key(new.text):
+            yield text_key(old.text), text_key(new.text)
+
+
+def _read(text: str) -> State:
+    pairs: list[tuple[int, Candidate | None]] = msgspec.json.decode(
+        text, type=list[tuple[int, Candidate | None]]
+    )
+    return dict(pairs)

@@ -1,4 +1,4 @@
-"""The head of an index: fitted to the titles and examples of its replies, kept in a file of its folder."""
+"""The head of an index, fitted to the titles and examples of its replies, and its file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.calibration import from_held_out
-from rejoinder.retrieval.manifest import CALIBRATION, HeadRecord, Manifest, Positions, read_runs, write_runs
+from rejoinder.retrieval.manifest import (
+    CALIBRATION,
+    HEAD_FILE,
+    HeadRecord,
+    Manifest,
+    Positions,
+    read_runs,
+    write_runs,
+)
 from rejoinder.retrieval.scoring import Head, HeldOut, Views
 from rejoinder.retrieval.segments import Segment
 from rejoinder.retrieval.writing import Batch, example_count, read_as, sweep, to_line, write_segment
@@ -43,8 +51,9 @@ def check_takes_examples(encoder: DualEncoder) -> None:
     """Refuse a model whose conversations have several vectors."""
     if not takes_examples(encoder):
         raise InputError(
-            f"{encoder.name or 'the model'} gives a conversation several vectors, so examples cannot count; "
-            "take a model of one vector, such as bi-small, and `rejoinder index reencode`"
+            f"{encoder.name or 'the model'} gives a conversation several vectors, so examples "
+            "cannot count; take a model of one vector, such as bi-small, and `rejoinder index "
+            "reencode`"
         )
 
 
@@ -56,11 +65,11 @@ def fit_index(
     changes: Mapping[int, Candidate] | None = None,
     progress: Advance = silent,
 ) -> FittedIndex:
-    """Fit the head of an index in `folder`, and write its replies as one segment with their new vectors.
+    """Fit the head of an index in `folder`, and write its replies anew as one segment.
 
-    `changes` are replies, by position, that take the place of those that the index has, or come back to positions whose
-    replies were deleted; new texts are encoded. What was written before stays: `sweep` removes it. `progress` gets the
-    number of replies just encoded.
+    `changes` are replies, by position, that take the place of those that the index has, or come
+    back to positions whose replies were deleted; new texts are encoded. What was written before
+    stays: `sweep` removes it. `progress` gets the number of replies just encoded.
     """
     positions, candidates, responses = _changed(segments, manifest, changes or {}, encoder)
     holes = write_runs(np.setdiff1d(read_runs(manifest.gone), positions))
@@ -175,7 +184,7 @@ def write_head(folder: Path, head: Head, held_out: HeldOut | None) -> HeadRecord
     from safetensors.numpy import save
 
     content = save({"whitening": head.whitening, "none": head.none})
-    name = scoring.HEAD_FILE.replace("*", hashlib.sha256(content).hexdigest()[:12])
+    name = HEAD_FILE.replace("*", hashlib.sha256(content).hexdigest()[:12])
     with atomic_file(folder / name) as part:
         part.write_bytes(content)
     record = HeadRecord(
@@ -199,7 +208,7 @@ def write_head(folder: Path, head: Head, held_out: HeldOut | None) -> HeadRecord
 
 
 def with_head(folder: Path, manifest: Manifest, encoder: DualEncoder) -> Manifest:
-    """Return the manifest of an index that is being written after fitting its head, if it has examples."""
+    """Fit the head of an index that is being written, if it has examples; return its manifest."""
     if not (manifest.examples and takes_examples(encoder)):
         return manifest
     count = len(manifest.segments)
@@ -211,7 +220,10 @@ def with_head(folder: Path, manifest: Manifest, encoder: DualEncoder) -> Manifes
 
 
 def save_calibration(folder: Path, fitted: FittedIndex) -> None:
-    """Write a calibration of the examples that were left out; remove an old one where these are too few."""
+    """Write a calibration of the examples that were left out.
+
+    Remove an old one where these are too few.
+    """
     calibration = from_held_out(fitted.held_out, fitted.manifest)
     if calibration is None:
         (folder / CALIBRATION).unlink(missing_ok=True)

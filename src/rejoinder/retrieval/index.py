@@ -1,18 +1,19 @@
 """The index: a folder of encoded replies.
 
-    manifest.json                the model, the files with their digests, the positions that are gone
-    segment-000000000000/        what was written at once; `add` writes another one, and small ones together
-        replies.jsonl            texts and payloads
-        offsets.i64              where each reply begins
-        vectors.f32              float32 vectors
-    approximate-*.faiss          with which it is searched faster; see `ann`
-    head-*.safetensors           what titles and examples count; see `scoring`
-    calibration.json             how probable it is that a best reply is right; see `calibration`
+    manifest.json             the model, the files with their digests, the positions that are gone
+    segment-000000000000/     replies that were written at once, or small segments joined by `add`
+        replies.jsonl         texts and payloads
+        offsets.i64           where each reply begins
+        vectors.f32           float32 vectors
+    approximate-*.faiss       what makes searches faster; see `ann`
+    head-*.safetensors        what titles and examples count; see `scoring`
+    calibration.json          how probable it is that a best reply is right; see `calibration`
 
 Beside the folder is the log of its use; see `feedback`.
 
-A change writes new files first and then replaces the manifest, at one instant: whatever interrupts it, the index is as
-before or as after. Positions are never given twice. Readers stay with what they opened until they `refresh`.
+A change writes new files first and then replaces the manifest, at one instant: whatever interrupts
+it, the index is as before or as after. Positions are never reused. Readers stay with what they
+opened until they `refresh`.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.ann import MEASURED_ON, build_file, library
-from rejoinder.retrieval.change_log import renamed
-from rejoinder.retrieval.choices import chosen_matches, positions_by_text
-from rejoinder.retrieval.folder import new_folder
+from rejoinder.retrieval.feedback import renamed
 from rejoinder.retrieval.head import (
     check_takes_examples,
     fit_index,
@@ -44,15 +43,26 @@ from rejoinder.retrieval.head import (
     takes_examples,
     with_head,
 )
-from rejoinder.retrieval.learning import RANKS, Learned, Match, held_out, match, unsent, with_examples
+from rejoinder.retrieval.learning import (
+    RANKS,
+    Learned,
+    Match,
+    chosen_matches,
+    held_out,
+    match,
+    positions_by_text,
+    unsent,
+    with_examples,
+)
 from rejoinder.retrieval.manifest import (
     ApproximateRecord,
     Manifest,
     Method,
     Positions,
+    new_folder,
     read_manifest,
 )
-from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.queries import ANY_SCORE
 from rejoinder.retrieval.reader import IndexReader
 from rejoinder.retrieval.scoring import read_head
 from rejoinder.retrieval.segments import Segment
@@ -65,7 +75,7 @@ class Index(IndexReader):
     """Encoded replies on disk. Make one with `Index.build` or `Index.open`.
 
     >>> index = Index.build(model, ["Hello!", "At noon."], "replies.index")  # doctest: +SKIP
-    >>> index.search([["When do we meet?"]], k=1)                                          # doctest: +SKIP
+    >>> index.search([["When do we meet?"]], k=1)  # doctest: +SKIP
     """
 
     @classmethod
@@ -83,17 +93,21 @@ class Index(IndexReader):
     ) -> Self:
         """Encode replies, `batch` at once, and write an index, whole or not at all.
 
-        Canned replies are encoded without salutation, placeholders and the like (`templates.plain`), unless
-        `as_written`; their texts come back untouched. Titles and examples count if the model gives a conversation one
-        vector; see `scoring`.
+        Canned replies are encoded without salutation, placeholders and the like
+        (`templates.plain`), unless `as_written`; their texts come back untouched. Titles and
+        examples count if the model gives a conversation one vector; see `scoring`.
 
-        Workers of an `engine` open the model by its name and encode; None encodes here. `progress` gets the number of
-        replies just encoded.
+        Workers of an `engine` open the model by its name and encode; None encodes here. `progress`
+        gets the number of replies just encoded.
 
         Raises:
-            InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit vectors.
+            InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit
+                vectors.
         """
-        with new_folder(encoder, Path(folder), overwrite=overwrite, plain=not as_written) as (empty, part):
+        with new_folder(encoder, Path(folder), overwrite=overwrite, plain=not as_written) as (
+            empty,
+            part,
+        ):
             manifest = extend(empty, part, encoder, replies, batch, progress, engine)
             with_head(part, manifest, encoder).write(part)
         return cls.open(folder, encoder, verify=False)
@@ -106,7 +120,7 @@ class Index(IndexReader):
         progress: Advance | None = None,
         engine: Engine | None = None,
     ) -> range:
-        """Add replies, all or none; return their positions, which are the next ones. See `build` and `delete`."""
+        """Add replies, all or none; return their positions. See `build` and `delete`."""
         encoder = self._model()
         with self._change():
             first = self.manifest.end
@@ -114,7 +128,9 @@ class Index(IndexReader):
             record = self.manifest.head
             fitted = None
             head = None if record is None else read_head(self.folder, record)
-            manifest = extend(self.manifest, self.folder, encoder, replies, batch, progress, engine, old, head)
+            manifest = extend(
+                self.manifest, self.folder, encoder, replies, batch, progress, engine, old, head
+            )
             if manifest != self.manifest:
                 *kept, new = range(len(manifest.segments))
                 segments = [*old[: len(kept)], Segment(self.folder, manifest, new, verify=False)]
@@ -130,10 +146,13 @@ class Index(IndexReader):
             return range(first, manifest.end)
 
     def delete(self, positions: Iterable[int]) -> int:
-        """Delete replies by their positions, all or none; return how many. The other positions stay as they are.
+        """Delete replies by their positions, all or none; return how many.
+
+        The other positions stay as they are.
 
         Raises:
-            InputError: there is no reply at one of them, or the index was changed by somebody else since it was opened.
+            InputError: there is no reply at one of them, or the index was changed by somebody else
+                since it was opened.
         """
         with self._change():
             chosen = np.unique(np.array(self._known(positions), dtype=np.int64))
@@ -143,18 +162,18 @@ class Index(IndexReader):
             self._set(manifest, self._segments)
         return len(chosen)
 
-    def learn(
-        self, examples: Sequence[Example], *, progress: Advance = silent
-    ) -> Learned:
+    def learn(self, examples: Sequence[Example], *, progress: Advance = silent) -> Learned:
         """Make conversations examples of the replies that answered them, and fit the head again.
 
-        These are the conversations of `examples` in which a reply of the index was sent, and those of
-        the log for which a reply was chosen (`choices.chosen_matches`). The positions stay. Without
-        any of them the head alone is fitted, to replies that were added since, for instance. A fifth
-        of the `examples`' conversations is left out, to measure with. `progress` counts examples.
+        These are the conversations of `examples` in which a reply of the index was sent, and those
+        of the log for which a reply was chosen (`learning.chosen_matches`). The positions stay.
+        Without any of them the head alone is fitted, to replies that were added since, for
+        instance. A fifth of the `examples`' conversations is left out, to measure with. `progress`
+        counts examples.
 
         Raises:
-            InputError: the model gives a conversation several vectors, or somebody else has changed the index.
+            InputError: the model gives a conversation several vectors, or somebody else has changed
+                the index.
         """
         encoder = self._model()
         check_takes_examples(encoder)
@@ -180,7 +199,10 @@ class Index(IndexReader):
         )
 
     def learn_chosen(self) -> int:
-        """Make choices of the log examples, except those from before the last `forget`; return how many are new."""
+        """Make choices of the log examples, except those from before the last `forget`.
+
+        Return how many are new.
+        """
         encoder = self._model()
         check_takes_examples(encoder)
         replies = dict(self)
@@ -192,10 +214,13 @@ class Index(IndexReader):
         return sum(len(changes[at].learned) - len(replies[at].learned) for at in changes)
 
     def add_examples(self, examples: Mapping[int, Sequence[Conversation]]) -> int:
-        """Add conversations that replies, by their positions, answer, and fit the head again; return how many are new.
+        """Add conversations that replies, by their positions, answer, and fit the head again.
+
+        Return how many are new.
 
         Raises:
             InputError: as `learn`; or there is no reply at a position.
+
         """
         check_takes_examples(self._model())
         self._refuse_gone(np.array(self._known(examples), dtype=np.int64))
@@ -230,12 +255,13 @@ class Index(IndexReader):
         deleted: Iterable[int] = (),
         restored: Mapping[int, Candidate] | None = None,
     ) -> None:
-        """Put other replies at some positions, delete those at others, and bring deleted ones back, all or nothing.
+        """Change, delete and bring back replies at some positions, all or nothing.
 
         `editing.Editor` does so by name, and writes it to the log.
 
         Raises:
             InputError: there is no reply at a position, or somebody else has changed the index.
+
         """
         gone = np.unique(np.array(self._known(deleted), dtype=np.int64))
         self._refuse_gone(np.array([*self._known(changes), *gone.tolist()], dtype=np.int64))
@@ -245,9 +271,7 @@ class Index(IndexReader):
         elif len(gone):
             self.delete(gone.tolist())
 
-    def _refit(
-        self, changes: Mapping[int, Candidate], deleted: Positions = NOTHING
-    ) -> None:
+    def _refit(self, changes: Mapping[int, Candidate], deleted: Positions = NOTHING) -> None:
         encoder = self._model()
         with self._change():
             manifest = self.manifest.without(deleted) if len(deleted) else self.manifest
@@ -267,13 +291,17 @@ class Index(IndexReader):
         found = self.search([each.context for each in matches], RANKS[-1], ANY_SCORE)
         at = [[reply.position for reply in replies] for replies in found]
         pairs = list(zip(matches, at, strict=True))
-        return {k: sum(each.position in some[:k] for each, some in pairs) / len(pairs) for k in RANKS}
+        return {
+            k: sum(each.position in some[:k] for each, some in pairs) / len(pairs) for k in RANKS
+        }
 
     def compact(self, *, batch: int = 1024, progress: Advance | None = None) -> int:
-        """Write all segments as one, without what was deleted, all or nothing; return how many replies' data went.
+        """Write all segments as one, without what was deleted, all or nothing.
 
-        Positions and answers stay what they were, and so does a calibration. The files are compared with their digests
-        first. `progress` gets the number of replies just copied.
+        Return how many replies' data went.
+
+        Positions and answers stay what they were, and so does a calibration. The files are compared
+        with their digests first. `progress` gets the number of replies just copied.
         """
         with self._change():
             old = self.manifest
@@ -296,13 +324,19 @@ class Index(IndexReader):
         progress: Advance | None = None,
         engine: Engine | None = None,
     ) -> Self:
-        """Write an index of the same replies, at the same positions, encoded by another model; see `build`.
+        """Write an index of the same replies, at their positions, with another model; see `build`.
 
         A calibration does not come along: it is of this model's scores.
+
         """
         if Path(folder).exists() and Path(folder).samefile(self.folder):
-            raise InputError(f"{folder} is the index itself; write beside it, and let that take its place")
-        with new_folder(encoder, Path(folder), overwrite=overwrite, plain=self.manifest.plain) as (empty, part):
+            raise InputError(
+                f"{folder} is the index itself; write beside it, and let that take its place"
+            )
+        with new_folder(encoder, Path(folder), overwrite=overwrite, plain=self.manifest.plain) as (
+            empty,
+            part,
+        ):
             old = self.manifest
             manifest = rewrite(empty, part, self._segments, old, encoder, batch, progress, engine)
             with_head(part, manifest, encoder).write(part)
@@ -319,15 +353,18 @@ class Index(IndexReader):
         """Make a file of FAISS in the index's folder; all searches use it from now on. See `ann`.
 
         Args:
-            recall: wanted share, on the average, of the `ann.MEASURED_AT` best replies of an exact search.
-            contexts: conversations as those that will be searched for. With half of them the search is tuned to the
-                `recall`, on the others it is measured. None: texts of the replies, each as a message.
-            method: "hnsw", "ivf" or "scan"; None: the graph, or above `ann.MOST_IN_GRAPH` replies the clusters.
+            recall: wanted share, on the average, of the `ann.MEASURED_AT` best replies of an exact
+                search.
+            contexts: conversations as those that will be searched for. With half of them the search
+                is tuned to the `recall`, on the others it is measured. None: texts of the replies,
+                each as a message.
+            method: "hnsw", "ivf" or "scan"; None: the graph, or above `ann.MOST_IN_GRAPH` replies
+                the clusters.
             track: shows the progress.
 
         Raises:
-            InputError: the recall is not above 0 and at most 1, there are fewer than two replies or contexts, a context
-                has too many vectors for a scan, or FAISS is missing.
+            InputError: the recall is not above 0 and at most 1, there are fewer than two replies or
+                contexts, a context has too many vectors for a scan, or FAISS is missing.
         """
         check_number("recall", recall, "it goes from above 0 to 1", math.ulp(0), 1)
         library()
@@ -335,7 +372,10 @@ class Index(IndexReader):
             step = len(self) // MEASURED_ON + 1
             contexts = [[candidate.text] for _, candidate in itertools.islice(self, 0, None, step)]
         if min(len(self), len(contexts)) < 2:
-            raise InputError(f"{self.folder}: {len(self)} replies and {len(contexts)} contexts; it needs two of each")
+            raise InputError(
+                f"{self.folder}: {len(self)} replies and {len(contexts)} contexts; it needs two of "
+                "each"
+            )
         vectors = self.encode_contexts(contexts)
         with self._change():
             try:
@@ -361,5 +401,3 @@ class Index(IndexReader):
         with self._write_lock():
             sweep(self.folder, self.manifest)
             yield
-
-

@@ -1,12 +1,16 @@
-"""The manifest of an index: which model, which files, which replies are gone. It is replaced as a whole."""
+"""The folder of an index and its manifest: which model, which files, which replies are gone.
+
+The folder is written whole or not at all; the manifest is replaced as a whole.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -19,25 +23,63 @@ from rejoinder.arrays import ranges
 from rejoinder.encoders import bundled
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, is_plain, parse_json
+from rejoinder.files import (
+    Kind,
+    atomic_file,
+    atomic_folder,
+    check_replaceable,
+    is_ours,
+    is_plain,
+    parse_json,
+)
 
 Method: TypeAlias = Literal["hnsw", "ivf", "scan"]
 Positions: TypeAlias = npt.NDArray[np.int64]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-
 MANIFEST = "manifest.json"
 CALIBRATION = "calibration.json"
 FORMATS = (1, 2, 3, 4)
-"""2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with examples, or
-texts that were encoded without the frame of templates."""
-_LATER = ("holes", "examples", "same_as", "approximate", "store", "head", "plain")  # fields that earlier versions do not know
+"""2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with examples,
+or texts that were encoded without the frame of templates."""
+# fields that earlier versions do not know
+_LATER = ("holes", "examples", "same_as", "approximate", "store", "head", "plain")
 KIND = "rejoinder index"
 MOST_DELETED = 1 << 24  # positions in Milvus whose rows are still to go
+REPLIES = "replies.jsonl"
+OFFSETS = "offsets.i64"
+VECTORS = "vectors.f32"
+RESPONSES = "responses.f32"  # encodings of the texts, where the vectors are more than these
+FILES = (REPLIES, OFFSETS, VECTORS, RESPONSES, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
+"""All files that a segment may have; earlier versions wrote the last four."""
+FAISS_FILE = "approximate-*.faiss"
+HEAD_FILE = "head-*.safetensors"
+MAP = "map.json"  # of the server's page
+DATABASE = "replies.db"  # of milvus-lite; see `stores`
+FOLDER = Kind(
+    "an index",
+    MANIFEST,
+    lambda manifest: manifest["kind"] == KIND,
+    # Earlier versions kept a lock there; what ends in .part is a killed process's.
+    (
+        MANIFEST,
+        CALIBRATION,
+        MAP,
+        FAISS_FILE,
+        HEAD_FILE,
+        "lock",
+        ".*.part",
+        *(f"{folder}/{name}" for folder in ("segment-*", ".segment-*.part") for name in FILES),
+        *(DATABASE + depth * "/*" for depth in range(1, 8)),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """The model whose vectors an index holds: its fingerprint decides, its name is as it was given."""
+    """The model whose vectors an index holds.
+
+    Its fingerprint decides; its name is as it was given.
+    """
 
     fingerprint: str
     name: str = ""
@@ -52,7 +94,8 @@ class ModelRecord:
             return str(Path(self.path))
         if self.path:
             raise InputError(
-                f"{index}: its model was {self.path}, which is gone; name its folder with --model FOLDER"
+                f"{index}: its model was {self.path}, which is gone; name its folder with --model "
+                "FOLDER"
             )
         if not self.name:
             raise InputError(
@@ -67,7 +110,10 @@ class ModelRecord:
 
 
 def _is_local(name: str) -> bool:
-    """Return whether a model is on this machine: whoever made an index does not decide what is fetched."""
+    """Return whether a model is on this machine.
+
+    An index does not decide what is fetched.
+    """
     from rejoinder.encoders.open import LIBRARY_NAMES
 
     owner, _, part = name.partition("/")
@@ -80,7 +126,8 @@ def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
     """Describe a model for the index that will stand at `index`."""
     from rejoinder.encoders.open import is_library_name
 
-    if not name or is_library_name(name) or not Path(name).is_dir():  # there may be a folder of an encoder's name
+    # there may be a folder of an encoder's name
+    if not name or is_library_name(name) or not Path(name).is_dir():
         return ModelRecord(fingerprint, name)
     path = Path(name).resolve()
     try:
@@ -90,13 +137,23 @@ def model_record(fingerprint: str, name: str, index: Path) -> ModelRecord:
     return ModelRecord(fingerprint, name, str(path), relative)
 
 
+def check_encoder(encoder: object) -> None:
+    """Refuse what is no model that encodes replies."""
+    if not isinstance(encoder, DualEncoder):
+        raise InputError(
+            "an index needs a model that encodes replies, as rejoinder.load opens; "
+            f"given: {encoder!r}"
+        )
+
+
 def check_model(folder: Path, record: ModelRecord, encoder: DualEncoder) -> None:
     """Refuse a model that an index was not built with."""
     if record.fingerprint != encoder.fingerprint:
         built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"
         given = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
         raise InputError(
-            f"{folder} was built with {built}, but {given}; use that model (--model), or encode the replies with this "
+            f"{folder} was built with {built}, but {given}; use that model (--model), or encode "
+            "the replies with this "
             "one (`rejoinder index reencode`)"
         )
 
@@ -110,7 +167,8 @@ class SegmentRecord:
     count: Count
     files: dict[str, tuple[Count, str]]  # size and SHA-256 of each
     longest: float  # bounds the length of its vectors
-    holes: str = ""  # positions in its range that have no row, being gone when it was written, as runs
+    # positions in its range that have no row, being gone when it was written, as runs
+    holes: str = ""
     examples: Count = 0  # titles and examples of its replies
 
     @property
@@ -133,7 +191,8 @@ class ApproximateRecord:
     digest: str  # its SHA-256
     method: Method
     count: Count  # it covers the first rows, so many
-    effort: Count  # of a search for the best 30: efSearch of a graph, nprobe of clusters, candidates of a scan
+    # of a search for the best 30: efSearch of a graph, nprobe of clusters, candidates of a scan
+    effort: Count
     wanted: float  # recall of the best 30, against the exact search
     recall: float  # the same as measured, on other contexts than the effort was chosen with
     measured_on: Count  # so many contexts
@@ -172,12 +231,15 @@ class Manifest:
     dtype: Literal["float32"] = "float32"
     size: Count = 0  # of the vectors; 0 while there are none
     segments: tuple[SegmentRecord, ...] = ()  # by ascending first position, without gaps
-    deleted: str = ""  # positions whose rows are still there but gone, as runs, ascending: "3,7-19,40"
-    same_as: str = ""  # fingerprint of the index that was compacted to this one and gave the same answers
+    # positions whose rows are still there but gone, as runs, ascending: "3,7-19,40"
+    deleted: str = ""
+    # fingerprint of the index that was compacted to this one and gave the same answers
+    same_as: str = ""
     approximate: ApproximateRecord | None = None  # None: search is exact
     store: StoreRecord | None = None  # None: the replies are in the segments
     head: HeadRecord | None = None  # None: replies are scored by their texts alone
-    plain: bool = False  # whether texts were encoded without the frame of templates; see `templates`
+    # whether texts were encoded without the frame of templates; see `templates`
+    plain: bool = False
 
     @property
     def end(self) -> int:
@@ -191,7 +253,7 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that decides an answer: the model, and the digests of vectors and replies."""
+        """SHA-256 of what decides an answer: the model, and the digests of vectors and replies."""
         content = self._content() | {"model": self.model.fingerprint}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -202,7 +264,9 @@ class Manifest:
 
     def without(self, positions: Positions) -> Manifest:
         """Return the manifest after more positions are gone."""
-        return replace(self, deleted=write_runs(np.union1d(read_runs(self.deleted), positions)), same_as="")
+        return replace(
+            self, deleted=write_runs(np.union1d(read_runs(self.deleted), positions)), same_as=""
+        )
 
     def _content(self) -> dict[str, Any]:
         content = asdict(self)
@@ -216,13 +280,23 @@ class Manifest:
         """Replace the manifest in `folder`, at one instant."""
         compacted = self.same_as or any(record.holes for record in self.segments)
         version = 4 if self.examples or self.plain else 3 if self.store else 2 if compacted else 1
-        content = {"kind": KIND, "format": version, **self._content(), "fingerprint": self.fingerprint}
+        content = {
+            "kind": KIND,
+            "format": version,
+            **self._content(),
+            "fingerprint": self.fingerprint,
+        }
         with atomic_file(folder / MANIFEST) as part:
-            part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            part.write_text(
+                json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
 
 
 def runs_of(text: str) -> tuple[Positions, Positions]:
-    """Return the starts and the counts of runs, as "3,7-19"; they are ascending and apart, or it is a ValueError."""
+    """Return the starts and the counts of runs, as "3,7-19".
+
+    They are ascending and apart, or it is a ValueError.
+    """
     runs = [run.partition("-") for run in text.split(",")] if text else []
     starts = np.array([int(start) for start, _, _ in runs], dtype=np.int64)
     lasts = np.array([int(last or start) for start, _, last in runs], dtype=np.int64)
@@ -269,34 +343,54 @@ def write_runs(positions: Positions) -> str:
 
 
 def read_manifest(folder: str | Path) -> Manifest:
-    """Read the manifest of an index; one that is missing, altered, or of a later version is an InputError."""
+    """Read the manifest of an index.
+
+    One that is missing, altered, or of a later version is an InputError.
+    """
     folder = Path(folder)
     path = folder / MANIFEST
     if not folder.exists():
-        raise InputError(f"no index {folder}; `rejoinder index build MODEL REPLIES -o {folder}` builds one")
+        raise InputError(
+            f"no index {folder}; `rejoinder index build MODEL REPLIES -o {folder}` builds one"
+        )
     if folder.is_file():
-        raise InputError(f"{folder} is a file, not an index; `rejoinder index build MODEL {folder} -o INDEX` builds one")
+        raise InputError(
+            f"{folder} is a file, not an index; `rejoinder index build MODEL {folder} -o INDEX` "
+            "builds one"
+        )
     if not path.is_file():
-        raise InputError(f"{folder} has no {MANIFEST}, so it is no index; `rejoinder index build` builds one")
+        raise InputError(
+            f"{folder} has no {MANIFEST}, so it is no index; `rejoinder index build` builds one"
+        )
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
         if content["kind"] != KIND:
             raise ValueError(f"kind {content['kind']!r}")
         if content["format"] not in FORMATS:
             known = ", ".join(map(str, FORMATS))
-            raise InputError(f"{path} has format {content['format']}; this version reads {known}: update rejoinder")
+            raise InputError(
+                f"{path} has format {content['format']}; this version reads {known}: update "
+                "rejoinder"
+            )
         manifest = msgspec.convert(content, Manifest)
         _check(manifest)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise InputError(f"{path} is damaged ({reason}); build the index again or copy it again") from None
+        raise InputError(
+            f"{path} is damaged ({reason}); build the index again or copy it again"
+        ) from None
     if content.get("fingerprint") != manifest.fingerprint:
-        raise InputError(f"{path} was altered by hand or damaged; build the index again or copy it again")
+        raise InputError(
+            f"{path} was altered by hand or damaged; build the index again or copy it again"
+        )
     return manifest
 
 
 def _check(manifest: Manifest) -> None:
-    """Raise ValueError for what no index has: names that lead out of its folder, positions that it cannot have."""
+    """Raise ValueError for what no index has.
+
+    That is a name that leads out of its folder, or a position that it cannot have.
+    """
     end = count = 0
     for record in manifest.segments:
         starts, counts = runs_of(record.holes)
@@ -316,5 +410,29 @@ def _check(manifest: Manifest) -> None:
         raise ValueError(f"{counts.sum():,} of {count:,} replies are deleted")
     if (built := manifest.approximate) and not (is_plain(built.file) and built.count <= count):
         raise ValueError(f"{built.file!r} is no file of its search")
-    if manifest.head and not (is_plain(manifest.head.file) and math.isfinite(manifest.head.minimum_score)):
+    if manifest.head and not (
+        is_plain(manifest.head.file) and math.isfinite(manifest.head.minimum_score)
+    ):
         raise ValueError(f"{manifest.head.file!r} is no file of its head")
+
+
+def check_target(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that an index may not be written to."""
+    if is_ours(folder, FOLDER) and not overwrite:
+        raise InputError(
+            f"{folder} is an index already; take `rejoinder index add`, --overwrite, or another "
+            "folder"
+        )
+    check_replaceable(folder, FOLDER, overwrite=overwrite)
+
+
+@contextlib.contextmanager
+def new_folder(
+    encoder: DualEncoder, folder: Path, *, overwrite: bool, plain: bool
+) -> Iterator[tuple[Manifest, Path]]:
+    """Yield the manifest of an empty index, and the folder that becomes the index at the end."""
+    check_encoder(encoder)
+    check_target(folder, overwrite=overwrite)
+    manifest = Manifest(model_record(encoder.fingerprint, encoder.name, folder), plain=plain)
+    with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
+        yield manifest, part

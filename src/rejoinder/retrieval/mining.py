@@ -25,11 +25,9 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
-from rejoinder.retrieval.frames import Frames
 from rejoinder.retrieval.learning import NEWEST, most_different
-from rejoinder.retrieval.placeholders import mask, with_placeholders
 from rejoinder.retrieval.queries import check_rows
-from rejoinder.retrieval.templates import plain
+from rejoinder.retrieval.templates import Frames, mask, plain, with_placeholders
 
 LIKENESS = 0.7  # cosine, less the mean of all messages, from which two texts are one reply
 EXAMPLES = 10  # conversations of a reply, of those that differ most
@@ -67,7 +65,7 @@ class Mining:
     uncovered: tuple[tuple[str, int], ...]  # the largest groups without a reply: text and count
 
     def curve(self) -> list[tuple[int, float]]:
-        """Return how many replies cover which share of the messages: of 1, 2, 5, 10, ... replies."""
+        """Return which share of the messages 1, 2, 5, 10, ... replies cover."""
         counts = [int(f"{digit}{'0' * zeros}") for zeros in range(7) for digit in (1, 2, 5)]
         last = len(self.replies)
         shown = [*(count for count in counts if count < last), *([last] if last else [])]
@@ -248,7 +246,8 @@ def _mining(
         members = members[np.argsort(-likeness[members], kind="stable")]
         own = [texts[row] for row in members.tolist()]
         count = int(counts[members].sum())
-        # The commonest one has no typing errors; where all are different, the nearest is the centre.
+        # The commonest one has no typing errors; where all are different, the nearest is the
+        # centre.
         text = max(own, key=lambda member: member.count)
         replies.append(_reply(text, own, count, share, encoder))
     ranked = np.argsort(-gains, kind="stable")
@@ -304,7 +303,7 @@ def _spelling(text: _Text) -> str:
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
-    """Raise InputError if replies cannot be written to a path: by its name, or since it is there."""
+    """Raise InputError if replies cannot be written to a path."""
     if path.suffix.lower() not in (".csv", ".jsonl"):
         raise InputError(f"{path}: replies are written as .csv or .jsonl; name such a file")
     if path.exists() and not overwrite:

@@ -18,12 +18,19 @@ from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.ann import FaissIndex
-from rejoinder.retrieval.feedback import FeedbackLog, KnownReplies, Outcome, Recorded
+from rejoinder.retrieval.feedback import FeedbackLog
+from rejoinder.retrieval.learning import KnownReplies, Outcome, Recorded
 from rejoinder.retrieval.manifest import Manifest, Positions, are_in, read_runs
-from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.queries import Where
 from rejoinder.retrieval.scan import Rows, search
 from rejoinder.retrieval.search import Searcher
-from rejoinder.retrieval.segments import FilteredSegments, Segment, open_segments, stamp_of, texts_of
+from rejoinder.retrieval.segments import (
+    FilteredSegments,
+    Segment,
+    open_segments,
+    stamp_of,
+    texts_of,
+)
 
 
 class IndexReader(Searcher):
@@ -42,25 +49,35 @@ class IndexReader(Searcher):
         self._set(manifest, segments)
 
     @classmethod
-    def open(cls, folder: str | Path, encoder: DualEncoder | None = None, *, verify: bool | None = None) -> Self:
-        """Open an index. Without an `encoder` it opens the model it was built with when that is needed.
+    def open(
+        cls, folder: str | Path, encoder: DualEncoder | None = None, *, verify: bool | None = None
+    ) -> Self:
+        """Open an index.
 
-        `verify` compares the content of files with their digests, not their sizes alone; None: of small indexes.
+        Without an `encoder` it opens the model it was built with when that is needed.
+
+        `verify` compares the content of files with their digests, not their sizes alone; None: of
+        small indexes.
 
         Raises:
-            InputError: there is no index, a file is missing, truncated or altered, or the index is of another model.
+            InputError: there is no index, a file is missing, truncated or altered, or the index is
+                of another model.
         """
         folder = Path(folder)
         manifest, segments = _open(folder, encoder, verify)
         return cls(folder, manifest, segments, encoder)
 
     def refresh(self) -> bool:
-        """Take over what others have changed since; return whether they have. Only what is new is opened.
+        """Take over what others have changed since; return whether they have.
 
-        Where nothing has changed this takes microseconds. No search may run meanwhile in another thread.
+        Only what is new is opened.
+
+        Where nothing has changed this takes microseconds. No search may run meanwhile in another
+        thread.
 
         Raises:
-            InputError: the index was built again with another model, or is damaged; this one stays as it was.
+            InputError: the index was built again with another model, or is damaged; this one stays
+                as it was.
         """
         stamp = stamp_of(self.folder)
         if stamp and stamp == self._stamp:
@@ -76,15 +93,14 @@ class IndexReader(Searcher):
     def __len__(self) -> int:
         return sum(rows.present for rows in self._rows)
 
-    def __iter__(self) -> Iterator[tuple[int, Candidate]]:
-        return self.candidates()
-
     def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
         """Yield positions, from `first` on, and their replies."""
         check_count("first", first, 0)
         for segment, rows in zip(self._segments, self._rows, strict=True):
             for row in range(segment.record.count):
-                if segment.position(row) >= first and (rows.deleted is None or not rows.deleted[row]):
+                if segment.position(row) >= first and (
+                    rows.deleted is None or not rows.deleted[row]
+                ):
                     yield segment.position(row), segment.candidate(row)
 
     def reply(self, position: int) -> Candidate:
@@ -119,7 +135,12 @@ class IndexReader(Searcher):
         """Return what the index is shown by."""
         manifest = self.manifest
         model = manifest.model.name or manifest.model.fingerprint[:12]
-        return {"folder": str(self.folder), "replies": len(self), "size": manifest.size, "model": model}
+        return {
+            "folder": str(self.folder),
+            "replies": len(self),
+            "size": manifest.size,
+            "model": model,
+        }
 
     def feedback(
         self,
@@ -130,21 +151,28 @@ class IndexReader(Searcher):
         text: str | None = None,
         source: str | None = None,
     ) -> Recorded:
-        """Write to the log which of the replies offered for a conversation was taken; see `Outcome`.
+        """Log which of the replies offered for a conversation was taken; see `Outcome`.
 
         A `text` that is a reply of the index, filled in or mistyped, counts as that reply.
 
         Raises:
             InputError: the conversation has no message, or a reply is none of the index.
+
         """
-        outcome = Outcome(messages=messages, offered=offered, chosen=chosen, text=text, source=source)
+        outcome = Outcome(
+            messages=messages, offered=offered, chosen=chosen, text=text, source=source
+        )
         return self.record([outcome])[0]
 
     def record(self, outcomes: Sequence[Outcome]) -> list[Recorded]:
         """Write several outcomes to the log, all or none; see `feedback`. Any thread may do so."""
         segments = self._segments
         known = self._known_replies
-        if known is None or known.segments is not segments or known.deleted != self.manifest.deleted:
+        if (
+            known is None
+            or known.segments is not segments
+            or known.deleted != self.manifest.deleted
+        ):
             known = KnownReplies(self.folder, segments, self.manifest.deleted)
             self._known_replies = known
         entries = [known.entry(outcome) for outcome in outcomes]
@@ -185,24 +213,40 @@ class IndexReader(Searcher):
         gone = [rows.gone for rows in self._rows]
         if callable(where):
             for i, segment in enumerate(self._segments):
-                gone[i] = np.array([out or not where(segment.candidate(row)) for row, out in enumerate(gone[i])])
+                gone[i] = np.array(
+                    [out or not where(segment.candidate(row)) for row, out in enumerate(gone[i])]
+                )
         elif isinstance(where, Mapping):
             for name, value in where.items():
                 having = [segment.having(name, texts_of(name, value)) for segment in self._segments]
                 if self._segments and all(flags is None for flags in having):
                     fields = sorted({field for _, candidate in self for field in candidate.payload})
-                    shown = f"the fields are {', '.join(fields)[:300]}" if fields else "none has a payload"
+                    shown = (
+                        f"the fields are {', '.join(fields)[:300]}"
+                        if fields
+                        else "none has a payload"
+                    )
                     raise InputError(f"{self.folder}: no reply has a field {name!r}; {shown}")
-                gone = [out | (True if flags is None else ~flags) for out, flags in zip(gone, having, strict=True)]
+                gone = [
+                    out | (True if flags is None else ~flags)
+                    for out, flags in zip(gone, having, strict=True)
+                ]
         else:
-            raise InputError(f"where is {where!r}; it is a mapping of fields to values, or a function of a candidate")
+            raise InputError(
+                f"where is {where!r}; it is a mapping of fields to values, or a function of a "
+                "candidate"
+            )
         return [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)]
 
     def _words(self) -> WordIndex:
         """Return the words of all replies, counted over those that are there."""
         if self._word_index is None:
             parts = zip(self._segments, self._rows, strict=True)
-            lines = (pair for segment, rows in parts for pair in zip(segment.lines(), rows.gone, strict=True))
+            lines = (
+                pair
+                for segment, rows in parts
+                for pair in zip(segment.lines(), rows.gone, strict=True)
+            )
             self._word_index = WordIndex(None if gone else line.text for line, gone in lines)
         return self._word_index
 
@@ -215,7 +259,9 @@ class IndexReader(Searcher):
             check_count("a position", position, 0)
             if position >= self.manifest.end:
                 last = self.manifest.end - 1
-                raise InputError(f"{self.folder} has no reply {position}; its positions go from 0 to {last}")
+                raise InputError(
+                    f"{self.folder} has no reply {position}; its positions go from 0 to {last}"
+                )
         return known
 
     def _refuse_gone(self, positions: Positions) -> None:
@@ -235,9 +281,14 @@ class IndexReader(Searcher):
 
 
 def _open(
-    folder: Path, encoder: DualEncoder | None, verify: bool | None, known: Mapping[str, Segment] | None = None
+    folder: Path,
+    encoder: DualEncoder | None,
+    verify: bool | None,
+    known: Mapping[str, Segment] | None = None,
 ) -> tuple[Manifest, list[Segment]]:
     manifest, segments = open_segments(folder, encoder, verify, known)
     if manifest.store:
-        raise InputError(f"the replies of {folder} are in Milvus; rejoinder.retrieval.stores.Store opens it")
+        raise InputError(
+            f"the replies of {folder} are in Milvus; rejoinder.retrieval.stores.Store opens it"
+        )
     return manifest, segments

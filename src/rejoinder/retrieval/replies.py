@@ -1,26 +1,29 @@
-"""Replies of an index, and conversations to answer."""
+"""Replies of a search: the choice among its best candidates, and why each was found.
+
+A choice has no repeats, no near-duplicates, and as much diversity as was asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Protocol
 
-from rejoinder.conversations import Conversation, spoken
-from rejoinder.corpora.corpus import BadRecordError
-from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.formats import earlier_context
-from rejoinder.corpora.lines import open_lines
-from rejoinder.corpora.tables import parse_line
-from rejoinder.errors import InputError
+import numpy as np
 
-CONVERSATION_FIELDS = ("messages", "turns", "context")
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.corpora.example import Candidate, text_key
+from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.retrieval import templates
+from rejoinder.retrieval.queries import SearchOptions
+from rejoinder.retrieval.scan import Flags, Found, Positions, Scores, exact_scores
+from rejoinder.retrieval.scoring import encode_conversations
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The reason for a reply: its part with most weight, and the text most like the conversation."""
+    """The reason for a reply: its part with most weight, and its text most like the context."""
 
     view: Literal["text", "title", "example"]
     like: tuple[str, ...]  # the reply's text, its title, or the nearest of its examples
@@ -60,43 +63,144 @@ class Reply:
         return values
 
 
-def read_conversations(path: str | Path) -> list[tuple[dict[str, Any], Conversation]]:
-    """Read conversations, one a line of JSON, each after {"id": ...} or {}. Errors name file, line and reason.
+NEAR_COPY = 0.95  # cosine from which two replies count as the same suggestion
 
-    A line is a text, a list of messages, or an object with one of these in one of `CONVERSATION_FIELDS` (DATA19's
-    `context/0`, ... too) and perhaps an `id`. Blank messages are left out.
+
+class FilteredIndex(Protocol):
+    """The replies of an index that pass a filter, by their numbers."""
+
+    @property
+    def count(self) -> int:
+        """Number that no search exceeds; 0 where there are none."""
+
+    def candidates(self, contexts: Sequence[FloatArray], k: int, minimum: float, /) -> Found:
+        """Return the best k for the vectors (m, d) of each context; see `scan.search`."""
+
+    def vectors(self, numbers: Positions) -> FloatArray:
+        """Return the vectors by which candidates are scored: (n, d)."""
+
+    def responses(self, numbers: Positions) -> FloatArray:
+        """Return the encodings of the texts of candidates: (n, d)."""
+
+    def reply(self, number: int, score: float) -> Reply:
+        """Return a candidate with its score."""
+
+    def words(self) -> tuple[WordIndex, Flags]:
+        """Return the words of all replies, (n,), and which of these pass."""
+
+
+def postprocess(
+    numbers: Positions,
+    scores: Scores,
+    filtered: FilteredIndex,
+    forbidden: frozenset[str],
+    options: SearchOptions,
+    *,
+    pool: int,
+    is_last: bool,
+) -> list[Reply] | None:
+    """Return the best k replies of the candidates of a context, which come best first.
+
+    k is chosen among the `pool` best that may be given. None if there are fewer, unless `is_last`
+    says that there are no more candidates.
     """
-    found: list[tuple[dict[str, Any], Conversation]] = []
-    for number, line in open_lines(path):
-        if not line.strip():
+    chosen, replies = remove_near_duplicates(
+        numbers, scores, filtered, forbidden, pool, distinct=options.distinct
+    )
+    if len(replies) < pool and not is_last:
+        return None
+    if not options.diversity or not replies:
+        return replies
+    order = diversify(filtered.responses(chosen), [reply.score for reply in replies], options)
+    return [replies[i] for i in order]
+
+
+def remove_near_duplicates(
+    numbers: Positions,
+    scores: Scores,
+    filtered: FilteredIndex,
+    forbidden: frozenset[str],
+    count: int,
+    *,
+    distinct: bool,
+) -> tuple[Positions, list[Reply]]:
+    """Return the numbers of the best `count` candidates without forbidden ones, and their replies.
+
+    With `distinct` also without near-duplicates of better ones, most of which are not even read.
+    """
+    vectors = unit_rows(filtered.responses(numbers)) if distinct else None
+    chosen: list[int] = []
+    replies: list[Reply] = []
+    keys = set(forbidden)
+    near = np.zeros(len(numbers), dtype=bool)
+    for row, (number, score) in enumerate(zip(numbers.tolist(), scores.tolist(), strict=True)):
+        if len(replies) == count:
+            break
+        if near[row]:
             continue
-        values = parse_line(
-            line, where := f"{path}:{number}", "a text, a list of messages or an object"
-        )
-        record = values if isinstance(values, dict) else {CONVERSATION_FIELDS[0]: values}
-        name = next((name for name in CONVERSATION_FIELDS if name in record), None)
-        if name is None:
-            there = ", ".join(record) or "none"
-            raise InputError(
-                f"{where}: no field {' or '.join(CONVERSATION_FIELDS)}; there is {there}"
-            )
-        try:
-            given = record[name]
-            messages = [*earlier_context(record), given] if isinstance(given, str) else given
-            spoken(messages)
-            said = [
-                each
-                for each in messages
-                if not isinstance(text := _content(each), str) or text.strip()
+        reply = filtered.reply(number, score)
+        if (forbidden or vectors is not None) and text_key(reply.text) in keys:
+            continue
+        chosen.append(number)
+        replies.append(reply)
+        if vectors is not None:
+            keys.add(text_key(reply.text))
+            near |= vectors @ vectors[row] >= NEAR_COPY
+    return np.array(chosen, dtype=np.int64), replies
+
+
+def diversify(vectors: FloatArray, scores: Sequence[float], options: SearchOptions) -> list[int]:
+    """Return the rows of k of the replies, by maximal marginal relevance; see `SearchOptions`."""
+    vectors = unit_rows(vectors)
+    relevance = (1 - options.diversity) * np.array(scores)
+    nearest = np.full(len(scores), -1.0)
+    chosen: list[int] = []
+    while len(chosen) < min(options.k, len(scores)):
+        gains = relevance - options.diversity * nearest
+        gains[chosen] = -np.inf
+        chosen.append(int(gains.argmax()))
+        nearest = np.maximum(nearest, vectors @ vectors[chosen[-1]])
+    return chosen
+
+
+def explain(
+    encoder: DualEncoder,
+    contexts: Sequence[FloatArray],
+    replies: Sequence[list[Reply]],
+    *,
+    plain: bool,
+) -> list[list[Reply]]:
+    """Return the replies to contexts of some vectors (m, d) with why each was found.
+
+    `plain` says whether their texts were encoded without the frame of templates.
+    """
+    explained = []
+    for vectors, own in zip(contexts, replies, strict=True):
+        texts = [templates.plain(reply.text) if plain else reply.text for reply in own]
+        responses = encoder.encode_responses(texts)
+        explained.append(
+            [
+                replace(reply, why=_why(encoder, reply, vectors, response))
+                for reply, response in zip(own, responses, strict=True)
             ]
-            spoken(said)
-        except (BadRecordError, InputError) as error:
-            raise InputError(f"{where}: {error}") from None
-        found.append(({key: record[key] for key in ("id",) if key in record}, said))
-    if not found:
-        raise InputError(f"{path} holds no conversations; each line of it should be one, as JSON")
-    return found
+        )
+    return explained
 
 
-def _content(message: Any) -> Any:
-    return message.get("content") if isinstance(message, dict) else message
+def _why(
+    encoder: DualEncoder,
+    reply: Reply,
+    vectors: FloatArray,
+    response: FloatArray,
+) -> Why:
+    by_text = float(exact_scores(vectors, response[None])[0])
+    titles: list[tuple[str, ...]] = [(reply.title,)] if reply.title else []
+    likes = [*titles, *reply.examples]
+    if not likes or len(vectors) > 1:
+        return Why("text", (reply.text,), by_text)
+    similarities = encode_conversations(encoder, likes) @ vectors[0]
+    nearest = int(similarities.argmax())
+    if by_text > similarities[nearest]:
+        return Why("text", (reply.text,), by_text)
+    view: Literal["title", "example"] = "title" if nearest < len(titles) else "example"
+    return Why(view, likes[nearest], float(similarities[nearest]))

@@ -14,7 +14,8 @@ from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.head import encode_background, encode_replies
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.scan import Scores
 from rejoinder.retrieval.writing import read_as
 
 PRECISION = 0.9
@@ -24,7 +25,7 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A message whose reply was not found: by the position of the right one and of the one in its place."""
+    """A message whose reply was not found, with the positions of that and of the one found."""
 
     message: str
     right: int
@@ -49,7 +50,8 @@ class Review:
     asked: int
     right: int
     answered: float | None
-    """Share that is answered above the lowest score from which 90 % are right; None: there is none."""
+    """Share that is answered above the lowest score from which 90 % are right; None: there is
+    none."""
     from_score: float | None
     refused: int  # messages below the index's own minimum
     mistakes: tuple[Mistake, ...]  # the surest ones
@@ -59,10 +61,13 @@ class Review:
 
 
 def review(index: Index, examples: Sequence[Example], progress: Advance = silent) -> Review:
-    """Return what an index does with conversations whose response it has. `progress` counts examples.
+    """Return what an index does with conversations whose response it has.
+
+    `progress` counts examples.
 
     Raises:
         InputError: no response of the examples is a reply of the index.
+
     """
     replies = dict(index)
     by_key: dict[str, int] = {}
@@ -100,7 +105,7 @@ def review(index: Index, examples: Sequence[Example], progress: Advance = silent
     )
 
 
-def _coverage(scores: scoring.Scores, is_right: np.ndarray) -> tuple[float | None, float | None]:
+def _coverage(scores: Scores, is_right: np.ndarray) -> tuple[float | None, float | None]:
     """Return the largest share that is answered with `PRECISION`, and from which score on."""
     order = np.argsort(-scores, kind="stable")
     precise = np.cumsum(is_right[order]) / np.arange(1, len(order) + 1) >= PRECISION

@@ -1,11 +1,15 @@
-"""Search among encoded replies, for contexts of one vector (bi-encoders) or of several (poly-encoders).
+"""Exact search among encoded replies, for contexts of one vector or of several.
 
-With l_i = y·c_i and p = softmax(l) the score of a reply y is sum_i p_i·l_i (POLY, section 4.4). Rows whose greatest l_i
-cannot reach the best k so far (allowing for rounding, `_rounding`) are left out before any softmax; what is left is
-scored again in float64, in a fixed order: equal rows tie to the last bit, and ties go to the reply that came first.
+Bi-encoders make one vector of a context, poly-encoders several.
 
-Where the process has loaded PyTorch, oneDNN multiplies by a context up to twice as fast as NumPy's OpenBLAS or
-PyTorch's own library, and two libraries' threads would wait for each other. Else NumPy computes.
+With l_i = y·c_i and p = softmax(l) the score of a reply y is sum_i p_i·l_i (POLY, section 4.4).
+Rows whose greatest l_i cannot reach the best k so far (allowing for rounding, `_rounding`) are left
+out before any softmax; what is left is scored again in float64, in a fixed order: equal rows tie to
+the last bit, and ties go to the reply that came first.
+
+Where the process has loaded PyTorch, oneDNN multiplies by a context up to twice as fast as
+NumPy's OpenBLAS or PyTorch's own library, and two libraries' threads would wait for each other.
+Else NumPy computes.
 """
 
 from __future__ import annotations
@@ -35,7 +39,8 @@ ROWS_AT_ONCE = 1 << 14
 ROWS_AT_LEAST = 1 << 8
 PENDING_AT_MOST = 1 << 20  # replies kept for the second scoring: there can be many equal ones
 ROWS_OF_A_PROGRAM = 16
-"""oneDNN multiplies multiples of this: it compiles a program for each shape, which takes a millisecond."""
+"""oneDNN multiplies multiples of this: it compiles a program for each shape, which takes a
+millisecond."""
 _UNIT_ROUNDOFF = 2.0**-24
 
 
@@ -59,10 +64,13 @@ class Rows:
         return np.zeros(len(self.vectors), bool) if self.deleted is None else self.deleted
 
 
-def search(segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf) -> Found:
+def search(
+    segments: Sequence[Rows], contexts: Sequence[FloatArray], k: int, minimum: float = -np.inf
+) -> Found:
     """Find the best k rows of each context (m, d), in segments by ascending position.
 
-    For each context positions and scores of at least `minimum` come out, best first, equal ones by position.
+    For each context positions and scores of at least `minimum` come out, best first, equal ones by
+    position.
     """
     found: Found = []
     for queries in _groups(contexts, max(1, min(CONTEXTS_AT_ONCE, PRODUCTS_AT_ONCE // k))):
@@ -101,7 +109,9 @@ def _groups(contexts: Sequence[FloatArray], most: int) -> Iterator[_Queries]:
     while start < len(contexts):
         end = start + 1
         total = len(contexts[start])
-        while end < min(len(contexts), start + most) and total + len(contexts[end]) <= VECTORS_AT_ONCE:
+        while (
+            end < min(len(contexts), start + most) and total + len(contexts[end]) <= VECTORS_AT_ONCE
+        ):
             total += len(contexts[end])
             end += 1
         yield _Queries(contexts[start:end])
@@ -115,7 +125,9 @@ class _Queries:
         self.contexts = contexts
         self.vectors = np.ascontiguousarray(np.concatenate(contexts), dtype=np.float32)
         ends = np.cumsum([len(vectors) for vectors in contexts]).tolist()
-        self.parts = [slice(end - len(vectors), end) for end, vectors in zip(ends, contexts, strict=True)]
+        self.parts = [
+            slice(end - len(vectors), end) for end, vectors in zip(ends, contexts, strict=True)
+        ]
 
     def steps(self, count: int) -> Iterator[slice]:
         """Divide `count` rows into those that are multiplied at once."""
@@ -132,7 +144,8 @@ class _Queries:
 class _Block:
     """Products (b, M) of rows from `first` on with the vectors of q contexts.
 
-    `greatest`, (q, b), are each row's greatest products with a vector of each context; -inf for deleted rows.
+    `greatest`, (q, b), are each row's greatest products with a vector of each context; -inf for
+    deleted rows.
     """
 
     def __init__(self, queries: _Queries, first: int, rows: Array, deleted: Flags | None) -> None:
@@ -145,14 +158,20 @@ class _Block:
         elif len(self.parts) == 1:
             greatest = greatest_products(self.products)[:, None]
         else:
-            greatest = np.maximum.reduceat(self.products, [part.start for part in self.parts], axis=1)
+            greatest = np.maximum.reduceat(
+                self.products, [part.start for part in self.parts], axis=1
+            )
         self.greatest: FloatArray = np.ascontiguousarray(greatest.T)
         if deleted is not None:
             self.greatest[:, deleted] = -np.inf
 
     def scores(self, query: int, rows: Array | slice) -> FloatArray:
         """Return the scores of some of the rows for one context, in float32."""
-        return self.greatest[query, rows] if self.single else scores_of(self.products[rows, self.parts[query]])
+        return (
+            self.greatest[query, rows]
+            if self.single
+            else scores_of(self.products[rows, self.parts[query]])
+        )
 
 
 class _Best:
@@ -166,8 +185,11 @@ class _Best:
         largest = longest * np.linalg.norm(queries.vectors.astype(np.float64), axis=1)
         size = queries.vectors.shape[1]
         parts = queries.parts
-        self.rounding = np.array([_rounding(size, largest[part]) for part in parts], dtype=np.float32)
-        self.best = np.full((len(queries.contexts), self.k), -np.inf, dtype=np.float32)  # scores so far
+        self.rounding = np.array(
+            [_rounding(size, largest[part]) for part in parts], dtype=np.float32
+        )
+        # scores so far
+        self.best = np.full((len(queries.contexts), self.k), -np.inf, dtype=np.float32)
         # No row that the scan scores below this is among the best.
         self.floor = np.full(len(queries.contexts), -np.inf, dtype=np.float32)
         self.pending: list[list[tuple[Positions, FloatArray]]] = [[] for _ in queries.contexts]
@@ -189,15 +211,21 @@ class _Best:
             scores = block.scores(query, rows)
             merged = np.concatenate([self.best[query], scores])
             self.best[query] = np.partition(merged, len(scores))[len(scores) :]
-            self.floor[query] = max(self.floor[query], self.best[query].min() - self.rounding[query])
+            self.floor[query] = max(
+                self.floor[query], self.best[query].min() - self.rounding[query]
+            )
             kept = scores > self.floor[query]
             self.pending[query].append((block.first + rows[kept], scores[kept]))
-            if sum(len(each) for each, _ in self.pending[query]) > max(PENDING_AT_MOST // len(self.best), 2 * self.k):
+            if sum(len(each) for each, _ in self.pending[query]) > max(
+                PENDING_AT_MOST // len(self.best), 2 * self.k
+            ):
                 positions, _ = self._rescore(query)
-                self.pending[query] = [(positions, np.full(len(positions), np.inf, dtype=np.float32))]
+                self.pending[query] = [
+                    (positions, np.full(len(positions), np.inf, dtype=np.float32))
+                ]
 
     def _guess_floor(self, block: _Block, query: int) -> None:
-        """Take the floor from the rows with the greatest products: there are as many with such scores."""
+        """Take the floor from the scores of the rows with the greatest products."""
         greatest = block.greatest[query]
         if len(greatest) > self.k:
             top = np.argpartition(greatest, -self.k)[-self.k :]
@@ -206,7 +234,9 @@ class _Best:
 
     def _rescore(self, query: int) -> tuple[Positions, Scores]:
         """Score what is pending from the float32 rows: positions and scores of the best k."""
-        hopeful = [positions[scores > self.floor[query]] for positions, scores in self.pending[query]]
+        hopeful = [
+            positions[scores > self.floor[query]] for positions, scores in self.pending[query]
+        ]
         positions = np.sort(np.concatenate([np.zeros(0, np.int64), *hopeful]))
         return rescore(self.segments, self.queries.contexts[query], positions, self.k)
 
@@ -214,10 +244,12 @@ class _Best:
 def rescore(
     segments: Sequence[Rows], context: FloatArray, positions: Positions, k: int
 ) -> tuple[Positions, Scores]:
-    """Return the best k of some rows, whose ascending positions are given, by their exact scores; see `search`."""
+    """Return the best k of rows, by ascending positions, with their exact scores; see `search`."""
     step = max(1, PRODUCTS_AT_ONCE // context.shape[1])  # the disk is read in one direction
     parts = [positions[start : start + step] for start in range(0, len(positions), step)]
-    scores = np.concatenate([np.zeros(0), *(exact_scores(context, _gather(segments, part)) for part in parts)])
+    scores = np.concatenate(
+        [np.zeros(0), *(exact_scores(context, _gather(segments, part)) for part in parts)]
+    )
     order = np.lexsort((positions, -scores))[:k]
     return positions[order], scores[order]
 
@@ -225,31 +257,40 @@ def rescore(
 def _gather(segments: Sequence[Rows], positions: Positions) -> Array:
     if len(segments) == 1:
         return segments[0].vectors[positions - segments[0].first]
-    ends = [*np.searchsorted(positions, [segment.first for segment in segments[1:]]), len(positions)]
+    ends = [
+        *np.searchsorted(positions, [segment.first for segment in segments[1:]]),
+        len(positions),
+    ]
     bounds = zip(segments, [0, *ends[:-1]], ends, strict=True)
-    return np.concatenate([segment.vectors[positions[a:b] - segment.first] for segment, a, b in bounds])
+    return np.concatenate(
+        [segment.vectors[positions[a:b] - segment.first] for segment, a, b in bounds]
+    )
 
 
 def _rounding(size: int, largest: Scores) -> float:
     """Bound how far apart two scores of a scan in float32 can be whose true values are equal.
 
-    `largest`, (m,), bounds the products |c|·|y| with each vector of the context. A product of d = `size` numbers is off
-    by at most e = d·u·|c|·|y|, in any order of summation (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
-    The score f of products l then is off by at most e·(1 + A), since df/dl_i = p_i·(1 + l_i - f), where A is the
-    greatest mean deviation sum_i p_i·|l_i - f|: at most log(m - 1)/2 + 0.4478 (the entropy of p bounds it), and 0 for
-    one vector. The softmax itself adds at most (m + 8)·u·(2·|c|·|y| + 3).
+    `largest`, (m,), bounds the products |c|·|y| with each vector of the context. A product of d =
+    `size` numbers is off by at most e = d·u·|c|·|y|, in any order of summation (Higham, Accuracy
+    and Stability of Numerical Algorithms, 3.1). The score f of products l then is off by at most
+    e·(1 + A), since df/dl_i = p_i·(1 + l_i - f), where A is the greatest mean deviation sum_i
+    p_i·|l_i - f|: at most log(m - 1)/2 + 0.4478 (the entropy of p bounds it), and 0 for one vector.
+    The softmax itself adds at most (m + 8)·u·(2·|c|·|y| + 3).
     """
     count = len(largest)
     most = float(largest.max())
     product = 1.1 * (size + 16) * _UNIT_ROUNDOFF * most
     if count == 1:
         return 2 * product + 1e-30
-    return 2 * (product * (1.5 + math.log(count) / 2) + _UNIT_ROUNDOFF * (count + 8) * (2.1 * most + 3))
+    return 2 * (
+        product * (1.5 + math.log(count) / 2) + _UNIT_ROUNDOFF * (count + 8) * (2.1 * most + 3)
+    )
 
 
 def products(rows: Array, vectors: FloatArray) -> FloatArray:
     """Multiply rows (b, d) with vectors (M, d): (b, M)."""
-    if len(vectors) == 1:  # all libraries multiply a matrix by a single vector at half the speed of this loop
+    # all libraries multiply a matrix by a single vector at half the speed of this loop
+    if len(vectors) == 1:
         return np.einsum("bd,md->mb", rows, vectors).T
     if not _torch_loaded():
         return rows @ vectors.T
@@ -278,10 +319,11 @@ def greatest_products(multiplied: FloatArray) -> FloatArray:
 
 
 def scores_of(multiplied: FloatArray) -> FloatArray:
-    """Return the scores (b,) of rows with products (b, m), as POLY's code attends: see `ranker.attended`."""
+    """Return the scores (b,) of rows with products (b, m); see `protocol.attended`."""
     if not _torch_loaded():
         weights = np.exp(multiplied - multiplied.max(axis=1, keepdims=True))
-        return np.einsum("bm,bm->b", weights, multiplied) / np.einsum("bm->b", weights)  # `sum` is slower
+        # `sum` is slower
+        return np.einsum("bm,bm->b", weights, multiplied) / np.einsum("bm->b", weights)
     x = _tensor(multiplied)
     scores: FloatArray = x.softmax(dim=1).mul_(x).sum(dim=1).numpy()
     return scores
@@ -292,7 +334,7 @@ def _torch_loaded() -> bool:
 
 
 class _Shared:
-    """An array as PyTorch takes it: one that is mapped read-only, too, which nothing here writes to."""
+    """An array as PyTorch takes it, even one mapped read-only; nothing here writes to it."""
 
     def __init__(self, array: Array) -> None:
         self.array = array

@@ -1,28 +1,33 @@
-"""Views of a reply: its text, its title and the conversations that it answers, added up to one vector.
+"""Views of a reply: its text, its title and the conversations that it answers, in one vector.
 
-An index scores a reply by the product of its vector with the context's vector x. Of a reply that is known by its text
-alone, that vector is the response encoding y. Where replies have titles or examples, it is
+An index scores a reply by the product of its vector with the context's vector x. Of a reply that is
+known by its text alone, that vector is the response encoding y. Where replies have titles or
+examples, it is
 
     v = a·y + B (u - u_none)      so that      x·v = a·x·y + (Bᵀx)·u - (Bᵀx)·u_none
 
-B whitens context vectors (it is a root of the inverse of their second moment), u is a linear classifier's weights for
-the reply among whitened contexts, and u_none those of the class "none of these", which a background of everyday
-messages stands for. Since the score stays one product, a search, exact or approximate, with filters or without, works
-as for any other index and costs the same.
+B whitens context vectors (it is a root of the inverse of their second moment), u is a linear
+classifier's weights for the reply among whitened contexts, and u_none those of the class "none of
+these", which a background of everyday messages stands for. Since the score stays one product, a
+search, exact or approximate, with filters or without, works as for any other index and costs the
+same.
 
-The classifier is fitted in two steps: u starts as the mean of the reply's whitened examples (a linear discriminant, in
-closed form), and multinomial logistic regression, which a penalty holds near that start, goes on from there.
+The classifier is fitted in two steps: u starts as the mean of the reply's whitened examples (a
+linear discriminant, in closed form), and multinomial logistic regression, which a penalty holds
+near that start, goes on from there. `minimise` fits it by L-BFGS. SciPy and PyTorch offer the same,
+but the base installation has no SciPy, and a server loads no PyTorch.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,40 +39,33 @@ from rejoinder.encoders.protocol import DualEncoder, check_vectors
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval import templates
-from rejoinder.retrieval.lbfgs import minimise
 from rejoinder.retrieval.manifest import HeadRecord
-from rejoinder.retrieval.replies import Reply, Why
-from rejoinder.retrieval.scan import exact_scores
-
-HEAD_FILE = "head-*.safetensors"
-Scores: TypeAlias = npt.NDArray[np.float64]
+from rejoinder.retrieval.scan import Scores
 
 # Chosen on the questions of two public bots; see docs/choices.md.
 TEXT_WEIGHT = 0.25
 TEXT_WEIGHT_OF_TITLES = 1.0  # where no reply has an example
 WHOLE_WEIGHT = 0.25
 PARTS_WEIGHT = 0.5
-"""Weights of a reply's own text, and of all its sentences together, as examples of its questions."""
+"""Weights of a reply's own text, and of all its sentences together, as examples of its
+questions."""
 RIDGE = 2.0  # of the second moment, times its mean eigenvalue
 SCALE = 8.0  # of the logits
 VARIANCE = 30.0  # of the weights around the discriminant: the greater, the weaker the penalty
 NONE_WEIGHT = 0.5  # of the background, as a share of all other examples
 STEPS = 15
-MOST_PRODUCTS = (
-    1 << 29
-)  # of replies and examples; above, the discriminant is left as it is: a step would take seconds
-TEXT_WEIGHTS = (
-    TEXT_WEIGHT,
-    0.5,
-    0.0,
-    1.0,
-)  # of which the best is taken where enough examples can be left out
+MOST_PRODUCTS = 1 << 29
+"""Of replies and examples; above, the discriminant is left as it is: a step would take seconds."""
+TEXT_WEIGHTS = (TEXT_WEIGHT, 0.5, 0.0, 1.0)
+"""The best of them is taken where enough examples can be left out."""
 FOLDS = 5
 LEAST_HELD_OUT = 50
 ENOUGH = 1000
 REFUSED_EXAMPLES = 0.05
 MINIMUM_SCORE = -0.2  # of a search that names none, where too few examples could be left out
+MEMORY = 8  # steps of L-BFGS that are remembered
+LEAST_DECREASE = 1e-4  # Armijo's condition
+LEAST_RATE = 1e-6  # below, the loss is as low as float32 can tell
 _PRODUCTS_AT_ONCE = 1 << 24
 _ENCODED_AT_ONCE = 1024
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -76,7 +74,7 @@ _LEAST_WORDS = 3  # of a sentence
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Context vectors (n, d) of what replies answer, with the number of the reply and the weight of each."""
+    """Context vectors (n, d) of what replies answer, each with its reply's number and weight."""
 
     vectors: FloatArray
     owners: npt.NDArray[np.int64]
@@ -100,7 +98,7 @@ class Head:
         return unit_rows(vectors @ self.whitening)
 
     def discriminants(self, views: Views, count: int) -> FloatArray:
-        """Return the u of `count` replies in closed form: (count, d), of length 1, or 0 without any view."""
+        """Return the u of `count` replies in closed form: (count, d), of length 1 (no view: 0)."""
         return _means(self.whitened(views.vectors), views.owners, views.weights, count)
 
     def vectors(self, weights: FloatArray, responses: FloatArray) -> FloatArray:
@@ -126,7 +124,10 @@ def read_head(folder: Path, record: HeadRecord) -> Head:
 
 
 def view_texts(candidate: Candidate) -> list[tuple[Context, float]]:
-    """Return the conversations that a reply answers, each with its weight: its own text and sentences among them."""
+    """Return the conversations that a reply answers, each with its weight.
+
+    Its own text and its sentences are among them.
+    """
     parts = [part for part in _SENTENCE.split(candidate.text) if len(part.split()) >= _LEAST_WORDS]
     views: list[tuple[Context, float]] = [([candidate.text], WHOLE_WEIGHT)]
     if len(parts) > 1:
@@ -169,8 +170,8 @@ def encode_conversations(encoder: DualEncoder, contexts: Sequence[Context]) -> F
 def fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatArray]:
     """Fit the head of `count` replies, and return it with their u (count, d).
 
-    `background` (b, d) are context vectors of messages that belong to no reply. The weights of replies without titles
-    and examples stay the discriminant's.
+    `background` (b, d) are context vectors of messages that belong to no reply. The weights of
+    replies without titles and examples stay the discriminant's.
     """
     share = NONE_WEIGHT * float(views.weights.sum()) / len(background)
     whitening = whitening_matrix(
@@ -223,7 +224,8 @@ def _regress(
 ) -> FloatArray:
     """Return the u (n, d) of a logistic regression with logits SCALE·u·z.
 
-    Its loss is the sum of w·(cross-entropy) over the rows z (N, d), and |SCALE·(u - start)|² / (2·VARIANCE).
+    Its loss is the sum of w·(cross-entropy) over the rows z (N, d), and |SCALE·(u - start)|² /
+    (2·VARIANCE).
     """
     z = np.float32(SCALE) * rows
     targets = classes[:, None]
@@ -264,7 +266,10 @@ class HeldOut(NamedTuple):
 
     @property
     def minimum_score(self) -> float:
-        """The score that all but a twentieth of the examples reach, at most 0; each reply counts alike."""
+        """The score that all but a twentieth of the examples reach, at most 0.
+
+        Each reply counts alike.
+        """
         order = np.argsort(self.best[self.is_own])
         owners = self.owners[self.is_own][order]
         shares = 1 / np.bincount(owners)[owners]
@@ -273,9 +278,12 @@ class HeldOut(NamedTuple):
 
 
 def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> HeldOut | None:
-    """Leave out a fifth of the examples at a time, of replies that have others; None where these are too few.
+    """Leave out a fifth of the examples at a time, of replies that have others.
+
+    None where these are too few.
 
     After `ENOUGH` examples the other fifths are not tried.
+
     """
     is_example = views.weights >= 1
     owners = views.owners[is_example]
@@ -308,7 +316,9 @@ def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> Hel
     right = [found == targets for _, _, found in joined]
     chosen = int(np.argmax([each.sum() for each in right]))  # the first of equal ones
     best, gap, found = joined[chosen]
-    return HeldOut(TEXT_WEIGHTS[chosen], best, gap, right[chosen], is_own, found, views_rows, targets)
+    return HeldOut(
+        TEXT_WEIGHTS[chosen], best, gap, right[chosen], is_own, found, views_rows, targets
+    )
 
 
 def _best_two(
@@ -328,51 +338,72 @@ def _best_two(
     return best, gap, found
 
 
-def explain(
-    encoder: DualEncoder,
-    contexts: Sequence[FloatArray],
-    replies: Sequence[list[Reply]],
-    *,
-    plain: bool,
-) -> list[list[Reply]]:
-    """Return the replies to contexts of some vectors (m, d) with why each was found.
-
-    `plain` says whether their texts were encoded without the frame of templates.
-    """
-    explained = []
-    for vectors, own in zip(contexts, replies, strict=True):
-        texts = [templates.plain(reply.text) if plain else reply.text for reply in own]
-        responses = encoder.encode_responses(texts)
-        explained.append(
-            [
-                replace(reply, why=_why(encoder, reply, vectors, response))
-                for reply, response in zip(own, responses, strict=True)
-            ]
-        )
-    return explained
-
-
-def _why(
-    encoder: DualEncoder,
-    reply: Reply,
-    vectors: FloatArray,
-    response: FloatArray,
-) -> Why:
-    by_text = float(exact_scores(vectors, response[None])[0])
-    titles: list[tuple[str, ...]] = [(reply.title,)] if reply.title else []
-    likes = [*titles, *reply.examples]
-    if not likes or len(vectors) > 1:
-        return Why("text", (reply.text,), by_text)
-    similarities = encode_conversations(encoder, likes) @ vectors[0]
-    nearest = int(similarities.argmax())
-    if by_text > similarities[nearest]:
-        return Why("text", (reply.text,), by_text)
-    view: Literal["title", "example"] = "title" if nearest < len(titles) else "example"
-    return Why(view, likes[nearest], float(similarities[nearest]))
-
-
 @functools.cache
 def background() -> tuple[str, ...]:
-    """Return everyday messages that belong to no reply: talk, tasks, other languages and gibberish."""
+    """Return messages that belong to no reply: talk, tasks, other languages and gibberish."""
     text = files("rejoinder.retrieval").joinpath("background.txt").read_text(encoding="utf-8")
     return tuple(line for line in text.splitlines() if line and not line.startswith("# "))
+
+
+class Step(NamedTuple):
+    """A step of L-BFGS, the change of the gradient along it, and their product."""
+
+    moved: FloatArray
+    change: FloatArray
+    curvature: float
+
+
+def minimise(
+    loss_and_gradient: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    steps: int,
+) -> FloatArray:
+    """Return the point that at most `steps` steps from `start` reach; none raises the loss.
+
+    This is L-BFGS for a strictly convex loss (Nocedal and Wright, 2006, algorithms 7.4 and 7.5).
+    """
+    point = start
+    loss, gradient = loss_and_gradient(point)
+    memory: deque[Step] = deque(maxlen=MEMORY)
+    for _ in range(steps):
+        direction = -_times_inverse_hessian(gradient, memory)
+        slope = _dot(gradient, direction)
+        rate = 1.0
+        while rate > LEAST_RATE:
+            moved = np.float32(rate) * direction
+            new_loss, new_gradient = loss_and_gradient(point + moved)
+            if new_loss <= loss + LEAST_DECREASE * rate * slope:
+                break
+            rate /= 2
+        else:
+            return point
+        change = new_gradient - gradient
+        curvature = _dot(change, moved)
+        if curvature > 0:
+            memory.append(Step(moved, change, curvature))
+        point = point + moved
+        loss = new_loss
+        gradient = new_gradient
+    return point
+
+
+def _times_inverse_hessian(gradient: FloatArray, memory: Sequence[Step]) -> FloatArray:
+    """Return the inverse Hessian that the last steps suggest, times the gradient."""
+    if not memory:  # the first step is no longer than 1
+        length = float(np.linalg.norm(gradient))
+        return gradient * np.float32(1 / max(1.0, length))
+    result = gradient.copy()
+    shares = []
+    for step in reversed(memory):
+        share = _dot(step.moved, result) / step.curvature
+        result -= np.float32(share) * step.change
+        shares.append(share)
+    newest = memory[-1]
+    result *= np.float32(newest.curvature / _dot(newest.change, newest.change))
+    for step, share in zip(memory, reversed(shares), strict=True):
+        result += np.float32(share - _dot(step.change, result) / step.curvature) * step.moved
+    return result
+
+
+def _dot(a: FloatArray, b: FloatArray) -> float:
+    return float(np.vdot(a, b))

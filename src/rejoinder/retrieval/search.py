@@ -1,6 +1,7 @@
 """A search: options, queries, candidates, the choice among them, replies.
 
-`Searcher` is what an index on disk, one in a vector database and a cascade have in common.
+`Searcher` is what an index on disk and one in a vector database have in common. `Cascade` lets a
+slow ranker order the best replies of a search again (POLY, table 5).
 """
 
 from __future__ import annotations
@@ -14,27 +15,32 @@ from pathlib import Path
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Context, Conversation
+from rejoinder.conversations import Context, Conversation, check_count
 from rejoinder.corpora.example import Candidate
 from rejoinder.documents import Described
 from rejoinder.encoders.open import open_encoder
-from rejoinder.encoders.protocol import ContextVectors, DualEncoder, check_vectors, encode_queries
+from rejoinder.encoders.protocol import (
+    ContextVectors,
+    DualEncoder,
+    Ranker,
+    check_vectors,
+    encode_queries,
+)
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import beside, locked
 from rejoinder.retrieval.manifest import Manifest, Positions, check_model, read_manifest
-from rejoinder.retrieval.options import SearchOptions, Where
-from rejoinder.retrieval.postprocess import FilteredIndex, postprocess
 from rejoinder.retrieval.queries import (
     Queries,
+    SearchOptions,
+    Where,
     encode,
     has_unit_vectors,
     make_queries,
     read_history,
     truncate_history,
 )
-from rejoinder.retrieval.replies import Reply
+from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
-from rejoinder.retrieval.scoring import explain
 
 MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
 
@@ -98,8 +104,12 @@ class Searcher(Searchable, Described):
     @abstractmethod
     def __len__(self) -> int: ...
 
+    def __iter__(self) -> Iterator[tuple[int, Candidate]]:
+        return self.candidates()
+
     @abstractmethod
-    def __iter__(self) -> Iterator[tuple[int, Candidate]]: ...
+    def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
+        """Yield positions, from `first` on, and their replies."""
 
     @abstractmethod
     def _filter(self, where: Where | None) -> FilteredIndex:
@@ -273,3 +283,69 @@ def _find_hybrid(
         wanted *= 4
         few = left
     return [done[i] for i in chosen]
+
+
+class Cascade(Searchable):
+    """Ranks the `top` best replies of a search again with a slow ranker; no others come out."""
+
+    def __init__(self, first: Searcher | Cascade, ranker: Ranker, top: int = 50) -> None:
+        check_count("top", top)
+        self.first = first
+        self.ranker = ranker
+        self.top = top
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
+        """Find the best k replies with the slow ranker's scores; see `search`.
+
+        Equal scores stay in the order of the first search. Without `options.rerank` the best `top`
+        are ranked again.
+        """
+        options = replace(options, rerank=options.rerank or self.top)
+        first = self.first.find(contexts, options.first_search)
+        return self.rank(self.read(contexts, options.history), first, options)
+
+    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Context]:
+        """Return what of conversations is read, by both rankers."""
+        return self.first.read(contexts, history)
+
+    def rank(
+        self, contexts: Sequence[Context], first: Sequence[list[Reply]], options: SearchOptions
+    ) -> list[list[Reply]]:
+        """Order the replies to each context by the slow ranker's scores, and keep the best k."""
+        minimum = -np.inf if options.minimum_score is None else options.minimum_score
+        scores = score_lists(
+            self.ranker, contexts, [[reply.text for reply in replies] for replies in first]
+        )
+        ranked = []
+        for replies, own in zip(first, scores, strict=True):
+            order = np.argsort(-own, kind="stable")[: options.k]
+            ranked.append(
+                [replace(replies[i], score=float(own[i])) for i in order if own[i] >= minimum]
+            )
+        return ranked
+
+
+def score_lists(
+    ranker: Ranker, contexts: Sequence[Context], lists: Sequence[Sequence[str]]
+) -> list[FloatArray]:
+    """Return the scores of each context's own texts, whose numbers may differ."""
+    scores = [np.zeros(0, dtype=np.float32)] * len(lists)
+    for size in {len(texts) for texts in lists if texts}:  # a ranker takes lists of one length
+        rows = [row for row, texts in enumerate(lists) if len(texts) == size]
+        own = np.asarray(
+            ranker.score([contexts[row] for row in rows], [lists[row] for row in rows])
+        )
+        if (
+            own.shape != (len(rows), size)
+            or own.dtype.kind not in "fiu"
+            or not np.isfinite(own).all()
+        ):
+            raise InputError(
+                "the model gives no score for some replies; its training may have diverged"
+            )
+        for row, values in zip(rows, own, strict=True):
+            scores[row] = values
+    return scores

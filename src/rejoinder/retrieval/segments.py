@@ -23,18 +23,23 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import beside, file_digest, is_within, parse_json
 from rejoinder.retrieval.ann import SMALL, FaissIndex
-from rejoinder.retrieval.manifest import MANIFEST, Manifest, Positions, check_model, read_manifest, runs_of
-from rejoinder.retrieval.queries import check_encoder
+from rejoinder.retrieval.manifest import (
+    MANIFEST,
+    OFFSETS,
+    REPLIES,
+    RESPONSES,
+    VECTORS,
+    Manifest,
+    Positions,
+    check_encoder,
+    check_model,
+    read_manifest,
+    runs_of,
+)
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Array, Flags, Found, Rows
 from rejoinder.retrieval.scoring import read_head
 
-REPLIES = "replies.jsonl"
-OFFSETS = "offsets.i64"
-VECTORS = "vectors.f32"
-RESPONSES = "responses.f32"  # encodings of the texts, where the vectors are more than these
-FILES = (REPLIES, OFFSETS, VECTORS, RESPONSES, "codes.f16", "codes.i8", "scales.f32", "errors.f32")
-"""All files that a segment may have; earlier versions wrote the last four."""
 IN_MEMORY = 1 << 20  # bytes of a file that is read when it is opened; a larger one is mapped
 _TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
 _PAUSE = 0.02
@@ -51,26 +56,40 @@ class Line(msgspec.Struct):
 
     def candidate(self) -> Candidate:
         """Return the reply."""
-        return Candidate(self.text, self.payload, self.title, tuple(self.examples), tuple(self.learned))
+        return Candidate(
+            self.text, self.payload, self.title, tuple(self.examples), tuple(self.learned)
+        )
 
 
 def texts_of(name: str, value: object) -> set[str]:
     """Return the texts of what a filter wants of a field: one value, or one of several."""
-    values = value if isinstance(value, Collection) and not isinstance(value, str | Mapping) else [value]
+    values = (
+        value if isinstance(value, Collection) and not isinstance(value, str | Mapping) else [value]
+    )
     try:
         return {text for each in values for text in value_texts(each)}
     except TypeError as error:
-        raise InputError(f"where {name!r}: {error}; values are of JSON types, as those of payloads are") from None
+        raise InputError(
+            f"where {name!r}: {error}; values are of JSON types, as those of payloads are"
+        ) from None
 
 
 def value_texts(value: object) -> list[str]:
-    """Return the texts by which a payload's value is found: its own as JSON writes it, or those of a list's items."""
+    """Return the texts by which a payload's value is found, as JSON writes them.
+
+    A list has those of its items.
+    """
     values = value if isinstance(value, list) and value else [value]
-    return [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in values]
+    return [
+        each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in values
+    ]
 
 
 class Segment:
-    """An open segment. Only what is used is read from the disk; `verify` compares content, not sizes alone."""
+    """An open segment.
+
+    Only what is used is read from the disk; `verify` compares content, not sizes alone.
+    """
 
     def __init__(self, index: Path, manifest: Manifest, place: int, *, verify: bool) -> None:
         self.record = record = manifest.segments[place]
@@ -91,11 +110,19 @@ class Segment:
             if not is_within(path, self.folder.parent):
                 raise InputError(f"{path} is a link out of the index; copy the files themselves")
             if not path.is_file():
-                raise InputError(f"{path} is missing; build the index again or copy the whole folder again")
+                raise InputError(
+                    f"{path} is missing; build the index again or copy the whole folder again"
+                )
             if (found := path.stat().st_size) != size:
-                raise InputError(f"{path} has {found} bytes instead of {size}; build the index again or copy it again")
+                raise InputError(
+                    f"{path} has {found} bytes instead of {size}; build the index again or copy it "
+                    "again"
+                )
             if content and file_digest(path) != digest:
-                raise InputError(f"{path} was altered after it was written; build the index again or copy it again")
+                raise InputError(
+                    f"{path} was altered after it was written; build the index again or copy it "
+                    "again"
+                )
 
     @functools.cached_property
     def positions(self) -> Positions:
@@ -109,15 +136,21 @@ class Segment:
     def rows(self, positions: Positions) -> Positions:
         """Return the rows of positions that it has."""
         starts, _, missing = self._holes
-        return positions - self.record.first - missing[np.searchsorted(starts, positions, side="right")]
+        return (
+            positions
+            - self.record.first
+            - missing[np.searchsorted(starts, positions, side="right")]
+        )
 
     def _positions(self, rows: Positions) -> Positions:
         _, behind, missing = self._holes
-        return np.asarray(self.record.first + rows + missing[np.searchsorted(behind, rows, side="right")])
+        return np.asarray(
+            self.record.first + rows + missing[np.searchsorted(behind, rows, side="right")]
+        )
 
     @functools.cached_property
     def _holes(self) -> tuple[Positions, Positions, Positions]:
-        """Of each run of holes the start and the row behind it (n,), and how many holes the first i have (n + 1,)."""
+        """Starts of the runs of holes, rows behind them, (n,); holes of the first i, (n + 1,)."""
         starts, counts = runs_of(self.record.holes)
         missing = np.concatenate([[0], np.cumsum(counts)])
         return starts, starts - self.record.first - missing[:-1], missing
@@ -135,27 +168,37 @@ class Segment:
             return msgspec.convert(parse_json(self.line(row)), Line)
         except ValueError:
             path = self.folder / REPLIES
-            raise InputError(f"{path}: line {row + 1} was altered; build the index again or copy it again") from None
+            raise InputError(
+                f"{path}: line {row + 1} was altered; build the index again or copy it again"
+            ) from None
 
     def having(self, name: str, wanted: Collection[str]) -> Flags | None:
-        """Return which rows have one of the `wanted` texts in a field of their payload; None: no row has the field.
+        """Return which rows have one of the `wanted` texts in a field of their payload.
+
+        None: no row has the field.
 
         The first call for a field reads all payloads; what it finds is kept.
+
         """
         if name not in self._columns:
             numbers: dict[str, int] = {}
-            self._columns[name] = numbers, np.array(
-                [
-                    (row, numbers.setdefault(text, len(numbers)))
-                    for row, line in enumerate(self.lines())
-                    if name in line.payload
-                    for text in value_texts(line.payload[name])
-                ],
-                dtype=np.int32,
-            ).reshape(-1, 2)
+            self._columns[name] = (
+                numbers,
+                np.array(
+                    [
+                        (row, numbers.setdefault(text, len(numbers)))
+                        for row, line in enumerate(self.lines())
+                        if name in line.payload
+                        for text in value_texts(line.payload[name])
+                    ],
+                    dtype=np.int32,
+                ).reshape(-1, 2),
+            )
         numbers, pairs = self._columns[name]
         flags = np.zeros(self.record.count, dtype=bool)
-        flags[pairs[np.isin(pairs[:, 1], [numbers[text] for text in wanted if text in numbers]), 0]] = True
+        flags[
+            pairs[np.isin(pairs[:, 1], [numbers[text] for text in wanted if text in numbers]), 0]
+        ] = True
         return flags if numbers else None
 
     def lines(self) -> Iterator[Line]:
@@ -171,8 +214,11 @@ class Segment:
     def _map(self, name: str, kind: str, shape: tuple[int, ...]) -> Array:
         expected = math.prod(shape) * np.dtype(kind).itemsize
         if self.record.files.get(name, (None,))[0] != expected:
-            raise InputError(f"{self.folder / name} does not fit the manifest; build the index again")
-        if expected <= IN_MEMORY:  # or an index of many additions would take more open files than a process may have
+            raise InputError(
+                f"{self.folder / name} does not fit the manifest; build the index again"
+            )
+        # or an index of many additions would take more open files than a process may have
+        if expected <= IN_MEMORY:
             return np.fromfile(self.folder / name, dtype=kind).reshape(shape)
         # As a plain array, which is faster to index.
         return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="r", shape=shape))
@@ -180,7 +226,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class FilteredSegments:
-    """Rows of segments that pass a filter, numbered through all segments; fulfils `postprocess.FilteredIndex`."""
+    """Rows of segments that pass a filter, numbered through all segments.
+
+    It fulfils `replies.FilteredIndex`.
+    """
 
     segments: Sequence[Segment]
     rows: Sequence[Rows]  # of each segment; those that do not pass are marked as deleted
@@ -218,11 +267,15 @@ class FilteredSegments:
 
 
 def open_segments(
-    folder: Path, encoder: DualEncoder | None, verify: bool | None, known: Mapping[str, Segment] | None = None
+    folder: Path,
+    encoder: DualEncoder | None,
+    verify: bool | None,
+    known: Mapping[str, Segment] | None = None,
 ) -> tuple[Manifest, list[Segment]]:
-    """Read the manifest of an index, which somebody may be changing at this moment, and open its segments.
+    """Read the manifest of an index, which somebody may be changing, and open its segments.
 
     Except those that are `known` by their names and still the same. An index in Milvus has none.
+
     """
     if encoder is not None:
         check_encoder(encoder)
@@ -236,7 +289,8 @@ def open_segments(
             segments = _open_all(folder, manifest, verify, known or {})
             if stamp == stamp_of(folder):
                 return manifest, segments
-        except (InputError, FileNotFoundError, PermissionError):  # Windows opens no file that is just being replaced
+        except (InputError, FileNotFoundError, PermissionError):
+            # Windows opens no file that is just being replaced.
             if not _is_changing(folder, manifest):
                 raise
         time.sleep(_PAUSE)  # retry with the new manifest

@@ -1,10 +1,10 @@
-"""An index whose replies are in Milvus: a file of milvus-lite inside the index's folder, or a server's collection.
+"""An index whose replies are in Milvus: milvus-lite's file in its folder, or a server's collection.
 
-The folder keeps the manifest: the model, where the replies are, the next position, and a digest of all that was added
-and deleted, in this order. Milvus names candidates by its graph (HNSW); they are scored from the exact vectors as
-everywhere. An `add` writes to Milvus first and then replaces the manifest: rows from its end on are of one that was not
-finished, which no search finds and the next change removes. Deleted positions are in the manifest until their rows are
-gone.
+The folder keeps the manifest: the model, where the replies are, the next position, and a digest of
+all that was added and deleted, in this order. Milvus names candidates by its graph (HNSW); they are
+scored from the exact vectors as everywhere. An `add` writes to Milvus first and then replaces the
+manifest: rows from its end on are of one that was not finished, which no search finds and the next
+change removes. Deleted positions are in the manifest until their rows are gone.
 """
 
 from __future__ import annotations
@@ -31,34 +31,32 @@ from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
-from rejoinder.files import atomic_folder
 from rejoinder.progress import Advance
 from rejoinder.retrieval.ann import CANDIDATES, EF_CONSTRUCTION, LINKS
-from rejoinder.retrieval.folder import DATABASE, FOLDER, check_target
 from rejoinder.retrieval.head import fit_replies, takes_examples, write_head
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import (
+    DATABASE,
     Manifest,
     Positions,
     StoreRecord,
-    check_model,
-    model_record,
+    new_folder,
     read_manifest,
     read_runs,
     write_runs,
 )
-from rejoinder.retrieval.options import Where
-from rejoinder.retrieval.queries import check_encoder, check_rows, has_unit_vectors
+from rejoinder.retrieval.queries import Where, has_unit_vectors
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import Flags, Found, exact_scores
-from rejoinder.retrieval.search import Searcher
 from rejoinder.retrieval.scoring import read_head
+from rejoinder.retrieval.search import Searcher
 from rejoinder.retrieval.segments import Line, open_segments, texts_of, value_texts
 from rejoinder.retrieval.writing import encoded_batches
 
 EMBEDDED = "milvus"
 """In place of an address: the database is a file in the index's folder."""
-LEAST_EFFORT = 2048  # of a search in the graph (ef): with it nearly every search finds the very ten best of 100,000
+# of a search in the graph (ef): with it nearly every search finds the very ten best of 100,000
+LEAST_EFFORT = 2048
 MOST_FOUND = 16_384  # Milvus gives no more
 PATIENCE = 10.0  # seconds for a server to answer
 LONGEST = 65_535  # bytes of a reply with its payload, and of the tokens of its fields
@@ -80,11 +78,9 @@ class Store(Searcher):
     """Encoded replies in Milvus, searched, added and deleted as those of `Index` are."""
 
     def __init__(self, folder: Path, manifest: Manifest, encoder: DualEncoder | None) -> None:
-        assert manifest.store is not None
         self.folder = folder
         self.manifest = manifest
         self.encoder = encoder
-        self.record: StoreRecord = manifest.store
         self._client = _connect(folder, self.record)
 
     @classmethod
@@ -101,19 +97,19 @@ class Store(Searcher):
         progress: Advance | None = None,
         engine: Engine | None = None,
     ) -> Self:
-        """Encode replies into Milvus, all or none; `folder` then stands for them. See `Index.build`.
+        """Encode replies into Milvus, all or none, as an index in `folder`. See `Index.build`.
 
-        `address` is that of a server, as http://HOST:19530 (MILVUS_TOKEN in the environment: its token); `EMBEDDED`: a
-        file in `folder`, which one process at a time can open.
+        `address` is that of a server, as http://HOST:19530 (MILVUS_TOKEN in the environment: its
+        token); `EMBEDDED`: a file in `folder`, which one process at a time can open.
         """
         folder = Path(folder)
-        check_encoder(encoder)
-        check_target(folder, overwrite=overwrite)
-        old = read_manifest(folder).store if folder.exists() and any(folder.iterdir()) else None
-        record = StoreRecord("" if address == EMBEDDED else address, f"rejoinder_{secrets.token_hex(8)}")
-        model = model_record(encoder.fingerprint, encoder.name, folder)
-        manifest = Manifest(model, store=record, plain=not as_written)
-        with atomic_folder(folder, FOLDER, overwrite=overwrite) as part:
+        record = StoreRecord(
+            "" if address == EMBEDDED else address, f"rejoinder_{secrets.token_hex(8)}"
+        )
+        plain = not as_written
+        with new_folder(encoder, folder, overwrite=overwrite, plain=plain) as (empty, part):
+            old = read_manifest(folder).store if folder.exists() and any(folder.iterdir()) else None
+            manifest = replace(empty, store=record)
             manifest.write(part)
             made = cls(part, manifest, encoder)
             try:
@@ -122,7 +118,8 @@ class Store(Searcher):
                 if made.manifest.size:
                     made._ask("flush")
             except BaseException:
-                made._drop()
+                if record.address:
+                    made._ask("drop_collection")
                 raise
             finally:
                 made.close()
@@ -136,15 +133,19 @@ class Store(Searcher):
         """Open an index whose replies are in Milvus.
 
         Raises:
-            InputError: there is no such index, the server does not answer, or the index is of another model.
+            InputError: there is no such index, the server does not answer, or the index is of
+                another model.
             BusyError: another process has the file open.
         """
         folder = Path(folder)
-        manifest = read_manifest(folder)
-        if encoder is not None:
-            check_encoder(encoder)
-            check_model(folder, manifest.model, encoder)
+        manifest, _ = open_segments(folder, encoder, verify=None)
         return cls(folder, manifest, encoder)
+
+    @property
+    def record(self) -> StoreRecord:
+        """Location and validity of the replies."""
+        assert self.manifest.store is not None
+        return self.manifest.store
 
     def close(self) -> None:
         """Leave the database; a file is then free for other processes."""
@@ -159,25 +160,17 @@ class Store(Searcher):
             raise InputError(f"{self.folder} was built again; open it again")
         changed = manifest != self.manifest
         self.manifest = manifest
-        self.record = manifest.store
         return changed
 
     def __len__(self) -> int:
         return self.record.count
 
-    def __iter__(self) -> Iterator[tuple[int, Candidate]]:
-        return self.candidates()
-
     def candidates(self, first: int = 0) -> Iterator[tuple[int, Candidate]]:
         """Yield positions, from `first` on, and their replies."""
         check_count("first", first, 0)
-        if not self.manifest.size:
-            return
-        options = {"filter": f"position >= {first} and {self._there()}", "output_fields": ["position", "line"]}
-        rows = self._ask("query_iterator", batch_size=1000, **options)
-        with contextlib.closing(rows):
-            while some := rows.next():
-                yield from ((row["position"], _decode(row["line"]).candidate()) for row in some)
+        if self.manifest.size:
+            for row in self._rows(f"position >= {first} and {self._there()}", "line"):
+                yield row["position"], _decode(row["line"]).candidate()
 
     def facts(self) -> Mapping[str, object]:
         """Return what the index is shown by."""
@@ -197,7 +190,7 @@ class Store(Searcher):
         progress: Advance | None = None,
         engine: Engine | None = None,
     ) -> range:
-        """Add replies, all or none; return their positions, which are the next ones. See `Index.add`."""
+        """Add replies, all or none; return their positions. See `Index.add`."""
         self._model()
         with self._change():
             first = self.record.end
@@ -214,16 +207,24 @@ class Store(Searcher):
                 some = chosen[start : start + 1000]
                 found = {row["position"] for row in self._ask("get", some, ["position"])}
                 if missing := [position for position in some if position not in found]:
-                    raise InputError(f"{self.folder} has no reply {missing[0]}, or it was deleted before")
+                    raise InputError(
+                        f"{self.folder} has no reply {missing[0]}, or it was deleted before"
+                    )
             if chosen:
-                digest = hashlib.sha256(f"{self.record.digest} without {chosen}".encode()).hexdigest()
+                content = f"{self.record.digest} without {chosen}"
+                digest = hashlib.sha256(content.encode()).hexdigest()
                 record = replace(self.record, count=self.record.count - len(chosen), digest=digest)
-                self._write(replace(self.manifest, store=record, deleted=write_runs(np.array(chosen))))
+                deleted = write_runs(np.array(chosen))
+                self._write(replace(self.manifest, store=record, deleted=deleted))
                 self._sweep()
         return len(chosen)
 
     def _extend(
-        self, replies: Iterable[str | Candidate], batch: int, progress: Advance | None, engine: Engine | None
+        self,
+        replies: Iterable[str | Candidate],
+        batch: int,
+        progress: Advance | None,
+        engine: Engine | None,
     ) -> int:
         """Encode and insert replies; return how many titles and examples they have."""
         encoder = self._model()
@@ -232,20 +233,18 @@ class Store(Searcher):
         record = self.record
         size = self.manifest.size
         digest = hashlib.sha256(record.digest.encode())
-        for lines, scored, responses, count in encoded_batches(
+        for encoded in encoded_batches(
             replies, record.end, encoder, batch, engine, head, plain=self.manifest.plain
         ):
-            unit = has_unit_vectors(encoder)
-            encoded = scored if responses is None else responses
-            checked = check_rows(encoded, "reply", record.end, count=len(lines), size=size, unit=unit)
-            vectors = checked if responses is None else scored
-            examples += count
+            checked = encoded.checked(record.end, size, unit=has_unit_vectors(encoder))
+            vectors = checked.vectors
+            examples += checked.examples
             if not size:
                 size = vectors.shape[1]
                 self._create(size)
-            rows = [_row(record.end + i, line, vectors[i]) for i, line in enumerate(lines)]
+            rows = [_row(record.end + i, line, vectors[i]) for i, line in enumerate(checked.lines)]
             self._ask("insert", rows)
-            digest.update(b"".join(lines))
+            digest.update(b"".join(checked.lines))
             digest.update(vectors.astype("<f4").tobytes())
             record = replace(record, end=record.end + len(rows), count=record.count + len(rows))
             if progress is not None:
@@ -256,33 +255,20 @@ class Store(Searcher):
         return examples
 
     def _fit(self, batch: int) -> None:
-        """Fit the head to the titles and examples of all replies, which are just inserted, and score them by it."""
-        rows = self._ask(
-            "query_iterator",
-            batch_size=1000,
-            filter=self._there(),
-            output_fields=["position", "line", "vector"],
-        )
-        found: list[dict[str, Any]] = []
-        with contextlib.closing(rows):
-            while some := rows.next():
-                found += some
-        found.sort(key=lambda row: row["position"])
-        candidates = [_decode(row["line"]).candidate() for row in found]
-        responses = np.array([row["vector"] for row in found], dtype=np.float32)
+        """Fit the head to all replies, which are just inserted, and score them by it."""
+        rows = sorted(self._rows(self._there(), "line", "vector"), key=lambda row: row["position"])
+        candidates = [_decode(row["line"]).candidate() for row in rows]
+        responses = np.array([row["vector"] for row in rows], dtype=np.float32)
         head, weights, held_out = fit_replies(
             self._model(), candidates, responses, plain=self.manifest.plain
         )
         vectors = head.vectors(weights, responses)
-        for start in range(0, len(found), batch):
-            part = range(start, min(start + batch, len(found)))
-            lines = [found[row]["line"].encode() for row in part]
-            positions = [found[row]["position"] for row in part]
-            values = [
-                _row(position, line, vectors[row])
-                for position, line, row in zip(positions, lines, part, strict=True)
-            ]
-            self._ask("upsert", values)
+        values = [
+            _row(row["position"], row["line"].encode(), vector)
+            for row, vector in zip(rows, vectors, strict=True)
+        ]
+        for start in range(0, len(values), batch):
+            self._ask("upsert", values[start : start + batch])
         record = write_head(self.folder, head, held_out)
         digest = hashlib.sha256(f"{self.record.digest} {record.digest}".encode()).hexdigest()
         store = replace(self.record, digest=digest)
@@ -301,24 +287,37 @@ class Store(Searcher):
         indexes = self._client.prepare_index_params()
         graph = {"M": LINKS, "efConstruction": EF_CONSTRUCTION}
         indexes.add_index("vector", index_type="HNSW", metric_type="IP", params=graph)
-        self._ask("create_collection", schema=schema, index_params=indexes, consistency_level="Strong")
+        self._ask(
+            "create_collection", schema=schema, index_params=indexes, consistency_level="Strong"
+        )
 
     def _filter(self, where: Where | None) -> FilteredStore:
         conditions = [self._there()]
         if callable(where):
-            raise InputError(f"{self.folder}: Milvus filters by fields and their values, not by a function")
+            raise InputError(
+                f"{self.folder}: Milvus filters by fields and their values, not by a function"
+            )
         if not isinstance(where, Mapping | None):
             raise InputError(f"where is {where!r}; it is a mapping of fields to values")
         for name, value in (where or {}).items():
             if not self._count(_contains([_token(name)])):
                 raise InputError(f"{self.folder}: no reply has a field {name!r}")
-            conditions.append(_contains([_token(name, text) for text in sorted(texts_of(name, value))]))
+            conditions.append(
+                _contains([_token(name, text) for text in sorted(texts_of(name, value))])
+            )
         return FilteredStore(self, " and ".join(conditions))
 
     def _there(self) -> str:
         """Return the condition that a row is one of this index."""
         gone = read_runs(self.manifest.deleted).tolist()
         return f"position < {self.record.end}" + (f" and position not in {gone}" if gone else "")
+
+    def _rows(self, condition: str, *fields: str) -> Iterator[dict[str, Any]]:
+        """Yield the positions and some fields of rows."""
+        options = {"filter": condition, "output_fields": ["position", *fields]}
+        with contextlib.closing(self._ask("query_iterator", batch_size=1000, **options)) as rows:
+            while some := rows.next():
+                yield from some
 
     def _count(self, condition: str) -> int:
         if not self.manifest.size:
@@ -349,23 +348,18 @@ class Store(Searcher):
         try:
             return getattr(self._client, what)(self.record.collection, *given, **options)
         except MilvusException as error:
-            raise RejoinderError(f"{self.folder}: Milvus failed to {what} ({error}); try again") from error
+            raise RejoinderError(
+                f"{self.folder}: Milvus failed to {what} ({error}); try again"
+            ) from error
 
     def _write(self, manifest: Manifest) -> None:
-        assert manifest.store is not None
         manifest.write(self.folder)
         self.manifest = manifest
-        self.record = manifest.store
-
-    def _drop(self) -> None:
-        """Remove the collection from a server."""
-        if self.record.address:
-            self._ask("drop_collection")
 
 
 @dataclass
 class FilteredStore:
-    """Rows in Milvus that pass a filter; fulfils `postprocess.FilteredIndex`."""
+    """Rows in Milvus that pass a filter; fulfils `replies.FilteredIndex`."""
 
     store: Store
     condition: str
@@ -387,7 +381,9 @@ class FilteredStore:
         found: Found = []
         for context in contexts:
             rows = {hit["position"]: hit["entity"] for _ in context for hit in next(queries)}
-            self.hits |= {at: (row["line"], np.asarray(row["vector"], np.float32)) for at, row in rows.items()}
+            self.hits |= {
+                at: (row["line"], np.asarray(row["vector"], np.float32)) for at, row in rows.items()
+            }
             numbers = np.array(sorted(rows), dtype=np.int64)
             scores = exact_scores(context, self.vectors(numbers))
             order = np.lexsort((numbers, -scores))[:k]
@@ -412,7 +408,10 @@ class FilteredStore:
     def words(self) -> tuple[WordIndex, Flags]:
         """Refuse what would read all replies."""
         folder = self.store.folder
-        raise InputError(f"{folder}: hybrid search reads all replies, which are in Milvus here; take an index on disk")
+        raise InputError(
+            f"{folder}: hybrid search reads all replies, which are in Milvus here; take an index "
+            "on disk"
+        )
 
 
 def _connect(folder: Path, record: StoreRecord) -> Any:
@@ -420,7 +419,8 @@ def _connect(folder: Path, record: StoreRecord) -> Any:
         from pymilvus import MilvusClient
     except ImportError as error:
         raise MissingExtraError("an index in Milvus", "milvus") from error
-    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it writes what it raises to standard error, too
+    # it writes what it raises to standard error, too
+    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
     place = record.address or str((folder / DATABASE).absolute())
     try:
         client = MilvusClient(place, token=os.environ.get("MILVUS_TOKEN", ""), timeout=PATIENCE)
@@ -452,14 +452,14 @@ def _row(position: int, line: bytes, vector: FloatArray) -> dict[str, Any]:
     fields = " ".join(sorted(tokens))
     if max(len(line), len(fields)) > LONGEST:
         raise InputError(
-            f"reply {position} has {len(line):,} bytes with its payload, and {len(tokens):,} fields and values; "
-            f"Milvus holds {LONGEST:,} bytes, and {LONGEST // 33:,} of those"
+            f"reply {position} has {len(line):,} bytes with its payload, and {len(tokens):,} "
+            f"fields and values; Milvus holds {LONGEST:,} bytes, and {LONGEST // 33:,} of those"
         )
     return {"position": position, "vector": vector, "line": line.decode(), "fields": fields}
 
 
 def _token(*name_and_text: str) -> str:
-    """Return what stands for a field, or for a value of it, in a condition: 32 hexadecimal digits."""
+    """Return 32 hexadecimal digits that stand for a field, or for its value, in a condition."""
     return hashlib.blake2b(json.dumps(name_and_text).encode(), digest_size=16).hexdigest()
 
 

@@ -1,12 +1,28 @@
-"""Canned replies as encoders read them: without the frame that a help desk puts around what they say."""
+"""Frames and variable parts of replies: what a help desk puts around the words that count.
+
+`plain` takes the frame off a canned reply, for encoders. `Frames` does so in chats, without a list
+of phrases: a frame is whatever begins, or ends, many messages that are otherwise different.
+`with_placeholders` makes a template of a message. A number, a date or an e-mail address is variable
+by its form. A person's name or a place is variable if like messages have other words there.
+Redacted names (`<name>`) are variable as they are.
+"""
 
 from __future__ import annotations
 
 import html
+import itertools
 import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from rejoinder.corpora.example import text_key
 
 PLACEHOLDER = re.compile(
-    r"\{\{[^{}]*\}\}|\{%[^%]*%\}|<%[^%]*%>|\{[A-Za-z_][\w .-]{0,40}\}|<[A-Za-z_][\w .-]{0,40}>|\[[A-Z][\w .-]{0,40}\]"
+    r"\{\{[^{}]*\}\}|\{%[^%]*%\}|<%[^%]*%>|\{[A-Za-z_][\w .-]{0,40}\}|<[A-Za-z_][\w .-]{0,40}>"
+    r"|\[[A-Z][\w .-]{0,40}\]"
     r"|%[A-Za-z_]\w*%|\$\{?[A-Za-z_]\w*\}?"
 )
 """Placeholders of a reply: {{x}}, {x}, <x>, [X], %x%, $x."""
@@ -20,8 +36,8 @@ _GREETING = r"(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|d
 _SALUTATION = re.compile(rf"\s*{_GREETING}(?:\s+[^\s,.!?:]+){{0,3}}\s*[,!:.]?\s*", re.IGNORECASE)
 _GREETED = re.compile(rf"\s*{_GREETING}(?: there)?,?\s*\0[,.!:]?\s+", re.IGNORECASE)
 _CLOSING = re.compile(
-    r"\s*(?:(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|best|sincerely|cheers|many thanks|"
-    r"thanks|thank you|yours(?: \w+)?|all the best)[,.!]?\s*",
+    r"\s*(?:(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|best|sincerely|cheers|"
+    r"many thanks|thanks|thank you|yours(?: \w+)?|all the best)[,.!]?\s*",
     re.IGNORECASE,
 )
 _PEOPLE = frozenset(
@@ -49,10 +65,12 @@ _SIGNATURE_WORDS = 5
 
 
 def plain(text: str) -> str:
-    """Return what a canned reply says: without salutation, signature (in English), placeholders, markup and links.
+    """Return what a canned reply says, without its frame.
 
-    The words of a placeholder that names a thing stay ("order number" of {{order.number}}). A text that is nothing but
-    frame comes back as it is.
+    That is salutation and signature (in English), placeholders, markup and links.
+
+    The words of a placeholder that names a thing stay ("order number" of {{order.number}}). A text
+    that is nothing but frame comes back as it is.
     """
     shown = text
     if "</" in text:
@@ -75,7 +93,7 @@ def plain(text: str) -> str:
 
 
 def _is_signature(line: str) -> bool:
-    """Return whether a line below a closing may be a name or a team: a few words that are no sentence."""
+    """Return whether a line below a closing may be a name: a few words that are no sentence."""
     return len(line.split()) <= _SIGNATURE_WORDS and not line.rstrip().endswith((".", "!", "?"))
 
 
@@ -88,3 +106,244 @@ def _placeholder_words(match: re.Match[str]) -> str:
     if not words or _LOGIC.intersection(words) or _PEOPLE.intersection(words):
         return "\0"
     return " ".join(words)
+
+
+_MONTHS = (
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?"
+    "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
+)
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_FORMS = {
+    "mark": r"<[a-z_]+>|\{[A-Za-z_][\w .-]{0,40}\}",
+    "link": r"(?:https?://|www\.)[^\s<>]+[^\s<>.,;:!?)]",
+    "email": r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+",
+    "date": rf"\d{{4}}-\d\d-\d\d|\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}"
+    rf"|(?:{_DAY} (?:of )?(?:{_MONTHS})|(?:{_MONTHS}) {_DAY})\b(?:,? \d{{4}}\b)?"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day\b",
+    "time": r"\d{1,2}[:.]\d\d(?: ?(?:[ap]m\b|[ap]\.m\.))?(?!\d|[.:]\d)"
+    r"|\d{1,2} ?(?:[ap]m\b|o'clock)",
+    "amount": r"[$€£] ?\d[\d.,]*\d|[$€£] ?\d|\d[\d.,]* ?(?:€|usd|eur|gbp|euros?|dollars?|pounds?)",
+    "phone": r"(?:\+|\b00)\d(?:[ ()/-]{0,2}\d){6,13}|\b0\d(?:[ /-]?\d){8,10}\b",
+    "code": r"#?(?=[a-z\d-]*\d)(?=[\d-]*[a-z]|[\d-]{5})[a-z\d]+(?:-[a-z\d]+)*\b",
+    "number": r"\d+(?:[.,]\d+)*",
+    "word": r"[^\W\d_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W\d_]+)*",
+    "sign": r"\S",
+}
+_TOKEN = re.compile("|".join(f"(?P<{kind}>{form})" for kind, form in _FORMS.items()), re.IGNORECASE)
+_PLAIN = frozenset(("word", "sign"))
+_GREETINGS = frozenset(
+    "hi hello dear hey hallo thanks mr mrs ms welcome sorry".split()  # noqa: SIM905
+)
+_NAMED_THINGS = frozenset(
+    """order ticket reference booking tracking invoice case account room train table confirmation
+    parcel shipment customer contract flight voucher coupon phone""".split()  # noqa: SIM905
+)
+_BETWEEN = frozenset(
+    "number numbers no nr id code is was are the your # : .".split()  # noqa: SIM905
+)
+_ALIKE = 0.6  # share of its words that a message must have in common with another one
+_MOST_WORDS = 4  # of a name
+_VALUES = 3  # that differ, for words to be variable
+_SHARE = 0.4  # of the like messages that have other words there
+_COMPARED = 40  # messages
+
+
+class Token(NamedTuple):
+    """A word, a sign, or a part whose form is known."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def key(self) -> str:
+        """Its word without case; of a known form the form."""
+        if self.kind == "mark":
+            return self.text.strip("<>{}")
+        return self.text.casefold() if self.kind in _PLAIN else self.kind
+
+    @property
+    def end(self) -> int:
+        """The position behind it."""
+        return self.start + len(self.text)
+
+
+@dataclass(slots=True)
+class _Slot:
+    """Words of a message, and what other messages have in their place."""
+
+    start: int
+    end: int
+    values: Counter[str]
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Return the words, signs and known forms of a text, in order."""
+    return [
+        Token(match.lastgroup or "", match[0], match.start()) for match in _TOKEN.finditer(text)
+    ]
+
+
+def mask(text: str) -> str:
+    """Return a text whose parts of a known form are the name of the form."""
+    pieces = []
+    end = 0
+    for token in tokens_of(text):
+        if token.kind not in _PLAIN:
+            pieces += [text[end : token.start], token.key]
+            end = token.end
+    return "".join([*pieces, text[end:]])
+
+
+def with_placeholders(text: str, others: Sequence[str]) -> str:
+    """Return a text whose variable parts are placeholders; `others` are messages like it.
+
+    A part of a known form is variable if an other message has another value there.
+    """
+    own = tokens_of(text)
+    slots = {
+        number: _Slot(number, number + 1, Counter())
+        for number, token in enumerate(own)
+        if token.kind not in _PLAIN
+    }
+    words: dict[tuple[int, int], _Slot] = {}
+    compared = 0
+    for other in others[:_COMPARED]:
+        compared += _compare(own, tokens_of(other), slots, words)
+    chosen = [slot for slot in slots.values() if _is_form_variable(own[slot.start], slot)]
+    chosen += _variable_words(own, list(words.values()), compared)
+    return _fill(text, own, chosen)
+
+
+def _compare(
+    own: Sequence[Token],
+    other: Sequence[Token],
+    slots: dict[int, _Slot],
+    words: dict[tuple[int, int], _Slot],
+) -> bool:
+    """Count what another message has in place of each part; return whether it is like the own."""
+    matcher = SequenceMatcher(None, [t.key for t in own], [t.key for t in other], autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return False
+    for operation, start, end, first, last in matcher.get_opcodes():
+        if operation == "equal":
+            for number, token in zip(range(start, end), other[first:last], strict=True):
+                if number in slots:
+                    slots[number].values[token.text] += 1
+        elif operation == "replace" and max(end - start, last - first) <= _MOST_WORDS:
+            value = " ".join(token.text for token in other[first:last])
+            words.setdefault((start, end), _Slot(start, end, Counter())).values[value] += 1
+    return True
+
+
+def _is_form_variable(token: Token, slot: _Slot) -> bool:
+    return token.kind == "mark" or any(value != token.text for value in slot.values)
+
+
+def _variable_words(own: Sequence[Token], slots: list[_Slot], compared: int) -> list[_Slot]:
+    """Return the words that are names: most values are capitalised, and many messages differ."""
+    chosen: list[_Slot] = []
+    for slot in sorted(slots, key=lambda slot: -slot.values.total()):
+        span = own[slot.start : slot.end]
+        values = [*slot.values, " ".join(token.text for token in span)]
+        is_free = all(slot.end <= other.start or other.end <= slot.start for other in chosen)
+        is_name = sum(value[:1].isupper() for value in values) > len(values) / 2
+        starts = slot.start == 0 or own[slot.start - 1].text in ".!?"
+        if (
+            is_free
+            and is_name
+            and not starts
+            and len(slot.values) >= _VALUES - 1
+            and slot.values.total() >= _SHARE * compared
+            and all(token.kind == "word" for token in span)
+        ):
+            chosen.append(slot)
+    return chosen
+
+
+def _fill(text: str, own: Sequence[Token], slots: Sequence[_Slot]) -> str:
+    """Return a text with a named placeholder in place of each slot; equal names are numbered."""
+    pieces = []
+    names: Counter[str] = Counter()
+    end = 0
+    for slot in sorted(slots, key=lambda slot: slot.start):
+        name = _name(own, slot)
+        names[name] += 1
+        number = f"_{names[name]}" if names[name] > 1 else ""
+        pieces += [text[end : own[slot.start].start], f"{{{name}{number}}}"]
+        end = own[slot.end - 1].end
+    return "".join([*pieces, text[end:]])
+
+
+def _name(own: Sequence[Token], slot: _Slot) -> str:
+    """Return what a variable part is: by its form, or by the words before it."""
+    token = own[slot.start]
+    before = [t.key for t in own[: slot.start]]
+    if token.kind in ("code", "number"):
+        thing = next((word for word in reversed(before) if word not in _BETWEEN), "")
+        return thing if thing in _NAMED_THINGS else token.kind
+    if token.kind != "word":
+        return token.key
+    greeted = [word for word in before if word.isalpha()][-1:]
+    return "name" if _GREETINGS.intersection(greeted) else "value"
+
+
+_PIECE = re.compile(r".+?(?:[.!?,:;]+(?=\s|$)\s*|\n\s*|$)", re.DOTALL)
+_SIGN = re.compile(r"\W+")
+_LENGTHS = (1, 2)  # pieces of a frame
+_NEIGHBOURS = 10  # different words that follow, or precede, a frame
+_MOST_COMMON = 0.3  # share of the most common of them, at most
+_ROUNDS = 3  # frames within each other
+
+
+class Frames:
+    """The frames of a collection of messages."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        openings: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        closings: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for text in texts:
+            keys = [key for _, key in pieces(text)]
+            for count in _LENGTHS:
+                if len(keys) > count:
+                    openings[_joined(keys[:count])][_word(keys[count:], 0)] += 1
+                    closings[_joined(keys[-count:])][_word(keys[:-count], -1)] += 1
+        self._openings = frozenset(filter(None, map(_frame, openings.items())))
+        self._closings = frozenset(filter(None, map(_frame, closings.items())))
+
+    def remove(self, text: str) -> str:
+        """Return a message without frames; one that is nothing else as it is."""
+        own = pieces(text)
+        for _ in range(_ROUNDS):
+            for count in reversed(_LENGTHS):
+                if len(own) > count and _joined([key for _, key in own[:count]]) in self._openings:
+                    own = own[count:]
+                if len(own) > count and _joined([key for _, key in own[-count:]]) in self._closings:
+                    own = own[:-count]
+        return "".join(piece for piece, _ in own).strip()
+
+
+def pieces(text: str) -> list[tuple[str, str]]:
+    """Return the clauses of a message, each with a key; a piece without a letter has its signs."""
+    masked = (
+        (match[0], text_key(mask(match[0])) or match[0]) for match in _PIECE.finditer(text.strip())
+    )
+    return [(piece, key if _SIGN.sub("", key) else piece.strip()) for piece, key in masked]
+
+
+def _joined(keys: Sequence[str]) -> str:
+    return " / ".join(keys)
+
+
+def _word(keys: Sequence[str], at: int) -> str:
+    """Return the first or the last word of pieces."""
+    words = list(itertools.chain.from_iterable(key.split() for key in keys))
+    return words[at] if words else ""
+
+
+def _frame(item: tuple[str, Counter[str]]) -> str:
+    """Return a key if it is that of a frame, else nothing."""
+    key, neighbours = item
+    most = max(neighbours.values())
+    is_frame = len(neighbours) >= _NEIGHBOURS and most <= _MOST_COMMON * neighbours.total()
+    return key if is_frame else ""

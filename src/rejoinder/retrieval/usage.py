@@ -1,4 +1,7 @@
-"""Statistics of an index's log: how often its replies were taken, and which it lacks."""
+"""Statistics of an index's log, and the report on them.
+
+They tell how often its replies were taken, and which it lacks.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,20 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.corpora.example import Candidate, text_key, words_of
+from rejoinder.documents import Bars, Block, Document, Table, Text
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import import_extra
-from rejoinder.retrieval.change_log import renamed
-from rejoinder.retrieval.choices import positions_by_text
-from rejoinder.retrieval.feedback import Entry, Taken
+from rejoinder.retrieval.feedback import Entry, Taken, renamed
 from rejoinder.retrieval.head import encode_background, takes_examples
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.learning import positions_by_text
 from rejoinder.retrieval.scoring import encode_conversations, whitening_matrix
 
 SHOWN = 20  # rows of each list
@@ -156,9 +160,7 @@ def _unused(
     return sorted(unused, key=lambda each: (-each.offered, each.position))
 
 
-def _confusions(
-    positions: Mapping[str, int], entries: Sequence[Entry]
-) -> tuple[Confusion, ...]:
+def _confusions(positions: Mapping[str, int], entries: Sequence[Entry]) -> tuple[Confusion, ...]:
     pairs: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
     for entry in entries:
         if entry.chosen is not None and entry.offered and entry.context:
@@ -205,7 +207,7 @@ def _unlike(
 def _nearest(
     rows: FloatArray, equal: npt.NDArray[np.int64], vectors: FloatArray
 ) -> npt.NDArray[np.float64]:
-    """Return the greatest product of each row with the vectors, but for the `equal` one (-1: none)."""
+    """Return the greatest product of each row with the vectors but its `equal` one (-1: none)."""
     best = np.empty(len(rows))
     for start in range(0, len(rows), 256):
         products = (rows[start : start + 256] @ vectors.T).astype(np.float64)
@@ -271,3 +273,90 @@ def group_by_meaning(encoder: DualEncoder, messages: Sequence[str]) -> list[int]
     )
     numbers: list[int] = grown.fit_predict(distances).tolist()
     return numbers
+
+
+WIDTH = 80  # letters of a reply or a message that are shown
+
+
+def reply_name(replies: Mapping[int, Candidate], position: int) -> str:
+    """Return how a reply is named in reports."""
+    reply = replies[position]
+    return f"#{position} {(reply.title or ' '.join(reply.text.split()))[:WIDTH]}"
+
+
+def usage_document(name: str, replies: Mapping[int, Candidate], usage: Usage) -> Document:
+    """Return the report on the use of an index of that name."""
+    title = f"Use of {name}"
+    if not usage.entries:
+        return Document(title, [Text("There is no feedback yet; see `rejoinder feedback --help`.")])
+    taken = usage.taken
+    among = taken["first"] + taken["offered"]
+    blocks: list[Block] = [
+        Text(
+            f"Of {usage.entries:,} answers the first reply was taken in "
+            f"{taken['first'] / usage.entries:.1%}, one of those offered in "
+            f"{among / usage.entries:.1%}; {taken['unoffered']:,} times another reply was taken, "
+            f"{taken['text']:,} times something else was sent, and {taken['none']:,} times nothing "
+            "was taken."
+        )
+    ]
+    if usage.unlike is not None:
+        blocks.append(
+            Text(
+                f"{usage.unlike:.1%} of the newest messages are less like the examples than 95 % "
+                "of the examples are like each other: the more, the more examples are missing."
+            )
+        )
+    return Document(title, [*blocks, *_over_time(usage), *_lists(replies, usage)])
+
+
+def _over_time(usage: Usage) -> list[Block]:
+    parts = ("the first", "another one offered", "one not offered", "something else", "nothing")
+    bars = [
+        (period.start, [count / period.entries for count in period.taken.values()])
+        for period in usage.periods
+    ]
+    rows = [
+        (
+            period.start,
+            period.entries,
+            f"{period.taken['first'] / period.entries:.0%}",
+            f"{(period.taken['first'] + period.taken['offered']) / period.entries:.0%}",
+            f"{(period.taken['text'] + period.taken['none']) / period.entries:.0%}",
+            "" if period.unlike is None else f"{period.unlike:.0%}",
+        )
+        for period in usage.periods
+    ]
+    head = (usage.period, "answers", "first", "one offered", "no reply", "unlike the examples")
+    return [Bars(f"What was taken, by {usage.period}", parts, bars), Table("Over time", head, rows)]
+
+
+def _lists(replies: Mapping[int, Candidate], usage: Usage) -> list[Block]:
+    reply = partial(reply_name, replies)
+    groups = [
+        (
+            group.entries,
+            ", ".join(group.words),
+            " / ".join(message[:WIDTH] for message in group.messages),
+            " / ".join(text[:WIDTH] for text in group.sent),
+        )
+        for group in usage.groups
+    ]
+    pairs = [
+        (reply(pair.taken), reply(pair.first), pair.entries, pair.message[:WIDTH])
+        for pair in usage.confusions
+    ]
+    unused = [(reply(each.position), each.offered) for each in usage.unused]
+    return [
+        Table(
+            f"Messages without a reply ({usage.unanswered:,})",
+            ("messages", "words", "for example", "sent instead"),
+            groups,
+        ),
+        Table(
+            "Replies that answer for each other",
+            ("taken", "offered first", "times", "for example"),
+            pairs,
+        ),
+        Table(f"Replies that nobody took ({usage.unused_count:,})", ("reply", "offered"), unused),
+    ]

@@ -1,4 +1,4 @@
-"""Writing a segment, a batch at a time: replies that are just encoded, or what is left of an index."""
+"""Writing a segment by batches: replies that are just encoded, or what is left of an index."""
 
 from __future__ import annotations
 
@@ -25,12 +25,22 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
 from rejoinder.progress import Advance
 from rejoinder.retrieval import templates
-from rejoinder.retrieval.ann import FILE
-from rejoinder.retrieval.manifest import Manifest, SegmentRecord, join_runs, read_runs
+from rejoinder.retrieval.manifest import (
+    FAISS_FILE,
+    HEAD_FILE,
+    OFFSETS,
+    REPLIES,
+    RESPONSES,
+    VECTORS,
+    Manifest,
+    SegmentRecord,
+    join_runs,
+    read_runs,
+)
 from rejoinder.retrieval.queries import check_rows, has_unit_vectors
 from rejoinder.retrieval.scan import Array
-from rejoinder.retrieval.scoring import HEAD_FILE, Head, encode_views
-from rejoinder.retrieval.segments import OFFSETS, REPLIES, RESPONSES, VECTORS, Segment
+from rejoinder.retrieval.scoring import Head, encode_views
+from rejoinder.retrieval.segments import Segment
 
 Lines: TypeAlias = Iterator[tuple[list[bytes], list[Candidate]]]
 """Of each batch of replies what is stored, and the replies as an encoder reads them."""
@@ -43,6 +53,15 @@ class Batch(NamedTuple):
     vectors: FloatArray  # (n, d)
     responses: FloatArray | None  # encodings of the texts, where the vectors are more than these
     examples: int  # titles and examples of the replies
+
+    def checked(self, first: int, size: int, *, unit: bool) -> Batch:
+        """Return the batch, from position `first` on, with checked encodings; see `check_rows`."""
+        encoded = self.vectors if self.responses is None else self.responses
+        count = len(self.lines)
+        rows = check_rows(encoded, "reply", first, count=count, size=size, unit=unit)
+        if self.responses is None:
+            return self._replace(vectors=rows)
+        return self._replace(responses=rows)
 
 
 Batches: TypeAlias = Iterable[Batch]
@@ -61,13 +80,17 @@ def extend(
     segments: Sequence[Segment] = (),
     head: Head | None = None,
 ) -> Manifest:
-    """Write replies as a new segment in `folder` and return the manifest that counts it in; the one on disk stays.
+    """Write replies as a new segment in `folder` and return the manifest that counts it in.
 
-    The last of the index's `segments` go into the new one while they are no larger (`JOINED_BYTES` at most): n replies
-    added one by one are in about log2 n segments, and each was copied as often at most. With a `head`
-    their titles and examples count.
+    The one on disk stays.
+
+    The last of the index's `segments` go into the new one while they are no larger (`JOINED_BYTES`
+    at most): n replies added one by one are in about log2 n segments, and each was copied as often
+    at most. With a `head` their titles and examples count.
     """
-    encoded = encoded_batches(replies, manifest.end, encoder, batch, engine, head, plain=manifest.plain)
+    encoded = encoded_batches(
+        replies, manifest.end, encoder, batch, engine, head, plain=manifest.plain
+    )
     if (first := next(encoded, None)) is None:
         return manifest
     covered = manifest.approximate.count if manifest.approximate else 0
@@ -76,11 +99,16 @@ def extend(
     copied = _copied(old, np.empty(0, dtype=np.int64), batch)
     batches = itertools.chain(copied, _counted(itertools.chain([first], encoded), progress))
     holes = join_runs(segment.record.holes for segment in old)
-    return write_segment(kept, folder, batches, unit=has_unit_vectors(encoder), holes=holes, progress=None)
+    return write_segment(
+        kept, folder, batches, unit=has_unit_vectors(encoder), holes=holes, progress=None
+    )
 
 
 def _joinable(segments: Sequence[Segment], count: int, covered: int) -> Sequence[Segment]:
-    """Return the last segments that go into a new one of `count` replies; not the first `covered` rows, which stay."""
+    """Return the last segments that go into a new one of `count` replies.
+
+    Not the first `covered` rows, which stay.
+    """
     end = sum(segment.record.count for segment in segments)
     size = 0
     first = len(segments)
@@ -112,7 +140,7 @@ def encoded_batches(
     *,
     plain: bool,
 ) -> Iterator[Batch]:
-    """Yield replies, at positions from `first` on, `batch` at once, checked before they are encoded."""
+    """Yield replies, from position `first` on, `batch` at once, checked before encoding."""
     check_count("batch", batch)
     candidates = _candidates(replies)
     batches = iter(lambda: list(itertools.islice(candidates, batch)), [])
@@ -129,9 +157,12 @@ def rewrite(
     progress: Advance | None,
     engine: Engine | None = None,
 ) -> Manifest:
-    """Write what is left of `segments` as one, at the same positions; return the empty `manifest` with it.
+    """Write what is left of `segments` as one, at the same positions.
+
+    Return the empty `manifest` with it.
 
     `old` is the manifest that they are of. The vectors stay, or come from an `encoder`.
+
     """
     check_count("batch", batch)
     gone = read_runs(old.deleted)
@@ -141,7 +172,8 @@ def rewrite(
     else:
         left = _left(segments, gone, batch)
         lines = (
-            (list(map(s.line, rows)), read_as(map(s.candidate, rows), plain=manifest.plain)) for s, rows in left
+            (list(map(s.line, rows)), read_as(map(s.candidate, rows), plain=manifest.plain))
+            for s, rows in left
         )
         batches = _encoded(lines, encoder, engine, None)
     # Vectors that stay were checked when they were written.
@@ -150,14 +182,15 @@ def rewrite(
 
 
 def sweep(folder: Path, manifest: Manifest) -> None:
-    """Remove what killed processes left in an index, and segments and files of FAISS that it no longer has."""
+    """Remove what killed processes left in an index, and files that it no longer has."""
     remove_leftovers(folder)
     known = {record.name for record in manifest.segments}
     known |= {manifest.approximate.file} if manifest.approximate else set()
     known |= {manifest.head.file} if manifest.head else set()
-    for path in [*folder.glob("segment-*"), *folder.glob(FILE), *folder.glob(HEAD_FILE)]:
+    for path in [*folder.glob("segment-*"), *folder.glob(FAISS_FILE), *folder.glob(HEAD_FILE)]:
         if path.name not in known:
-            with contextlib.suppress(PermissionError):  # Windows removes no file that a reader has open
+            # Windows removes no file that a reader has open
+            with contextlib.suppress(PermissionError):
                 remove(path)
 
 
@@ -167,7 +200,10 @@ def longest_of(vectors: Array) -> float:
 
 
 def encode_with(model: str, fingerprint: str, texts: Sequence[str]) -> FloatArray:
-    """Encode responses with a model by its name, which stays open in this process: a task of an engine."""
+    """Encode responses with a model by its name: a task of an engine.
+
+    The model stays open in this process.
+    """
     return _worker_model(model, fingerprint).encode_responses(texts)
 
 
@@ -175,7 +211,9 @@ def encode_with(model: str, fingerprint: str, texts: Sequence[str]) -> FloatArra
 def _worker_model(model: str, fingerprint: str) -> DualEncoder:
     encoder = open_encoder(model)
     if encoder.fingerprint != fingerprint:
-        raise InputError(f"{model} is another model on a worker's machine; all machines must see the same one")
+        raise InputError(
+            f"{model} is another model on a worker's machine; all machines must see the same one"
+        )
     return encoder
 
 
@@ -188,10 +226,15 @@ def write_segment(
     holes: str = "",
     progress: Advance | None = None,
 ) -> Manifest:
-    """Write a segment of all positions from the manifest's end on, except `holes`; return the manifest with it."""
+    """Write a segment of all positions from the manifest's end on, except `holes`.
+
+    Return the manifest with it.
+    """
     name = _free_name(folder, f"segment-{manifest.end:012d}")
     with atomic_folder(folder / name, None) as part:
-        record, size = _write_files(part, name, batches, manifest, unit=unit, holes=holes, progress=progress)
+        record, size = _write_files(
+            part, name, batches, manifest, unit=unit, holes=holes, progress=progress
+        )
     return replace(manifest, size=size, segments=(*manifest.segments, record), same_as="")
 
 
@@ -201,9 +244,19 @@ def _free_name(folder: Path, name: str) -> str:
 
 
 def _write_files(
-    folder: Path, name: str, batches: Batches, manifest: Manifest, *, unit: bool, holes: str, progress: Advance | None
+    folder: Path,
+    name: str,
+    batches: Batches,
+    manifest: Manifest,
+    *,
+    unit: bool,
+    holes: str,
+    progress: Advance | None,
 ) -> tuple[SegmentRecord, int]:
-    """Write batches to a folder that will be called `name`; return the segment's record, and the vectors' size."""
+    """Write batches to a folder that will be called `name`.
+
+    Return the segment's record, and the vectors' size.
+    """
     first = manifest.end
     count = 0
     end = 0
@@ -211,17 +264,19 @@ def _write_files(
     examples = 0
     longest = 0.0
     with contextlib.ExitStack() as stack:
-        files = {file: stack.enter_context((folder / file).open("wb")) for file in (REPLIES, OFFSETS, VECTORS)}
+        files = {
+            file: stack.enter_context((folder / file).open("wb"))
+            for file in (REPLIES, OFFSETS, VECTORS)
+        }
         files[OFFSETS].write(np.zeros(1, dtype="<i8").tobytes())
-        for batch in batches:
+        for encoded in batches:
+            batch = encoded.checked(first + count, size, unit=unit)
             lines = batch.lines
-            encoded = batch.vectors if batch.responses is None else batch.responses
-            vectors = check_rows(encoded, "reply", first + count, count=len(lines), size=size, unit=unit)
+            vectors = batch.vectors
             if batch.responses is not None:
                 if RESPONSES not in files:
                     files[RESPONSES] = stack.enter_context((folder / RESPONSES).open("wb"))
-                files[RESPONSES].write(vectors.astype("<f4", copy=False).tobytes())
-                vectors = batch.vectors
+                files[RESPONSES].write(batch.responses.astype("<f4", copy=False).tobytes())
             examples = examples + batch.examples
             ends = end + np.cumsum([len(line) for line in lines], dtype="<i8")
             files[REPLIES].writelines(lines)
@@ -251,7 +306,10 @@ def _copied(segments: Sequence[Segment], gone: Array, batch: int) -> Batches:
 
 
 def _left(segments: Sequence[Segment], gone: Array, batch: int) -> Iterator[tuple[Segment, Array]]:
-    """Yield the rows that are left, `batch` at once, each after its segment, whose files are compared with digests."""
+    """Yield the rows that are left, `batch` at once, each time after their segment.
+
+    The segment's files are compared with their digests first.
+    """
     for segment in segments:
         segment.check_files(content=True)
         rows = segment.rows(np.setdiff1d(segment.positions, gone, assume_unique=True))
@@ -273,7 +331,7 @@ def _candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
 
 
 def _lines(replies: Iterable[list[Candidate]], first: int, *, plain: bool) -> Lines:
-    """Yield batches, checked before anything is encoded, with the replies as an encoder reads them."""
+    """Yield batches, checked before anything is encoded, with replies as an encoder reads them."""
     for batch in replies:
         lines = [to_line(candidate, first + i) for i, candidate in enumerate(batch)]
         yield lines, read_as(batch, plain=plain)
@@ -282,7 +340,11 @@ def _lines(replies: Iterable[list[Candidate]], first: int, *, plain: bool) -> Li
 
 def read_as(replies: Iterable[Candidate], *, plain: bool) -> list[Candidate]:
     """Return replies as an encoder reads them: `plain`, or as they are written."""
-    return [replace(reply, text=templates.plain(reply.text)) for reply in replies] if plain else list(replies)
+    return (
+        [replace(reply, text=templates.plain(reply.text)) for reply in replies]
+        if plain
+        else list(replies)
+    )
 
 
 def example_count(candidate: Candidate) -> int:

@@ -21,15 +21,18 @@ from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder, Ranker, encode_queries
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
-from rejoinder.retrieval.cascade import Cascade, score_lists
-from rejoinder.retrieval.feedback import Outcome, Recorded
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.manifest import CALIBRATION
-from rejoinder.retrieval.manifest import MANIFEST, read_manifest
-from rejoinder.retrieval.options import SearchOptions
-from rejoinder.retrieval.queries import drop_stale_history, forbidden_keys, truncate_history
+from rejoinder.retrieval.learning import Outcome, Recorded
+from rejoinder.retrieval.manifest import CALIBRATION, MANIFEST, read_manifest
+from rejoinder.retrieval.queries import (
+    SearchOptions,
+    drop_stale_history,
+    forbidden_keys,
+    truncate_history,
+)
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import all_scores
+from rejoinder.retrieval.search import Cascade, score_lists
 from rejoinder.retrieval.segments import open_segments
 from rejoinder.serving.guard import logger
 from rejoinder.serving.projection import ReplyMap
@@ -40,9 +43,11 @@ if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
     from rejoinder.intents.onnx import OnnxIntents
 
-CHANGE_TIMEOUT = 10.0  # seconds for which a change waits for another process that is changing the index
+# seconds for which a change waits for another process that is changing the index
+CHANGE_TIMEOUT = 10.0
 CHANGE_PAUSE = 0.02  # seconds between two attempts
-RETRY = 1.0  # seconds until an index that cannot be opened is tried again, or one that can is checked again
+# seconds until an index that cannot be opened is tried again, or one that can is checked again
+RETRY = 1.0
 MAP_AGE = 60.0  # seconds from which a map of an index that has changed is drawn anew
 T = TypeVar("T")
 
@@ -108,12 +113,12 @@ class Question:
 
     @property
     def search_key(self) -> str:
-        """All that may differ between questions but the conversation, as JSON: equal keys share a search."""
+        """All of a question but the conversation, as JSON: equal keys share a search."""
         values = {name: value for name, value in vars(self).items() if name != "messages"}
         return json.dumps(values, sort_keys=True)
 
     def options(self, rerank_top: int) -> SearchOptions:
-        """Return the options of its search, in which `rerank_top` replies are ranked again if it asks for that."""
+        """Return the options of its search; `rerank_top` replies are ranked again if it asks so."""
         return SearchOptions(
             k=self.k,
             minimum_score=self.minimum_score,
@@ -141,8 +146,9 @@ class _Query(NamedTuple):
 class Answers:
     """An open index and the models beside it.
 
-    A kind of job is a method that takes the items of several requests and returns the result of each. One thread
-    searches, and calls `refresh` before; others may change the index, tell what there is and draw the map meanwhile.
+    A kind of job is a method that takes the items of several requests and returns the result of
+    each. One thread searches, and calls `refresh` before; others may change the index, tell what
+    there is and draw the map meanwhile.
     """
 
     sources: Sources
@@ -153,7 +159,8 @@ class Answers:
     second: Answers | None = None  # of the index beside this one
     _calibrated: CalibratedIndex | None = field(default=None, init=False)
     _stamp: object = field(default=None, init=False)  # of the index's files when it was opened
-    _retry_at: float = field(default=0.0, init=False)  # when an index that could not be opened is tried again
+    # when an index that could not be opened is tried again
+    _retry_at: float = field(default=0.0, init=False)
     _trouble: str | None = field(default=None, init=False)
     _trouble_until: float = field(default=0.0, init=False)  # when `_trouble` is looked for again
     _map: ReplyMap | None = field(default=None, init=False)
@@ -166,14 +173,17 @@ class Answers:
 
     @property
     def model(self) -> str:
-        """The name of the index's model without its folders; of RUN/model, as training writes it, RUN."""
+        """The name of the index's model without its folders.
+
+        Of RUN/model, as training writes it, RUN.
+        """
         path = Path(self.encoder.name)
         if path.name == "model":
             path = path.absolute().parent
         return path.name or self.encoder.fingerprint[:12]
 
     def refresh(self) -> None:
-        """Load what this server, another worker or the command has changed; else go on with what is open."""
+        """Load what this server, another worker or the command has changed."""
         if self.second is not None:
             self.second.refresh()
         stamp = self._current_stamp()
@@ -184,13 +194,15 @@ class Answers:
         except (InputError, OSError) as error:
             self._retry_at = time.monotonic() + RETRY
             fields = {"reason": str(error)}
-            logger.warning("the index has changed and cannot be opened; the earlier one goes on answering",
-                           extra={"fields": fields})  # fmt: skip
+            logger.warning(
+                "the index has changed and cannot be opened; the earlier one goes on answering",
+                extra={"fields": fields},
+            )
             return
         self._stamp = stamp
         self._calibrated = None
 
-    # --- Kinds of jobs: each takes the items of several ---------------------------------------------------------------
+    # --- Kinds of jobs: each takes the items of several
 
     def replies(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
         """Encode all conversations together, and search once for questions with equal options."""
@@ -200,7 +212,9 @@ class Answers:
             try:
                 options = self._options(question)
                 [context] = truncate_history([question.messages], options.history)
-                forbidden = forbidden_keys(question.messages) if question.no_repeat else frozenset[str]()
+                forbidden = (
+                    forbidden_keys(question.messages) if question.no_repeat else frozenset[str]()
+                )
                 queries.append(_Query(row, question, options, context, forbidden))
             except InputError as error:
                 results[row] = error
@@ -216,7 +230,9 @@ class Answers:
         for number, query in enumerate(queries):
             numbers_by_key.setdefault(query.question.search_key, []).append(number)
         for numbers in numbers_by_key.values():
-            chosen = vectors.take(numbers) if isinstance(vectors, ContextVectors) else vectors[numbers]
+            chosen = (
+                vectors.take(numbers) if isinstance(vectors, ContextVectors) else vectors[numbers]
+            )
             answers: Sequence[Any]
             try:
                 answers = self._search([queries[number] for number in numbers], chosen)
@@ -233,24 +249,33 @@ class Answers:
         return self.second.replies(questions)
 
     def queries(self, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
-        """Encode texts, of several requests, as conversations of one message: (n, d) each, and their tokens."""
+        """Encode texts of several requests as messages: (n, d) each, and their tokens."""
         vectors = self.encoder.encode_contexts([[text] for part in texts for text in part])
         if isinstance(vectors, ContextVectors) or vectors.ndim != 2:
-            raise InputError(f"{self.model} gives a conversation several vectors; take input_type 'document' here")
+            raise InputError(
+                f"{self.model} gives a conversation several vectors; take input_type 'document' "
+                "here"
+            )
         return self._counted(vectors, texts)
 
     def documents(self, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
         """Encode texts, of several requests, as responses: (n, d) each, and their tokens."""
-        return self._counted(self.encoder.encode_responses([text for part in texts for text in part]), texts)
+        return self._counted(
+            self.encoder.encode_responses([text for part in texts for text in part]), texts
+        )
 
     def scores(self, pairs: list[tuple[str, list[str]]]) -> list[FloatArray]:
-        """Score texts, (n,) for each message, with the slow model if there is one, else the index's."""
+        """Score texts, (n,) for each message, with the slow model if there is one."""
         contexts = [[message] for message, _ in pairs]
         texts = [documents for _, documents in pairs]
         if self.ranker is not None:
             return score_lists(self.ranker, contexts, texts)
         vectors = self.encoder.encode_contexts(contexts)
-        queries = vectors if isinstance(vectors, ContextVectors) or vectors.ndim == 3 else vectors[:, None]
+        queries = (
+            vectors
+            if isinstance(vectors, ContextVectors) or vectors.ndim == 3
+            else vectors[:, None]
+        )
         rows = self.documents(texts)
         return [all_scores(own, [query])[0] for query, (own, _) in zip(queries, rows, strict=True)]
 
@@ -299,17 +324,26 @@ class Answers:
     def facts(self, requests: list[None]) -> list[dict[str, Any]]:
         """Return what the server has."""
         second = None if self.second is None else self.second._index_facts()
-        facts = {"first": self._index_facts(), "second": second, "intents": self.classifier is not None}
+        facts = {
+            "first": self._index_facts(),
+            "second": second,
+            "intents": self.classifier is not None,
+        }
         return [facts] * len(requests)
 
     def trouble(self, requests: list[None]) -> list[str | None]:
-        """Return why an index cannot be opened from the disk; None if it can, with whichever model."""
+        """Return why an index cannot be opened from the disk.
+
+        None if it can, with whichever model.
+        """
         return [self._find_trouble()] * len(requests)
 
     def map(self, fields: list[str | None]) -> list[dict[str, Any]]:
-        """Return the map of the replies, coloured by each of the fields of their payloads (None: by likeness)."""
+        """Return the map of the replies, coloured by each of the fields (None: by likeness)."""
         fingerprint = self.index.fingerprint
-        if self._map is None or (fingerprint != self._map_index and time.monotonic() > self._map_until):
+        if self._map is None or (
+            fingerprint != self._map_index and time.monotonic() > self._map_until
+        ):
             self._map = ReplyMap.draw(self.index)
             self._map_index = fingerprint
             self._map_until = time.monotonic() + MAP_AGE
@@ -319,10 +353,13 @@ class Answers:
         """Return the report on the use of the index."""
         return [self._reports.get(self.index)] * len(requests)
 
-    # --- Searches -----------------------------------------------------------------------------------------------------
+    # --- Searches
 
     def _options(self, question: Question) -> SearchOptions:
-        """Return the options of a question's search; refuse those that this server or its calibration lacks."""
+        """Return the options of a question's search.
+
+        Refuse those that this server or its calibration lacks.
+        """
         options = question.options(self.sources.rerank_top)
         if options.rerank and self.ranker is None:
             raise InputError("this server has no second model; start it with --rerank MODEL")
@@ -337,7 +374,9 @@ class Answers:
         options = queries[0].options
         inputs = [query.context[-1] for query in queries]
         forbidden = [query.forbidden for query in queries]
-        found = self.index.search_vectors(vectors, options.first_search, inputs=inputs, forbidden=forbidden)
+        found = self.index.search_vectors(
+            vectors, options.first_search, inputs=inputs, forbidden=forbidden
+        )
         if options.minimum_confidence is not None:
             assert self._calibrated is not None
             answers = self._calibrated.apply_threshold(found, options)
@@ -348,7 +387,7 @@ class Answers:
             found = cascade.rank([query.context for query in queries], found, options)
         return [_to_json(replies) for replies in found]
 
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---
 
     def _index_facts(self) -> dict[str, Any]:
         """Return what the page shows of the index."""
@@ -371,7 +410,10 @@ class Answers:
         return self._trouble or (None if self.second is None else self.second._find_trouble())
 
     def _counted(self, vectors: FloatArray, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
-        """Cut vectors into those of each request, with the tokens read; 0 of a model that is not Rejoinder's own."""
+        """Cut vectors into those of each request, with the tokens read.
+
+        0 of a model that is not Rejoinder's own.
+        """
         counts = np.zeros(len(vectors), dtype=np.int64)
         if isinstance(self.encoder, TruncationCounter):
             flat = [text for part in texts for text in part]
@@ -397,7 +439,9 @@ class Answers:
             opened.log = self.index.log
             return opened
         except (InputError, OSError) as error:
-            raise UnavailableError(f"the index cannot be opened, so nothing was changed: {error}") from None
+            raise UnavailableError(
+                f"the index cannot be opened, so nothing was changed: {error}"
+            ) from None
 
     def _current_stamp(self) -> object:
         stamp = []

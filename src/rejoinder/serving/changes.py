@@ -18,9 +18,9 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.recognition import distinct, read_candidates
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import is_plain
-from rejoinder.retrieval.change_log import Change
 from rejoinder.retrieval.editing import Editor
-from rejoinder.retrieval.feedback import Outcome
+from rejoinder.retrieval.feedback import Change
+from rejoinder.retrieval.learning import Outcome
 from rejoinder.serving import edits, forms, schema
 from rejoinder.serving.answers import UnavailableError
 from rejoinder.serving.guard import logger

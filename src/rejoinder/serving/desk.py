@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rejoinder.conversations import Conversation
 from rejoinder.errors import InputError
-from rejoinder.retrieval.feedback import Outcome
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.learning import Outcome
 from rejoinder.retrieval.replies import Reply
 from rejoinder.serving.desks import (
     Address,

@@ -10,10 +10,10 @@ from rejoinder.conversations import read_contexts
 from rejoinder.corpora.example import Candidate
 from rejoinder.corpora.recognition import distinct
 from rejoinder.errors import BusyError, InputError
-from rejoinder.retrieval.change_log import Change, changes
 from rejoinder.retrieval.editing import Editor
-from rejoinder.retrieval.feedback import Outcome, Recorded
+from rejoinder.retrieval.feedback import Change, changes
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.learning import Outcome, Recorded
 from rejoinder.serving.answers import Answers
 
 MAX_SEGMENTS = 50

@@ -15,8 +15,8 @@ import numpy as np
 from rejoinder.arrays import unit_rows
 from rejoinder.evaluation.plots import project
 from rejoinder.files import atomic_file
-from rejoinder.retrieval.folder import MAP
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.manifest import MAP
 
 MOST = 1_500  # replies on a map, evenly spaced among all: t-SNE takes about five seconds for them
 LEAST = 8  # of fewer there is nothing to project

@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.usage import usage
-from rejoinder.retrieval.usage_report import usage_document
+from rejoinder.retrieval.usage import usage, usage_document
 
 AGE = 60.0  # seconds from which a report is computed anew
 

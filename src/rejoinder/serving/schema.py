@@ -1,4 +1,7 @@
-"""Request and response types: every field is checked, every size bounded. Unknown keys are refused."""
+"""Request and response types: every field is checked, every size bounded.
+
+Unknown keys are refused.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT
+from rejoinder.retrieval.queries import MAX_HYBRID_WEIGHT
 
 Text: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")]
 Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -42,11 +45,12 @@ DOCUMENTS = 1000
 CANDIDATES = 1000
 MESSAGES = 500
 EXAMPLES = 100
-"""Most texts of a request for embeddings or intents, documents to re-rank, candidates to add, messages of a context, and
-examples of a candidate."""
+"""Most texts of a request for embeddings or intents, documents to re-rank, candidates to add,
+messages of a context, and examples of a candidate."""
 MARKS = (b"[", b"{", b":")
 MOST_MARKS = 50_000
-"""Bytes of a body that stand for values made of others, and how many there may be: parsing takes time for each."""
+"""Bytes of a body that stand for values made of others, and how many there may be: parsing takes
+time for each."""
 
 
 class Request(BaseModel):
@@ -73,7 +77,7 @@ def example(value: Mapping[str, Any]) -> ConfigDict:
 
 
 class Message(BaseModel):
-    """A message as chat APIs write it; system messages and calls of tools are left out of what is read."""
+    """A message as chat APIs write it; those of systems and tools are not read."""
 
     model_config = ConfigDict(extra="ignore")  # chat APIs add fields to messages
     role: Name | None = None
@@ -96,9 +100,11 @@ class RepliesRequest(Request):
     minimum_score: Annotated[float, NUMBER] | None = None
     """The lowest score that a reply may have."""
     minimum_confidence: Annotated[float, Field(ge=0, le=1), NUMBER] | None = None
-    """No reply unless the best is right with this probability; needs a calibrated index. 0 tells the confidence."""
+    """No reply unless the best is right with this probability; needs a calibrated index. 0 tells
+    the confidence."""
     history: Annotated[int, Field(ge=0, le=MESSAGES), NUMBER] | None = None
-    """Earlier messages that are read; null: those of the newest one's subject, where the model tells."""
+    """Earlier messages that are read; null: those of the newest one's subject, where the model
+    tells."""
     no_repeat: StrictBool = False
     """Leave out what the answering side has said already."""
     distinct: StrictBool = True
@@ -118,7 +124,7 @@ class RepliesRequest(Request):
 
 
 class Why(BaseModel):
-    """The part of a reply most like the conversation: text, title or an example, and their cosine."""
+    """The part of a reply most like the conversation: text, title or example, with the cosine."""
 
     view: Literal["text", "title", "example"]
     like: list[str]
@@ -137,7 +143,7 @@ class Reply(BaseModel):
 
 
 class RepliesResponse(BaseModel):
-    """The best replies, best first, and how probably the first is right, if minimum_confidence was given."""
+    """The best replies, best first, and the confidence if minimum_confidence was given."""
 
     replies: list[Reply]
     confidence: float | None
@@ -193,7 +199,9 @@ class Document(Request):
 class RerankRequest(Request):
     """Documents to order by how well they reply, in the form of Cohere's and Jina's clients."""
 
-    model_config = example({"query": "Where is my order?", "documents": ["We open at nine.", "It is on its way."]})
+    model_config = example(
+        {"query": "Where is my order?", "documents": ["We open at nine.", "It is on its way."]}
+    )
     query: Text
     documents: Annotated[list[Text | Document], Field(min_length=1, max_length=DOCUMENTS)]
     model: Name | None = None
@@ -260,7 +268,9 @@ class NewCandidate(Request):
 class ExamplesRequest(Request):
     """Conversations that a candidate answers."""
 
-    model_config = example({"position": 3, "examples": ["Where is my parcel?", ["Hi!", "It has not come."]]})
+    model_config = example(
+        {"position": 3, "examples": ["Where is my parcel?", ["Hi!", "It has not come."]]}
+    )
     position: Position
     examples: Annotated[list[Text | Conversation], Field(min_length=1, max_length=EXAMPLES)]
 
@@ -268,7 +278,9 @@ class ExamplesRequest(Request):
 class CandidatesRequest(Request):
     """Candidates to add."""
 
-    model_config = example({"candidates": ["We open at nine.", {"text": "It is on its way.", "payload": {"id": 7}}]})
+    model_config = example(
+        {"candidates": ["We open at nine.", {"text": "It is on its way.", "payload": {"id": 7}}]}
+    )
     candidates: Annotated[list[Text | NewCandidate], Field(min_length=1, max_length=CANDIDATES)]
 
 
@@ -301,7 +313,10 @@ class Candidate(BaseModel):
 
 
 class CandidatesResponse(BaseModel):
-    """A page of candidates by position; `next` is where the next one begins, null after the last."""
+    """A page of candidates by position.
+
+    `next` is where the next one begins, null after the last.
+    """
 
     candidates: list[Candidate]
     total: int
@@ -336,7 +351,10 @@ class Point(BaseModel):
 
 
 class MapResponse(BaseModel):
-    """Replies such that like ones are near each other, in groups by a field of the payload or by likeness."""
+    """Replies on a plane, like ones near each other, in groups.
+
+    Groups are by a field of the payload, or by likeness.
+    """
 
     points: list[Point]
     groups: list[str]
