@@ -38,7 +38,7 @@ def test_eight_bit_products_take_inputs_that_are_all_equal():
 
 def test_without_onednn_plain_layers_stay_and_int8_says_so(monkeypatch):
     network = convert(ROWS)
-    monkeypatch.setattr(inference.processor, "has_onednn", lambda: False)
+    monkeypatch.setattr(inference.environment, "has_onednn", lambda: False)
     expected = encodings(network)
     assert torch.equal(encodings(inference.pack_linears(network, "fp32")), expected)
     with pytest.raises(InputError, match="oneDNN"):
@@ -47,7 +47,7 @@ def test_without_onednn_plain_layers_stay_and_int8_says_so(monkeypatch):
 
 def test_auto_takes_bfloat16_only_where_the_processor_has_it(monkeypatch):
     for has_it, expected in ((True, "bf16"), (False, "fp32")):
-        monkeypatch.setattr(inference.processor, "has_fast_bfloat16", lambda has_it=has_it: has_it)
+        monkeypatch.setattr(inference.environment, "has_fast_bfloat16", lambda has_it=has_it: has_it)
         assert inference.choose_precision("auto") == expected
     with pytest.raises(InputError, match="auto, fp32, bf16, int8"):
         inference.choose_precision("fp8")

@@ -230,7 +230,6 @@ def _holds_examples(path: Path) -> bool:
         return any(path.glob("*.parquet")) or not any(path.iterdir())
     if strip_compression(path).suffix.lower() != ".parquet":
         return False
-
     return set(inspect(path, Choice()).columns) >= _EXAMPLES
 
 
