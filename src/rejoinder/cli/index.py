@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.evaluate import evaluate_index
-from rejoinder.cli.options import Address, Json, Limit, Overwrite, RunOn, Split, ray_engine, wants_ray
+from rejoinder.cli.options import (
+    Address,
+    Json,
+    Limit,
+    Overwrite,
+    RunOn,
+    Split,
+    ray_engine,
+    wants_ray,
+)
 from rejoinder.cli.rankers import open_index, report_truncated
 from rejoinder.cli.replies import Columns, DryRun, FormatName, ReplyFile, survey_text
 from rejoinder.cli.retrieval import IndexFolder, Model
@@ -319,7 +328,7 @@ def draw_map(folder: IndexFolder, as_json: Json = False) -> None:
     Example: rejoinder index map replies.index
     """
     from rejoinder.retrieval.index import Index
-    from rejoinder.serving.projection import ReplyMap
+    from rejoinder.serving.reports import ReplyMap
 
     opened = Index.open(folder)
     with track("Drawing the map", unit="replies") as advance:
