@@ -253,7 +253,7 @@ class Answers:
         texts = [documents for _, documents in pairs]
         if self.ranker is not None:
             return score_lists(self.ranker, contexts, texts)
-        vectors = self.encoder.encode_contexts(contexts)
+        vectors: Any = self.encoder.encode_contexts(contexts)
         has_several = isinstance(vectors, ContextVectors) or vectors.ndim == 3
         queries = vectors if has_several else vectors[:, None]
         rows = self.documents(texts)

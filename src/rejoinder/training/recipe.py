@@ -22,7 +22,7 @@ from rejoinder.settings import (
     section,
 )
 from rejoinder.text.tokenizer import Cut
-from rejoinder.training.stages import Plateau, Stage
+from rejoinder.training.optimization import Plateau, Stage
 from rejoinder.views import Described
 
 NO_START = (
