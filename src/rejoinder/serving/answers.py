@@ -40,7 +40,7 @@ from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
-    from rejoinder.intents.onnx import OnnxIntents
+    from rejoinder.intents.prediction import OnnxIntents
 
 # seconds for which a change waits for another process that is changing the index
 CHANGE_TIMEOUT = 10.0
@@ -429,7 +429,7 @@ class Answers:
 def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
     """Open a classifier, or its ONNX folder, which needs no PyTorch."""
     if (folder / ONNX).is_file():
-        from rejoinder.intents.onnx import OnnxIntents
+        from rejoinder.intents.prediction import OnnxIntents
 
         return OnnxIntents(folder)
     from rejoinder.intents.folder import load_classifier
