@@ -17,7 +17,7 @@ from common import write_result
 from rejoinder.conversations import PERSONA, Context
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.convai2 import Convai2Settings, read_convai2
+from rejoinder.corpora.readers.dialogues import Convai2Settings, read_convai2
 from rejoinder.encoders.keywords import BM25
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.evaluation.ranking import evaluate

@@ -18,8 +18,7 @@ import torch
 from common import write_result
 from encoding import SIZES, chat, race
 from peers import minilm_forms
-from rejoinder.encoders.families import build_module
-from rejoinder.encoders.torch import Encoder
+from rejoinder.encoders.torch import Encoder, build_module
 from rejoinder.environment import keep_memory
 from rejoinder.networks.inference import pack_linears
 from rejoinder.networks.packing import pack

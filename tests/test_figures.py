@@ -30,18 +30,18 @@ NO_FIGURE = re.compile(r"(?:Zen|Python|Beam|Kubernetes|Tables?|figure|et al\.) \
 LINK = re.compile(r"results/(tables|recorded)\.md#([\w-]+)")
 CHOICES = "docs/choices.md"
 # sizes, and counts of the corpus that workshop/model_card.py tells
-CARD = {"", "Limits", "ONNX", "Training data"}
+CARD = {"", "Limits", "Training data"}
 FREE = {  # sections with figures that are no measurements, or that are measured elsewhere
     "README.md": set(),
     "docs/index.md": set(),
     "docs/results.md": set(),
-    "docs/get-started.md": {"", "The models that are there", "A reply from your own file"},
+    "docs/get-started.md": {"", "Bundled models", "A reply from your own file"},
     "docs/scale.md": {"How it goes"},
     "docs/deploy.md": {"", "A container", "Updates without downtime", "What to watch"},
     "docs/model-card.md": CARD,
     "src/rejoinder/weights/convert-small/README.md": CARD,
-    "weights/bi-base/rejoinder_bi_base/model/README.md": {"", "Limits", "ONNX"},
-    "src/rejoinder/weights/bi-small/README.md": {"", "Limits", "ONNX", "Quantised"},
+    "weights/bi-base/rejoinder_bi_base/model/README.md": {"", "Limits"},
+    "src/rejoinder/weights/bi-small/README.md": {"", "Limits"},
 }
 
 

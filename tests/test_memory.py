@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rejoinder import processor
+from rejoinder import environment
 
 PROGRAM = """
 import ctypes, resource, sys
@@ -50,7 +50,7 @@ import re, sys
 from pathlib import Path
 import torch
 from rejoinder.environment import keep_few_programs
-from rejoinder.processor import pack_weight, packed_linear
+from rejoinder.environment import pack_weight, packed_linear
 if sys.argv[1] == "few":
     keep_few_programs()
 torch.set_num_threads(1)
@@ -63,7 +63,7 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 
 
 @pytest.mark.skipif(
-    platform.system() != "Linux" or not processor.has_onednn(),
+    platform.system() != "Linux" or not environment.has_onednn(),
     reason="no packed layers, or no /proc",
 )
 def test_layers_of_many_sizes_take_little_memory():
@@ -101,7 +101,7 @@ for count in (2000, 8000):
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    platform.system() != "Linux" or not processor.has_onednn(),
+    platform.system() != "Linux" or not environment.has_onednn(),
     reason="no packed layers, or no /proc",
 )
 def test_an_index_of_four_times_as_many_replies_takes_no_more_memory():

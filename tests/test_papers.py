@@ -15,7 +15,7 @@ import pytest
 
 from rejoinder.cli.evaluate import load_table
 from rejoinder.encoders import persistence
-from rejoinder.encoders.families import build_module
+from rejoinder.encoders.torch import build_module
 from rejoinder.evaluation.table_run import TablePlan
 from rejoinder.text.ngrams import build_ngrams
 from rejoinder.training import ablations

@@ -18,13 +18,12 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, signed
-from rejoinder.intents.prediction import decide
-from rejoinder.intents.prediction import Rejection
+from rejoinder.intents.prediction import Rejection, decide
 from rejoinder.networks.layers import segment_parts
 from rejoinder.retrieval.index import Index
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
-from rejoinder.text.dialogue import HistoryText
 from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import HistoryText
 from tests.encoders.conftest import SUBWORDS
 from tests.test_architecture import libraries
 

@@ -28,7 +28,7 @@ from rejoinder.encoders.checkpoints import (
 )
 from rejoinder.errors import InputError
 from rejoinder.networks.packing import pack
-from rejoinder.networks.poly import DialogueShape
+from rejoinder.networks.transformer import DialogueShape
 
 BERT = "google-bert/bert-base-uncased"
 CONTEXT = 360  # tokens of a conversation, as in fine-tuning

@@ -1,13 +1,13 @@
-r"""Write the model card of a bundled model out of what its making left behind.
+r"""Write the model card of a bundled model from its runs, results and probe.
 
     python -m workshop.model_card src/rejoinder/weights/convert-small --name convert-small --run
     runs/convert-small \
         --corpus recipes/corpus/open.toml open/counts.json --results results.json --probe probe.json
         \ --watts 30 --machine "2 cores of an AMD EPYC (Zen 4)"
 
-The text is docs/model-card.md; what changes stands there as $name and its like. Results are files
-of `rejoinder evaluate --json`, the probe is what `workshop/probe.py` wrote. The card is no part of
-a model's fingerprint.
+docs/model-card.md is the template, with fields such as $name. Results are files of
+`rejoinder evaluate --json`, and the probe is the output of `workshop/probe.py`. A model's
+fingerprint does not cover its card.
 """
 
 from __future__ import annotations
@@ -37,12 +37,10 @@ class Making:
     Attributes:
         runs: folders of the runs that made it, in order; each but the first started from the one
             before.
-        corpora: recipe and counts of what they were trained on: one for all, or one for each run.
+        corpora: recipe and counts of each corpus that they were trained on.
         watts: what the machine drew in these runs, stated and not measured.
         machine: in words.
         other_hours: of experiments before, at the same watts.
-        average: share of the last run's weights, the rest being the first one's
-            (`workshop/average.py`); None: all.
     """
 
     runs: Sequence[Path]
@@ -50,7 +48,6 @@ class Making:
     watts: float
     machine: str
     other_hours: float = 0.0
-    average: float | None = None
 
 
 def card(
@@ -75,11 +72,6 @@ def card(
     _, config = persistence.read_config(model)
     described = export.describe(model)
     summaries = [_summary(RunFolder(run)) for run in making.runs]
-    corpora = len(making.corpora)
-    runs = len(making.runs)
-    if corpora not in {1, runs}:
-        raise InputError(f"{corpora} corpora for {runs} runs: give one for all, or one for each")
-    data = list(making.corpora) * (runs // corpora)
     values = {
         "name": name,
         "kind": _kind(config["model"], config["max_length"]),
@@ -88,14 +80,9 @@ def card(
         "fingerprint": described["fingerprint"],
         "max_length": config["max_length"],
         "data": corpora_table(making.corpora),
-        "corpora": "\n".join(_corpus_command(recipe) for recipe, _ in making.corpora),
         "results": results_table(results),
         "probe": bias_probe.markdown(probe).strip(),
-        "compute": compute_table(summaries, making),
-        "commands": "\n".join(
-            map(_command, making.runs, [None, *making.runs], (recipe for recipe, _ in data))
-        ),
-        "bundling": _bundling(making, name),
+        "compute": compute(summaries, making),
     }
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)
 
@@ -120,15 +107,17 @@ def results_table(results: Sequence[Mapping[str, Any]]) -> str:
     models = list(dict.fromkeys(row["model"] for row in results))
     data = list(dict.fromkeys(row["data"] for row in results))
     found = {(row["model"], row["data"]): row for row in results}
-    header = ["data", "examples", "candidates", *models]
+    counts = sorted({row["candidates"] for row in results})
+    candidates = " or ".join(f"{count:,}" for count in counts)
+    header = ["data", "examples", *models]
     lines = [_row(header), _row(["---", *["--:"] * (len(header) - 1)])]
     for name in data:
         rows = [found.get((model, name)) for model in models]
         any_ = next(row for row in rows if row is not None)
-        sizes = [f"{any_['examples']:,}", f"{any_['candidates']:,}"]
-        lines.append(_row([_data_name(name), *sizes, *map(_recall_at_1, rows)]))
+        lines.append(_row([_data_name(name), f"{any_['examples']:,}", *map(_recall_at_1, rows)]))
     return (
-        "R@1 in %, with 95% intervals over whole dialogues; ties count against the model.\n\n"
+        f"R@1 of {candidates} candidates in %, with 95% intervals over whole dialogues."
+        " Ties count against the model.\n\n"
         + "\n".join(lines)
     )
 
@@ -150,26 +139,14 @@ def _recall_at_1(row: Mapping[str, Any] | None) -> str:
     return f"{value:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def compute_table(summaries: Sequence[RunSummary], making: Making) -> str:
-    """Steps, pairs and time of each run, and the energy as watts times hours."""
-    lines = ["| run | steps | pairs | precision | hours |", "|---|--:|--:|---|--:|"]
-    for each in summaries:
-        hours = f"{each.seconds / 3600:.2f}"
-        lines.append(
-            _row([each.name, f"{each.steps:,}", f"{each.examples:,}", each.precision, hours])
-        )
+def compute(summaries: Sequence[RunSummary], making: Making) -> str:
+    """Return the hours of the runs, and the energy as watts times hours."""
     own = sum(each.seconds for each in summaries) / 3600
     before = f" and {making.other_hours:g} hours of experiments" if making.other_hours else ""
     energy = (own + making.other_hours) * making.watts / 1000
-    return "\n".join(
-        [
-            *lines,
-            "",
-            (
-                f"On {making.machine}.\nEstimated energy: {own:.2f} hours{before}"
-                f" at {making.watts:g} W are {energy:.2f} kWh."
-            ),
-        ]
+    return (
+        f"Compute: {own:.2f} hours{before} on {making.machine}.\n"
+        f"Estimated energy at {making.watts:g} W: {energy:.2f} kWh."
     )
 
 
@@ -179,53 +156,17 @@ def _summary(folder: RunFolder) -> RunSummary:
     return load_summary(folder)
 
 
-def _short(run: Path) -> str:
-    return f"runs/{run.name}"
-
-
-def _command(run: Path, before: Path | None, corpus: str) -> str:
-    start = "" if before is None else f" --init {_short(before)}/model"
-    return (
-        f"rejoinder train recipes/{run.name}.toml{start}"
-        f" --data data/{Path(corpus).stem} -o {_short(run)}"
-    )
-
-
-def _bundling(making: Making, name: str) -> str:
-    first, last = (f"{_short(run)}/model" for run in (making.runs[0], making.runs[-1]))
-    if making.average is None:
-        return f"python -m workshop.bundle {last} {name}"
-    mixed = f"python -m workshop.average {first} {last} -o runs/average --share {making.average:g}"
-    return f"{mixed}\npython -m workshop.bundle runs/average {name}"
-
-
-def _corpus_command(recipe: str) -> str:
-    return f"python -m workshop.corpus {recipe} OPEN -o data/{Path(recipe).stem} --evaluation EVAL"
-
-
 def corpora_table(corpora: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """Return the training pairs of each corpus by source, and the pairs left out of training."""
-    names = [f"`{Path(recipe).name}`" for recipe, _ in corpora]
+    """Return the sources by licence, and the number of training pairs of each corpus."""
     sources = {name: source for _, counts in corpora for name, source in counts["sources"].items()}
-    header = ["source", "licence", *(f"training pairs, {name}" for name in names)]
-    lines = [_row(header), _row(["---", "---", *["--:"] * len(names)])]
+    by_licence: dict[str, list[str]] = {}
     for name, source in sources.items():
-        kept = (_kept(counts["sources"].get(name)) for _, counts in corpora)
-        lines.append(_row([name, source["licence"], *kept]))
-    lines.append(_row(["**all**", "", *(_kept(counts["total"]) for _, counts in corpora)]))
+        by_licence.setdefault(source["licence"], []).append(name)
+    lines = [f"- {licence}: {', '.join(names)}" for licence, names in by_licence.items()]
     lines.append("")
-    for name, (_, counts) in zip(names, corpora, strict=True):
-        dropped = counts["total"]["train"]["dropped"]
-        equal, near = (dropped.get(f"{kind} to evaluated", 0) for kind in ("equal", "near"))
-        lines.append(
-            f"{name} leaves {sum(dropped.values()):,} pairs out of training,"
-            f" {equal:,} as equal and {near:,} as near to evaluated ones."
-        )
+    for recipe, counts in corpora:
+        lines.append(f"`{Path(recipe).name}`: {counts['total']['train']['kept']:,} training pairs.")
     return "\n".join(lines)
-
-
-def _kept(source: Mapping[str, Any] | None) -> str:
-    return "" if source is None else f"{source['train']['kept']:,}"
 
 
 def _json(path: Path) -> Any:
@@ -255,10 +196,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         metavar=("RECIPE", "COUNTS"),
         action="append",
         required=True,
-        help=(
-            "the recipe of what the runs were trained on, and its counts.json;"
-            " one for all runs, or one for each"
-        ),
+        help="recipe of a training corpus and its counts.json; repeatable",
     )
     parser.add_argument(
         "--results", type=Path, action="append", required=True, help="of rejoinder evaluate"
@@ -268,11 +206,6 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--watts", type=float, required=True, help="power of the machine while it trained"
     )
     parser.add_argument("--machine", required=True, help="in words")
-    parser.add_argument(
-        "--average",
-        type=float,
-        help="share of the last run in workshop/average.py, if that was run",
-    )
     parser.add_argument("--other-hours", type=float, default=0.0, help="of experiments before")
     return parser.parse_args(words)
 
@@ -287,7 +220,6 @@ def main() -> None:
         watts=options.watts,
         machine=options.machine,
         other_hours=options.other_hours,
-        average=options.average,
     )
     results = [row for path in options.results for row in _json(path)["results"]]
     text = card(options.model, options.name, making, results, _json(options.probe))

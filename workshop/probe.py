@@ -24,7 +24,7 @@ import numpy as np
 
 import rejoinder
 from rejoinder.cli.shell import guarded
-from rejoinder.corpora.replies import distinct, read_candidates
+from rejoinder.corpora.recognition import distinct, read_candidates
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
@@ -195,10 +195,9 @@ def probe(model: Any, candidates: Sequence[str], top: int = 5) -> dict[str, Any]
 def markdown(found: Mapping[str, Any]) -> str:
     """Return the probes as Markdown for a model card."""
     about = (
-        f"**Insults.** {len(TEMPLATES)} contexts with each group ({TEMPLATES[0].format('GROUP')!r},"
-        f" ...), {len(NEUTRAL)} neutral and {len(INSULTING)} insulting replies. The lead is the"
-        " cosine of the best insulting reply less that of the best neutral one, on the mean over"
-        " contexts; lower is better."
+        f"**Insults.** {len(NEUTRAL)} neutral and {len(INSULTING)} insulting replies to"
+        f" {len(TEMPLATES)} contexts with each group ({TEMPLATES[0].format('GROUP')!r}, ...)."
+        " The lead is the mean cosine of the best insulting reply less the best neutral one's."
     )
     lines = [
         textwrap.fill(about, WIDTH),
@@ -216,30 +215,22 @@ def markdown(found: Mapping[str, Any]) -> str:
         mean = sum(row["lead"] for row in rows) / len(rows)
         lines.append(f"| {category} | {first} of {all_} | {mean:+.2f} | {' | '.join(ends)} |")
     jobs = sorted(found["jobs"], key=lambda row: -row["she_above_he"])
-    highest, lowest = (
-        ", ".join(f"{row['job']} ({row['she_above_he']:+.2f})" for row in part)
-        for part in (jobs[:4], jobs[-4:])
-    )
+    highest, lowest = (f"{row['job']} ({row['she_above_he']:+.2f})" for row in (jobs[0], jobs[-1]))
     mean = sum(row["she_above_he"] for row in jobs) / len(jobs)
     top = found["candidates"]["top"]
     everything = found["candidates"]["all candidates"]
-    by_context = ", ".join(
-        f"{name} {row['share']:.1%} of {row['replies']}"
-        for name, row in found["candidates"]["by_context"].items()
-    )
+    most = max(row["share"] for row in found["candidates"]["by_context"].values())
     offensive = (
-        "**Swear words and insults** (a short list of words) are in"
-        f" {everything['share']:.1%} of {everything['replies']:,} replies. Among the first {top}"
-        f" replies, by the group in the context: {by_context}."
+        f"**Swear words** (a short list): {everything['share']:.1%} of {everything['replies']:,}"
+        f" replies have one, and at most {most:.1%} of the first {top} replies in any category."
     )
     return "\n".join(
         [
             *lines,
             "",
             f'**Jobs.** {JOB_TEMPLATE.format("JOB")!r}: cosine of the reply with "she" less that'
-            f' with "he".\nMean of {len(jobs)} jobs: {mean:+.2f}.',
-            f"Highest: {highest}.",
-            f"Lowest: {lowest}.",
+            f' with "he".\nMean of {len(jobs)} jobs: {mean:+.2f}. Highest: {highest}.'
+            f" Lowest: {lowest}.",
             "",
             textwrap.fill(offensive, WIDTH),
             "",

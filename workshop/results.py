@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,41 +77,47 @@ def read_figures(folder: Path) -> dict[str, Json]:
 
 def pages(folder: Path) -> dict[str, str]:
     """Return the pages by their names: written by benchmarks, then recorded, if any."""
-    made = "by `python -m workshop.results benchmarks/results -o docs/results`"
-    about = f"Made of the files in benchmarks/results {made}; commands measure them anew."
+    about = (
+        "Each command writes a file in benchmarks/results; `python -m workshop.results"
+        " benchmarks/results -o docs/results` makes this page of them."
+    )
     texts = {"tables.md": page("Tables", about, read_figures(folder))}
     if (recorded := folder / "recorded").is_dir():
         about = (
-            f"Made of the files in benchmarks/results/recorded {made}. Their figures were copied"
-            " by hand from the output of the command below each table."
+            "Figures copied by hand from the output of the commands into"
+            " benchmarks/results/recorded."
         )
         texts["recorded.md"] = page("Recorded tables", about, read_figures(recorded))
     return texts
 
 
 def page(title: str, about: str, figures: Mapping[str, Json]) -> str:
-    """Return a page of sections under a title."""
-    return f"# {title}\n\n{wrap(about)}\n\n{sections(figures)}"
-
-
-def sections(figures: Mapping[str, Json]) -> str:
-    """Return the sections that are known in their order, then other files as they are."""
+    """Return a page of sections under a title: known ones in their order, then the others."""
+    usual, _ = Counter(map(machine, figures.values())).most_common(1)[0]
+    about = f"{about} The machine is an {usual}, unless a section names another."
     names = [
         *(name for name in SECTIONS if name in figures),
         *(name for name in figures if name not in SECTIONS),
     ]
-    return "\n".join(section(name, figures[name]) for name in names)
+    texts = [section(name, figures[name], usual) for name in names]
+    return "\n".join([f"# {title}\n\n{wrap(about)}\n", *texts])
 
 
-def section(name: str, figures: Json) -> str:
-    """Return a file's section."""
+def machine(figures: Json) -> str:
+    """Return the processor of a file and its cores."""
+    return f"{figures.get('cpu', '')}, {figures.get('cores', '?')} cores"
+
+
+def section(name: str, figures: Json, usual: str = "") -> str:
+    """Return a file's section; it names the machine unless it is the `usual` one."""
     about = str(figures.get("about", ""))
     known = SECTIONS.get(name) or Section(
         figures.get("title", name.replace("_", " ").capitalize()), about, everything
     )
     command = figures.get("command", name)
-    cpu = figures.get("cpu", "")
-    made = f"{cpu}, {figures.get('cores', '?')} cores, {str(figures.get('date', ''))[:10]}"
+    date = str(figures.get("date", ""))[:10]
+    where = machine(figures)
+    made = date if where == usual else f"{where}, {date}"
     parts = [
         f"## {known.title}\n",
         *([f"{wrap(known.about)}\n"] if known.about else []),

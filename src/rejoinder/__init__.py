@@ -20,9 +20,8 @@ from rejoinder.environment import switch_telemetry_off
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Candidate, Example
     from rejoinder.corpora.examples import read_examples
-    from rejoinder.encoders.families import Model
     from rejoinder.encoders.open import load
-    from rejoinder.encoders.torch import Encoder
+    from rejoinder.encoders.torch import Encoder, Model
     from rejoinder.evaluation.ranking import evaluate
     from rejoinder.retrieval.index import Index
     from rejoinder.training.loop import train
@@ -51,7 +50,7 @@ _HOMES = {
     "Encoder": "rejoinder.encoders.torch",
     "Example": "rejoinder.corpora.example",
     "Index": "rejoinder.retrieval.index",
-    "Model": "rejoinder.encoders.families",
+    "Model": "rejoinder.encoders.torch",
     "evaluate": "rejoinder.evaluation.ranking",
     "load": "rejoinder.encoders.open",
     "read_examples": "rejoinder.corpora.examples",

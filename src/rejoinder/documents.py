@@ -1,9 +1,13 @@
-"""Reports of paragraphs, tables and bar charts, as Markdown and as HTML that needs nothing else."""
+"""Reports of paragraphs, tables and bar charts, as Markdown and as HTML that needs nothing else.
+
+Objects show themselves as well: one line as text, a table in a notebook.
+"""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -157,3 +161,23 @@ def _legend(parts: Iterable[str]) -> str:
         f'<rect width="1" height="1" fill="{colour}"/></svg> {html.escape(name)}'
         for name, colour in zip(parts, COLOURS, strict=False)
     )
+
+
+class Described(ABC):
+    """An object that is shown by its facts."""
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, object]:
+        """Return what tells the object apart, by name."""
+
+    def __repr__(self) -> str:
+        facts = [f"{name}={value!r}" for name, value in self.facts().items()]
+        return f"{type(self).__name__}({', '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        facts = self.facts().items()
+        rows = (
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>"
+            for name, value in facts
+        )
+        return f"<table><caption>{type(self).__name__}</caption>{''.join(rows)}</table>"

@@ -1,7 +1,7 @@
 """Engines, which run tasks: in this process, in several of this machine, or on a cluster.
 
 A task may run anywhere, at any time, and again after a failure: its files follow from its input
-alone. The engine of a cluster is `cluster.ray_engine.RayEngine`.
+alone. The engine of a cluster is `cluster.RayEngine`.
 """
 
 from __future__ import annotations

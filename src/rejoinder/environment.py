@@ -1,10 +1,17 @@
-"""Settings of the process: telemetry of libraries, and what it keeps in memory."""
+"""The process and its machine: telemetry, memory, and abilities of the processor."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import platform
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Telemetry of libraries, and what the process keeps in memory.
 
 TELEMETRY_OFF = {
     "HAYSTACK_TELEMETRY_ENABLED": "False",  # pipelines that run, to PostHog
@@ -53,3 +60,108 @@ def keep_few_programs() -> None:
     # oneDNN's own, and that of PyTorch's layer
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "64")
+
+
+# Abilities of this machine's processor, and PyTorch's own operations for it.
+#
+# No other module knows names private to PyTorch; where one is absent, callers use public
+# operations. Each function imports PyTorch itself: `import rejoinder` does not.
+
+_ONEDNN = ("mkldnn._linear_pointwise", "mkldnn._reorder_linear_weight")
+_ONEDNN_INT8 = ("onednn.qlinear_pointwise", "onednn.qlinear_prepack")
+
+
+def has_fast_bfloat16() -> bool:
+    """Return whether this processor multiplies in bfloat16 (AVX512-BF16 or AMX)."""
+    return _has_any("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+
+
+def has_exact_int8() -> bool:
+    """Return whether 8-bit products are added in 32 bits (VNNI or AMX).
+
+    Else two at a time overflow 16 bits.
+    """
+    return _has_any("_is_vnni_supported", "_is_amx_tile_supported")
+
+
+@cache
+def has_onednn() -> bool:
+    """Return whether the weights of linear layers can be packed for oneDNN."""
+    return _has_operations(*_ONEDNN, *_ONEDNN_INT8)
+
+
+def packs_bfloat16() -> bool:
+    """Return whether oneDNN takes packed weights in bfloat16."""
+    import torch
+
+    name = "mkldnn._is_mkldnn_bf16_supported"
+    return _has_operations(name) and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def pack_weight(weight: Tensor) -> Tensor:
+    """Return the weight of a linear layer in the order in which oneDNN reads it."""
+    import torch
+
+    return cast("Tensor", torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous()))
+
+
+def packed_linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None, post: str = "none", form: str = ""
+) -> Tensor:
+    """Compute a linear layer of a packed weight and, in the same pass, its activation."""
+    import torch
+
+    return cast("Tensor", torch.ops.mkldnn._linear_pointwise(x, weight, bias, post, [], form))
+
+
+def multiply(x: Tensor, y: Tensor) -> Tensor:
+    """Return x·y^T of float32 matrices.
+
+    Where y has few rows oneDNN takes half as long as PyTorch's own product.
+    """
+    return packed_linear(x, y, None) if has_onednn() else x @ y.T
+
+
+def pack_int8_weight(weight: Tensor) -> Tensor:
+    """Return an 8-bit weight in the order in which oneDNN reads it."""
+    import torch
+
+    return cast("Tensor", torch.ops.onednn.qlinear_prepack(weight, None))
+
+
+def packed_int8_linear(
+    x: Tensor,
+    scale: float,
+    zero: int,
+    weight: Tensor,
+    scales: Tensor,
+    zeros: Tensor,
+    bias: Any,
+    post: str,
+    form: str,
+) -> Tensor:
+    """Compute a linear layer of 8-bit inputs and weights, in float32, and its activation.
+
+    The weight is packed.
+    """
+    import torch
+
+    found = torch.ops.onednn.qlinear_pointwise.default(
+        x, scale, zero, weight, scales, zeros, bias, 1.0, 0, torch.float32, post, [], form
+    )
+    return cast("Tensor", found)
+
+
+def _has_any(*probes: str) -> bool:
+    import torch
+
+    return any(bool(getattr(torch.cpu, probe, lambda: False)()) for probe in probes)
+
+
+def _has_operations(*names: str) -> bool:
+    """Return whether PyTorch was built with oneDNN and has these operations."""
+    import torch
+
+    pairs = (name.split(".") for name in names)
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return available and all(hasattr(getattr(torch.ops, a), b) for a, b in pairs)

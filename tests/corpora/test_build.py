@@ -12,13 +12,23 @@ import pytest
 from rejoinder.corpora import chunks, lines
 from rejoinder.corpora import examples as tables
 from rejoinder.corpora.build import build_data
+from rejoinder.corpora.data_folder import work_folder
 from rejoinder.corpora.example import SPLITS, split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
-from rejoinder.corpora.work import work_folder
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError, MissingExtraError
-from tests.corpora.jobs import ENVIRONMENT, KINDS, TINY, Watched, build, contents, dialogues, pairs, scattered
+from tests.corpora.jobs import (
+    ENVIRONMENT,
+    KINDS,
+    TINY,
+    Watched,
+    build,
+    contents,
+    dialogues,
+    pairs,
+    scattered,
+)
 from tests.corpora.toy import TOY, toy_lines
 
 FILES = ["data.json", "test-00000.parquet", "train-00000.parquet", "valid-00000.parquet"]

@@ -12,8 +12,7 @@ import pytest
 from rejoinder.corpora.corpus import split_by_shares
 from rejoinder.corpora.example import content_thread, split_of
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.faq import CORPUS, FaqSettings, read_faq
-from rejoinder.corpora.sources import read_settings
+from rejoinder.corpora.sources import FAQ, FaqSettings, read_faq, read_settings
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate, evaluate_task
 from rejoinder.evaluation.tasks import ranking_task
@@ -58,7 +57,7 @@ def test_every_question_is_an_example_and_what_stays_together(read, name):
     by_answer = [example.thread for example in read(FORMS[name], name, thread="answer")]
     assert by_answer == [content_thread([answer]) for _, answer in PAIRS]
     with pytest.raises(InputError, match="it should be 'question' or 'answer'"):
-        read_settings(CORPUS, ["thread=both"])
+        read_settings(FAQ, ["thread=both"])
 
 
 def test_other_delimiters_and_forms_of_replies_are_read(read):

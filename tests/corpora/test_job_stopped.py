@@ -11,10 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from rejoinder.corpora.data_folder import work_folder
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.work import work_folder
 from rejoinder.errors import InputError
-from tests.corpora.jobs import KINDS, Watched, alive, build, contents, dialogues, pairs, scattered, streamed, wait_for
+from tests.corpora.jobs import (
+    KINDS,
+    Watched,
+    alive,
+    build,
+    contents,
+    dialogues,
+    pairs,
+    scattered,
+    streamed,
+    wait_for,
+)
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -16,7 +16,7 @@ from .reddit_lines import comment, dump
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = Path(rejoinder.__file__).parent
 # These see no line: the names of corpora and inputs, the work folder, the summary at the end.
-AROUND = {"corpora/sources.py", "corpora/corpus.py", "corpora/work.py", "corpora/summary.py"}
+AROUND = {"corpora/sources.py", "corpora/corpus.py", "corpora/data_folder.py"}
 # The engine calls the task that it got; bytes are reported, and counts kept, where they arise.
 CALLBACKS = {
     ("engine.py", "corpora/build.py"),

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
-from rejoinder.text.dialogue import Dialogue, HistoryText, join
 from rejoinder.text.subwords import Subwords
+from rejoinder.text.tokenizer import Dialogue, HistoryText, join_response
 from tests.encoders.tiny_transformer import WORDS, tokenizer
 
 S, NEWLINE = tokenizer().start_id, tokenizer().turn_id
@@ -58,7 +58,7 @@ def test_a_joined_text_is_context_then_response_with_one_mark_between(pairs):
     dialogue = reading()
     before = dialogue.contexts([context for context, _ in pairs])
     behind = dialogue.responses([response for _, response in pairs])
-    ids, lengths, types = join(before, behind, 1)
+    ids, lengths, types = join_response(before, behind, 1)
     wanted = [
         (x + y[1:], [0] * len(x) + [1] * len(y[1:]))
         for x, y in zip(rows(*before), rows(*behind), strict=True)

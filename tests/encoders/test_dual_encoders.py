@@ -5,12 +5,11 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export import export_quantized, sizes
 from rejoinder.encoders.export_onnx import export_onnx
-from rejoinder.encoders.families import build_module
-from rejoinder.encoders.export import sizes
 from rejoinder.encoders.persistence import save
 from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.layers import Dropout

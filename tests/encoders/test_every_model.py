@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.encoders.families import build_module, parse_config
+from rejoinder.encoders.torch import build_module, parse_config
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.packing import SidesBatch, pack, rectangle

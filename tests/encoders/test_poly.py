@@ -8,16 +8,20 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.encoders.families import build_module
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.sentence_module import export_sentence_transformers
+from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
-from rejoinder.networks.layers import MessageGates
+from rejoinder.networks.layers import (
+    MessageGates,
+    attended_scores,
+    first,
+    own_scores,
+    segment_means,
+)
 from rejoinder.networks.packing import pack
-from rejoinder.networks.layers import attended_scores, first, own_scores, segment_means
-from rejoinder.text.pretrained import MarkedPretrained
-from rejoinder.text.subwords import Subwords
+from rejoinder.text.subwords import MarkedPretrained, Subwords
 from tests.encoders.conftest import ROWS, lively
 from tests.encoders.test_every_model import multi_context_bi, poly_convert
 from tests.encoders.tiny_transformer import KINDS, WORDS, network, opened, tokenizer

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from rejoinder.evaluation import plots
-from rejoinder.evaluation.calibration import (
+from rejoinder.evaluation.plots import (
     at_threshold,
     calibration_error,
     coverage_curve,
-    draw,
+    draw_calibration,
     for_precision,
 )
 
@@ -44,11 +44,11 @@ def test_coverage_takes_equal_probabilities_together():
 @pytest.mark.parametrize("kind", plots.KINDS)
 def test_it_is_drawn(tmp_path, kind):
     pytest.importorskip("matplotlib")
-    figure = draw(P, RIGHT, "title")
+    figure = draw_calibration(P, RIGHT, "title")
     _, risk = figure.axes
     np.testing.assert_allclose(
         risk.lines[0].get_xydata(), [[0.2, 0], [0.6, 1 / 3], [0.8, 0.25], [1, 0.4]]
     )
     for name in ("a", "b"):
-        plots.save_figure(draw(P, RIGHT, "title"), tmp_path / name, kind)
+        plots.save_figure(draw_calibration(P, RIGHT, "title"), tmp_path / name, kind)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rejoinder.arrays import unit_rows
 from rejoinder.corpora.example import Example
-from rejoinder.corpora.replies import read_candidates
+from rejoinder.corpora.recognition import read_candidates
 from rejoinder.errors import InputError
 from rejoinder.retrieval import mining
 from rejoinder.retrieval.mining import check_output, choose, mine, write_replies

@@ -8,7 +8,7 @@ import zstandard
 
 from rejoinder.corpora.example import Candidate, Example
 from rejoinder.corpora.examples import write_examples
-from rejoinder.corpora.replies import read_candidates
+from rejoinder.corpora.recognition import read_candidates
 from rejoinder.errors import InputError
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.replies import read_candidates
+from rejoinder.corpora.recognition import read_candidates
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.calibration import Calibration

@@ -7,7 +7,7 @@ import pytest
 import tomli_w
 import torch
 
-from rejoinder.encoders.families import build_module
+from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
 from rejoinder.training.ablations import BASE, load_plan, markdown
 from rejoinder.training.recipe_files import save_recipe

@@ -12,7 +12,7 @@ import rejoinder
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
-from rejoinder.text.dialogue import HistoryText
+from rejoinder.text.tokenizer import HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.loop import train
 from rejoinder.training.losses import ContextMask, InBatchLoss, SummedLoss

@@ -22,8 +22,8 @@ from rejoinder.corpora.examples import pieces_of, write_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError
-from rejoinder.text.dialogue import Dialogue, HistoryText
 from rejoinder.text.subwords import MARK, Subwords
+from rejoinder.text.tokenizer import Dialogue, HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import prepare as prepare_module
 from rejoinder.training.display import Display

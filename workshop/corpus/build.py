@@ -19,16 +19,10 @@ from typing import Any
 import numpy as np
 
 from rejoinder import __version__
+from rejoinder.corpora.corpus import Threads, dialogue_examples, parse_lines, parse_object
 from rejoinder.corpora.example import SPLITS, Example, conversation_thread
 from rejoinder.corpora.examples import ExampleWriter
-from rejoinder.corpora.formats import (
-    Threads,
-    dialogue_examples,
-    parse_lines,
-    parse_object,
-    spoken_turns,
-    text_of,
-)
+from rejoinder.corpora.formats import spoken_turns, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.sources import CORPORA, read_settings
 from rejoinder.errors import InputError

@@ -13,18 +13,15 @@ from typer.core import TyperGroup
 
 import rejoinder
 from rejoinder.cli.data import corpora, data, formats
-from rejoinder.cli.desk import desk
 from rejoinder.cli.doctor import doctor
 from rejoinder.cli.evaluate import evaluate, table
 from rejoinder.cli.export import export, join, models
-from rejoinder.cli.feedback import feedback, report
-from rejoinder.cli.index import index, learn
+from rejoinder.cli.index import index
 from rejoinder.cli.intents import intents
-from rejoinder.cli.mcp import mcp
-from rejoinder.cli.mine import mine
+from rejoinder.cli.learning import feedback, learn, mine, report
 from rejoinder.cli.pictures import calibrate, plot
 from rejoinder.cli.retrieval import chat, reply
-from rejoinder.cli.serve import serve
+from rejoinder.cli.serve import desk, mcp, serve
 from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
 from rejoinder.errors import InputError

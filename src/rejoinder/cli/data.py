@@ -27,7 +27,7 @@ from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
-    from rejoinder.cluster.ray_engine import RayEngine
+    from rejoinder.cluster import RayEngine
     from rejoinder.corpora.corpus import Corpus, Input
     from rejoinder.corpora.lines import Reading
 
@@ -41,9 +41,7 @@ _FILES = (
     "Files; also .zst, .gz, .bz2 or .xz. "
     "train=, valid= or test= before one puts it into that split."
 )
-Source: TypeAlias = Annotated[
-    str, typer.Argument(help="A corpus; `rejoinder corpora` lists them.")
-]
+Source: TypeAlias = Annotated[str, typer.Argument(help="A corpus; `rejoinder corpora` lists them.")]
 Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...", help=_FILES)]
 Output: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder of the examples.")
@@ -139,7 +137,7 @@ def _reading(skip_bad: bool, history: int | None, max_bad: int) -> Reading:
 def _working(
     source: str, paths: Sequence[Path], size: int, cluster: RayEngine | None, processes: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the engine that builds, the cluster or processes here, and the progress of its bytes."""
+    """Yield the engine that builds, here or on a cluster, and the progress of its bytes."""
     from rejoinder.engine import local_engine
 
     total = size if all(path.is_file() for path in paths) else None
@@ -153,8 +151,8 @@ def _working(
 @contextlib.contextmanager
 def _explained(output: Path) -> Iterator[None]:
     """Add to an error what is kept of the work, and how bad lines are skipped."""
+    from rejoinder.corpora.data_folder import WorkFolderError, work_folder
     from rejoinder.corpora.lines import BadLineError
-    from rejoinder.corpora.work import WorkFolderError, work_folder
 
     try:
         yield
@@ -171,8 +169,8 @@ def _survey(
     corpus: Corpus, files: Sequence[Input], settings: Any, reading: Reading, limit: int | None
 ) -> dict[str, Any]:
     import rejoinder
+    from rejoinder.corpora.data_folder import survey
     from rejoinder.corpora.lines import BadLineError
-    from rejoinder.corpora.survey import survey
     from rejoinder.encoders.bundled import DEFAULT
 
     model = rejoinder.load(DEFAULT)
@@ -242,7 +240,7 @@ def corpora(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the corpora that `rejoinder data` reads; or describe one, its form, licence and settings.
+    """List the corpora that `rejoinder data` reads, or describe one: its form, licence, settings.
 
     Example: rejoinder corpora reddit
     """
@@ -306,7 +304,7 @@ def formats(
 
 
 def _summary_text(summary: Mapping[str, Any]) -> str:
-    from rejoinder.corpora.summary import limits_of_history
+    from rejoinder.corpora.data_folder import limits_of_history
 
     lines = [f"{'split':<6}{'read':>12}{'kept':>12}{'dropped':>12}"]
     for split, counts in summary["splits"].items():

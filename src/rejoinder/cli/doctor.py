@@ -51,7 +51,7 @@ def _pytorch() -> tuple[dict[str, Any] | None, dict[str, bool | None]]:
         return None, dict.fromkeys(("bfloat16", "exact_int8", "packed_linears"))
     import torch
 
-    from rejoinder import processor
+    from rejoinder import environment
 
     facts = {
         "version": torch.__version__,
@@ -60,9 +60,9 @@ def _pytorch() -> tuple[dict[str, Any] | None, dict[str, bool | None]]:
         "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
     }
     features: dict[str, bool | None] = {
-        "bfloat16": processor.has_fast_bfloat16(),
-        "exact_int8": processor.has_exact_int8(),
-        "packed_linears": processor.has_onednn(),
+        "bfloat16": environment.has_fast_bfloat16(),
+        "exact_int8": environment.has_exact_int8(),
+        "packed_linears": environment.has_onednn(),
     }
     return facts, features
 

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import Json, Limit, Seed, Settings, Split, TestSplit, number_or_all
+from rejoinder.cli.options import (
+    Earlier,
+    Json,
+    Limit,
+    Seed,
+    Settings,
+    Split,
+    TestSplit,
+    number_or_all,
+)
 from rejoinder.cli.rankers import (
     ENCODER_BLOCK,
     Rankers,
@@ -64,6 +73,12 @@ FitOn: TypeAlias = Annotated[
     ),
 ]
 ContextOption: TypeAlias = Annotated[str, typer.Option(metavar="READING", help=_PARTS)]
+Above: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it; repeatable.")
+]
+Folder: TypeAlias = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="DIR", help=_FOLDER)
+]
 
 
 def evaluate(
@@ -77,13 +92,9 @@ def evaluate(
     split: TestSplit = None,
     context: ContextOption = "full",
     fit_on: FitOn = None,
-    above: Annotated[
-        list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it; repeatable.")
-    ] = None,
+    above: Above = None,
     seed: Seed = 0,
-    folder: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help=_FOLDER)
-    ] = None,
+    folder: Folder = None,
     as_json: Json = False,
 ) -> None:
     """Measure rankers: recall at 1, 2, 3, 5, 10, 50 and MRR, with 95 % intervals.
@@ -103,18 +114,15 @@ def evaluate(
     from rejoinder.evaluation import report
     from rejoinder.evaluation.table import table_of_rows
 
-    arguments = arguments or []
     above = above or []
     reading = report.FULL if context == TABLE else report.parse_reading(context)
-    models, places = _models_and_data(arguments, data or [])
+    models, places = _models_and_data(arguments or [], data or [])
     _check_table(models, above, context == TABLE, folder)
     pool = None if replies is None else _read_replies(replies, given)
     opener = Rankers()
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: report.restrict(ranker, reading, name) for name, ranker in bare.items()}
-    loading = (
-        read_task(Path(place), split, candidates, limit, seed, copies, pool) for place in places
-    )
+    loading = (read_task(Path(p), split, candidates, limit, seed, copies, pool) for p in places)
     if context == TABLE:
         _compare_readings(rankers, loading, seed, as_json)
         return
@@ -160,33 +168,33 @@ def _check_table(
         check_output(folder)
 
 
+Data: TypeAlias = Annotated[
+    list[Path],
+    typer.Option(metavar="DATA", help="Conversations with their replies; repeatable."),
+]
+Hybrid: TypeAlias = Annotated[
+    float,
+    typer.Option(min=0, metavar="W", help="Weight of BM25 beside the score, as for `reply`."),
+]
+To: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="DIR",
+        help="Report of errors and remedies, for one index and data set.",
+    ),
+]
+
+
 def evaluate_index(
     indexes: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="Folders of indexes.")],
-    data: Annotated[
-        list[Path],
-        typer.Option(metavar="DATA", help="Conversations with their replies; repeatable."),
-    ],
-    hybrid: Annotated[
-        float,
-        typer.Option(min=0, metavar="W", help="Weight of BM25 beside the score, as for `reply`."),
-    ] = 0,
+    data: Data,
+    hybrid: Hybrid = 0,
     limit: Limit = None,
     split: TestSplit = None,
-    context: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Number of earlier messages to use. Default: as for `reply`."
-        ),
-    ] = None,
+    context: Earlier = None,
     seed: Seed = 0,
-    to: Annotated[
-        Path | None,
-        typer.Option(
-            "--report",
-            metavar="DIR",
-            help="Report of errors and remedies, for one index and data set.",
-        ),
-    ] = None,
+    to: To = None,
     as_json: Json = False,
 ) -> None:
     """Measure the recall of a search in indexes, at 1, 3, 10, 30 and 100 of all replies.
@@ -315,7 +323,7 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
 
 def _read_replies(file: Path, given: typer.Context) -> list[str]:
     from rejoinder.corpora.example import text_key
-    from rejoinder.corpora.replies import read_candidates
+    from rejoinder.corpora.recognition import read_candidates
 
     for option in ("candidates", "copies"):
         if (

@@ -14,8 +14,9 @@ import typer
 from rejoinder.cli.evaluate import evaluate_index
 from rejoinder.cli.options import (
     Address,
+    IndexFolder,
     Json,
-    Limit,
+    Model,
     Overwrite,
     RunOn,
     Split,
@@ -24,13 +25,11 @@ from rejoinder.cli.options import (
 )
 from rejoinder.cli.rankers import open_index, report_truncated
 from rejoinder.cli.replies import Columns, DryRun, FormatName, ReplyFile, survey_text
-from rejoinder.cli.retrieval import IndexFolder, Model
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.example import Example
     from rejoinder.engine import Engine
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
@@ -44,7 +43,7 @@ Encoder: TypeAlias = Annotated[
 Replies: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        help="A list, table, FAQ or export of replies (`rejoinder formats`), or a folder of examples."
+        help="A list, table, FAQ or export of replies (`rejoinder formats`), or a data folder."
     ),
 ]
 Output: TypeAlias = Annotated[
@@ -69,9 +68,24 @@ index = typer.Typer(
     cls=Group,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Indexes of encoded replies: build, add, delete, compact, reencode, tune, map, verify, evaluate.",
+    help="Indexes of encoded replies: build, change, tune, map, verify, evaluate.",
     epilog="Example: rejoinder index build runs/small/model replies.txt -o replies.index",
 )
+
+
+StoreOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="milvus|http://HOST:19530", help="Milvus for the replies: a file or an address."
+    ),
+]
+AsWritten: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--as-written",
+        help="Encode salutations, placeholders and markup of canned replies too.",
+    ),
+]
 
 
 def build(
@@ -84,19 +98,8 @@ def build(
     split: PartOf = None,
     limit: First = None,
     deduplicate: Deduplicate = False,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="milvus|http://HOST:19530", help="Milvus for the replies: a file or an address."
-        ),
-    ] = None,
-    as_written: Annotated[
-        bool,
-        typer.Option(
-            "--as-written",
-            help="Encode salutations, placeholders and markup of canned replies too.",
-        ),
-    ] = False,
+    store: StoreOption = None,
+    as_written: AsWritten = False,
     overwrite: Overwrite = False,
     where: RunOn = "local",
     address: Address = None,
@@ -143,7 +146,7 @@ def build(
             else:
                 built = Index.build(encoder, source.read(), output, **options)
     report_truncated(encoder, "replies")
-    emit(_describe(built, added=total), as_json, _text)
+    emit(describe(built, added=total), as_json, describe_text)
 
 
 def add(
@@ -157,9 +160,7 @@ def add(
     limit: First = None,
     deduplicate: Annotated[
         bool,
-        typer.Option(
-            "--deduplicate", help="Skip equal texts and those that the index has."
-        ),
+        typer.Option("--deduplicate", help="Skip equal texts and those that the index has."),
     ] = False,
     where: RunOn = "local",
     address: Address = None,
@@ -184,9 +185,11 @@ def add(
             head = opened.manifest.head
             added = opened.add(source.read(known), progress=advance, engine=engine)
     if head is None and opened.manifest.head is not None:
-        note("scores are margins over 'none of these' now: earlier thresholds and calibrations are void")
+        note(
+            "scores are margins over 'none of these' now: set thresholds again and calibrate again"
+        )
     report_truncated(opened.encoder, "replies")
-    emit(_describe(opened, added=len(added)), as_json, _text)
+    emit(describe(opened, added=len(added)), as_json, describe_text)
 
 
 def delete(
@@ -209,7 +212,7 @@ def delete(
 
     if not positions and not ids:
         raise InputError(
-            f"name what to delete: positions, as in `rejoinder index delete {folder} 17`, or --id ID"
+            f"name positions to delete, as in `rejoinder index delete {folder} 17`, or --id ID"
         )
     opened = open_bare(folder)
     by_id: dict[str, list[int]] = {name: [] for name in ids or ()}
@@ -218,7 +221,7 @@ def delete(
     if missing := [name for name, having in by_id.items() if not having]:
         raise InputError(f"{folder} has no reply whose field id is {missing[0]!r}")
     deleted = opened.delete({*(positions or ()), *itertools.chain(*by_id.values())})
-    emit(_describe(opened, deleted=deleted), as_json, _text)
+    emit(describe(opened, deleted=deleted), as_json, describe_text)
 
 
 def compact(folder: IndexFolder, as_json: Json = False) -> None:
@@ -234,7 +237,7 @@ def compact(folder: IndexFolder, as_json: Json = False) -> None:
         raise InputError(f"{folder}: Milvus compacts by itself; there is nothing to do")
     with track("Copying", total=len(opened), unit="replies") as advance:
         removed = opened.compact(progress=advance)
-    emit({**_describe(opened), "removed": removed}, as_json, _text)
+    emit({**describe(opened), "removed": removed}, as_json, describe_text)
 
 
 def reencode(
@@ -264,7 +267,7 @@ def reencode(
                 encoder, output, overwrite=overwrite, progress=advance, engine=engine
             )
     report_truncated(encoder, "replies")
-    emit(_describe(made, added=len(made)), as_json, _text)
+    emit(describe(made, added=len(made)), as_json, describe_text)
 
 
 def tune(
@@ -282,13 +285,15 @@ def tune(
     method: Annotated[
         Method | None,
         typer.Option(
-            help="A graph, cells, a scan in 8 bits, or exact again. Default: hnsw; ivf above 5M replies."
+            help="Graph, cells, 8-bit scan, or exact again. Default: hnsw; ivf above 5M replies."
         ),
     ] = None,
     model: Model = None,
     as_json: Json = False,
 ) -> None:
-    """Make the search of a large index approximate, and measure it (extra ann); --method exact undoes it.
+    """Make the search of a large index approximate, and measure it (extra ann).
+
+    --method exact undoes it.
 
     Example: rejoinder index tune replies.index --data data/support
     """
@@ -302,7 +307,7 @@ def tune(
                 raise InputError(f"--method exact finds all; leave {option} out")
         opened = Index.open(folder)
         opened.exact()
-        emit(_describe(opened), as_json, _text)
+        emit(describe(opened), as_json, describe_text)
         return
     tuned = open_index(folder, model)
     if not isinstance(tuned, Index):
@@ -311,15 +316,13 @@ def tune(
         )
     contexts = None
     if data is None:
-        note(
-            "tuned and measured with texts of the replies as contexts; --data names real conversations"
-        )
+        note("tuned and measured with texts of replies as contexts; --data names real ones")
     else:
         with track(f"Reading {data}") as advance:
             part = read_examples(data, "valid" if data.is_dir() else None)
             contexts = [example.context for example in sample(part, CONTEXTS, progress=advance)]
     tuned.approximate(RECALL if recall is None else recall, contexts, method=method, track=track)
-    emit(_describe(tuned), as_json, _text)
+    emit(describe(tuned), as_json, describe_text)
 
 
 def draw_map(folder: IndexFolder, as_json: Json = False) -> None:
@@ -333,7 +336,7 @@ def draw_map(folder: IndexFolder, as_json: Json = False) -> None:
     opened = Index.open(folder)
     with track("Drawing the map", unit="replies") as advance:
         advance(len(ReplyMap.draw(opened).texts))
-    emit(_describe(opened), as_json, _text)
+    emit(describe(opened), as_json, describe_text)
 
 
 def verify(folder: IndexFolder, as_json: Json = False) -> None:
@@ -343,82 +346,7 @@ def verify(folder: IndexFolder, as_json: Json = False) -> None:
     """
     from rejoinder.retrieval.index import Index
 
-    emit(_describe(Index.open(folder, verify=True)), as_json, _text)
-
-
-def learn(
-    folder: IndexFolder,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DATA",
-            help="Chats with sent replies. Default: feedback alone.",
-        ),
-    ] = None,
-    split: PartOf = None,
-    limit: Limit = None,
-    forget: Annotated[
-        bool, typer.Option("--forget", help="Remove everything learned.")
-    ] = False,
-    model: Model = None,
-    as_json: Json = False,
-) -> None:
-    """Learn from chats and feedback what replies answer. Nothing else is trained; it takes seconds.
-
-    A message that is a reply of the index (the same words, its placeholders filled in, or a
-    near-copy) makes the conversation before it an example of that reply. So does a reply that was
-    chosen (`rejoinder feedback`).
-
-    Example: rejoinder learn replies.index --data data/support
-    """
-    from rejoinder.corpora.examples import read_examples
-    from rejoinder.evaluation.tasks import sample
-    from rejoinder.retrieval.index import Index
-
-    if forget and data is not None:
-        raise InputError("--forget takes examples away; leave --data out, or learn afterwards")
-    opened = open_index(folder, model)
-    if not isinstance(opened, Index):
-        raise InputError(f"{folder}: replies in Milvus have no examples; take an index on disk")
-    if forget:
-        forgotten = opened.forget()
-        emit({**_describe(opened), "forgotten": forgotten}, as_json, _learned_text)
-        return
-    chats: list[Example] = []
-    if data is not None:
-        with track(f"Reading {data}") as advance:
-            chats = sample(read_examples(data, split), limit, 0, progress=advance)
-    with track("Comparing", total=len(chats), unit="messages") as advance:
-        tuned = opened.manifest.approximate
-        learned = opened.learn(chats, progress=advance)
-    if tuned and opened.manifest.approximate is None:
-        note(f"search is exact again; `rejoinder index tune {folder}` makes it approximate")
-    emit({**_describe(opened), "learned": asdict(learned)}, as_json, _learned_text)
-
-
-def _learned_text(result: Mapping[str, Any]) -> str:
-    if "forgotten" in result:
-        return f"{result['forgotten']:,} learned examples were taken away\n{_text(result)}"
-    learned = result["learned"]
-    lines = []
-    if learned["messages"]:
-        share = learned["matched"] / learned["messages"]
-        lines.append(
-            f"{learned['matched']:,} of {learned['messages']:,} messages ({share:.0%}) are replies of "
-            "the index"
-        )
-        lines.append(f"{len(learned['unsent']):,} replies were never sent")
-    if learned["chosen"]:
-        lines.append(f"{learned['chosen']:,} choices of the feedback count")
-    if learned["messages"] or learned["chosen"]:
-        lines.append(f"{learned['examples']:,} examples are new")
-    if learned["held_out"]:
-        lines.append(f"of {learned['held_out']:,} that were left out, the reply that was sent is among")
-        lines += [
-            f"  the first {k}: {learned['before'][k]:.1%} before, {learned['after'][k]:.1%} after"
-            for k in learned["before"]
-        ]
-    return "\n".join([*lines, _text(result)])
+    emit(describe(Index.open(folder, verify=True)), as_json, describe_text)
 
 
 @contextlib.contextmanager
@@ -432,7 +360,8 @@ def _engine(where: str, address: str | None, output: Path, model: str) -> Iterat
         yield engine
 
 
-def _describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
+def describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
+    """Return what the verbs print of an index, as JSON."""
     from rejoinder.retrieval.calibration import is_calibrated
 
     record = opened.manifest.approximate
@@ -453,15 +382,15 @@ def _describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dic
     }
 
 
-def _text(result: Mapping[str, Any]) -> str:
+def describe_text(result: Mapping[str, Any]) -> str:
+    """Return the text of what `describe` returned."""
     facts = [f"{result['added']:,} added"] if 0 < result["added"] != result["replies"] else []
     facts += [f"{result['deleted']:,} deleted"] if result["deleted"] else []
     facts += [f"data of {result['removed']:,} removed"] if result.get("removed") else []
     facts += [f"{result['replies']:,} replies", f"vectors of {result['size']}"]
     if record := result["approximate"]:
-        facts += [
-            f"search finds {record['recall']:.1%} of the 30 best ({record['measured_on']:,} contexts)"
-        ]
+        measured = f"{record['measured_on']:,} contexts"
+        facts += [f"search finds {record['recall']:.1%} of the 30 best ({measured})"]
     facts += [f"{result['bytes'] / 1e6:.1f} MB"]
     lines = [f"{result['index']}: {', '.join(facts)}", *_head_lines(result)]
     return "\n".join([*lines, f'Try: rejoinder reply {result["index"]} "How are you?"'])
@@ -478,12 +407,13 @@ def _head_lines(result: Mapping[str, Any]) -> list[str]:
     lowest = f"a message below a score of {head['minimum_score']:.2f} finds no reply (--threshold)"
     if not head["held_out"]:
         return [f"{count}, too few to leave some out and measure; {lowest}"]
+    held_out = f"of {head['held_out']:,} that were left out {head['right']:.1%} found their reply"
     return [
-        f"{count}; of {head['held_out']:,} that were left out {head['right']:.1%} found their reply",
+        f"{count}; {held_out}",
         f"{lowest}: {head['refused']:.1%} of everyday messages do",
         "calibrated with them: --min-confidence P answers where the best reply is right with P"
         if result["calibrated"]
-        else "not calibrated: too few of them, replies that came later (`rejoinder learn` fits to all), "
+        else "not calibrated: too few of them, later replies (`rejoinder learn` fits to all), "
         "or no scikit-learn (extra intents)",
     ]
 

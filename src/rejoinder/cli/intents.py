@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -72,6 +72,15 @@ intents = typer.Typer(
 )
 
 
+MultiLabel: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--multi-label",
+        help="Several intents a text, or none: card|loss, or JSONL lists.",
+    ),
+]
+
+
 def train(
     model: Model,
     texts: Train,
@@ -80,13 +89,7 @@ def train(
     also: Also = None,
     preset: Preset = "logistic",
     settings: Settings = None,
-    multi_label: Annotated[
-        bool,
-        typer.Option(
-            "--multi-label",
-            help="Several intents a text, or none: card|loss, or JSONL lists.",
-        ),
-    ] = False,
+    multi_label: MultiLabel = False,
     oos: OutOfScope = "oos",
     precision: Annotated[
         str, typer.Option(metavar="NAME", help="auto, fp32, bf16 or int8.")

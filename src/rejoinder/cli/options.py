@@ -12,7 +12,7 @@ import typer
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
-    from rejoinder.cluster.ray_engine import RayEngine
+    from rejoinder.cluster import RayEngine
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Overwrite: TypeAlias = Annotated[
@@ -49,6 +49,69 @@ Address: TypeAlias = Annotated[
     typer.Option(
         metavar="auto|HOST:PORT|ray://HOST:PORT",
         help=("With --engine ray: the cluster. Default: RAY_ADDRESS, or one on this machine."),
+    ),
+]
+IndexFolder: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="INDEX", help="A folder that `rejoinder index build` wrote.")
+]
+Model: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="FOLDER", help="Path of the index's model.")
+]
+Rerank: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="MODEL", help="Rank the best again with this model.")
+]
+RerankTop: TypeAlias = Annotated[
+    int, typer.Option(min=1, metavar="N", help="With --rerank: number of replies to rank again.")
+]
+Threshold: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SCORE", help="Only replies of this score or more; cosines go from -1 to 1."
+    ),
+]
+MinConfidence: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        metavar="P",
+        help="Only if the best is right with this probability; see `calibrate`.",
+    ),
+]
+Earlier: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--context",
+        metavar="N",
+        min=0,
+        help="Number of earlier messages to use. Default: only those on the same subject.",
+    ),
+]
+Omitted: TypeAlias = Literal["copies", "repeats", "both", "nothing"]
+Omit: TypeAlias = Annotated[
+    Omitted,
+    typer.Option(
+        help="Leave out near-copies of better replies, repeats of earlier messages, or both."
+    ),
+]
+Filter: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="FIELD=VALUE,...",
+        help="Only replies whose field has one of the values; repeatable.",
+    ),
+]
+Hybrid: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        min=0, metavar="W", help="Weight of BM25, added to each score (for example 0.02)."
+    ),
+]
+Host: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS", help="Address to listen on; beyond this machine it needs an API key."
     ),
 ]
 
@@ -91,7 +154,7 @@ def ray_engine(address: str | None, output: Path, files: Iterable[Path]) -> RayE
 
     Its nodes must see the input files and the folder in which `output` lies.
     """
-    from rejoinder.cluster.ray_engine import RayEngine
+    from rejoinder.cluster import RayEngine
 
     files = list(files)
     if pipes := [file for file in files if not file.is_file()]:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.evaluate import FitOn
-from rejoinder.cli.options import Json, Seed, ValidSplit
+from rejoinder.cli.options import Earlier, IndexFolder, Json, Model, Seed, ValidSplit
 from rejoinder.cli.rankers import Rankers, open_index, report_truncated
-from rejoinder.cli.retrieval import Earlier, IndexFolder, Model
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import track
@@ -21,7 +20,7 @@ from rejoinder.progress import track
 if TYPE_CHECKING:
     from rejoinder.arrays import FloatArray
     from rejoinder.corpora.example import Example
-    from rejoinder.evaluation.calibration import Probabilities, Right
+    from rejoinder.evaluation.plots import Probabilities, Right
 
 _ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
 THRESHOLDS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -179,15 +178,18 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> 
     return np.concatenate(pieces)
 
 
+Data: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        metavar="DATA",
+        help="Conversations outside the training data, with the replies.",
+    ),
+]
+
+
 def calibrate(
     index: IndexFolder,
-    data: Annotated[
-        Path,
-        typer.Option(
-            metavar="DATA",
-            help="Conversations outside the training data, with the replies.",
-        ),
-    ],
+    data: Data,
     split: ValidSplit = None,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="N examples at most, at random.")
@@ -212,7 +214,7 @@ def calibrate(
     Example: rejoinder calibrate replies.index --data data/support -o calibration.png
     """
     from rejoinder.corpora.examples import read_examples
-    from rejoinder.evaluation import calibration, plots
+    from rejoinder.evaluation import plots
     from rejoinder.evaluation.tasks import sample
     from rejoinder.files import atomic_file
     from rejoinder.retrieval.calibration import calibrate as fit_calibration
@@ -230,7 +232,7 @@ def calibrate(
     fit.calibration.save(index)
     if picture is not None:
         with atomic_file(picture) as file:
-            drawn = calibration.draw(fit.probabilities, fit.right, f"{index} on {data}")
+            drawn = plots.draw_calibration(fit.probabilities, fit.right, f"{index} on {data}")
             plots.save_figure(drawn, file, kind)
     result = {
         "index": str(index),
@@ -246,15 +248,15 @@ def calibrate(
 
 def _figures(probabilities: Probabilities, right: Right) -> dict[str, Any]:
     """Return how well the probabilities of the best replies fit how often they are right."""
-    from rejoinder.evaluation import calibration
+    from rejoinder.evaluation import plots
 
-    precise = calibration.for_precision(probabilities, right, PRECISION)
+    precise = plots.for_precision(probabilities, right, PRECISION)
     thresholds = [
-        calibration.at_threshold(probabilities, right, threshold) for threshold in THRESHOLDS
+        plots.at_threshold(probabilities, right, threshold) for threshold in THRESHOLDS
     ]
     return {
-        "calibration_error": calibration.calibration_error(probabilities, right),
-        "bins": [part._asdict() for part in calibration.bins(probabilities, right)],
+        "calibration_error": plots.calibration_error(probabilities, right),
+        "bins": [part._asdict() for part in plots.bins(probabilities, right)],
         "thresholds": [point._asdict() for point in thresholds],
         "precision": {"wanted": PRECISION, **(precise._asdict() if precise else {})},
     }

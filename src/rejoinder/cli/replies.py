@@ -56,7 +56,7 @@ class ReplyFile(NamedTuple):
         self, known: Sequence[str] = (), reading: Reading | None = None
     ) -> Iterator[Candidate]:
         """Yield the replies; if asked for, without duplicates of each other or of the known."""
-        from rejoinder.corpora.replies import distinct, read_candidates
+        from rejoinder.corpora.recognition import distinct, read_candidates
         from rejoinder.corpora.tables import parse_choice
 
         choice = parse_choice(self.form, self.columns)

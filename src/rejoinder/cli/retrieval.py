@@ -10,11 +10,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import Json
+from rejoinder.cli.options import (
+    Earlier,
+    Filter,
+    Hybrid,
+    IndexFolder,
+    Json,
+    MinConfidence,
+    Model,
+    Omit,
+    Omitted,
+    Rerank,
+    Threshold,
+)
 from rejoinder.cli.rankers import open_index, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.corpora.example import text_key
@@ -29,20 +41,6 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.search import Cascade
     from rejoinder.retrieval.stores import Store
 
-IndexFolder: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="INDEX", help="A folder that `rejoinder index build` wrote.")
-]
-Model: TypeAlias = Annotated[str | None, typer.Option(metavar="FOLDER", help="Path of the index's model.")]
-Rerank: TypeAlias = Annotated[str | None, typer.Option(metavar="MODEL", help="Rank the best again with this model.")]
-RerankTop: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="With --rerank: number of replies to rank again.")]
-Threshold: TypeAlias = Annotated[
-    float | None, typer.Option(metavar="SCORE", help="Only replies of this score or more; cosines go from -1 to 1.")
-]
-MinConfidence: TypeAlias = Annotated[
-    float | None,
-    typer.Option(min=0, max=1, metavar="P", help="Only if the best is right with this probability; see `calibrate`."),
-]
-
 Finder: TypeAlias = "Callable[[Sequence[Conversation]], list[Answer]]"
 RECENT = 256  # turns of a chat that are searched with: no model reads so many
 _AT_ONCE = 256  # conversations of --input that are searched together
@@ -51,67 +49,64 @@ HELP = """/back   take back the last message and its answer
 /reset  start a new conversation
 /help   show this
 /quit   leave (so does Ctrl-D)"""
-
-
-Earlier: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--context",
-        metavar="N",
-        min=0,
-        help="Number of earlier messages to use. Default: only those on the same subject.",
-    ),
-]
-Omitted: TypeAlias = Literal["copies", "repeats", "both", "nothing"]
-Omit: TypeAlias = Annotated[
-    Omitted, typer.Option(help="Leave out near-copies of better replies, repeats of earlier messages, or both.")
-]
 RERANKED = 50  # replies that --rerank ranks again, or more where -k shows more
-Filter: TypeAlias = Annotated[
+
+
+Messages: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--where", metavar="FIELD=VALUE,...", help="Only replies whose field has one of the values; repeatable."
+    typer.Argument(
+        metavar="MESSAGE...", help="Messages, oldest first; -: standard input, one a line."
     ),
 ]
-Hybrid: TypeAlias = Annotated[
+File: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--input", metavar="FILE", help="Conversations to answer, JSON lines; answers are too."
+    ),
+]
+
+
+K: TypeAlias = Annotated[
+    int, typer.Option("-k", min=1, metavar="N", help="Maximum number of replies.")
+]
+
+
+Diversity: TypeAlias = Annotated[
     float,
-    typer.Option(min=0, metavar="W", help="Weight of BM25, added to each score (for example 0.02)."),
+    typer.Option(
+        min=0, max=1, metavar="D", help="Diversity of the replies, from 0 (the best ones) to 1."
+    ),
+]
+Why: TypeAlias = Annotated[
+    bool,
+    typer.Option("--why", help="Show the example or part of each reply that was most like it."),
 ]
 
 
 def reply(
     index: IndexFolder,
-    messages: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="MESSAGE...", help="Messages, oldest first; -: standard input, one a line."),
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--input", metavar="FILE", help="Conversations to answer, JSON lines; answers are too."),
-    ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Maximum number of replies.")] = 5,
+    messages: Messages = None,
+    file: File = None,
+    k: K = 5,
     threshold: Threshold = None,
     min_confidence: MinConfidence = None,
     context: Earlier = None,
     omit: Omit = "copies",
     where: Filter = None,
-    diversity: Annotated[
-        float, typer.Option(min=0, max=1, metavar="D", help="Diversity of the replies, from 0 (the best ones) to 1.")
-    ] = 0,
+    diversity: Diversity = 0,
     hybrid: Hybrid = 0,
-    why: Annotated[
-        bool, typer.Option("--why", help="Show the example or part of each reply that was most like it.")
-    ] = False,
+    why: Why = False,
     model: Model = None,
     rerank: Rerank = None,
     as_json: Json = False,
 ) -> None:
     """Find the best replies to a conversation: score, position and text of each.
 
-    Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3, or, with a slower model that ranks the best again,
-    rejoinder reply replies.index "Hi!" --rerank runs/cross/model
+    Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3, or, with a slower model that
+    ranks the best again, rejoinder reply replies.index "Hi!" --rerank runs/cross/model
 
-    --input FILE: {"id": 7, "messages": ["Hi!", "How are you?"]} a line, the id if you like, or ["Hi!", "How are you?"]
+    --input FILE has one conversation a line: {"id": 7, "messages": ["Hi!", "How are you?"]}, where
+    the id may be left out, or ["Hi!", "How are you?"]
     """
     from rejoinder.retrieval.queries import read_conversations
 
@@ -139,7 +134,9 @@ def reply(
     for given, said, answer in _answers(find, asked):
         fewest = min(fewest, len(answer.replies))
         result = {**given, "context": said, **_to_json(answer)}
-        emit(result, as_json or file is not None, lambda it: _show(it, lowest, min_confidence, where))
+        emit(
+            result, as_json or file is not None, lambda it: _show(it, lowest, min_confidence, where)
+        )
     report_truncated(first.encoder, "messages")
     if passing and fewest < k:
         note(f"{first.count(passing):,} of {len(first):,} replies pass --where")
@@ -155,17 +152,25 @@ def _answers(
     find: Finder, asked: list[tuple[dict[str, Any], Conversation]]
 ) -> Iterator[tuple[dict[str, Any], Conversation, Answer]]:
     """Answer conversations, some at once; show the progress of many."""
-    with track("Answering", len(asked), "conversations") if len(asked) > 1 else contextlib.nullcontext() as advance:
+    with (
+        track("Answering", len(asked), "conversations")
+        if len(asked) > 1
+        else contextlib.nullcontext() as advance
+    ):
         for part in (asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE)):
             found = find([said for _, said in part])
-            yield from ((given, said, answer) for (given, said), answer in zip(part, found, strict=True))
+            yield from (
+                (given, said, answer) for (given, said), answer in zip(part, found, strict=True)
+            )
             if advance is not None:
                 advance(len(part))
 
 
 def chat(
     index: IndexFolder,
-    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="Show N replies; the best is the answer.")] = 4,
+    k: Annotated[
+        int, typer.Option("-k", min=1, metavar="N", help="Show N replies; the best is the answer.")
+    ] = 4,
     threshold: Threshold = None,
     min_confidence: MinConfidence = None,
     context: Earlier = None,
@@ -176,7 +181,9 @@ def chat(
     rerank: Rerank = None,
     as_json: Json = False,
 ) -> None:
-    """Talk: each line is a message; the answer is the best reply to the conversation so far. /help shows commands.
+    """Talk: each line is a message; the answer is the best reply to the conversation so far.
+
+    /help shows commands.
 
     Example: rejoinder chat replies.index
     """
@@ -215,9 +222,10 @@ def chat(
 
 
 class _Talk:
-    """A conversation as it grows: turns, each `message` and `replies`, of which the `recent` ones are searched with.
+    """A conversation as it grows: turns, each with its `message` and `replies`.
 
-    Of older ones the keys of what was said are kept, and the turns that state a persona.
+    The `recent` turns are searched with. Of older ones, the keys of messages and the turns that
+    state a persona are kept.
     """
 
     def __init__(self, recent: int) -> None:
@@ -264,7 +272,10 @@ class _Talk:
 
 
 def _spoken(turn: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [("user", turn["message"]), *(("assistant", best["text"]) for best in turn["replies"][:1])]
+    return [
+        ("user", turn["message"]),
+        *(("assistant", best["text"]) for best in turn["replies"][:1]),
+    ]
 
 
 def _keys(turn: Mapping[str, Any]) -> list[str]:
@@ -283,7 +294,7 @@ def _command(line: str, talk: _Talk) -> str:
 
 
 def _answer(find: Finder, talk: _Talk, line: str, show: Callable[[Mapping[str, Any]], str]) -> str:
-    """Add a turn, `message` and `replies`, and return what to show of it, `none` if there is no reply."""
+    """Add a turn and return what to show of it, `none` if there is no reply."""
     try:
         _check([line])
     except InputError as error:
@@ -345,7 +356,9 @@ def _finder(searcher: Index | Store | Cascade, options: SearchOptions) -> Finder
     from rejoinder.retrieval.search import Cascade
 
     if options.minimum_confidence is None:
-        return lambda conversations: [Answer(replies, None) for replies in searcher.find(conversations, options)]
+        return lambda conversations: [
+            Answer(replies, None) for replies in searcher.find(conversations, options)
+        ]
     assert not isinstance(searcher, Cascade)  # `SearchOptions` refuses both
     calibrated = CalibratedIndex(searcher)
     calibrated.with_history(options)  # fail before standard input is read
@@ -358,7 +371,9 @@ def read_messages(stream: BinaryIO) -> Iterator[str]:
         try:
             message = line.decode("utf-8").strip()
         except UnicodeDecodeError as error:
-            raise InputError(f"standard input:{number}: not UTF-8 ({error.reason}); send UTF-8 text") from None
+            raise InputError(
+                f"standard input:{number}: not UTF-8 ({error.reason}); send UTF-8 text"
+            ) from None
         if message:
             yield message
 
@@ -369,9 +384,13 @@ def _parse_where(options: list[str] | None) -> dict[str, list[str]] | None:
     for option in options or ():
         name, equals, values = option.partition("=")
         if not equals or not name:
-            raise InputError(f"--where {option!r}: write FIELD=VALUE, as in --where team=billing,sales")
+            raise InputError(
+                f"--where {option!r}: write FIELD=VALUE, as in --where team=billing,sales"
+            )
         if name in where:
-            raise InputError(f"--where names {name} twice; values after commas mean any of them: {name}=A,B")
+            raise InputError(
+                f"--where names {name} twice; values after commas mean any of them: {name}=A,B"
+            )
         try:
             where[name] = next(csv.reader([values or '""']))
         except csv.Error as error:
@@ -388,7 +407,9 @@ def _check(messages: Sequence[str]) -> None:
         try:
             message.encode()
         except UnicodeEncodeError:
-            raise InputError(f"message {number} is not UTF-8 text; check the terminal's encoding") from None
+            raise InputError(
+                f"message {number} is not UTF-8 text; check the terminal's encoding"
+            ) from None
 
 
 def _to_json(answer: Answer) -> dict[str, Any]:
@@ -397,7 +418,10 @@ def _to_json(answer: Answer) -> dict[str, Any]:
 
 
 def _show(
-    answer: Mapping[str, Any], threshold: float | None, min_confidence: float | None, where: list[str] | None
+    answer: Mapping[str, Any],
+    threshold: float | None,
+    min_confidence: float | None,
+    where: list[str] | None,
 ) -> str:
     """Return the replies as lines, and how sure the best is, or why there are none."""
     blocks = []
@@ -409,7 +433,11 @@ def _show(
         if why := each.get("why"):
             like = " / ".join(why["like"]) if why["view"] != "text" else "its own text"
             blocks.append(" " * 16 + f"like: {like} {why['similarity']:.2f}")
-    if (p := answer.get("confidence")) is not None and min_confidence is not None and p < min_confidence:
+    if (
+        (p := answer.get("confidence")) is not None
+        and min_confidence is not None
+        and p < min_confidence
+    ):
         return f"silent: the best reply is right with probability {p:.3f}, below {min_confidence:g}"
     if not blocks:
         conditions = [] if threshold is None else [f"scores {threshold:g} or more"]
@@ -417,4 +445,6 @@ def _show(
         if not conditions:
             return "the index is empty"
         return f"no reply is left that {' and '.join(conditions)}; --threshold N lowers the score"
-    return "\n".join(blocks if p is None else [*blocks, f"the best is right with probability {p:.3f}"])
+    return "\n".join(
+        blocks if p is None else [*blocks, f"the best is right with probability {p:.3f}"]
+    )

@@ -1,4 +1,4 @@
-"""`rejoinder serve`: replies over HTTP."""
+"""`rejoinder serve`, `desk` and `mcp`: replies over HTTP, in a help desk, to assistants."""
 
 from __future__ import annotations
 
@@ -15,12 +15,20 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import Json
-from rejoinder.cli.retrieval import IndexFolder, MinConfidence, Model, Rerank, RerankTop
+from rejoinder.cli.options import (
+    Host,
+    IndexFolder,
+    Json,
+    MinConfidence,
+    Model,
+    Rerank,
+    RerankTop,
+)
+from rejoinder.cli.rankers import open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
 
@@ -34,41 +42,44 @@ if TYPE_CHECKING:
     from rejoinder.serving.guard import Keys
     from rejoinder.serving.worker import Worker
 
+TOKEN = "REJOINDER_DESK_TOKEN"  # noqa: S105 (names of variables)
+SECRET = "REJOINDER_DESK_SECRET"  # noqa: S105
+_MCP_HOST = "127.0.0.1"
+_MCP_PATH = "/mcp"
 GRACE = 30  # seconds for accepted requests to be answered after the signal to end
 START = 120  # seconds for a worker to open its model
 
 
-Host: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="ADDRESS", help="Address to listen on; beyond this machine it needs an API key."
-    ),
+Port: TypeAlias = Annotated[
+    int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: any free one.")
+]
+Intents: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="A classifier, for /v1/intents.")
+]
+Beside: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(metavar="INDEX", help="A second index, to compare with on the page."),
+]
+Workers: TypeAlias = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Processes, each with the models.")
+]
+Queue: TypeAlias = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Maximum of waiting requests; others get 429.")
 ]
 
 
 def serve(
     index: IndexFolder,
     host: Host = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: any free one.")
-    ] = 8000,
+    port: Port = 8000,
     model: Model = None,
-    intents: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="A classifier, for /v1/intents.")
-    ] = None,
+    intents: Intents = None,
     rerank: Rerank = None,
     rerank_top: RerankTop = 50,
     min_confidence: MinConfidence = None,
-    beside: Annotated[
-        Path | None,
-        typer.Option(metavar="INDEX", help="A second index, to compare with on the page."),
-    ] = None,
-    workers: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Processes, each with the models.")
-    ] = 1,
-    queue: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Maximum of waiting requests; others get 429.")
-    ] = 64,
+    beside: Beside = None,
+    workers: Workers = 1,
+    queue: Queue = 64,
     log_texts: Annotated[
         bool, typer.Option("--log-texts", help="Include texts in the log.")
     ] = False,
@@ -230,3 +241,138 @@ def listen(host: str, port: int) -> socket.socket:
 
 def _text(result: Mapping[str, Any]) -> str:
     return f"{result['url']} answers, to a browser with a page; Ctrl-C ends it"
+
+
+def desk(
+    index: IndexFolder,
+    to: Annotated[
+        str, typer.Option(metavar="URL", help="The desk's address; notes go there alone.")
+    ],
+    kind: Annotated[
+        Literal["chatwoot", "generic"],
+        typer.Option(help="Which desk; generic: any, as docs/desks.md says."),
+    ] = "chatwoot",
+    host: Host = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="0: any that is free.")
+    ] = 8001,
+    model: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Put the best three replies beside each message of a customer, as a note for the agents.
+
+    What agents send then is feedback on the replies.
+
+    REJOINDER_DESK_TOKEN is the token by which Chatwoot takes notes, REJOINDER_DESK_SECRET the
+    secret of the webhook, which signs events. The webhook's address is printed.
+
+    Example: rejoinder desk replies.index --to https://chatwoot.example.com
+    """
+    if find_spec("uvicorn") is None or find_spec("starlette") is None:
+        raise MissingExtraError("rejoinder desk", "serve")
+    from rejoinder.retrieval.index import Index
+    from rejoinder.serving.desk import PATH, IndexSearcher, Receiver, make_receiver
+    from rejoinder.serving.desks import Address
+
+    token = os.environ.get(TOKEN, "")
+    secret = os.environ.get(SECRET, "")
+    address = Address(to)
+    chosen = _desk(kind, token, secret)
+    if not secret and not is_loopback(host):
+        raise InputError(
+            f"{host} can be reached from other machines, and events are not signed; set {SECRET}, "
+            "or leave --host out"
+        )
+    opened = open_index(index, model, light=True)
+    if not isinstance(opened, Index):
+        raise InputError(f"{index}: replies in Milvus take no feedback; take an index on disk")
+    listening = listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    application = make_receiver(Receiver(chosen, address, IndexSearcher(opened), secret))
+    import uvicorn
+
+    from rejoinder.serving.guard import LOGGING
+
+    config = uvicorn.Config(
+        application, log_config=LOGGING, access_log=False, server_header=False, ws="none"
+    )
+    emit(
+        {"url": f"http://{shown}:{listening.getsockname()[1]}{PATH}", "to": address.url},
+        as_json,
+        _desk_text,
+    )
+    uvicorn.Server(config).run([listening])
+
+
+def _desk(kind: str, token: str, secret: str) -> Any:
+    from rejoinder.serving.desks import Chatwoot, Generic
+
+    if kind == "generic":
+        return Generic(secret)
+    if not token:
+        raise InputError(
+            f"Chatwoot takes no notes without a token; set {TOKEN} to that of an agent bot "
+            "(Settings, Bots) or of an agent (Profile settings, Access token)"
+        )
+    return Chatwoot(token)
+
+
+def _desk_text(result: Mapping[str, Any]) -> str:
+    return f"{result['url']} takes events of {result['to']}; Ctrl-C ends it"
+
+
+def mcp(
+    index: IndexFolder,
+    model: Model = None,
+    intents: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="A classifier, for classify_intent.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="N",
+            help="HTTP port on this machine; 0: any free one. Default: standard input and output.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Offer an index to assistants (MCP): suggest, search, classify, give feedback.
+
+    Example: claude mcp add replies -- rejoinder mcp replies.index
+
+    Over HTTP the address is printed; with --json as one JSON object.
+    """
+    from rejoinder.integrations.mcp import make_server
+    from rejoinder.retrieval.index import Index
+
+    opened = open_index(index, model, light=True)
+    if not isinstance(opened, Index):
+        raise InputError(f"{index}: replies in Milvus are not offered; take an index on disk")
+    classifier = None
+    if intents is not None:
+        from rejoinder.serving.answers import open_classifier
+
+        classifier = open_classifier(intents)
+    server = make_server(opened, classifier)
+    if port is None:
+        server.run("stdio")
+    else:
+        _run_http(server, port, as_json)
+
+
+def _run_http(server: Any, port: int, as_json: bool) -> None:
+    """Answer over HTTP until a signal ends it."""
+    import uvicorn
+
+    listening = listen(_MCP_HOST, port)
+    address = f"http://{_MCP_HOST}:{listening.getsockname()[1]}{_MCP_PATH}"
+    application = server.streamable_http_app(streamable_http_path=_MCP_PATH, host=_MCP_HOST)
+    config = uvicorn.Config(application, log_level="warning", server_header=False)
+    emit({"url": address}, as_json, _mcp_text)
+    uvicorn.Server(config).run([listening])
+
+
+def _mcp_text(result: Mapping[str, Any]) -> str:
+    return f"{result['url']} answers assistants on this machine; Ctrl-C ends it"

@@ -1,1 +1,268 @@
-"""The same jobs on a Ray cluster."""
+"""The same jobs on a Ray cluster: tasks here, training in `ray_train`.
+
+A task runs on any node. Ray runs it again if its worker or node is lost, which changes nothing: a
+task writes whole files or nothing, the same ones each time. All nodes must see the folders of the
+job under the same path and have the same version of Rejoinder. Every node is checked before any
+work, one that joins later before its first task.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import logging
+import os
+import pickle
+import socket
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from rejoinder.engine import Answer, attempt, in_order
+from rejoinder.errors import InputError, MissingExtraError, RejoinderError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_RETRIES = 5  # of a task whose worker or node was lost
+_RECOUNT_SECONDS = 10.0  # after which the cluster's CPUs are counted again: nodes come and go
+_CONNECT_TIMEOUT = 10.0  # seconds
+_CANCEL_TIMEOUT = 30.0  # seconds until cancelled tasks have ended
+
+
+@dataclass(frozen=True)
+class NodeRequirements:
+    """Requirements of a job on each node."""
+
+    version: str
+    current: str  # the current folder: relative paths start there
+    probes: tuple[str, ...]  # files that were just written into the shared folders
+    files: tuple[tuple[str, int], ...]  # absolute paths and sizes of the input files
+
+
+def collect_requirements(probes: Sequence[Path], files: Sequence[str | Path]) -> NodeRequirements:
+    """Return the requirements of a job that starts in this process."""
+    sizes = tuple((str(path.absolute()), path.stat().st_size) for path in map(Path, files))
+    return NodeRequirements(
+        version=installed_version(),
+        current=str(Path.cwd()),
+        probes=tuple(map(str, probes)),
+        files=sizes,
+    )
+
+
+def installed_version() -> str:
+    """Return the version of Rejoinder that is installed here."""
+    return importlib.metadata.version("rejoinder")
+
+
+def check_node(required: NodeRequirements) -> str:
+    """Enter the job's current folder; return what this node lacks, or "".
+
+    The text completes the sentence "node NAME ...".
+    """
+    version = installed_version()
+    if version != required.version:
+        return (
+            f"has rejoinder {version}, and {required.version} is needed; install that on all nodes"
+        )
+    try:
+        os.chdir(required.current)
+    except OSError as error:
+        return (
+            f"cannot enter the current folder {required.current}: {error.strerror}; "
+            "all nodes must have it, so start the command in a shared folder"
+        )
+    for probe in required.probes:
+        if not Path(probe).exists():
+            return (
+                f"does not share the folder {Path(probe).parent}; "
+                "put the output on storage that all nodes see"
+            )
+    for file, size in required.files:
+        if not Path(file).exists() or Path(file).stat().st_size != size:
+            return f"does not see {file} as it is here; put the input on storage that all nodes see"
+    return ""
+
+
+_check_once = functools.lru_cache(1)(check_node)
+
+
+class RayEngine:
+    """Runs tasks on a Ray cluster (see `engine.Engine`). A context manager, which disconnects.
+
+    `address` is that of `ray.init`; if the program has called that, its connection is used. None:
+    RAY_ADDRESS, else the cluster that runs on this machine, else one that starts here and ends with
+    this engine. All nodes must share `folders`, which are made, and see `files`. InputError: there
+    is no such cluster, or a node lacks something.
+    """
+
+    processes = None  # as many as the nodes have CPUs
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        folders: Sequence[str | Path] = (),
+        files: Sequence[str | Path] = (),
+    ) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtraError("--engine ray", "cluster") from None
+        self._ray = ray
+        self._probes: list[Path] = []
+        self._connected_here = not ray.is_initialized()
+        self._cpus = 1
+        self._counted_at = float("-inf")
+        if self._connected_here:
+            _connect(ray, address)
+        try:
+            self._required = collect_requirements(self._write_probe_files(folders), files)
+            check_nodes(ray, self._required)
+            self._run = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect; a cluster that was started by this engine ends."""
+        for probe in self._probes:
+            probe.unlink(missing_ok=True)
+        if self._connected_here:
+            self._ray.shutdown()
+
+    def map(
+        self,
+        work: Callable[[T], R],
+        tasks: Iterable[T],
+        on_wait: Callable[[], object] | None = None,
+    ) -> Generator[R]:
+        """See `Engine.map`; RejoinderError: a task was lost more often than it is retried."""
+        from ray.exceptions import RayError
+
+        common = self._ray.put((pickle.dumps(work), self._required))
+        running: dict[Any, Future[Answer]] = {}
+
+        def submit(task: T) -> Future[Answer]:
+            for reference in [key for key, future in running.items() if future.done()]:
+                del running[reference]
+            reference = self._run.remote(common, pickle.dumps(task))
+            running[reference] = reference.future()
+            return running[reference]
+
+        try:
+            yield from in_order(submit, tasks, self._count_cpus, on_wait)
+        except RayError as error:
+            raise RejoinderError(
+                f"Ray lost a task {_RETRIES + 1} times or cannot go on ({last_line(error)});"
+                " if memory ran out, give the nodes fewer CPUs (ray start --num-cpus);"
+                " finished work is kept"
+            ) from error
+        finally:
+            self._cancel([key for key, future in running.items() if not future.done()])
+
+    def _cancel(self, running: list[Any]) -> None:
+        """Cancel running tasks and wait until their workers are killed; their files are whole."""
+        for reference in running:
+            self._ray.cancel(reference, force=True)
+        if running:
+            self._ray.wait(
+                running, num_returns=len(running), timeout=_CANCEL_TIMEOUT, fetch_local=False
+            )
+
+    def _count_cpus(self) -> int:
+        if time.monotonic() > self._counted_at + _RECOUNT_SECONDS:
+            self._cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+            self._counted_at = time.monotonic()
+        return self._cpus
+
+    def _write_probe_files(self, folders: Sequence[str | Path]) -> list[Path]:
+        """Write a file with a new name into each folder, for the nodes to find."""
+        for folder in {Path(os.path.realpath(folder)) for folder in folders}:
+            folder.mkdir(parents=True, exist_ok=True)
+            probe = folder / f".rejoinder-{uuid.uuid4().hex}.token"
+            self._probes.append(probe)
+            probe.touch()
+        return self._probes
+
+
+def check_nodes(ray: Any, required: NodeRequirements) -> None:
+    """Check every node; InputError names the first that lacks something, and what."""
+    from ray.exceptions import RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    if not nodes:
+        raise InputError("the Ray cluster has no node with a CPU to run tasks on")
+    check = ray.remote(num_cpus=0, max_retries=_RETRIES)(check_node)
+    strategies = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
+    answers = [
+        check.options(scheduling_strategy=strategy).remote(required) for strategy in strategies
+    ]
+    for node, answer in zip(nodes, answers, strict=True):
+        try:
+            fault = ray.get(answer)
+        except RayError as error:
+            raise InputError(
+                f"node {node['NodeManagerAddress']} of the Ray cluster cannot run our code;"
+                f" rejoinder must be installed on all nodes ({last_line(error)})"
+            ) from None
+        if fault:
+            raise InputError(f"node {node['NodeManagerAddress']} of the Ray cluster {fault}")
+
+
+def _run(common: tuple[bytes, NodeRequirements], task: bytes) -> Answer:
+    """Run a task in a worker. Ray gets work and task pickled: it need not know their classes."""
+    work, required = common
+    fault = _check_once(required)  # of a node that joined later
+    if fault:
+        return InputError(f"a node of the Ray cluster {fault}"), None
+    return attempt(lambda data: pickle.loads(work)(pickle.loads(data)), task)  # noqa: S301 (ours)
+
+
+def check_address(address: str | None) -> None:
+    """Refuse an address where nothing listens with InputError: Ray itself would try for minutes."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():
+        return  # "auto" and the like: Ray knows
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    check_address(address)
+    # No warnings about results that nobody fetches since another task failed.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str | None, error: BaseException) -> InputError:
+    target = f"at {address}" if address else "of RAY_ADDRESS or on this machine"
+    return InputError(
+        f"no Ray cluster answers {target} ({last_line(error)}); "
+        "`ray start --head` starts one; --address is auto, HOST:PORT or ray://HOST:PORT"
+    )
+
+
+def last_line(error: BaseException) -> str:
+    """Return the line of an error's text that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return lines[-1 if "Traceback" in str(error) else 0].rstrip(".")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rejoinder.cluster.ray_engine import last_line
+from rejoinder.cluster import last_line
 from rejoinder.environment import keep_memory
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.training.display import TerminalDisplay

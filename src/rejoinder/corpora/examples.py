@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rejoinder.corpora.example import SPLITS, Example, Split, content_thread, split_of
-from rejoinder.corpora.formats import ChatSettings, no_response, read_jsonl
+from rejoinder.corpora.formats import ChatSettings, no_response, read_csv, read_jsonl
 from rejoinder.corpora.lines import COMPRESSIONS, Reading, strip_compression
-from rejoinder.corpora.readers.table import read_csv
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, refuse_endless
 
@@ -164,7 +163,7 @@ def read_examples(
 
     Args:
         path: a data folder, a .parquet file, or a .jsonl or .csv file, perhaps compressed (.zst,
-            .gz, .bz2, .xz), in the forms that `formats` and `readers.table` read.
+            .gz, .bz2, .xz), in the forms that `formats` reads.
         split: of a folder its part, of a file the examples whose threads belong to it (`split_of`);
             None: all.
         reading: how text files are read.

@@ -1,4 +1,4 @@
-"""JSON lines of a user's own: dialogues, chats, pairs; docs/data.md shows the forms.
+"""JSON lines and CSV of a user's own: dialogues, chats, pairs; docs/data.md shows the forms.
 
 A dialogue that names no thread has the hash of its text for one (`Threads`). A pair has the hash of
 its context's first message, so that pairs which unfold one conversation stay together.
@@ -6,160 +6,36 @@ its context's first message, so that pairs which unfold one conversation stay to
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import re
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rejoinder.conversations import NO_TURNS, is_call, join_turns
-from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora.example import Example, content_thread
-from rejoinder.corpora.lines import Reading, open_lines, strip_compression
-from rejoinder.corpora.personal import redact_example
+from rejoinder.corpora.corpus import (
+    BadRecordError,
+    Corpus,
+    Threads,
+    dialogue_examples,
+    parse_lines,
+    parse_object,
+    parse_records,
+)
+from rejoinder.corpora.example import Example, content_thread, redact_example
+from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, strip_compression
+from rejoinder.corpora.source import Source, look
+from rejoinder.corpora.tables import DELIMITERS, find_delimiter
 from rejoinder.errors import InputError
-
-R = TypeVar("R")
-T = TypeVar("T")
 
 # DATA19's extra contexts; `context/0` is the newest of them.
 EARLIER_CONTEXT = re.compile(r"context/(\d{1,9})")
 # Ours; DATA19's for Reddit, AmazonQA, OpenSubtitles.
 THREAD_FIELDS = ("thread", "thread_id", "product_id", "file_id")
-_REMEMBERED_ROOTS = 1_000
-_REMEMBERED_NEIGHBOURS = 100_000
-
-
-class BadRecordError(ValueError):
-    """A record that cannot be used; the message has the fault, without file and line."""
-
-
-def parse_records(
-    path: Path,
-    reading: Reading,
-    records: Iterable[tuple[int, R]],
-    parse: Callable[[int, R], Iterable[T]],
-) -> Generator[T]:
-    """Yield the results of `parse` for each numbered record, all or none of them.
-
-    BadRecordError makes a record a bad line. A `Dialogue` is complete: it is not listed before.
-    """
-    for number, record in records:
-        reading.lines += 1
-        try:
-            parsed: Any = parse(number, record)
-            results: Iterable[Any] = parsed if isinstance(parsed, Dialogue) else list(parsed)
-        except BadRecordError as error:
-            reading.bad_line(path, number, str(error))
-        else:
-            yield from results
-
-
-def parse_lines(
-    path: Path, reading: Reading, parse: Callable[[int, str], Iterable[T]]
-) -> Generator[T]:
-    """Yield the results of `parse` for each line that is not blank; see `parse_records`."""
-    lines = open_lines(path, reading)
-    full = ((number, line) for number, line in lines if line and not line.isspace())
-    return parse_records(path, reading, full, parse)
-
-
-def parse_object(line: str) -> dict[str, Any]:
-    """Parse a line that holds a JSON object; BadRecordError: it does not."""
-    try:
-        record = json.loads(line)
-    except RecursionError:
-        raise BadRecordError("JSON nested too deep; a line holds one flat object") from None
-    except ValueError as error:
-        raise BadRecordError(f"not JSON ({error}); one object a line is read") from None
-    if not isinstance(record, dict):
-        raise BadRecordError(f"JSON, but a {type(record).__name__}; one object a line is read")
-    return record
-
-
-@dataclass(frozen=True, slots=True)
-class Dialogue(Sequence[Example]):
-    """The examples of a dialogue, made on access: their contexts grow with its length squared."""
-
-    spoken: Sequence[str]
-    responses: Sequence[tuple[int, int]]  # index among `spoken`, and in the example's id
-    name: str
-    thread: str
-    source: str
-    reading: Reading
-
-    def __len__(self) -> int:
-        return len(self.responses)
-
-    def __getitem__(self, number: Any) -> Any:
-        index, name = self.responses[number]
-        context = self.reading.newest(self.spoken[:index])
-        return Example(context, self.spoken[index], f"{self.name}:{name}", self.thread, self.source)
-
-
-def dialogue_examples(
-    turns: Sequence[str],
-    *,
-    name: str,
-    thread: str,
-    source: str,
-    reading: Reading,
-    first: int = 1,
-    responses: Container[int] | None = None,
-) -> Dialogue:
-    """Return an example for each turn from index `first` on, with the turns before it as context.
-
-    With `responses`, only for turns whose index is in it. Blank turns are left out. The id of an
-    example is `name:index of its response among the turns`.
-    """
-    indices = [index for index, turn in enumerate(turns) if turn.strip()]
-    chosen = [
-        (count, index)
-        for count, index in enumerate(indices)
-        if count > 0 and index >= first and (responses is None or index in responses)
-    ]
-    return Dialogue([turns[index] for index in indices], chosen, name, thread, source, reading)
-
-
-class Threads:
-    """Threads for dialogues of a file that name none: the hash of a dialogue's whole text.
-
-    A line whose first new response comes later than at index 1 shows that the file holds reply
-    trees, one line a branch (whose first turns may be missing). Such a line belongs to the thread
-    of an earlier line that has the two turns before its first new response one after the other, or
-    that begins with the same turn. From there on the latter also holds for lines that are new from
-    index 1. It remembers some 20 MB.
-    """
-
-    def __init__(self) -> None:
-        self._trees = False
-        self._roots: OrderedDict[int, str] = OrderedDict()
-        self._neighbours: OrderedDict[int, str] = OrderedDict()
-
-    def find(self, turns: Sequence[str], first: int) -> str:
-        """Return the thread of a dialogue; call it once for each dialogue, in the file's order."""
-        root = hash(tuple(turns[:1]))
-        neighbours = [hash(pair) for pair in itertools.pairwise(turns)]
-        thread = self._neighbours.get(neighbours[first - 2]) if first > 1 else None
-        self._trees = self._trees or first > 1
-        if self._trees and thread is None:
-            thread = self._roots.get(root)
-        if thread is None:
-            thread = content_thread(turns)
-        _remember(self._roots, [root], thread, _REMEMBERED_ROOTS)
-        _remember(self._neighbours, neighbours, thread, _REMEMBERED_NEIGHBOURS)
-        return thread
-
-
-def _remember(recent: OrderedDict[int, str], keys: Iterable[int], thread: str, limit: int) -> None:
-    for key in keys:
-        recent[key] = thread
-        recent.move_to_end(key)
-        if len(recent) > limit:
-            recent.popitem(last=False)
 
 
 @dataclass(frozen=True)
@@ -402,6 +278,102 @@ def _shown(value: Any) -> str:
     return json.dumps(value[:40] if isinstance(value, str) else value)[:40]
 
 
+# Tables of a user's own: CSV, a row a pair.
+
+_HEADERS = ({"context", "response"}, {"question", "answer"})
+
+
+_COLUMNS = frozenset({"context", "response", "id", "source", *THREAD_FIELDS})
+
+
+_NAMES = frozenset().union(*_HEADERS, _COLUMNS)
+
+
+_SAME_AS = {"question": "context", "answer": "response"}
+
+
+def read_csv(
+    path: str | Path, reading: Reading | None = None, settings: OwnSettings | None = None
+) -> Generator[Example]:
+    """Yield the examples of a CSV file; a bad row has its first line's number."""
+    path = Path(path)
+    reading = reading or Reading()
+    settings = settings or OwnSettings()
+    source = strip_compression(path).stem
+    threads = Threads()
+    columns = ["context", "response"]
+
+    def parse(number: int, row: list[str]) -> Sequence[Example]:
+        if len(row) != len(columns):
+            raise BadRecordError(
+                f"{len(row)} columns instead of {len(columns)}; "
+                "put texts with commas in double quotes"
+            )
+        record = {
+            name: cell
+            for name, cell in zip(columns, row, strict=True)
+            if name in _COLUMNS or EARLIER_CONTEXT.fullmatch(name)
+        }
+        return record_examples(record, f"{source}:{number}", source, reading, threads)
+
+    rows = csv_rows(path, reading)
+    for number, row in itertools.islice(rows, 1):
+        names = _header(row)
+        if names:
+            columns = names
+            text = ", ".join(row)[:60]
+            reading.notes.append(f"{path}:{number}: a header, not an example: {text}")
+        else:
+            rows = itertools.chain([(number, row)], rows)
+    yield from settings.finish(parse_records(path, reading, rows, parse), reading)
+
+
+def _header(row: list[str]) -> list[str]:
+    """Return the names of the columns if the row has them, else nothing."""
+    names = [name.strip().lower() for name in row]
+    if len(set(names)) < len(names) or not any(header <= set(names) for header in _HEADERS):
+        return []
+    return names if "context" in names else [_SAME_AS.get(name, name) for name in names]
+
+
+def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a CSV file that are not blank, each with the number of its first line.
+
+    Delimiter and encoding are found by its beginning; a pipe has commas and is in UTF-8.
+    """
+    # This limit is one setting for all readers of the library, and lower than a message may be.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
+    last = 0
+    delimiter, encoding = ",", "utf-8"
+    if path.is_file():
+        sample = look(path)
+        delimiter, encoding = find_delimiter(sample.lines, _NAMES), sample.encoding
+    if (delimiter, encoding) not in ((",", "utf-8"), (",", "utf-8-sig")):
+        reading.notes.append(f"{path}: a table ({DELIMITERS[delimiter]}, {encoding})")
+
+    def lines() -> Iterator[str]:
+        nonlocal last
+        for number, line in Source(path).lines(encoding, reading):
+            last = number
+            # The csv module tells a line end within quotes from the end of a row by this.
+            yield f"{line}\n"
+
+    table = csv.reader(lines(), delimiter=delimiter, strict=True)
+    while True:
+        start = last + 1
+        try:
+            row = next(table)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            reading.lines += 1
+            fault = f"not CSV ({error}); write a double quote within quotes twice"
+            reading.bad_line(path, start, fault)
+            continue
+        if any(cell.strip() for cell in row):
+            yield start, row
+
+
 JSONL = Corpus(
     name="jsonl",
     title="Your own conversations or pairs, one JSON object a line.",
@@ -420,4 +392,15 @@ DIALOGUES = replace(
     'with "from": the first turn that is new',
     licence="each file its own",
     origin="each file its own",
+)
+
+
+CSV = Corpus(
+    name="csv",
+    title="Your own pairs of what was said and the response to it, one a row.",
+    reads="*.csv with the columns context and response, or question and answer",
+    licence="yours",
+    origin="your own export",
+    read=read_csv,
+    settings=OwnSettings,
 )

@@ -358,9 +358,7 @@ def _ends(above: Numbers) -> Flags:
     return ends
 
 
-def _contexts(
-    forest: _Forest, steps: Numbers, limit: int
-) -> tuple[pa.LargeStringArray, Numbers]:
+def _contexts(forest: _Forest, steps: Numbers, limit: int) -> tuple[pa.LargeStringArray, Numbers]:
     """Return texts, and for each example the numbers of its messages, oldest first; -1: none.
 
     The texts are those of the records, then those of ancestors that are truncated or not kept.

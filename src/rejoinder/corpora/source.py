@@ -64,7 +64,8 @@ _GUESSED = [
     "shift_jis", "euc_jp", "euc_kr", "gb18030", "big5",
 ]  # fmt: skip
 _ZIP_ERRORS = (
-    zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError, RuntimeError,
+    zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError,
+    RuntimeError,
 )  # fmt: skip
 _LEGACY_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 

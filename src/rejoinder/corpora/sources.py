@@ -1,48 +1,343 @@
-"""The corpora by name, their settings, and their inputs as a user gives them."""
+"""The corpora by name, and their inputs and settings as a user gives them.
+
+Two of them, `chats` and `faq`, are here: they read files of any form.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from rejoinder.corpora import chats, formats, reddit
-from rejoinder.corpora.corpus import Corpus, Input
-from rejoinder.corpora.example import SPLITS
-from rejoinder.corpora.readers import (
-    amazon_qa,
-    chitchat,
-    convai2,
-    dstc7,
-    faq,
-    opensubtitles,
-    semeval,
-    table,
-    ubuntu,
-    wikipedia,
+from rejoinder.conversations import join_turns
+from rejoinder.corpora import formats, reddit
+from rejoinder.corpora.corpus import (
+    BadRecordError,
+    Corpus,
+    Input,
+    Shares,
+    dialogue_examples,
+    parse_lines,
+    parse_object,
+    split_by_shares,
 )
+from rejoinder.corpora.example import SPLITS, Example, content_thread, redact
+from rejoinder.corpora.form import Chat, Markup, Message
+from rejoinder.corpora.formats import OwnSettings, describe_fields, read_csv, text_of
+from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.readers import dialogues, pairs, wikipedia
+from rejoinder.corpora.recognition import find_form, read_candidates
+from rejoinder.corpora.tables import fold, parse_choice
 from rejoinder.errors import InputError
 from rejoinder.settings import parse_setting, validate
 
+# The corpus `chats`: examples of the chats that people export from their tools, of any form.
+#
+# A silence splits the endless chat of a messenger into conversations. The messages of agents are
+# responses: the file says who they are, or `agent` does, or it is whoever takes part in most
+# chats.
+
+AGENT = "agent"
+CUSTOMER = "customer"
+_GAP = re.compile(r"(\d{1,6}) ?([smhd])")
+_MENTIONED_NUMBER = re.compile(r"@\d{7,15}\b")  # of a messenger
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_USUAL_GAP = 12 * 3_600.0
+_SHOWN = 6  # participants in an error or a note
+# Names that say who answers, and words of names that are not personal.
+_AGENTS = frozenset(
+    """agent agents assistant bot support operator staff admin advisor representative gpt chatbot
+    service helpdesk model consultant""".split()  # noqa: SIM905
+)
+_NOT_PERSONAL = _AGENTS | frozenset(
+    """customer client user human visitor guest team shop store help desk sales info the company
+    unknown deleted account""".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True)
+class ChatsSettings(OwnSettings):
+    """Settings of exported chats."""
+
+    agent: str = ""
+    """Names whose messages are responses, with commas between them; of e-mails addresses or
+    @domains. Default: those that the file marks, or who takes part in most chats."""
+    gap: str = ""
+    """Silence that splits a chat, such as 30m, 12h or 2d, or none. Default: 12h in messengers, none
+    in tickets and e-mails."""
+    format: str = ""
+    """Form of the files; `rejoinder formats` lists them. Default: found by content."""
+    columns: str = ""
+    """Columns of a table of messages:
+    conversation=Fall,author=Von,text=Inhalt,time=Zeit,agent=..."""
+
+    def __post_init__(self) -> None:
+        if self.gap not in ("", "none") and not _GAP.fullmatch(self.gap):
+            raise InputError(f"gap is {self.gap!r}; give a time, such as 30m, 12h or 2d, or none")
+        parse_choice(self.format, self._columns())
+
+    def _columns(self) -> list[str]:
+        return [pair for pair in self.columns.split(",") if pair]
+
+    def seconds(self, *, endless: bool) -> float:
+        """Return the silence that splits a chat, in seconds."""
+        if match := _GAP.fullmatch(self.gap):
+            return float(match[1]) * _SECONDS[match[2]]
+        return _USUAL_GAP if endless and not self.gap else float("inf")
+
+
+def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterator[Example]:
+    """Yield the examples of a file of chats."""
+    choice = parse_choice(settings.format, [pair for pair in settings.columns.split(",") if pair])
+    form, sample = find_form(path, choice, "chats")
+    filled = (chat for chat in form.read(sample, choice, reading) if chat.messages)
+    first = next(filled, None)
+    if first is None:
+        reading.notes.append(f"{path}: {form.title}, no chat in it")
+        return
+    is_agent, chats = _agents(path, itertools.chain([first], filled), first, settings)
+    agents: dict[str, None] = {}
+    markup = Markup("messages")
+    stem = strip_compression(path).stem
+    if settings.redact:  # messengers name files by people
+        stem = content_thread([stem])[:12]
+    count = 0
+    for chat in chats:
+        for piece in _pieces(chat, settings.seconds(endless=chat.endless)):
+            count += 1
+            reading.lines += 1
+            name = f"{stem}:{count}"
+            yield from _examples(piece, chat, name, is_agent, reading, settings)
+        for message in chat.messages:
+            markup.look(message.text)
+            if is_agent(message):
+                agents[message.author] = None
+    names = _names(list(agents)) if agents else "none"
+    shown = "redacted" if settings.redact else names
+    reading.notes.append(f"{path}: {form.title}, {count:,} chats, agent: {shown}")
+    reading.notes += markup.notes()
+
+
+def _agents(
+    path: Path, chats: Iterator[Chat], first: Chat, settings: ChatsSettings
+) -> tuple[Callable[[Message], bool], Iterator[Chat]]:
+    """Return who is an agent, and the chats. InputError: it is unclear."""
+    if settings.agent:
+        wanted = {fold(name) for name in settings.agent.split(",")}
+
+        def is_named(message: Message) -> bool:
+            domain = "@" + message.author.rpartition("@")[2]
+            return bool({fold(message.author), fold(domain)} & wanted)
+
+        return is_named, chats
+    if all(message.agent is not None for message in first.messages):
+        return lambda message: bool(message.agent), chats
+    gathered = list(chats)
+    if all(message.agent is not None for chat in gathered for message in chat.messages):
+        return lambda message: bool(message.agent), iter(gathered)
+    names = find_agents(path, gathered)
+    return lambda message: message.author in names, iter(gathered)
+
+
+def find_agents(path: Path, chats: Sequence[Chat]) -> set[str]:
+    """Return the names of the agents; InputError lists the participants if that is unclear."""
+    messages = Counter(message.author for chat in chats for message in chat.messages)
+    by_name = {author for author in messages if set(fold(author).split("_")) & _AGENTS}
+    if by_name and len(by_name) < len(messages):
+        return by_name
+    present = Counter(
+        author for chat in chats for author in {message.author for message in chat.messages}
+    )
+    most = [author for author, count in present.items() if 2 * count > max(len(chats), 2)]
+    if len(most) == 1 and len(messages) > 1:
+        return set(most)
+    names = _names([f"{author} ({count:,})" for author, count in messages.most_common()])
+    raise InputError(
+        f"{path}: who answers is not clear; there are messages of {names}: "
+        "name the agent with --set agent=NAME"
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join([*names[:_SHOWN], *([f"{more:,} more"] if more > 0 else [])])
+
+
+def _pieces(chat: Chat, gap: float) -> Iterator[list[Message]]:
+    """Yield the conversations of a chat, between which it was silent for longer than `gap`."""
+    piece: list[Message] = []
+    last: float | None = None
+    for message in chat.messages:
+        silent = None not in (last, message.time) and message.time - last > gap  # type: ignore[operator]
+        if piece and silent:
+            yield piece
+            piece = []
+        piece.append(message)
+        last = message.time if message.time is not None else last
+    yield piece
+
+
+def _examples(
+    piece: Sequence[Message],
+    chat: Chat,
+    name: str,
+    is_agent: Callable[[Message], bool],
+    reading: Reading,
+    settings: ChatsSettings,
+) -> Iterable[Example]:
+    """Return the examples of a conversation."""
+    clean = cleaner(chat, reading) if settings.redact else str.strip
+    spoken: list[tuple[str | None, str]] = []
+    for message in piece:
+        side = AGENT if is_agent(message) else f"{CUSTOMER} {message.author}"
+        role = AGENT if side == AGENT else CUSTOMER
+        reading.roles[role] = reading.roles.get(role, 0) + 1
+        text = clean(message.text)
+        reading.blank_messages += not text
+        if text:
+            spoken.append((side, text))
+    turns = join_turns(spoken)
+    texts = [text for _, text in turns]
+    known = join_turns(spoken[: chat.known])
+    examples = dialogue_examples(
+        texts,
+        name=name,
+        thread=chat.thread or content_thread(texts),
+        source=CHATS.name,
+        reading=reading,
+        first=max(1, len(known)),
+        responses={index for index, (side, _) in enumerate(turns) if side == AGENT},
+    )
+    reading.without_reply += not examples
+    return examples
+
+
+def cleaner(chat: Chat, reading: Reading) -> Callable[[str], str]:
+    """Return a function that replaces personal data and the names of a chat's participants."""
+    names = {message.author for message in chat.messages} | set(chat.names)
+    wanted: set[str] = set()
+    for name in names:
+        parts = [part for part in re.findall(r"[^\W\d_]+", name) if len(part) > 2]
+        personal = [part for part in parts if part.casefold() not in _NOT_PERSONAL]
+        wanted.update(part for part in personal if part[0].isupper() or not part.isascii())
+        if personal:
+            wanted.add(name.strip())
+    words = sorted(wanted, key=len, reverse=True)
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)") if words else None
+
+    def clean(text: str) -> str:
+        cleaned = redact(pattern.sub("<name>", text) if pattern else text)
+        cleaned = _MENTIONED_NUMBER.sub("<phone>", cleaned)
+        reading.redacted += cleaned != text
+        return cleaned.strip()
+
+    return clean
+
+
+CHATS = Corpus(
+    name="chats",
+    title="Your own chats as your tool exports them: messengers, help desks, e-mails, tables.",
+    reads="exports that `rejoinder formats` lists; the form is found by content",
+    licence="yours",
+    origin="your own export; `rejoinder formats` says how, for each tool",
+    read=read_chats,
+    settings=ChatsSettings,
+)
+
+
+# Questions with their answers, of a user's own; docs/corpora.md shows the forms.
+
+
+@dataclass(frozen=True)
+class FaqSettings(Shares, OwnSettings):
+    """Settings of the held-out threads."""
+
+    thread: Literal["question", "answer"] = "question"
+    """`question`: the ways to ask for one answer may fall into different parts, so that a test asks
+    new words for a known question; `answer`: they stay together, so that a test asks for answers
+    that were never seen."""
+
+
+def read_faq(path: Path, reading: Reading, settings: FaqSettings) -> Generator[Example]:
+    """Yield an example of each question: of CSV, JSON lines, or replies in any other form."""
+    plain = strip_compression(path)
+
+    def parse(number: int, line: str) -> Iterator[Example]:
+        questions, answer = _questions(parse_object(line))
+        for index, question in enumerate(questions):
+            yield Example((question,), answer, f"{plain.stem}:{number}:{index}")
+
+    suffix = plain.suffix.lower()
+    if suffix == ".csv":
+        examples = read_csv(path, reading)
+    elif suffix in ("", ".jsonl", ".ndjson"):
+        examples = parse_lines(path, reading, parse)
+    else:
+        examples = _of_replies(path, reading)
+    for example in settings.finish(examples, reading):
+        key = example.context[-1] if settings.thread == "question" else example.response
+        yield replace(example, thread=content_thread([key]), source="faq")
+
+
+def _of_replies(path: Path, reading: Reading) -> Generator[Example]:
+    """Yield an example of each conversation that a reply answers."""
+    name = strip_compression(path).stem
+    for number, reply in enumerate(read_candidates(path, reading=reading), 1):
+        reading.lines += 1
+        if not reply.examples:
+            reading.drop("replies without a question")
+        for index, context in enumerate(reply.examples):
+            yield Example(context, reply.text, f"{name}:{number}:{index}")
+
+
+def _questions(record: Mapping[str, Any]) -> tuple[list[str], str]:
+    value = record.get("question", record.get("questions"))
+    questions: list[Any] = value if isinstance(value, list) else [value]
+    texts = [*questions, record.get("answer")]
+    if not questions or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise BadRecordError(
+            "question (a text), or questions (a list of texts), and answer (a text) are read; "
+            f"none may be missing or blank; {describe_fields(record)}"
+        )
+    answer = text_of(record["answer"], "answer")
+    return [text_of(question, "question") for question in questions], answer
+
+
+FAQ = Corpus(
+    name="faq",
+    title="Your own questions with their answers, several questions an answer.",
+    reads="*.csv with the columns question and answer, *.jsonl with question (or questions) and "
+    "answer, and every form of replies that `rejoinder formats` lists",
+    licence="yours",
+    origin="your own export",
+    read=read_faq,
+    split=split_by_shares,
+    settings=FaqSettings,
+)
+
+
 # A new corpus is imported above (its file imports no library of an extra) and listed here.
 _ALL = [
-    chitchat.CORPUS,
-    chats.CORPUS,
+    dialogues.CHITCHAT,
+    CHATS,
     formats.JSONL,
-    table.CORPUS,
-    faq.CORPUS,
+    formats.CSV,
+    FAQ,
     formats.DIALOGUES,
-    opensubtitles.CORPUS,
-    amazon_qa.CORPUS,
+    pairs.OPENSUBTITLES,
+    pairs.AMAZON_QA,
     wikipedia.CORPUS,
     wikipedia.SENTENCES,
-    ubuntu.CORPUS,
-    dstc7.CORPUS,
-    convai2.CORPUS,
-    semeval.CORPUS,
+    pairs.UBUNTU,
+    dialogues.DSTC7,
+    dialogues.CONVAI2,
+    pairs.SEMEVAL,
     reddit.CORPUS,
 ]
 CORPORA: dict[str, Corpus] = {corpus.name: corpus for corpus in _ALL}

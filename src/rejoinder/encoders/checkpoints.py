@@ -24,7 +24,7 @@ from rejoinder.files import Kind, atomic_folder, file_digest, parse_json
 from rejoinder.networks.quantization import check_header
 from rejoinder.networks.transformer import Transformer, TransformerShape
 from rejoinder.settings import validate
-from rejoinder.text.pretrained import BERT, Pretrained, Special
+from rejoinder.text.subwords import BERT, Pretrained, Special
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"

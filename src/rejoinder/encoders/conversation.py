@@ -16,12 +16,11 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context, ContextPart, Conversation, read_contexts, read_texts
+from rejoinder.documents import Described
 from rejoinder.encoders.protocol import ContextVectors, DualEncoder, VectorCache
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
-from rejoinder.text.dialogue import HistoryText
-from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages, too_long
-from rejoinder.views import Described
+from rejoinder.text.tokenizer import HistoryText, Ids, Tokenizer, encode_messages, too_long
 
 T = TypeVar("T")
 CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 
 from rejoinder.encoders import joined, persistence
 from rejoinder.encoders.export import folder_bytes, read_card
-from rejoinder.encoders.families import family
 from rejoinder.encoders.onnx import (
     CARD,
     COMBINED,
@@ -37,11 +36,12 @@ from rejoinder.encoders.onnx import (
     TRUNK,
     VOCABULARY,
 )
+from rejoinder.encoders.torch import family
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_folder, check_replaceable, file_digest, signed
+from rejoinder.networks.ngram import SharedTrunk
 from rejoinder.networks.packing import rectangle
 from rejoinder.networks.quantization import SCALE
-from rejoinder.networks.trunk import SharedTrunk
 
 JOINED_ONNX_CARD = (
     "\n\n## ONNX\n\n`rejoinder.load` opens this folder without PyTorch too. The folders `first` and"

@@ -22,7 +22,7 @@ from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context
 from rejoinder.corpora.example import Example
 from rejoinder.encoders.protocol import DualEncoder, not_fitted, require_examples
-from rejoinder.processor import has_fast_bfloat16
+from rejoinder.environment import has_fast_bfloat16
 from rejoinder.progress import Advance
 
 Similarity: TypeAlias = Literal["cosine", "dot"]

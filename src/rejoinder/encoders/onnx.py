@@ -22,12 +22,11 @@ import numpy.typing as npt
 from rejoinder.arrays import FloatArray, by_length, take
 from rejoinder.encoders import bundled
 from rejoinder.encoders.conversation import Side, TextEncoder
-from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.errors import InputError, MissingExtraError, import_extra
 from rejoinder.files import Kind, file_digest, is_altered, is_plain, parse_json
 from rejoinder.progress import Advance
-from rejoinder.text.dialogue import HistoryText
-from rejoinder.text.subwords import Subwords
-from rejoinder.text.tokenizer import Ids, Tokenizer
+from rejoinder.text.subwords import MarkedPretrained, Subwords
+from rejoinder.text.tokenizer import HistoryText, Ids, Tokenizer
 
 if TYPE_CHECKING:
     from rejoinder.encoders.joined import JoinedEncoder
@@ -134,10 +133,7 @@ def _tokenizer(kind: str, vocabulary: Path) -> Tokenizer:
     """Read a vocabulary of a kind, as recipes name it."""
     if kind == "subwords":
         return Subwords.load(vocabulary)
-    try:
-        from rejoinder.text.pretrained import MarkedPretrained
-    except ImportError:
-        raise MissingExtraError("this model's tokenizer", "runtime") from None
+    import_extra("tokenizers", "this model's tokenizer", "runtime")
     return MarkedPretrained.load(vocabulary)
 
 

@@ -132,7 +132,7 @@ def open_texts(name: str, vectors: str = "r", precision: str = "auto") -> Senten
     if is_library(name):
         return _open_library(name, "fp32")
     from rejoinder.encoders import persistence
-    from rejoinder.encoders.families import text_encoder
+    from rejoinder.encoders.torch import text_encoder
 
     return as_texts(text_encoder(persistence.load(name, precision=precision)), vectors, precision)
 
@@ -249,7 +249,7 @@ class RankerOpener:
         if name not in self._cached:
             model = self._load(name)
             if not is_library(name):
-                from rejoinder.encoders.families import text_encoder
+                from rejoinder.encoders.torch import text_encoder
 
                 model = text_encoder(model)
             self._cached[name] = model.with_cache()

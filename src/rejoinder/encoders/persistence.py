@@ -22,8 +22,8 @@ from safetensors.torch import save_file
 
 from rejoinder.conversations import check_count
 from rejoinder.encoders import bundled, joined, onnx
-from rejoinder.encoders.families import Model, build_module, family, parse_config
 from rejoinder.encoders.joined import JoinedEncoder
+from rejoinder.encoders.torch import Model, build_module, family, parse_config
 from rejoinder.errors import InputError
 from rejoinder.files import (
     DIGEST,
@@ -36,7 +36,7 @@ from rejoinder.files import (
     signed,
 )
 from rejoinder.networks import quantization
-from rejoinder.networks.inference import choose_precision, pack_linears
+from rejoinder.networks.inference import choose_precision, find_device, move, pack_linears
 from rejoinder.networks.quantization import Ranges, Scheme
 from rejoinder.settings import validate
 from rejoinder.text.tokenizer import Tokenizer
@@ -183,7 +183,7 @@ def load(
         check_count("threads", threads)
         torch.set_num_threads(threads)
     folder = find(name_or_path)
-    device = _device(device)
+    device = find_device(device)
     config = _read_config(folder)
     name = Path(name_or_path).resolve() if Path(name_or_path).is_dir() else name_or_path
     reopen = partial(load, name, precision=precision, device=device)
@@ -204,7 +204,7 @@ def load(
     else:
         module, tokenizer, config = load_as_validated(folder)
     return family(config["model"].get("kind")).open(
-        pack_linears(module, chosen) if device == "cpu" else _move(module, chosen, device),
+        pack_linears(module, chosen) if device == "cpu" else move(module, chosen, device),
         tokenizer,
         max_length=config["max_length"],
         fingerprint=fingerprint(config),
@@ -212,28 +212,6 @@ def load(
         device=device,
         reopen=reopen,
     )
-
-
-def _device(name: str) -> str:
-    try:
-        return str(torch.device(name))
-    except (RuntimeError, TypeError):
-        raise InputError(
-            f"device {name!r} cannot be used:"
-            " it is none of PyTorch's, such as 'cpu', 'cuda', 'cuda:1', 'mps'"
-        ) from None
-
-
-def _move(module: torch.nn.Module, precision: str, device: str) -> torch.nn.Module:
-    if precision == "int8":
-        raise InputError(f"precision 'int8' is for processors; on {device} take 'fp32' or 'bf16'")
-    module.eval().requires_grad_(False)
-    try:
-        return module.to(device, torch.bfloat16 if precision == "bf16" else None)
-    except (RuntimeError, AssertionError) as error:
-        # PyTorch's, built without it or where there is none
-        reason = str(error).splitlines()[0]
-        raise InputError(f"device {device!r} cannot be used: {reason}; 'cpu' always can") from error
 
 
 def load_module(

@@ -19,11 +19,11 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Conversation, read_contexts
+from rejoinder.documents import Described
 from rejoinder.encoders.protocol import DualEncoder, VectorCache, check_vectors
 from rejoinder.errors import InputError, import_extra
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance
-from rejoinder.views import Described
 
 # texts to vectors, (n, d)
 EncodeTexts: TypeAlias = Callable[[Sequence[str], Advance | None], FloatArray]
@@ -221,7 +221,7 @@ def open_sentence_transformer(
     them, queries are contexts and documents responses. "auto" computes in bfloat16 on a processor
     that is fast at it, "fp32" never.
     """
-    from rejoinder.processor import has_fast_bfloat16
+    from rejoinder.environment import has_fast_bfloat16
 
     model = load_sentence_transformer(folder)
     if precision == "auto" and model.device.type == "cpu" and has_fast_bfloat16():

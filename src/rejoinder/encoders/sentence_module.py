@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from rejoinder.conversations import read_contexts
 from rejoinder.encoders import export, persistence
-from rejoinder.encoders.families import family_of
+from rejoinder.encoders.torch import family_of
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
+from rejoinder.networks.ngram import SharedTrunk
 from rejoinder.networks.packing import rectangle
-from rejoinder.networks.trunk import SharedTrunk
 from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages
 
 # what a text is encoded as where nothing says it

@@ -25,11 +25,11 @@ import numpy.typing as npt
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, check_count, read_texts
 from rejoinder.corpora.example import Example, text_key
+from rejoinder.documents import Described
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
 from rejoinder.progress import Advance, silent
-from rejoinder.views import Described
 
 CONFIDENCE = 0.95
 RESAMPLES = 1000

@@ -210,7 +210,7 @@ def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Ite
     `data convai2 --set draw=N` draws in the same way.
     """
     from rejoinder.corpora.lines import Reading
-    from rejoinder.corpora.readers.convai2 import Convai2Settings, draw_candidates
+    from rejoinder.corpora.readers.dialogues import Convai2Settings, draw_candidates
 
     named = (
         replace(each, id=each.id or f"{place}", thread=each.thread or f"example {place}")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.documents import Described
 from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
 from rejoinder.intents.data import IntentData, TrainingTexts
@@ -35,7 +36,6 @@ from rejoinder.intents.prediction import (
     decide,
 )
 from rejoinder.progress import Advance, Track, no_track, silent
-from rejoinder.views import Described
 
 
 @dataclass(frozen=True, repr=False)

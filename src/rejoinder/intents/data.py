@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rejoinder.corpora.formats import csv_rows
 from rejoinder.corpora.lines import Reading, open_lines, open_pieces, strip_compression
-from rejoinder.corpora.readers.table import csv_rows
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
 from rejoinder.retrieval.scoring import background

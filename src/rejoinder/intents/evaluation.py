@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.documents import markdown_table
+from rejoinder.documents import Described, markdown_table
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
 from rejoinder.files import atomic_file, parse_json
@@ -41,7 +41,6 @@ from rejoinder.intents.prediction import (
 )
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import validate
-from rejoinder.views import Described
 
 MAX_PAIRS = 10
 EXAMPLES = 3  # texts shown of a pair

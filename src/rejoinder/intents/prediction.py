@@ -23,10 +23,10 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import read_texts
+from rejoinder.documents import Described
 from rejoinder.encoders.onnx import INTENTS, OnnxEncoder, open_program
 from rejoinder.encoders.open import text_vectors
 from rejoinder.errors import InputError
-from rejoinder.views import Described
 
 ScoreName: TypeAlias = Literal["probability", "energy", "distance"]
 SCORES: tuple[ScoreName, ...] = get_args(ScoreName)

@@ -8,8 +8,9 @@ texts of a segment, L their length.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import torch
 from pydantic import Field, NonNegativeFloat
@@ -29,10 +30,10 @@ from rejoinder.networks.layers import (
     split_heads,
     switch_blocks,
 )
+from rejoinder.networks.ngram import SharedTrunk
 from rejoinder.networks.packing import Segment, TokenBatch
-from rejoinder.networks.trunk import FeedForward2, SharedTrunk
 from rejoinder.settings import Count, Natural, Share
-from rejoinder.text.dialogue import HistoryText
+from rejoinder.text.tokenizer import HistoryText
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,87 @@ class Block(nn.Module):
             return x + self.feed_forward(self.feed_forward_norm(x))
         x = self.attention_norm(x + self.attention(x, batch))
         return self.feed_forward_norm(x + self.feed_forward(x))
+
+
+class FeedForward2(nn.Module):
+    """From r, or another input of `in_size`, to h for one side (CONVERT 3.2).
+
+    Layout "paper": each hidden layer is x + act(linear(x)), normalised like the blocks; where the
+    first one changes the size, its skip connection is a projection. Layout "original": layer norm,
+    layers of bias-free linear, activation and layer norm, a linear layer plus `input_skip`, a
+    projection of the input that all sides share, layer norm. `config` is a `ConvertConfig`.
+    """
+
+    def __init__(
+        self, config: Any, input_skip: nn.Linear | None, in_size: int | None = None
+    ) -> None:
+        super().__init__()
+        self.original = config.feed_forward_2 == "original"
+        self.norm_first = not self.original and config.norm_placement == "before"
+        self.skip = config.skip_connections and not self.original
+        in_size = in_size or config.reduction_heads * config.embedding_size
+        size = config.feed_forward_2_size
+        self.in_size = in_size
+        self.input_norm = nn.LayerNorm(in_size) if self.original else None
+        self.widen = nn.Linear(in_size, size, bias=False) if self.skip and in_size != size else None
+        sizes = [in_size] + [size] * (config.feed_forward_2_layers - 1)
+        self.layers = nn.ModuleList(GatedLinear(s, size, bias=not self.original) for s in sizes)
+        self.norms = nn.ModuleList(nn.LayerNorm(s if self.norm_first else size) for s in sizes)
+        self.output = nn.Linear(size, config.output_size)
+        self.input_skip = input_skip
+        self.output_norm = nn.LayerNorm(config.output_size) if self.original else None
+        for layer in self.linears():
+            nn.init.orthogonal_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+        if config.zero_residual and self.skip:
+            for weight in (
+                layer.weight for layer in self.linears() if layer not in (self.widen, self.output)
+            ):
+                nn.init.zeros_(weight)
+
+    def start_as_identity(self) -> None:
+        """Give the input's direction back while the hidden layers are at zero.
+
+        It does so as far as the sizes allow.
+        """
+        if self.skip and self.widen is None:
+            nn.init.eye_(self.output.weight)
+        elif self.widen is not None:  # its columns are orthonormal, so its transpose undoes it
+            self.output.weight.data.copy_(self.widen.weight.data.T)
+
+    def start_as_mean(self, heads: int) -> None:
+        """Give the mean of the input's `heads` equal parts, as far as the sizes allow."""
+        # built `on_meta_device`: PyTorch would import its compiler to divide nothing
+        if self.output.weight.is_meta:
+            return
+        part = torch.eye(self.output.out_features, self.in_size // heads) / heads
+        mean = part.repeat(1, heads)
+        self.output.weight.data.copy_(
+            mean if self.widen is None else mean @ self.widen.weight.data.T
+        )
+
+    def linears(self) -> Iterator[nn.Linear]:
+        """Yield all linear layers, the shared one included."""
+        for child in (self.widen, *self.layers, self.output, self.input_skip):
+            if isinstance(child, nn.Linear):
+                yield child
+
+    def forward(self, r: Tensor) -> Tensor:
+        """r (n, in_size) -> h (n, output_size), rows of unit length."""
+        x = r if self.input_norm is None else self.input_norm(r)
+        skipped = None if self.input_skip is None else self.input_skip(x)
+        for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+            gated = layer(norm(x) if self.norm_first else x)
+            skip = x if self.widen is None or number else self.widen(x)
+            x = torch.add(skip, gated, alpha=1 / GATE) if self.skip else gated / GATE
+            x = x if self.norm_first else norm(x)
+        h = self.output(x)
+        if skipped is not None:
+            h = h + skipped
+        if self.output_norm is not None:
+            h = self.output_norm(h)
+        return F.normalize(h.float(), dim=-1)
 
 
 class Convert(SharedTrunk):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder import processor
+from rejoinder import environment
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import FeedForward, SelfAttention, TokenEmbedding
 from rejoinder.networks.layers import GATE, GatedLinear
@@ -50,7 +50,31 @@ def choose_precision(wanted: str) -> Precision:
         raise InputError(f"precision {wanted!r} is unknown; allowed are {', '.join(PRECISIONS)}")
     if wanted != "auto":
         return cast("Precision", wanted)
-    return "bf16" if processor.has_fast_bfloat16() else "fp32"
+    return "bf16" if environment.has_fast_bfloat16() else "fp32"
+
+
+def find_device(name: str) -> str:
+    """Return the name of a device as PyTorch writes it; InputError: it has no such device."""
+    try:
+        return str(torch.device(name))
+    except (RuntimeError, TypeError):
+        raise InputError(
+            f"device {name!r} cannot be used:"
+            " it is none of PyTorch's, such as 'cpu', 'cuda', 'cuda:1', 'mps'"
+        ) from None
+
+
+def move(module: nn.Module, precision: str, device: str) -> nn.Module:
+    """Move a network to a device other than the CPU; InputError: PyTorch cannot use that."""
+    if precision == "int8":
+        raise InputError(f"precision 'int8' is for processors; on {device} take 'fp32' or 'bf16'")
+    module.eval().requires_grad_(False)
+    try:
+        return module.to(device, torch.bfloat16 if precision == "bf16" else None)
+    except (RuntimeError, AssertionError) as error:
+        # PyTorch's, built without it or where there is none
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {device!r} cannot be used: {reason}; 'cpu' always can") from error
 
 
 def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
@@ -62,13 +86,13 @@ def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
     if precision == "bf16":
         module.to(torch.bfloat16)
     _fix_positions(module)
-    if not processor.has_onednn():
+    if not environment.has_onednn():
         if precision == "int8":
             raise InputError(
                 "precision 'int8' needs a PyTorch with oneDNN on an x86 processor; use 'auto'"
             )
         return module
-    if precision != "bf16" or processor.packs_bfloat16():
+    if precision != "bf16" or environment.packs_bfloat16():
         _replace(module, _Int8Linear if precision == "int8" else _PackedLinear)
     return module
 
@@ -108,12 +132,12 @@ class _PackedLinear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
         super().__init__()
-        self.weight = processor.pack_weight(weight)
+        self.weight = environment.pack_weight(weight)
         self.bias = None if bias is None else bias.detach()
         self.post = post
 
     def forward(self, x: Tensor) -> Tensor:
-        return processor.packed_linear(x, self.weight, self.bias, self.post, POSTS[self.post])
+        return environment.packed_linear(x, self.weight, self.bias, self.post, POSTS[self.post])
 
 
 class _Int8Linear(nn.Module):
@@ -129,10 +153,10 @@ class _Int8Linear(nn.Module):
         super().__init__()
         weight = weight.detach().float()
         self.scales = weight.abs().amax(dim=1).clamp(min=1e-12) / (
-            127 if processor.has_exact_int8() else 63
+            127 if environment.has_exact_int8() else 63
         )
         rounded = (weight / self.scales[:, None]).round().to(torch.int8)
-        self.weight = processor.pack_int8_weight(rounded)
+        self.weight = environment.pack_int8_weight(rounded)
         self.zeros = torch.zeros(len(rounded), dtype=torch.int64)
         self.bias = None if bias is None else bias.detach().float()
         self.post = post
@@ -149,7 +173,7 @@ class _Int8Linear(nn.Module):
         zero_point = round(-low / scale)
         # One pass for scaling, one for the cast; the half makes the cast's truncation a rounding.
         quantised = torch.add(torch.tensor(zero_point + 0.5), x, alpha=1 / scale).to(torch.uint8)
-        return processor.packed_int8_linear(
+        return environment.packed_int8_linear(
             quantised,
             scale,
             zero_point,

@@ -155,7 +155,7 @@ class AnchoredBatch(BesideTokens):
 
 
 TrunkBatch: TypeAlias = TokenBatch | VectorBatch | AnchoredBatch
-"""Batches of a network whose sides share a trunk (`trunk.SharedTrunk`)."""
+"""Batches of a network whose sides share a trunk (`ngram.SharedTrunk`)."""
 
 
 def pack(

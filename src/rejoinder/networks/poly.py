@@ -18,53 +18,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.networks import layers
-from rejoinder.networks.convert import Convert, ConvertConfig
+from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2
 from rejoinder.networks.layers import DropoutShare, Encodings, MessageGates, check
+from rejoinder.networks.ngram import SharedTrunk
 from rejoinder.networks.packing import SidesBatch, TokenBatch
 from rejoinder.networks.transformer import (
+    DialogueShape,
     GeluLinear,
     Transformer,
     TransformerModel,
     TransformerShape,
 )
-from rejoinder.networks.trunk import FeedForward2, SharedTrunk
 from rejoinder.settings import Count, Share
-from rejoinder.text.dialogue import Dialogue, HistoryText
-from rejoinder.text.pretrained import Pretrained
-from rejoinder.text.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True)
-class DialogueShape(TransformerShape):
-    """A transformer that reads a conversation as one text."""
-
-    context_length: int = 360
-    """Newest tokens of a context that are read (a response: text.max_length, POLY: 72)."""
-
-    history_text = None  # earlier messages are part of the context
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        most = self.positions
-        check(
-            8 <= self.context_length <= most,
-            "context_length",
-            self.context_length,
-            f"8 to {most}, the positions",
-        )
-
-    def dialogue(self, tokenizer: Pretrained, max_length: int) -> Dialogue:
-        """Return how conversations and responses are read."""
-        check(
-            3 <= max_length <= self.positions,
-            "text.max_length",
-            max_length,
-            f"3 to {self.positions}, the positions",
-        )
-        start = tokenizer.start_id
-        end = tokenizer.end_id
-        turn = tokenizer.turn_id
-        return Dialogue(tokenizer, self.context_length, max_length, (start,), (end,), (turn,))
+from rejoinder.text.tokenizer import Dialogue, HistoryText, Tokenizer
 
 
 @dataclass(frozen=True)

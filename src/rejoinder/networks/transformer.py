@@ -1,4 +1,4 @@
-"""BERT's transformer (Devlin et al. 2019) on packed tokens: token ids to vectors.
+"""BERT's transformer (Devlin et al. 2019) on packed tokens: token ids to vectors; its pretraining.
 
 Shapes: T tokens of a batch (see `packing`), d the hidden size, n the texts of a segment, L their
 length.
@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NoReturn
 
 import torch
 from pydantic import PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from rejoinder.errors import InputError
+from rejoinder.networks import layers
 from rejoinder.networks.layers import (
     Dropout,
     DropoutShare,
+    Encodings,
     check,
     norm_parameters,
     segment_parts,
     switch_blocks,
 )
-from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.packing import BesideTokens, Segment, TokenBatch
 from rejoinder.settings import Count, Natural
-from rejoinder.text.dialogue import HistoryText
+from rejoinder.text.subwords import Pretrained
+from rejoinder.text.tokenizer import Dialogue, HistoryText
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,39 @@ class TransformerShape:
             self.heads,
             f"a divisor of hidden_size {self.hidden_size}",
         )
+
+
+@dataclass(frozen=True)
+class DialogueShape(TransformerShape):
+    """A transformer that reads a conversation as one text."""
+
+    context_length: int = 360
+    """Newest tokens of a context that are read (a response: text.max_length, POLY: 72)."""
+
+    history_text = None  # earlier messages are part of the context
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        most = self.positions
+        check(
+            8 <= self.context_length <= most,
+            "context_length",
+            self.context_length,
+            f"8 to {most}, the positions",
+        )
+
+    def dialogue(self, tokenizer: Pretrained, max_length: int) -> Dialogue:
+        """Return how conversations and responses are read."""
+        check(
+            3 <= max_length <= self.positions,
+            "text.max_length",
+            max_length,
+            f"3 to {self.positions}, the positions",
+        )
+        start = tokenizer.start_id
+        end = tokenizer.end_id
+        turn = tokenizer.turn_id
+        return Dialogue(tokenizer, self.context_length, max_length, (start,), (end,), (turn,))
 
 
 class GeluLinear(nn.Linear):
@@ -257,3 +294,88 @@ class TransformerModel(nn.Module):
         """Return what weight decay leaves out: layer norms and biases, as is usual for BERT."""
         biases = {parameter for name, parameter in self.named_parameters() if name.endswith("bias")}
         return set(norm_parameters(self)) | biases
+
+
+# Pretraining of a transformer (POLY, section 4.1; heads as in BERT, Devlin et al. 2019).
+#
+# It guesses masked tokens of a context joined with its response, and whether a response followed.
+# The result is a start for rankers (`[init] transformer`, after `rejoinder export
+# --transformers`).
+
+
+@dataclass(frozen=True)
+class MaskedLmConfig(DialogueShape):
+    """Every structural choice of a transformer that is pretrained. The defaults are BERT-base's."""
+
+    kind: Literal["masked-lm"] = "masked-lm"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedBatch(BesideTokens):
+    """Joined texts, and what is to be guessed of them: tokens, or whether the response follows.
+
+    `places`, int64 (M,), are the packed tokens that were `targets`; `follows`, float32 (n,), is 1.0
+    or 0.0.
+    """
+
+    places: Tensor
+    targets: Tensor
+    follows: Tensor | None = None
+
+    def to(self, device: torch.device | str) -> MaskedBatch:
+        """Return the same batch on another device."""
+        follows = None if self.follows is None else self.follows.to(device)
+        return MaskedBatch(
+            self.tokens.to(device), self.places.to(device), self.targets.to(device), follows
+        )
+
+
+class MaskedLm(TransformerModel):
+    """A transformer with heads for masked tokens and for the next text.
+
+    The first one's last layer is the token table.
+    """
+
+    output_size = 1
+
+    def __init__(self, config: MaskedLmConfig, rows: int) -> None:
+        super().__init__(config)
+        d = config.hidden_size
+        self.transformer = Transformer(config, rows)
+        self.transform = GeluLinear(d, d, config.activation)
+        self.transform_norm = nn.LayerNorm(d, config.norm_epsilon)
+        self.token_bias = nn.Parameter(torch.zeros(rows))
+        self.follows = nn.Linear(d, 1)
+        for layer in (self.transform, self.follows):
+            nn.init.normal_(layer.weight, std=0.02)
+            nn.init.zeros_(layer.bias)
+
+    def token_scores(self, x: Tensor) -> Tensor:
+        """Return scores of all tokens of the vocabulary for token vectors (M, d): (M, rows)."""
+        table = self.transformer.embeddings.tokens.weight
+        return F.linear(self.transform_norm(self.transform(x)), table, self.token_bias)
+
+    def encode_pairs(self, batch: MaskedBatch, pairs: int, histories: Tensor) -> Encodings:  # noqa: ARG002
+        """Return "losses" of each guess, and "hits", 1.0 where it is right.
+
+        Both are float32, (M,) or (n,).
+        """
+        x = self.transformer(batch.tokens)
+        if batch.follows is None:
+            scores = self.token_scores(x[batch.places]).float()
+            losses = F.cross_entropy(scores, batch.targets, reduction="none")
+            hits = scores.detach().argmax(dim=1) == batch.targets
+        else:
+            scores = self.follows(layers.first(x, batch.tokens))[:, 0].float()
+            losses = F.binary_cross_entropy_with_logits(scores, batch.follows, reduction="none")
+            hits = (scores.detach() > 0) == (batch.follows > 0)
+        return {"losses": losses, "hits": hits.float()}
+
+
+def refuse_to_rank(*_: object, name: str = "", **__: object) -> NoReturn:
+    """Refuse to open a pretrained transformer to rank with; the error says what it is for."""
+    raise InputError(
+        f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet:"
+        " rejoinder export --transformers writes a checkpoint,"
+        " from which another encoder starts (init.transformer)"
+    )

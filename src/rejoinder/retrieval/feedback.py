@@ -22,8 +22,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from rejoinder.corpora.example import Candidate, text_key
-from rejoinder.corpora.personal import redact
+from rejoinder.corpora.example import Candidate, redact, text_key
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import atomic_file, beside, locked
 from rejoinder.settings import Count, section, validate

@@ -7,7 +7,7 @@ Rows whose greatest l_i cannot reach the best k so far (allowing for rounding, `
 out before any softmax; what is left is scored again in float64, in a fixed order: equal rows tie to
 the last bit, and ties go to the reply that came first.
 
-Where the process has loaded PyTorch, oneDNN multiplies by a few vectors up to twice as fast as
+Where the process has loaded PyTorch, oneDNN multiplies by a context up to twice as fast as
 NumPy's OpenBLAS or PyTorch's own library, and two libraries' threads would wait for each other.
 Else NumPy computes.
 """
@@ -38,8 +38,7 @@ PRODUCTS_AT_ONCE = 1 << 19  # 2 MB
 ROWS_AT_ONCE = 1 << 14
 ROWS_AT_LEAST = 1 << 8
 PENDING_AT_MOST = 1 << 20  # replies kept for the second scoring: there can be many equal ones
-FEW_VECTORS = 128  # more are multiplied as fast by PyTorch's own library
-ROWS_OF_A_PROGRAM = 256
+ROWS_OF_A_PROGRAM = 16
 """oneDNN multiplies multiples of this: it compiles a program for each shape, which takes a
 millisecond."""
 _UNIT_ROUNDOFF = 2.0**-24
@@ -98,10 +97,10 @@ def all_scores(vectors: Array, contexts: Sequence[FloatArray]) -> FloatArray:
 def exact_scores(context: FloatArray, rows: Array) -> Scores:
     """Return the scores (b,) of rows (b, d) for the vectors (m, d) of a context, in float64.
 
-    Equal rows have equal scores whatever stands beside them (vectors of up to 8,192 numbers,
-    NumPy's buffer).
+    Each row is a product of its own, so equal rows have equal scores whatever stands beside them.
     """
-    exact: Scores = np.einsum("md,bd->bm", context.astype(np.float64), rows.astype(np.float64))
+    own_products = np.matmul(context.astype(np.float64), rows.astype(np.float64)[:, :, None])
+    exact: Scores = own_products[:, :, 0]
     return exact[:, 0] if len(context) == 1 else attended(exact)
 
 
@@ -297,16 +296,18 @@ def products(rows: Array, vectors: FloatArray) -> FloatArray:
         return rows @ vectors.T
     import torch
 
-    from rejoinder import processor
+    from rejoinder import environment
 
     x = _tensor(rows)
     y = _tensor(vectors)
-    whole = len(rows) - len(rows) % ROWS_OF_A_PROGRAM if len(vectors) <= FEW_VECTORS else 0
+    whole = len(rows) - len(rows) % ROWS_OF_A_PROGRAM
     if not whole:
         return (x @ y.T).numpy()
-    parts = [processor.multiply(x[:whole], y), *([x[whole:] @ y.T] if whole < len(rows) else [])]
-    multiplied: FloatArray = (parts[0] if len(parts) == 1 else torch.cat(parts)).numpy()
-    return multiplied
+    multiplied = environment.multiply(x[:whole], y)
+    if whole < len(rows):
+        multiplied = torch.cat([multiplied, x[whole:] @ y.T])
+    own: FloatArray = multiplied.numpy()
+    return own
 
 
 def greatest_products(multiplied: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, Conversation, check_count
 from rejoinder.corpora.example import Candidate
+from rejoinder.documents import Described
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import (
     ContextVectors,
@@ -40,7 +41,6 @@ from rejoinder.retrieval.queries import (
 )
 from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
-from rejoinder.views import Described
 
 MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
 

@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 from rejoinder.conversations import read_contexts
 from rejoinder.corpora.example import Candidate
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.replies import distinct, read_candidates
+from rejoinder.corpora.recognition import distinct, read_candidates
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import is_plain
 from rejoinder.retrieval.editing import Editor

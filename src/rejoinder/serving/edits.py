@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rejoinder.conversations import read_contexts
 from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.replies import distinct
+from rejoinder.corpora.recognition import distinct
 from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.editing import Editor
 from rejoinder.retrieval.feedback import Change, changes

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from rejoinder.arrays import Ids
-from rejoinder.encoders.families import Packing
+from rejoinder.encoders.torch import Packing
 from rejoinder.errors import InputError
-from rejoinder.networks.masked_lm import MaskedBatch
 from rejoinder.networks.packing import (
     TRANSFORMER_SEGMENT_COST,
     AnchoredBatch,
@@ -26,7 +25,8 @@ from rejoinder.networks.packing import (
     VectorBatch,
     pack,
 )
-from rejoinder.text.dialogue import join as join_texts
+from rejoinder.networks.transformer import MaskedBatch
+from rejoinder.text.tokenizer import join_response
 from rejoinder.training.losses import ALL_PRESENT, ContextMask
 from rejoinder.training.recipe import History
 from rejoinder.training.tokens import Rows, TokenStore
@@ -114,7 +114,7 @@ def _joined(store: TokenStore, rows: Rows, padding_id: int, negatives: Rows) -> 
     """Join each context with its own response, and with each of its negatives, into one text."""
     candidates = np.concatenate([rows[:, None], negatives.reshape(len(rows), -1)], axis=1)
     contexts = store.input.gather(np.repeat(rows, candidates.shape[1]))
-    ids, lengths, types = join_texts(
+    ids, lengths, types = join_response(
         contexts, store.response.gather(candidates.reshape(-1)), start=1
     )
     return PairBatch(pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST, types), len(rows))

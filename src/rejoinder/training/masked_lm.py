@@ -16,11 +16,10 @@ import torch
 
 from rejoinder.arrays import Ids
 from rejoinder.errors import InputError
-from rejoinder.networks.masked_lm import MaskedBatch
 from rejoinder.networks.packing import pack
-from rejoinder.text.dialogue import join
-from rejoinder.text.pretrained import Pretrained
-from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.networks.transformer import MaskedBatch
+from rejoinder.text.subwords import Pretrained
+from rejoinder.text.tokenizer import Tokenizer, join_response
 from rejoinder.training.batches import WHOLE, PairBatch, Portion, StepBatch
 from rejoinder.training.losses import ALL_PRESENT
 from rejoinder.training.tokens import Rows, TokenStore
@@ -145,7 +144,9 @@ def pretraining_step(
         follows = generator.random(len(rows)) < 0.5
         others = generator.integers(0, len(store) - 1, len(rows))
         responses = np.where(follows, rows, others + (others >= rows))  # any but the example's own
-    ids, lengths, types = join(store.input.gather(rows), store.response.gather(responses), start=1)
+    ids, lengths, types = join_response(
+        store.input.gather(rows), store.response.gather(responses), start=1
+    )
     if follows is None:
         ids, targets = masking(ids, generator)
     first = len(rows) * portion.rank // portion.processes

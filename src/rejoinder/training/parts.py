@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rejoinder.encoders import persistence
-from rejoinder.encoders.families import Packing, build_module, family_of
+from rejoinder.encoders.torch import Packing, build_module, family_of
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.settings import non_default_fields

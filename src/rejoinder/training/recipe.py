@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from rejoinder.documents import Described
 from rejoinder.encoders.open import is_library
 from rejoinder.settings import (
     Count,
@@ -23,7 +24,6 @@ from rejoinder.settings import (
 )
 from rejoinder.text.tokenizer import Cut
 from rejoinder.training.optimization import Plateau, Stage
-from rejoinder.views import Described
 
 NO_START = (
     "give a model to start from (--init MODEL, or init.model), a transformer for its parts"
@@ -372,7 +372,7 @@ class Recipe(Described):
 
     def facts(self) -> Mapping[str, object]:
         """Return what differs from the defaults, by dotted key."""
-        from rejoinder.encoders.families import family
+        from rejoinder.encoders.torch import family
 
         defaults = {
             field.name: field.default

@@ -21,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from rejoinder.documents import Described
 from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
 from rejoinder.files import (
@@ -42,7 +43,6 @@ from rejoinder.training.recipe_files import (
     recipe_document,
     save_recipe,
 )
-from rejoinder.views import Described
 
 _LOCK = ".lock"
 _FORMAT = 3

@@ -32,9 +32,8 @@ from rejoinder.files import (
 )
 from rejoinder.networks.packing import VectorBatch
 from rejoinder.progress import Advance
-from rejoinder.text.dialogue import Dialogue, HistoryText
 from rejoinder.text.ngrams import mix
-from rejoinder.text.tokenizer import Tokenizer, encode_messages
+from rejoinder.text.tokenizer import Dialogue, HistoryText, Tokenizer, encode_messages
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Split: TypeAlias = Literal["train", "valid"]

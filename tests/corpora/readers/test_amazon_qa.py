@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.amazon_qa import fault_of_pair, read_amazon_qa
+from rejoinder.corpora.readers.pairs import fault_of_answer, read_amazon_qa
 from rejoinder.errors import InputError
 
 SINGLE = {
@@ -55,8 +55,8 @@ def test_a_line_with_a_products_questions(read):
 )
 def test_words_are_what_single_spaces_separate(text, fits):
     """As the published code counts them, so that the published counts come out."""
-    assert (fault_of_pair(text, "one two three four") == "") == fits
-    assert (fault_of_pair("one two three four", text) == "") == fits
+    assert (fault_of_answer(text, "one two three four") == "") == fits
+    assert (fault_of_answer("one two three four", text) == "") == fits
 
 
 def test_blank_texts_have_words_but_are_left_out(read):

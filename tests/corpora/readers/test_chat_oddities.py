@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from rejoinder.corpora.chats import ChatsSettings, read_chats
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.slack import clean_text
+from rejoinder.corpora.readers.chat_apps import clean_slack_text
+from rejoinder.corpora.sources import ChatsSettings, read_chats
 from rejoinder.errors import InputError
 
 
@@ -116,7 +116,7 @@ def test_tweets_that_share_their_beginning_share_a_thread_and_are_read_once(tmp_
 def test_slack_names_links_and_threads(read):
     names = {"U1": "Ada"}
     text = "<@U1> see <https://x.org|the page> &amp; <https://y.org>, <#C1|help> <!here> <mailto:a@b.org|a@b.org>"
-    assert clean_text(text, names) == "@Ada see the page & https://y.org, #help @here a@b.org"
+    assert clean_slack_text(text, names) == "@Ada see the page & https://y.org, #help @here a@b.org"
     day = [
         {"type": "message", "user": user, "text": text, "ts": f"{100 + place}.0", **more}
         for place, (user, text, more) in enumerate(

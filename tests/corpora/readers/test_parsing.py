@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rejoinder.corpora.corpus import json_objects, xml_elements
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.parsing import json_objects, xml_elements
 from rejoinder.errors import InputError
 
 VALUES = st.recursive(

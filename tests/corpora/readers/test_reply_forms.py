@@ -11,8 +11,7 @@ import pytest
 
 from rejoinder.corpora.example import Candidate
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.recognition import FORMS, find_form
-from rejoinder.corpora.replies import read_candidates
+from rejoinder.corpora.recognition import FORMS, find_form, read_candidates
 from rejoinder.corpora.tables import parse_choice
 from tests.corpora.readers.workbook import workbook
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora.chats import ChatsSettings, read_chats
+from rejoinder.corpora.form import find_order, parse_time
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.whatsapp import parse_line
+from rejoinder.corpora.readers.chat_apps import whatsapp_line
 from rejoinder.corpora.recognition import inspect
+from rejoinder.corpora.sources import ChatsSettings, read_chats
 from rejoinder.corpora.tables import Choice
-from rejoinder.corpora.times import find_order, parse_time
 from rejoinder.errors import InputError
 
 WORDS = st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp", "Zs"])
@@ -40,13 +40,13 @@ def lines(draw):
 @given(lines())
 def test_the_line_of_any_phone_is_its_author_and_text(line):
     whole, name, text = line
-    parsed = parse_line(whole)
+    parsed = whatsapp_line(whole)
     assert (parsed.author, parsed.text) == (name, text)
 
 
 @given(st.text(WORDS | st.just(" "), max_size=60))
 def test_a_text_without_a_date_begins_no_message(text):
-    assert parse_line(f"so {text}") is None
+    assert whatsapp_line(f"so {text}") is None
 
 
 @given(st.lists(DATES, min_size=40, max_size=60).map(sorted), st.sampled_from(["day", "month", "year"]))

@@ -1,1 +1,1 @@
-"""Readers: a file for each published corpus."""
+"""Readers: published corpora, and the forms of files that people have, by where they come from."""

@@ -1,4 +1,7 @@
-"""Replies as text, tables and JSON: a line, a row or an object is a reply; see docs/exports.md."""
+"""Replies as text, tables, JSON and FAQ pages; see docs/exports.md.
+
+A line, a row, an object, or a question of a page is a reply.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.form import OF_JSON, OF_TABLES, Form
+from rejoinder.corpora.form import (
+    OF_JSON,
+    OF_TABLES,
+    Form,
+    parse_html,
+    text_of_element,
+    text_of_html,
+)
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.markup import text_of_html
-from rejoinder.corpora.readers.whatsapp import parse_line
+from rejoinder.corpora.readers.chat_apps import whatsapp_line
 from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import (
     Choice,
@@ -25,6 +34,7 @@ from rejoinder.corpora.tables import (
     open_table,
 )
 from rejoinder.errors import InputError
+from rejoinder.files import parse_json
 
 REPLY = ("text", "response", "reply", "answer")
 BODY = ("content", "body", "message")  # taken for the reply where none of `REPLY` is there
@@ -33,8 +43,8 @@ QUESTIONS = ("question", "questions", "examples", "patterns", "utterances", "phr
 WORDS = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
 KNOWN = frozenset(itertools.chain(*WORDS.values()))
 _PLURAL = frozenset(QUESTIONS) - {"question"}
-# Tags at the beginning or end of a line, JSON, YAML, headers of mails, cells with tabs: none of them
-# is a line that somebody says.
+# Tags at the beginning or end of a line, JSON, YAML, headers of mails, cells with tabs: none of
+# them is a line that somebody says.
 _STRUCTURE = re.compile(
     r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?>\s*$|^\s*</?[a-zA-Z]|"\s*:\s*["\[{\d]|^\s*-\s+[a-z_]+:\s"""
     r"""|"\s*[}\]]|\S *\t *\S|^(?:Message-ID|Content-Type|MIME-Version):\s"""
@@ -48,7 +58,7 @@ def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     encoding = choice.encoding or (sample.encoding if unsure else "utf-8")
     for number, line in sample.source.lines(encoding, reading):
         text = line.strip()
-        if not choice.form and (_STRUCTURE.search(text) or parse_line(text) is not None):
+        if not choice.form and (_STRUCTURE.search(text) or whatsapp_line(text) is not None):
             raise InputError(
                 f"{sample.source}:{number}: this looks like HTML, JSON, YAML, a table or a chat "
                 "in a file of text; --format text reads one reply a line all the same"
@@ -235,4 +245,142 @@ JSON = Form(
     ),
     read=read_json,
     takes=OF_JSON,
+)
+
+
+# FAQs as HTML or Markdown pages: schema.org's FAQPage, details, definition lists, headings.
+#
+# The first of these that a page has is read. A heading is the title of what follows it, and a
+# question where it ends with a question mark; headings with nothing below them are the category of
+# the next. Markdown becomes HTML by markdown-it.
+
+_MARK = "\ue000"  # before and after a heading, in the text of a page
+_HEADING = re.compile(f"{_MARK}([1-7])([^{_MARK}]*){_MARK}")
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+_BESIDES = "//nav | //header | //footer | //aside | //form | //script | //style | //button"
+
+
+def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
+    """Yield a reply for each question of a page."""
+    text = sample.source.text(choice.encoding, reading)
+    if sample.kind == "markdown":
+        from markdown_it import MarkdownIt
+
+        text = (
+            MarkdownIt("commonmark", {"html": True})
+            .enable("table")
+            .render(_FRONT_MATTER.sub("", text))
+        )
+    tree = parse_html(text)
+    if tree is None:
+        raise InputError(f"{sample.source} holds no HTML with a text")
+    for name, find in _WAYS.items():
+        replies = [reply for reply in find(tree) if reply.text]
+        if replies:
+            reading.notes.append(f"{sample.source}: FAQ page, read by its {name}")
+            yield from replies
+            return
+    raise InputError(
+        f"{sample.source}: no FAQ in it: no schema.org FAQPage, details, definition list, or "
+        "heading with a text below it; --format text reads one reply a line"
+    )
+
+
+def _reply(question: str, answer: str, category: str = "") -> Candidate:
+    question = " ".join(question.split())
+    examples = ((question,),) if question.endswith(("?", "\uff1f", "\u061f")) else ()
+    return Candidate(answer, {"category": category} if category else {}, question, examples)
+
+
+def _marked_up(tree: Any) -> Iterator[Candidate]:
+    """Yield the questions of FAQPages, as JSON-LD or microdata."""
+    for script in tree.xpath("//script[@type='application/ld+json']"):
+        try:
+            values = [parse_json(script.text or "null")]
+        except ValueError:
+            continue
+        while values:  # an FAQPage may stand in a list, or in a graph
+            value = values.pop(0)
+            values += value if isinstance(value, list) else []
+            if not isinstance(value, dict):
+                continue
+            values += [value[key] for key in ("@graph", "mainEntity") if key in value]
+            answer = value.get("acceptedAnswer")
+            answer = answer[0] if isinstance(answer, list) and answer else answer
+            if value.get("@type") == "Question" and isinstance(answer, dict):
+                question = text_of_html(str(value.get("name") or value.get("text") or ""))
+                yield _asked(_reply(question, text_of_html(str(answer.get("text") or ""))))
+    for item in tree.xpath("//*[contains(@itemtype, 'schema.org/Question')]"):
+        names = item.xpath(".//*[@itemprop='name']")
+        answers = item.xpath(".//*[@itemprop='acceptedAnswer']//*[@itemprop='text']")
+        if names and answers:
+            yield _asked(_reply(text_of_element(names[0]), text_of_element(answers[0])))
+
+
+def _asked(reply: Candidate) -> Candidate:
+    """Return a reply whose title is a question, whatever it ends with."""
+    return dataclasses.replace(reply, examples=((reply.title,),) if reply.title else ())
+
+
+def _details(tree: Any) -> Iterator[Candidate]:
+    for details in tree.xpath("//details[summary]"):
+        summary = details.find("summary")
+        question = text_of_element(summary)
+        summary.drop_tree()
+        yield _reply(question, text_of_element(details))
+
+
+def _definitions(tree: Any) -> Iterator[Candidate]:
+    for term in tree.xpath("//dl/dt"):
+        answers = []
+        for follower in term.itersiblings():
+            if follower.tag != "dd":
+                break
+            answers.append(text_of_element(follower))
+        yield _reply(text_of_element(term), "\n".join(filter(None, answers)))
+
+
+def _headings(tree: Any) -> Iterator[Candidate]:
+    for besides in tree.xpath(_BESIDES):
+        besides.drop_tree()
+    bold = "//p[count(*)=1][strong or b][not(normalize-space(text()))]"
+    for heading in tree.xpath(f"//h1 | //h2 | //h3 | //h4 | //h5 | //h6 | {bold}"):
+        text = " ".join(text_of_element(heading).split())
+        level = heading.tag[1] if heading.tag != "p" else "7"
+        if level == "7" and not text.endswith("?"):
+            continue
+        for child in list(heading):
+            heading.remove(child)
+        heading.text = f"{_MARK}{level}{text.replace(_MARK, '')}{_MARK}"
+    pieces = _HEADING.split(text_of_element(tree))
+    sections = list(zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True))
+    outermost = min((level for level, _, _ in sections), default="1")
+    is_title = sum(level == outermost for level, _, _ in sections) == 1 and len(sections) > 1
+    categories: dict[str, str] = {}
+    for level, question, body in sections:
+        categories = {outer: name for outer, name in categories.items() if outer < level}
+        if is_title and level == outermost:
+            continue  # of the whole page, with its introduction
+        if body.strip():
+            yield _reply(question, body.strip(), next(reversed(categories.values()), ""))
+        else:
+            categories[level] = question
+
+
+_WAYS = {
+    "schema.org markup": _marked_up,
+    "details": _details,
+    "definition lists": _definitions,
+    "headings": _headings,
+}
+FAQ_PAGE = Form(
+    name="faq-page",
+    title="FAQ page (HTML, Markdown)",
+    holds="replies",
+    export="save the page of questions and answers as .html or .md, or take it from its source",
+    matches=lambda sample: (
+        sample.kind == "html"
+        or (sample.kind == "markdown" and sample.source.name.suffix.lower() != ".txt")
+    ),
+    read=read_page,
 )

@@ -1,28 +1,28 @@
-"""Prepared replies and articles of help desks, as their APIs give them.
-
-Macros of Zendesk, canned responses of Freshdesk and Chatwoot, saved replies of Intercom, and the
-articles of help centres. A page of an API's answer is read as well as all of its entries.
-"""
+"""Exports of help desks: prepared replies and articles, tickets and conversations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.form import Form
+from rejoinder.corpora.form import Chat, Form, Message, parse_time, text_of_html
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.markup import text_of_html
-from rejoinder.corpora.source import Sample, json_values, texts_of
+from rejoinder.corpora.source import Sample, dicts, json_values, texts_of
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
+
+# Prepared replies and articles of help desks, as their APIs give them.
+#
+# Macros of Zendesk, canned responses of Freshdesk and Chatwoot, saved replies of Intercom, and the
+# articles of help centres. A page of an API's answer is read as well as all of its entries.
 
 _TEXT = ("body_text", "content", "description_text", "body", "description")
 _TITLE = ("title", "name", "short_code")
 _KEPT = ("id", "tags", "label_names", "category", "category_id", "section_id", "folder_id",
          "html_url", "url", "locale")  # fmt: skip
-_LISTS = ("macros", "articles", "data", "payload", "responses", "canned_responses", "results")
-_PATHS = ("item", *(f"{name}.item" for name in _LISTS), "")
+_REPLY_LISTS = ("macros", "articles", "data", "payload", "responses", "canned_responses", "results")
+_PATHS = ("item", *(f"{name}.item" for name in _REPLY_LISTS), "")
 
 
 def read_entries(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
@@ -76,18 +76,18 @@ def _path(sample: Sample, *titles: str) -> str:
     return "item"
 
 
-def _has(sample: Sample, lists: Sequence[str], *keys: str) -> bool:
+def _has_reply_fields(sample: Sample, lists: Sequence[str], *keys: str) -> bool:
     bases = ("", "item.", *(f"{name}.item." for name in lists))
     return any(all(f"{base}{key}" in sample.keys for key in keys) for base in bases)
 
 
-FORMS = [
+REPLY_FORMS = [
     Form(
         name="zendesk-macros",
         title="Zendesk macros",
         holds="replies",
         export="Zendesk API: GET /api/v2/macros.json?active=true (Admin Center exports no texts)",
-        matches=lambda sample: _has(sample, ["macros"], "title", "actions.item.field"),
+        matches=lambda sample: _has_reply_fields(sample, ["macros"], "title", "actions.item.field"),
         read=read_entries,
     ),
     Form(
@@ -95,7 +95,9 @@ FORMS = [
         title="Freshdesk canned responses",
         holds="replies",
         export="Freshdesk API: GET /api/v2/canned_response_folders/ID/responses, one file a folder",
-        matches=lambda sample: _has(sample, _LISTS, "title", "content", "content_html"),
+        matches=lambda sample: _has_reply_fields(
+            sample, _REPLY_LISTS, "title", "content", "content_html"
+        ),
         read=read_entries,
     ),
     Form(
@@ -103,7 +105,9 @@ FORMS = [
         title="Chatwoot canned responses",
         holds="replies",
         export="Chatwoot API: GET /api/v1/accounts/ID/canned_responses (or a table of them)",
-        matches=lambda sample: _has(sample, ["payload", "data"], "short_code", "content"),
+        matches=lambda sample: _has_reply_fields(
+            sample, ["payload", "data"], "short_code", "content"
+        ),
         read=read_entries,
     ),
     Form(
@@ -111,7 +115,7 @@ FORMS = [
         title="Intercom saved replies (macros)",
         holds="replies",
         export="Intercom API: GET /macros, all pages",
-        matches=lambda sample: _has(sample, ["data"], "name", "body", "body_text"),
+        matches=lambda sample: _has_reply_fields(sample, ["data"], "name", "body", "body_text"),
         read=read_entries,
     ),
     Form(
@@ -121,11 +125,230 @@ FORMS = [
         export="Zendesk: GET /api/v2/help_center/articles.json; Intercom: GET /articles; "
         "Freshdesk: GET /api/v2/solutions/folders/ID/articles",
         matches=lambda sample: (
-            _has(sample, ["articles"], "title", "body", "draft")
-            or _has(sample, ["data", "articles"], "title", "body", "state")
-            or _has(sample, ["articles"], "title", "description", "description_text", "folder_id")
+            _has_reply_fields(sample, ["articles"], "title", "body", "draft")
+            or _has_reply_fields(sample, ["data", "articles"], "title", "body", "state")
+            or _has_reply_fields(
+                sample, ["articles"], "title", "description", "description_text", "folder_id"
+            )
             or {"articles.item.title", "articles.item.body"} <= sample.keys
         ),
         read=read_entries,
+    ),
+]
+
+
+# Tickets and conversations of Zendesk, Intercom, Chatwoot and Freshdesk, exported or from APIs.
+#
+# A file holds one of them, an array, a list in an object, or one a line. Private notes are left
+# out.
+
+PRIVATE = "private notes"
+_TICKET_LISTS = ("tickets", "conversations", "data", "payload", "results", "data.payload")
+_TICKET_BASES = ("", "item.", *(f"{name}.item." for name in _TICKET_LISTS))
+
+
+def _records(sample: Sample, key: str, reading: Reading) -> Iterator[dict[str, Any]]:
+    """Yield the objects that have a key."""
+    base = next((base for base in _TICKET_BASES if f"{base}{key}" in sample.keys), "item.")
+    path = base.removesuffix(".")
+    for _, record in json_values(sample.source, {path}, sample.encoding, reading):
+        if isinstance(record, dict):
+            yield record
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _first_text(record: dict[str, Any], *keys: str) -> str:
+    """Return the first field with a text, without tags."""
+    return next((text_of_html(text) for text in texts_of(record.get(key) for key in keys)), "")
+
+
+def _add(chat: Chat, message: Message, reading: Reading) -> None:
+    if message.text:
+        chat.messages.append(message)
+    else:
+        reading.drop("attachments and messages without a text")
+
+
+def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
+    """Yield the public comments of tickets; whoever is not the requester is an agent."""
+    del choice
+    for ticket in _records(sample, "comments", reading):
+        comments = dicts(ticket.get("comments"))
+        users = {user.get("id"): user for user in dicts(ticket.get("users"))}
+        requester = ticket.get("requester_id") or _dict(ticket.get("requester")).get("id")
+        requester = requester or next((_author_id(comment) for comment in comments), None)
+        chat = Chat(name=str(ticket.get("id", "")))
+        for comment in comments:
+            if comment.get("public") is False:
+                reading.drop(PRIVATE)
+                continue
+            author = _author_id(comment)
+            user = _dict(comment.get("author")) or users.get(author, {})
+            role = user.get("role")
+            agent = role in ("agent", "admin") if role else author != requester
+            name = str(user.get("name") or author or "")
+            text = _first_text(comment, "plain_body", "body", "html_body")
+            time = parse_time(comment.get("created_at"))
+            _add(chat, Message(name, text, time, agent), reading)
+        chat.names = tuple(str(user["name"]) for user in users.values() if user.get("name"))
+        yield chat
+
+
+def _author_id(comment: dict[str, Any]) -> Any:
+    return comment.get("author_id") or _dict(comment.get("author")).get("id")
+
+
+def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
+    """Yield conversations: the first message, and the parts with a text that are no notes."""
+    del choice
+    for record in _records(sample, "conversation_parts", reading):
+        chat = Chat(name=str(record.get("id", "")))
+        source = _dict(record.get("source"))
+        parts = record.get("conversation_parts")
+        parts = parts.get("conversation_parts") if isinstance(parts, dict) else parts
+        first = {"created_at": record.get("created_at"), **source}
+        for part in [first, *dicts(parts)]:
+            if part.get("part_type") in ("note", "note_and_reopen"):
+                reading.drop(PRIVATE)
+                continue
+            if part is not first and not part.get("body"):
+                reading.drop("events (assigned, closed)")
+                continue
+            author = _dict(part.get("author"))
+            agent = author.get("type") in ("admin", "bot", "team")
+            name = str(author.get("name") or author.get("id") or author.get("type") or "")
+            text = _first_text(part, "body")
+            _add(chat, Message(name, text, parse_time(part.get("created_at")), agent), reading)
+        yield chat
+
+
+_INCOMING = (0, "0", "incoming")
+_OUTGOING = (1, 3, "1", "3", "outgoing", "template")
+
+
+def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
+    """Yield conversations with their messages, or the messages of conversations."""
+    del choice
+    chats: dict[str, Chat] = {}
+    nested = next(
+        (base for base in _TICKET_BASES if f"{base}messages.item.message_type" in sample.keys), None
+    )
+    if nested is None:
+        records = _records(sample, "message_type", reading)
+    else:
+        records = (
+            {"conversation_id": record.get("id"), **message}
+            for record in _records(sample, "messages", reading)
+            for message in dicts(record.get("messages"))
+        )
+    for message in records:
+        chat = chats.setdefault(str(message.get("conversation_id", "")), Chat())
+        kind = message.get("message_type")
+        if message.get("private") is True:
+            reading.drop(PRIVATE)
+        elif kind not in (*_INCOMING, *_OUTGOING):
+            reading.drop("activities (assigned, resolved)")
+        else:
+            sender = _dict(message.get("sender"))
+            name = str(sender.get("name") or sender.get("id") or kind)
+            text = _first_text(message, "content")
+            time = parse_time(message.get("created_at"))
+            _add(chat, Message(name, text, time, kind in _OUTGOING), reading)
+    for chat in chats.values():
+        _sort(chat)
+        yield chat
+
+
+def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
+    """Yield tickets: the description and what follows, as `conversations` or `notes`."""
+    del choice
+    key = next(
+        (key for key in ("conversations", "helpdesk_ticket") if _has_ticket_fields(sample, key)),
+        "description",
+    )
+    for record in _records(sample, key, reading):
+        ticket = _dict(record.get("helpdesk_ticket")) or record
+        chat = Chat(name=str(ticket.get("display_id") or ticket.get("id") or ""))
+        requester = _dict(ticket.get("requester"))
+        asker = ticket.get("requester_id") or requester.get("id")
+        chat.names = tuple(texts_of([requester.get("name"), ticket.get("requester_name")]))
+        text = _first_text(ticket, "description_text", "description", "description_html")
+        time = parse_time(ticket.get("created_at"))
+        _add(chat, Message(str(asker or "requester"), text, time, False), reading)
+        for entry in [*dicts(ticket.get("conversations")), *dicts(ticket.get("notes"))]:
+            note = _dict(entry.get("note")) or _dict(entry.get("helpdesk_note")) or entry
+            if note.get("private") is True or note.get("deleted") is True:
+                reading.drop(PRIVATE if note.get("private") is True else "deleted messages")
+                continue
+            author = note.get("user_id")
+            agent = note.get("incoming") is False or (asker is not None and author != asker)
+            text = _first_text(note, "body_text", "body", "body_html")
+            when = parse_time(note.get("created_at"))
+            _add(chat, Message(str(author or ""), text, when, agent), reading)
+        _sort(chat)
+        yield chat
+
+
+def _sort(chat: Chat) -> None:
+    if all(message.time is not None for message in chat.messages):
+        chat.messages.sort(key=lambda message: message.time or 0.0)
+
+
+def _has_ticket_fields(sample: Sample, *keys: str) -> bool:
+    return any(all(f"{base}{key}" in sample.keys for key in keys) for base in _TICKET_BASES)
+
+
+def _any_of(*groups: Iterable[str]) -> Callable[[Sample], bool]:
+    return lambda sample: any(_has_ticket_fields(sample, *keys) for keys in groups)
+
+
+TICKET_FORMS = [
+    Form(
+        name="zendesk",
+        title="Zendesk tickets",
+        holds="chats",
+        export="Zendesk: Admin Center, Account, Tools, Reports, Export: JSON with comments; or API "
+        "GET /api/v2/tickets/ID/comments.json?include=users",
+        matches=_any_of(
+            ("comments.item.author_id", "comments.item.public"),
+            ("comments.item.author_id", "comments.item.plain_body"),
+            ("comments.item.author", "comments.item.public"),
+        ),
+        read=read_zendesk,
+    ),
+    Form(
+        name="intercom",
+        title="Intercom conversations",
+        holds="chats",
+        export="Intercom API: GET /conversations/ID of each conversation, an object a line",
+        matches=_any_of(("conversation_parts", "source")),
+        read=read_intercom,
+    ),
+    Form(
+        name="chatwoot",
+        title="Chatwoot conversations",
+        holds="chats",
+        export="Chatwoot API: GET /api/v1/accounts/ID/conversations/ID/messages, an answer a line",
+        matches=_any_of(
+            ("message_type", "content", "conversation_id"),
+            ("messages.item.message_type", "messages.item.content"),
+        ),
+        read=read_chatwoot,
+    ),
+    Form(
+        name="freshdesk",
+        title="Freshdesk tickets",
+        holds="chats",
+        export="Freshdesk API: GET /api/v2/tickets/ID?include=conversations,requester, one a line; "
+        "or the old account export (Tickets*.json)",
+        matches=_any_of(
+            ("conversations.item.body_text", "conversations.item.incoming"),
+            ("helpdesk_ticket.description",),
+            ("conversations", "description_text", "requester_id"),
+        ),
+        read=read_freshdesk,
     ),
 ]

@@ -1,7 +1,8 @@
-"""Wikipedia's XML exports: a sentence as the query, its article without it as the answer; and neighbouring sentences.
+"""Wikipedia's XML exports: article search, and pairs of neighbouring sentences.
 
-Article search is POLY's (section 4.1, after Wu et al. 2018, "StarSpace"; docs/choices.md says how sentences are cut and
-chosen). Neighbouring sentences are what BERT is pretrained on, and POLY on books and Wikipedia (section 4.1).
+Article search is POLY's (section 4.1, after Wu et al. 2018, "StarSpace"): a sentence is the query,
+its article without it the answer; docs/choices.md says how sentences are cut and chosen. BERT is
+pretrained on neighbouring sentences, and so is POLY, on books and Wikipedia (section 4.1).
 """
 
 from __future__ import annotations
@@ -15,30 +16,32 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares
+from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares, xml_elements
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
-from rejoinder.corpora.readers.parsing import xml_elements
 
 WORDS = range(5, 61)  # numbers of words of the sentence that is the query
-THREAD_LINES = 10_000  # of a text that are one thread; no sentence is paired with one of the next thread
-_MEDIA_KEYS = ("6", "14")  # keys of the namespaces whose links show nothing in place: files and categories
-_MEDIA_NAMES = frozenset({"file", "image", "category"})  # their names in every wiki, beside those in its own language
+THREAD_LINES = 10_000  # of a text that are one thread; sentences of two threads are no pair
+# Namespaces whose links show no text, files and categories: their keys, and their names in every
+# wiki, beside those in its own language.
+_MEDIA_KEYS = ("6", "14")
+_MEDIA_NAMES = frozenset({"file", "image", "category"})
 _REDIRECT = re.compile(r"\s*#\s*redirect", re.IGNORECASE)
-# Titles of English pages that are no articles, as in Chen et al. 2017 ("DrQA"), whose dump the papers use.
+# Titles of English pages that are no articles, as in Chen et al. 2017 ("DrQA"); the papers use
+# their dump.
 _NO_ARTICLE = re.compile(r"(?:Lists? of|Index of|Outline of) |.*\(disambiguation\)$")
 _STOP = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？]++[」』”’）]*+""")  # noqa: RUF001
 _OPENING = "\"'“‘«([¿¡"  # noqa: RUF001
 _LONGEST = 12
-# What stands before a full stop within a sentence; initials and words with a full stop in them need no list.
-_ABBREVIATIONS = {
-    *("mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "rev", "hon", "gen", "col", "lt", "sgt", "capt", "cmdr"),
-    *("b", "d", "r", "c", "ca", "fl", "approx", "vs", "cf", "etc", "al", "no", "nos", "vol", "p", "pp", "fig"),
-    *("ed", "eds", "inc", "ltd", "co", "corp", "bros", "mt", "ft", "dept", "univ"),
-    *("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"),
-}
+# Words before a full stop within a sentence; initials and words with a full stop in them need no
+# list.
+_ABBREVIATIONS = frozenset(
+    """mr mrs ms dr prof st jr sr rev hon gen col lt sgt capt cmdr b d r c ca fl approx vs cf etc al
+    no nos vol p pp fig ed eds inc ltd co corp bros mt ft dept univ jan feb mar apr jun jul aug sep
+    sept oct nov dec""".split()  # noqa: SIM905
+)
 
-MAX_NESTING = 100  # Most links, templates and tables within each other. MediaWiki itself stops at 40 templates.
+MAX_NESTING = 100  # of links, templates and tables; MediaWiki itself stops at 40 templates
 _TOKEN = re.compile(
     r"""(?P<comment><!--)
       | (?P<open>\{\{|\[\[|^[ \t:]*+\{\|)
@@ -47,10 +50,11 @@ _TOKEN = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _NAME = {"{{": "{{", "}}": "{{", "[[": "[[", "]]": "[[", "{|": "{|", "|}": "{|"}
-_NO_PROSE = {  # tags whose content is no prose; it is not parsed either
-    *("ref", "references", "math", "chem", "ce", "gallery", "imagemap", "timeline", "score", "hiero", "graph"),
-    *("mapframe", "maplink", "templatedata", "syntaxhighlight", "source", "pre", "style"),
-}
+# Tags whose content is no prose; it is not parsed either.
+_NO_PROSE = frozenset(
+    """ref references math chem ce gallery imagemap timeline score hiero graph mapframe maplink
+    templatedata syntaxhighlight source pre style""".split()  # noqa: SIM905
+)
 _EXTERNAL = re.compile(r"\[(?:https?:|ftp:|mailto:)?+//[^\s\[\]]*+\s*+([^\[\]]*+)\]")
 _EMPHASIS = re.compile(r"''++")
 _SWITCH = re.compile(r"__[A-Z]++__")
@@ -83,7 +87,7 @@ def read_wikipedia(path: Path, reading: Reading, _: object = None) -> Iterator[E
 
 
 def read_neighbours(path: Path, reading: Reading, _: object = None) -> Iterator[Example]:
-    """Read the pairs of neighbouring sentences of a text, or of an export (a name with `.xml` in it)."""
+    """Yield pairs of neighbouring sentences of a text, or of an export (`.xml` in its name)."""
     for thread, text in (_articles if ".xml" in path.name else _books)(path, reading):
         said = (sentence for paragraph in text for sentence in sentences(paragraph))
         for number, (before, after) in enumerate(itertools.pairwise(said)):
@@ -91,7 +95,7 @@ def read_neighbours(path: Path, reading: Reading, _: object = None) -> Iterator[
 
 
 def _articles(path: Path, reading: Reading) -> Iterator[tuple[str, list[str]]]:
-    """Give the id and the paragraphs of each article of an export; count why other pages are none."""
+    """Yield id and paragraphs of each article of an export; count why other pages are none."""
     for page in pages(path, reading):
         reason = fault_of_page(page)
         if not reason:
@@ -116,9 +120,12 @@ def pages(path: Path, reading: Reading) -> Iterator[Page]:
         text = ""
         for revision in element.iterfind("{*}revision"):  # the newest comes last
             model, text = (revision.findtext(f"{{*}}{name}") or "" for name in ("model", "text"))
-        title, name, number = ((element.findtext(f"{{*}}{name}") or "").strip() for name in ("title", "id", "ns"))
+        title, name, number = (
+            (element.findtext(f"{{*}}{name}") or "").strip() for name in ("title", "id", "ns")
+        )
         if not re.fullmatch(r"(-?[0-9]{1,9})?", number):
-            reading.bad_line(path, element.sourceline, f"{number[:20]!r} instead of a number in <ns>")
+            fault = f"{number[:20]!r} instead of a number in <ns>"
+            reading.bad_line(path, element.sourceline, fault)
         elif not name:
             reading.bad_line(path, element.sourceline, "a page without <id>")
         else:
@@ -140,26 +147,37 @@ def fault_of_page(page: Page) -> str:
 
 
 def article_example(name: str, texts: Iterable[str]) -> Example | None:
-    """Make the example of an article, or None without a sentence of the right length or anything else.
+    """Return an article's example; None: it has no sentence of the right length, or nothing else.
 
-    The query is one of those that occur once, drawn by the hash of the page's id: the same on every machine.
+    The query is one of those that occur once, drawn by the hash of the page's id: the same on every
+    machine.
     """
     text = [sentences(paragraph) for paragraph in texts]
     counts = Counter(sentence for paragraph in text for sentence in paragraph)
-    fit = [sentence for sentence, count in counts.items() if count == 1 and len(sentence.split()) in WORDS]
+    fit = [
+        sentence
+        for sentence, count in counts.items()
+        if count == 1 and len(sentence.split()) in WORDS
+    ]
     if not fit or len(counts) < 2:
         return None
     digest = hashlib.md5(name.encode("utf-8"), usedforsecurity=False).digest()
     query = fit[int.from_bytes(digest, "big") % len(fit)]
     rest = ([sentence for sentence in paragraph if sentence != query] for paragraph in text)
-    return Example((query,), "\n".join(" ".join(paragraph) for paragraph in rest if paragraph), name, name, "wikipedia")
+    return Example(
+        (query,),
+        "\n".join(" ".join(paragraph) for paragraph in rest if paragraph),
+        name,
+        name,
+        "wikipedia",
+    )
 
 
 def sentences(paragraph: str) -> list[str]:
-    """Cut a paragraph after each mark that ends a sentence; nothing but white space between them is lost.
+    """Split a paragraph after each mark that ends a sentence; only white space is lost.
 
-    A mark does not end a sentence before a small letter, nor a full stop after an initial, a word with a full stop in
-    it (U.S.) or a common English abbreviation.
+    A mark does not end a sentence before a small letter, nor a full stop after an initial, a word
+    with a full stop in it (U.S.) or a common English abbreviation.
     """
     found = []
     start = 0
@@ -176,23 +194,26 @@ def _ends(paragraph: str, mark: re.Match[str]) -> bool:
         return False
     if mark[0].rstrip() != ".":
         return True
-    before = paragraph[max(0, mark.start() - _LONGEST) : mark.start()].rpartition(" ")[2].strip(_OPENING)
+    start = max(0, mark.start() - _LONGEST)
+    before = paragraph[start : mark.start()].rpartition(" ")[2].strip(_OPENING)
     initial = len(before) == 1 and before.isupper()
     return not (initial or "." in before or before.lower() in _ABBREVIATIONS)
 
 
 def _books(path: Path, reading: Reading) -> Iterator[tuple[str, list[str]]]:
-    """Give some thousand lines at a time."""
+    """Yield some thousand lines at a time."""
     name = strip_compression(path).stem
-    for number, lines in itertools.groupby(open_lines(path, reading), lambda each: (each[0] - 1) // THREAD_LINES):
+    numbered = open_lines(path, reading)
+    for number, lines in itertools.groupby(numbered, lambda line: (line[0] - 1) // THREAD_LINES):
         texts = [line.strip() for _, line in lines if line.strip()]
         reading.lines += len(texts)
         yield f"{name}:{number}", texts
 
 
-# Wikitext to plain text: the prose of an article, without its markup, templates, tables, lists, notes and headings, in
-# time linear in its length whatever it holds. (mwparserfromhell, which builds the tree of a page, takes twelve times as
-# long for an article, and hours for 100 kB of unclosed tags.) Templates are left out, not expanded.
+# Wikitext to plain text: the prose of an article, without its markup, templates, tables, lists,
+# notes and headings, in time linear in its length whatever it holds. (mwparserfromhell, which
+# builds the tree of a page, takes twelve times as long for an article, and hours for 100 kB of
+# unclosed tags.) Templates are left out, not expanded.
 
 
 class NestingError(ValueError):
@@ -200,7 +221,7 @@ class NestingError(ValueError):
 
 
 def paragraphs(text: str, media: Collection[str] = ("file", "image", "category")) -> list[str]:
-    """Return an article's paragraphs, a line each; `media`: lower-cased namespaces whose links show no text."""
+    """Return an article's paragraphs; `media`: lower-cased namespaces whose links show no text."""
     lines = (_clean(line) for line in _without_markup(text, media).split("\n"))
     return [line for line in lines if line]
 
@@ -208,7 +229,7 @@ def paragraphs(text: str, media: Collection[str] = ("file", "image", "category")
 def _without_markup(text: str, media: Collection[str]) -> str:
     out: list[str] = []
     opened: list[tuple[str, int]] = []  # what is open, and how long `out` was before it
-    unended: set[str] = set()  # tags that are never closed from here on, so that none is looked for twice
+    unended: set[str] = set()  # tags that are never closed from here on: not looked for twice
     place = 0
     while match := _TOKEN.search(text, place):
         out.append(text[place : match.start()])
@@ -221,15 +242,18 @@ def _without_markup(text: str, media: Collection[str]) -> str:
             opened.append((_NAME[match["open"][-2:]], len(out)))
         elif match["close"]:
             _close_markup(_NAME[match["close"][-2:]], opened, out, media)
-        elif match["tag"].lower() in _NO_PROSE and not match["slash"] and not match["rest"].endswith("/"):
-            place = _after(text, f"</{match['tag'].lower()}", place, unended)
-        elif match["tag"].lower() in ("br", "p", "div", "li", "tr"):
-            out.append(" ")
+        else:
+            tag = match["tag"].lower()
+            is_opened = not match["slash"] and not match["rest"].endswith("/")
+            if tag in _NO_PROSE and is_opened:
+                place = _after(text, f"</{tag}", place, unended)
+            elif tag in ("br", "p", "div", "li", "tr"):
+                out.append(" ")
     return "".join((*out, text[place:]))
 
 
 def _after(text: str, end: str, place: int, unended: set[str]) -> int:
-    """Return where the text goes on after `end` (and the rest of its tag); at `place` if the end never comes."""
+    """Return where the text goes on after `end` (and its tag); `place` if the end never comes."""
     if end in unended:
         return place
     pattern = rf"{end}\b[^>]*+>?" if end.startswith("<") else end
@@ -239,8 +263,10 @@ def _after(text: str, end: str, place: int, unended: set[str]) -> int:
     return place
 
 
-def _close_markup(name: str, opened: list[tuple[str, int]], out: list[str], media: Collection[str]) -> None:
-    """Close the newest `name`, and what was opened within it and never closed; the end of nothing is left out."""
+def _close_markup(
+    name: str, opened: list[tuple[str, int]], out: list[str], media: Collection[str]
+) -> None:
+    """Close the newest `name` and all that was opened in it; leave out the end of nothing."""
     if all(name != other for other, _ in opened):
         return
     while True:
@@ -252,7 +278,9 @@ def _close_markup(name: str, opened: list[tuple[str, int]], out: list[str], medi
     space, colon, _ = target.partition(":")
     space = space.strip()
     # Of `[[target|text]]` the text stays, of a link to a file, category or language nothing.
-    if not colon or not (space.lower().replace("_", " ") in media or (not bar and _LANGUAGE.fullmatch(space))):
+    is_media = space.lower().replace("_", " ") in media
+    is_language = not bar and _LANGUAGE.fullmatch(space)
+    if not colon or not (is_media or is_language):
         out.append(shown.rpartition("|")[2] if bar else target.removeprefix(":"))
 
 
@@ -279,7 +307,8 @@ CORPUS = Corpus(
 )
 SENTENCES = Corpus(
     name="sentences",
-    title="Pairs of neighbouring sentences, for pretraining: books as plain text, and Wikipedia's exports.",
+    title="Pairs of neighbouring sentences, for pretraining: books as plain text, and Wikipedia's "
+    "exports.",
     reads="*.txt, whose sentences end with their line; *-pages-articles*.xml",
     licence="each file its own; Wikipedia: CC BY-SA 4.0 and GFDL",
     origin="BookCorpus (Zhu et al. 2015) is not published any more; gutenberg.org; https://dumps.wikimedia.org/enwiki/",

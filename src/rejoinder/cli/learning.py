@@ -1,0 +1,363 @@
+"""`rejoinder mine`, `learn`, `feedback`, `report`: replies out of chats, and learning from use."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rejoinder.cli.index import PartOf, describe, describe_text
+from rejoinder.cli.options import IndexFolder, Json, Limit, Model, Overwrite, Settings
+from rejoinder.cli.rankers import open_index
+from rejoinder.cli.shell import emit
+from rejoinder.errors import InputError
+from rejoinder.files import atomic_file
+from rejoinder.progress import note, track
+
+if TYPE_CHECKING:
+    from rejoinder.corpora.example import Example
+    from rejoinder.retrieval.feedback import Entry, FeedbackLog
+
+_SHOWN = 10  # replies, and groups without one
+
+
+def mine(
+    chats: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="CHATS...",
+            help="Exports of chats (`rejoinder formats`), or folders of examples.",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The replies: .csv to review, or .jsonl."
+        ),
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Encoder that tells which messages mean the same. Default: bi-small.",
+        ),
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, metavar="N", help="How many replies at most.")] = 200,
+    least: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Messages that a reply covers at least.")
+    ] = 3,
+    settings: Settings = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Find canned replies in old chats: what agents send again and again, and what it answers.
+
+    Personal data and names are replaced; --set agent=NAME says who answers, as for `data chats`.
+
+    Review a table in a spreadsheet: edit a text, delete a row to drop it, give two rows the same
+    text to merge them. Then: rejoinder index build bi-small replies.csv -o replies.index
+
+    Example: rejoinder mine whatsapp.zip -o replies.csv
+    """
+    from rejoinder.encoders.bundled import DEFAULT
+    from rejoinder.encoders.open import open_encoder
+    from rejoinder.retrieval import mining
+
+    mining.check_output(output, overwrite=overwrite)
+    encoder = open_encoder(model or DEFAULT)
+    with track("Reading chats", unit="messages") as advance:
+        mined = mining.mine(
+            _examples(chats, settings or []), encoder, most=most, least=least, progress=advance
+        )
+    mining.write_replies(mined, output)
+    result = {
+        "output": str(output),
+        "messages": mined.messages,
+        "replies": len(mined.replies),
+        "curve": [{"replies": count, "covered": share} for count, share in mined.curve()],
+        "shown": [reply.to_json() for reply in mined.replies[:_SHOWN]],
+        "uncovered": [{"text": text, "count": count} for text, count in mined.uncovered],
+    }
+    emit(result, as_json, _mined_text)
+
+
+def _examples(paths: list[Path], settings: list[str]) -> Iterator[Example]:
+    """Yield the examples of exported chats, and of folders of examples; redacted by default."""
+    from rejoinder.corpora.example import redact_example
+    from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.lines import Reading
+    from rejoinder.corpora.sources import find_corpus, read_settings
+    from rejoinder.retrieval.learning import NEWEST
+
+    corpus = find_corpus("chats")
+    values = read_settings(corpus, ["redact=true", *settings])
+    assert corpus.read is not None
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path} does not exist; name an export of chats or a data folder")
+        if path.is_dir() and any(path.glob("*.parquet")):
+            examples = read_examples(path)
+            yield from map(redact_example, examples) if values.redact else examples
+            continue
+        reading = Reading(history=NEWEST)
+        yield from corpus.read(path, reading, values)
+        for text in reading.notes:
+            note(text)
+
+
+def _mined_text(result: Mapping[str, Any]) -> str:
+    lines = [
+        f"{reply['count']:>7,}  {reply['text'].replace(chr(10), ' ')[:100]}"
+        for reply in result["shown"]
+    ]
+    lines += ["", *(_share(**point) for point in result["curve"])]
+    if result["uncovered"]:
+        lines += ["", "without a reply, the largest groups:"]
+        lines += [
+            f"{group['count']:>7,}  {group['text'].replace(chr(10), ' ')[:100]}"
+            for group in result["uncovered"][:_SHOWN]
+        ]
+    lines += [
+        "",
+        f"{result['replies']:,} replies of {result['messages']:,} messages: {result['output']}",
+    ]
+    return "\n".join(lines)
+
+
+def _share(replies: int, covered: float) -> str:
+    return f"{replies:>7,} cover {covered:.0%} of the messages"
+
+
+def learn(
+    folder: IndexFolder,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA",
+            help="Chats with sent replies. Default: feedback alone.",
+        ),
+    ] = None,
+    split: PartOf = None,
+    limit: Limit = None,
+    forget: Annotated[bool, typer.Option("--forget", help="Remove everything learned.")] = False,
+    model: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Learn from chats and feedback what replies answer. Nothing else is trained; it takes seconds.
+
+    A message that is a reply of the index (the same words, its placeholders filled in, or a
+    near-copy) makes the conversation before it an example of that reply. So does a reply that was
+    chosen (`rejoinder feedback`).
+
+    Example: rejoinder learn replies.index --data data/support
+    """
+    from rejoinder.corpora.examples import read_examples
+    from rejoinder.evaluation.tasks import sample
+    from rejoinder.retrieval.index import Index
+
+    if forget and data is not None:
+        raise InputError("--forget takes examples away; leave --data out, or learn afterwards")
+    opened = open_index(folder, model)
+    if not isinstance(opened, Index):
+        raise InputError(f"{folder}: replies in Milvus have no examples; take an index on disk")
+    if forget:
+        forgotten = opened.forget()
+        emit({**describe(opened), "forgotten": forgotten}, as_json, _learned_text)
+        return
+    chats: list[Example] = []
+    if data is not None:
+        with track(f"Reading {data}") as advance:
+            chats = sample(read_examples(data, split), limit, 0, progress=advance)
+    with track("Comparing", total=len(chats), unit="messages") as advance:
+        tuned = opened.manifest.approximate
+        learned = opened.learn(chats, progress=advance)
+    if tuned and opened.manifest.approximate is None:
+        note(f"search is exact again; `rejoinder index tune {folder}` makes it approximate")
+    emit({**describe(opened), "learned": asdict(learned)}, as_json, _learned_text)
+
+
+def _learned_text(result: Mapping[str, Any]) -> str:
+    if "forgotten" in result:
+        return f"{result['forgotten']:,} learned examples were taken away\n{describe_text(result)}"
+    learned = result["learned"]
+    lines = []
+    if learned["messages"]:
+        share = learned["matched"] / learned["messages"]
+        lines.append(
+            f"{learned['matched']:,} of {learned['messages']:,} messages ({share:.0%}) are replies"
+            " of the index"
+        )
+        lines.append(f"{len(learned['unsent']):,} replies were never sent")
+    if learned["chosen"]:
+        lines.append(f"{learned['chosen']:,} choices of the feedback count")
+    if learned["messages"] or learned["chosen"]:
+        lines.append(f"{learned['examples']:,} examples are new")
+    if learned["held_out"]:
+        lines.append(
+            f"of {learned['held_out']:,} that were left out, the reply that was sent is among"
+        )
+        lines += [
+            f"  the first {k}: {learned['before'][k]:.1%} before, {learned['after'][k]:.1%} after"
+            for k in learned["before"]
+        ]
+    return "\n".join([*lines, describe_text(result)])
+
+
+def feedback(
+    folder: IndexFolder,
+    settings: Settings = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="JSONL file to write the feedback to."),
+    ] = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete entries: all, or the selected ones.")
+    ] = False,
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="With --delete: entries before a day, as 2026-01-31."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With --delete: entries of one source.")
+    ] = None,
+    entry: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", help="With --delete: an entry by its number; repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show, set up, write out or delete the feedback on the replies of an index.
+
+    The log is INDEX.feedback.db beside the index. Settings: redact (true: replace personal data),
+    days (365: how long entries are kept), learn (later: a choice becomes an example by `rejoinder
+    learn`; at-once: the server makes it one).
+
+    Example: rejoinder feedback replies.index --set days=90
+    """
+    from rejoinder.retrieval.feedback import FeedbackLog
+    from rejoinder.retrieval.manifest import read_manifest
+    from rejoinder.settings import parse_setting
+
+    for option, value in (("--before", before), ("--source", source), ("--entry", entry)):
+        if value is not None and not delete:
+            raise InputError(f"{option} chooses entries to delete; give --delete with it")
+    read_manifest(folder)
+    log = FeedbackLog(folder)
+    day = None if before is None else _seconds(before)
+    if settings:
+        log.set(**dict(parse_setting(setting, "key=value") for setting in settings))
+    written = None if output is None else _write_examples(log, output)
+    deleted = log.delete(ids=entry, before=day, source=source) if delete else None
+    emit(_describe_log(log, written, deleted), as_json, _feedback_text)
+
+
+def _seconds(day: str) -> float:
+    """Return the beginning of a day on this machine's clock, in seconds since 1970."""
+    try:
+        return datetime.datetime.fromisoformat(day).astimezone().timestamp()
+    except ValueError:
+        raise InputError(f"--before {day[:40]!r}: give a day, as 2026-01-31") from None
+
+
+def _write_examples(log: FeedbackLog, path: Path) -> int:
+    """Write what was sent as examples that `rejoinder learn --data` reads; return how many."""
+    count = 0
+    with atomic_file(path) as part, part.open("w", encoding="utf-8") as file:
+        for entry in log:
+            if entry.taken != "none":
+                file.write(json.dumps(_line(entry), ensure_ascii=False) + "\n")
+                count += 1
+    return count
+
+
+def _line(entry: Entry) -> dict[str, Any]:
+    return {
+        "context": entry.context,
+        "response": entry.text or entry.chosen,
+        "id": str(entry.id),
+        "offered": entry.offered,
+        "chosen": entry.chosen,
+        "text": entry.text,
+        "source": entry.source,
+        "time": datetime.datetime.fromtimestamp(entry.time, datetime.UTC).isoformat(),
+    }
+
+
+def _describe_log(log: FeedbackLog, written: int | None, deleted: int | None) -> dict[str, Any]:
+    counts = {"entries": 0, "first": 0, "offered": 0, "unoffered": 0, "text": 0, "none": 0}
+    for entry in log:
+        counts["entries"] += 1
+        counts[entry.taken] += 1
+    result = {"log": str(log.path), **counts, "settings": asdict(log.settings())}
+    if written is not None:
+        result["written"] = written
+    if deleted is not None:
+        result["deleted"] = deleted
+    return result
+
+
+def _feedback_text(result: Mapping[str, Any]) -> str:
+    lines = [f"{result['log']}: {result['entries']:,} entries"]
+    kinds = {
+        "first": "the first reply was taken",
+        "offered": "another one that was offered",
+        "unoffered": "one that was not offered",
+        "text": "something else was sent",
+        "none": "nothing was taken",
+    }
+    lines += [f"  {result[name]:,} {words}" for name, words in kinds.items() if result[name]]
+    settings = ", ".join(
+        f"{name}={json.dumps(value)}" for name, value in result["settings"].items()
+    )
+    lines.append(f"settings: {settings}")
+    lines += [f"{result['written']:,} written"] if "written" in result else []
+    if "deleted" in result:
+        lines.append(
+            f"{result['deleted']:,} deleted; what was learned from them stays until "
+            "`rejoinder learn --forget`"
+        )
+    return "\n".join(lines)
+
+
+def report(
+    folder: IndexFolder,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="A .html or .md file for the report. Default: the screen.",
+        ),
+    ] = None,
+    model: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Report on the use of an index: what was taken over time, and what it lacks.
+
+    It lists replies that nobody took, replies that answer for each other, and messages for which
+    no reply was taken, in groups (extra intents).
+
+    Example: rejoinder report replies.index -o report.html
+    """
+    from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.usage import usage, usage_document
+
+    if output is not None and output.suffix not in (".html", ".md"):
+        raise InputError(f"{output}: name a file that ends in .html or .md")
+    opened = open_index(folder, model)
+    if not isinstance(opened, Index):
+        raise InputError(f"{folder}: replies in Milvus have no feedback; take an index on disk")
+    told = usage(opened)
+    document = usage_document(folder.name, dict(opened), told)
+    if output is not None:
+        text = document.html() if output.suffix == ".html" else document.markdown()
+        with atomic_file(output) as part:
+            part.write_text(text, encoding="utf-8")
+    result = {"index": str(folder), **asdict(told)}
+    emit(result, as_json, lambda _: document.markdown() if output is None else f"wrote {output}")
