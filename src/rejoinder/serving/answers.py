@@ -30,10 +30,10 @@ from rejoinder.retrieval.queries import (
     forbidden_keys,
     truncate_history,
 )
+from rejoinder.retrieval.reader import open_segments
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import all_scores
 from rejoinder.retrieval.search import Cascade, score_lists
-from rejoinder.retrieval.segments import open_segments
 from rejoinder.serving.guard import logger
 from rejoinder.serving.reports import Report, Reports
 from rejoinder.text.tokenizer import encode_messages
