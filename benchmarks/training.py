@@ -29,10 +29,10 @@ from rejoinder.encoders.torch import build_module
 from rejoinder.training.batches import EpochOrder, make_batch
 from rejoinder.training.distributed import set_up
 from rejoinder.training.loop import train
+from rejoinder.training.optimization import Stage
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Checkpoint, Recipe, Validation
 from rejoinder.training.recipe_files import load_recipe
-from rejoinder.training.stages import Stage
 
 ROOT = Path(__file__).parent.parent
 

@@ -8,7 +8,6 @@ Numpy, onnxruntime and Rejoinder's tokenizer are enough.
 """
 
 from rejoinder.encoders.onnx import OnnxEncoder
-from rejoinder.intents.onnx import OnnxIntents
-from rejoinder.intents.prediction import Prediction
+from rejoinder.intents.prediction import OnnxIntents, Prediction
 
 __all__ = ["OnnxEncoder", "OnnxIntents", "Prediction"]

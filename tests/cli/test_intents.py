@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from rejoinder.intents import grid, heads
+from rejoinder.intents import evaluation, heads
 from rejoinder.intents.data import IntentData
 from tests.encoders.small import small_model
 from tests.intents.toy import multi_label_data, toy_data
@@ -95,7 +95,7 @@ def test_the_grid(command, place, tmp_path, monkeypatch):
         heads.FeedForward(epochs=2, hidden_size=8),
         heads.FeedForward(epochs=2, hidden_layers=0),
     ]
-    monkeypatch.setattr(grid, "paper_grid", lambda: iter(small))
+    monkeypatch.setattr(evaluation, "paper_grid", lambda: iter(small))
     found = command(
         "grid", place / "model", place / "train.csv", "-o", tmp_path / "grid", "--json"
     ).json

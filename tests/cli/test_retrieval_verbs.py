@@ -275,7 +275,7 @@ def test_a_model_that_moved_is_found_with_the_option_and_another_is_refused(comm
 
 
 def test_verify_checks_a_large_index(command, refused, index, tmp_path, monkeypatch):
-    monkeypatch.setattr("rejoinder.retrieval.segments.SMALL", 0)
+    monkeypatch.setattr("rejoinder.retrieval.reader.SMALL", 0)
     vectors = next((tmp_path / index).glob("segment-*/vectors.f32"))
     vectors.write_bytes(b"\0" + vectors.read_bytes()[1:])
     assert command("reply", index, "Hi").code == 0

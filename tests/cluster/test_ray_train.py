@@ -10,7 +10,7 @@ import pytest
 from rejoinder.cluster.ray_train import train_on_ray
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.training.loop import train
-from rejoinder.training.record import read_metrics
+from rejoinder.training.metrics import read_metrics
 from tests.corpora.jobs import wait_for
 from tests.training.test_loop import losses
 from tests.training.tiny import MODEL, recipe, stage, write_data

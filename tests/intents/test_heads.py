@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
-from rejoinder.intents.grid import grid_table, paper_grid, run_grid
+from rejoinder.intents.evaluation import grid_table, paper_grid, run_grid
 from rejoinder.intents.heads import (
     Encoded,
     FeedForward,

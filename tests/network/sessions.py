@@ -101,9 +101,9 @@ def step(name: str) -> None:
 def verbs() -> None:
     """Run every verb but `serve`, in one process."""
     from rejoinder.cli import main
-    from rejoinder.intents import grid, heads
+    from rejoinder.intents import evaluation, heads
 
-    grid.paper_grid = lambda: iter([heads.FeedForward(epochs=2, hidden_size=8)])
+    evaluation.paper_grid = lambda: iter([heads.FeedForward(epochs=2, hidden_size=8)])
     for verb, lines in LINES.items():
         for line in lines:
             step(verb)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rejoinder.corpora.example import Candidate
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
-from rejoinder.retrieval import segments, writing
+from rejoinder.retrieval import reader as reader_module
+from rejoinder.retrieval import writing
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST, Manifest, model_record
 from rejoinder.retrieval.scan import exact_scores
@@ -154,8 +155,8 @@ def test_altered_files_are_not_compacted(index):
 
 
 def test_a_reader_refreshes_by_opening_only_what_is_new(index, encoder, monkeypatch):
-    reader, opened, real = Index.open(index.folder, encoder), [], segments.Segment
-    monkeypatch.setattr(segments, "Segment", lambda *given, **more: opened.append(given[2]) or real(*given, **more))
+    reader, opened, real = Index.open(index.folder, encoder), [], reader_module.Segment
+    monkeypatch.setattr(reader_module, "Segment", lambda *given, **more: opened.append(given[2]) or real(*given, **more))
     assert (reader.refresh(), opened) == (False, [])
     index.add(B)
     index.delete([2])
@@ -314,7 +315,7 @@ def test_two_builds_in_one_place_are_one(tmp_path, encoder):
 def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch, moment, verify):
     """It is replaced after its manifest was read, before or after its files are: by one of the same size, and again."""
     replies = [[f"z{i}" for i in range(9)], ["small"]]
-    real = segments.Segment
+    real = reader_module.Segment
 
     def open_segment(*given, **options):
         if moment == "before":
@@ -326,11 +327,11 @@ def test_a_reader_sees_the_old_index_or_the_new_one(index, encoder, monkeypatch,
 
     def replace_it():
         if replies:
-            monkeypatch.setattr(segments, "Segment", real)
+            monkeypatch.setattr(reader_module, "Segment", real)
             Index.build(encoder, replies.pop(0), index.folder, overwrite=True)
-            monkeypatch.setattr(segments, "Segment", open_segment)
+            monkeypatch.setattr(reader_module, "Segment", open_segment)
 
-    monkeypatch.setattr(segments, "Segment", open_segment)
+    monkeypatch.setattr(reader_module, "Segment", open_segment)
     found = Index.open(index.folder, encoder, verify=verify)
     assert [reply.text for _, reply in found] == ["small"]
     assert found.search([["small"]], 1)[0][0].score > 0.99

@@ -7,8 +7,8 @@ import pytest
 from rejoinder.cli.review import save_review
 from rejoinder.corpora.example import Candidate, Example
 from rejoinder.errors import InputError
+from rejoinder.retrieval.editing import review
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.review import review
 from tests.retrieval.test_examples import WordEncoder, many
 
 MISPLACED = ("topic4 topic4 topic4",)

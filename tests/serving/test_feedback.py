@@ -8,10 +8,10 @@ import pytest
 
 from rejoinder.retrieval.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
-from rejoinder.serving import changes, recent
+from rejoinder.serving import changes, responses
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.guard import Keys
-from rejoinder.serving.recent import RecentAnswers
+from rejoinder.serving.responses import RecentAnswers
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
 
@@ -183,7 +183,7 @@ def test_recent_answers_are_forgotten_after_a_day(monkeypatch):
     ring = RecentAnswers()
     name = ring.add("first", ["Hi!"], REPLIES)
     now = time.time()
-    monkeypatch.setattr(recent.time, "time", lambda: now + recent.SECONDS + 1)
+    monkeypatch.setattr(responses.time, "time", lambda: now + responses.ANSWER_SECONDS + 1)
     assert ring.get(name) is None
 
 

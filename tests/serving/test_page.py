@@ -11,7 +11,7 @@ from rejoinder.corpora.example import Candidate
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import PAGE
-from rejoinder.serving.projection import LEAST, MOST, ReplyMap
+from rejoinder.serving.reports import LEAST, MOST, ReplyMap
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import running
 
@@ -88,7 +88,7 @@ def test_the_map(tmp_path):
 
 @pytest.mark.parametrize("count", [0, 1, LEAST - 1, MOST + 1])
 def test_maps_of_few_and_of_many(tmp_path, count, monkeypatch):
-    monkeypatch.setattr("rejoinder.serving.projection.project", lambda vectors, **_: vectors[:, :2])
+    monkeypatch.setattr("rejoinder.serving.reports.project", lambda vectors, **_: vectors[:, :2])
     index = Index.build(HashEncoder(), [f"reply {i}" for i in range(count)], tmp_path / "index")
     found = ReplyMap.draw(index).to_json(None)
     assert found["total"] == count
@@ -99,7 +99,7 @@ def test_a_map_is_kept_with_the_index_and_drawn_anew_when_it_is_another_or_damag
     index = Index.build(HashEncoder(), [f"reply {i}" for i in range(40)], tmp_path / "index")
     drawn, kept = ReplyMap.draw(index), tmp_path / "index" / "map.json"
     asked = []
-    monkeypatch.setattr("rejoinder.serving.projection.project", lambda vectors, **_: asked.append(1) or vectors[:, :2])
+    monkeypatch.setattr("rejoinder.serving.reports.project", lambda vectors, **_: asked.append(1) or vectors[:, :2])
     assert (ReplyMap.draw(Index.open(index.folder)).to_json(None), asked) == (drawn.to_json(None), [])
     for number, damage in enumerate(("", "{}", '{"fingerprint": 1}', kept.read_text().replace("]]", "], [0, 0]]")), 1):
         kept.write_text(damage)
@@ -113,7 +113,7 @@ def test_a_map_is_shown_where_nothing_can_be_written(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("rejoinder.serving.projection.atomic_file", full)
+    monkeypatch.setattr("rejoinder.serving.reports.atomic_file", full)
     index = Index.build(HashEncoder(), ["one", "two"], tmp_path / "index")
     assert len(ReplyMap.draw(index).points) == 2
     assert not (tmp_path / "index" / "map.json").exists()

@@ -20,7 +20,7 @@ from rejoinder.training.display import Display
 from rejoinder.training.distillation import SimilarityDistiller, TeacherDistiller, text_vectors
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import ContextMask, Loss
-from rejoinder.training.record import read_metrics
+from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe import Distillation
 from rejoinder.training.tokens import RawExamples

@@ -20,9 +20,9 @@ from rejoinder.training.ablations import ablate, load_plan
 from rejoinder.training.batches import EpochOrder, Portion, make_step
 from rejoinder.training.distributed import launch_place
 from rejoinder.training.loop import TrainingInterrupted, train
+from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
 from rejoinder.training.recipe_files import load_recipe, save_recipe
-from rejoinder.training.record import read_metrics
 from rejoinder.training.run import RunFolder
 from tests.corpora.jobs import wait_for
 from tests.training import together

@@ -16,10 +16,10 @@ from rejoinder.text.tokenizer import HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.loop import train
 from rejoinder.training.losses import ContextMask, InBatchLoss, SummedLoss
+from rejoinder.training.metrics import read_metrics
 from rejoinder.training.negatives import Miner
+from rejoinder.training.optimization import HardNegatives
 from rejoinder.training.recipe_files import parse_recipe
-from rejoinder.training.record import read_metrics
-from rejoinder.training.stages import HardNegatives
 from rejoinder.training.tokens import Encode, build_store, join_stores, open_store
 from tests.training.test_batches import histories, store
 from tests.training.test_losses import equal_of, naive, units

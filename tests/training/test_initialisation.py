@@ -14,7 +14,7 @@ from rejoinder.encoders import persistence
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.training.loop import train
-from rejoinder.training.record import read_metrics
+from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe_files import load_recipe, parse_recipe, save_recipe
 from tests.training.test_loop import At, CrashError, crash
 from tests.training.tiny import MODEL, checkpoint_of, document, recipe, stage, write_data

@@ -14,9 +14,8 @@ from rejoinder.errors import InputError, RejoinderError
 from rejoinder.training import run as runs
 from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
-from rejoinder.training.record import read_metrics
+from rejoinder.training.metrics import Validator, read_metrics
 from rejoinder.training.recipe_files import save_recipe
-from rejoinder.training.validation import Validator
 from tests.training.tiny import MODEL, checkpoint_of, recipe, stage, write_data
 
 TWO_STAGES = [

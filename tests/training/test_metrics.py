@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from rejoinder.training import display
 from rejoinder.training.display import Progress, TerminalDisplay, duration
 from rejoinder.training.losses import Loss
-from rejoinder.training.record import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
+from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
 from rejoinder.training.run import RunFolder, RunState
 
 PAIRS, TOKENS = 2, 12

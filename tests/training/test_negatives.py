@@ -19,8 +19,8 @@ from rejoinder.training.batches import WHOLE, MixedOrder, make_step
 from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.negatives import GivenNegatives, Miner, Tables
+from rejoinder.training.optimization import HardNegatives
 from rejoinder.training.prepare import prepare
-from rejoinder.training.stages import HardNegatives
 from tests.training.test_batches import store
 from tests.training.test_loop import At, Clock, CrashError, crash, losses, same_weights
 from tests.training.tiny import checkpoint_of, recipe, stage

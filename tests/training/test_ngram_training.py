@@ -13,7 +13,7 @@ import rejoinder
 from rejoinder.encoders.export import export_quantized
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
-from rejoinder.training.record import read_metrics
+from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe_files import load_recipe
 from tests.training.tiny import NGRAM, NGRAM_WORDS, checkpoint_of, recipe, stage
 

@@ -13,7 +13,13 @@ from rejoinder.training import distributed
 from rejoinder.training.distributed import choose_device, choose_precision, without_denormals
 from rejoinder.training.losses import annealed_scale
 from rejoinder.training.optimization import (
+    Adadelta,
     Budget,
+    Constant,
+    Cosine,
+    InverseSqrt,
+    Stage,
+    Step,
     build_optimizer,
     clip_gradients,
     learning_rate,
@@ -22,7 +28,6 @@ from rejoinder.training.optimization import (
     stage_budget,
 )
 from rejoinder.training.recipe import Scale
-from rejoinder.training.stages import Adadelta, Constant, Cosine, InverseSqrt, Stage, Step
 from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
 ROWS = 30

@@ -18,9 +18,9 @@ from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.distributed import Machine, choose_half, loss_scaler
 from rejoinder.training.loop import train
+from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe import Quantization
 from rejoinder.training.recipe_files import parse_recipe
-from rejoinder.training.record import read_metrics
 from tests.training.test_loop import TWO_STAGES, losses
 from tests.training.tiny import checkpoint_of, document, recipe, stage
 

@@ -14,11 +14,11 @@ from rejoinder.encoders.export import export_quantized
 from rejoinder.encoders.open import is_library
 from rejoinder.encoders.torch import FAMILIES
 from rejoinder.errors import InputError
+from rejoinder.training import optimization
 from rejoinder.training import recipe as recipe_module
-from rejoinder.training import stages
 from rejoinder.training.ablations import load_plan
 from rejoinder.training.loop import train
-from rejoinder.training.optimization import learning_rate, stage_budget
+from rejoinder.training.optimization import Cosine, learning_rate, stage_budget
 from rejoinder.training.recipe_files import (
     first_difference,
     load_recipe,
@@ -26,7 +26,6 @@ from rejoinder.training.recipe_files import (
     recipe_document,
     save_recipe,
 )
-from rejoinder.training.stages import Cosine
 from tests.training.test_ngram_training import ngram
 from tests.training.tiny import MODEL, document, recipe, stage
 from tests.training.transformers import OF_RECIPES, write_bi_encoder, write_checkpoint
@@ -371,7 +370,7 @@ def test_what_we_ship_is_valid_with_sane_learning_rates_all_along(path, starts):
 
 def test_recipes_have_no_more_settings_than_are_known():
     counts = {}
-    for module in (recipe_module, stages):
+    for module in (recipe_module, optimization):
         for section in vars(module).values():
             if dataclasses.is_dataclass(section) and section.__module__ == module.__name__:
                 counts[section.__name__] = len(dataclasses.fields(section))

@@ -3,7 +3,7 @@
 import pytest
 
 from rejoinder.training.loop import train
-from rejoinder.training.record import read_metrics
+from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe_files import parse_recipe
 from tests.training.test_loop import TWO_STAGES, At, CrashError, crash, same_weights
 from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, document, stage, write_data

@@ -15,10 +15,9 @@ from rejoinder.networks.packing import pack
 from rejoinder.networks.poly import MultiContextBiEncoder
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
-from rejoinder.training.record import read_metrics
+from rejoinder.training.metrics import Validator, read_metrics
 from rejoinder.training.negatives import RandomNegatives
 from rejoinder.training.recipe_files import load_recipe
-from rejoinder.training.validation import Validator
 from tests.training.test_loop import interrupt_at, same_weights
 from tests.training.tiny import recipe, stage
 from tests.training.transformers import transformer_recipe, write_checkpoint
@@ -116,7 +115,7 @@ def frozen_recipe(data, start):
 def test_a_trunk_that_learns_nothing_reads_each_text_once(tmp_path, data, start, monkeypatch):
     """The heads learn what they learn from tokens, but for the rounding of vectors; a run goes on without reading."""
     with monkeypatch.context() as never:
-        never.setattr("rejoinder.training.build.is_frozen", lambda *_: False)
+        never.setattr("rejoinder.training.parts.is_frozen", lambda *_: False)
         train(frozen_recipe(data, start), tmp_path / "tokens")
     train(frozen_recipe(data, start), tmp_path / "vectors")
     from_tokens, from_vectors = weights(tmp_path / "tokens"), weights(tmp_path / "vectors")

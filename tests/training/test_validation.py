@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from rejoinder.networks.packing import TokenBatch
+from rejoinder.training.metrics import Validator
 from rejoinder.training.recipe import Validation
-from rejoinder.training.validation import Validator
 from tests.training.test_batches import store as store_of
 
 D = 64

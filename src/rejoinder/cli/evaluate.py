@@ -242,8 +242,8 @@ def evaluate_index(
 
 def _review(index: Searcher, examples: Sequence[Example], folder: Path) -> None:
     from rejoinder.cli.review import save_review
+    from rejoinder.retrieval.editing import review
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.review import review
 
     if not isinstance(index, Index):
         raise InputError(f"{index.folder}: replies in Milvus have no report; leave --report out")

@@ -156,7 +156,7 @@ def models(
     Example: rejoinder models runs --sizes --price-per-hour 4.65 --steps 966000
     """
     from rejoinder.encoders.export import describe, sizes
-    from rejoinder.training.record import run_cost
+    from rejoinder.training.metrics import run_cost
 
     with_sizes = with_sizes or price is not None or steps is not None
     found = []

@@ -331,7 +331,7 @@ def draw_map(folder: IndexFolder, as_json: Json = False) -> None:
     Example: rejoinder index map replies.index
     """
     from rejoinder.retrieval.index import Index
-    from rejoinder.serving.projection import ReplyMap
+    from rejoinder.serving.reports import ReplyMap
 
     opened = Index.open(folder)
     with track("Drawing the map", unit="replies") as advance:

@@ -263,8 +263,7 @@ def grid(
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
     from rejoinder.encoders.open import open_all
-    from rejoinder.intents import classifier, data, folder, heads
-    from rejoinder.intents import grid as grids
+    from rejoinder.intents import classifier, data, evaluation, folder, heads
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
@@ -277,11 +276,11 @@ def grid(
         learned, checked = heads.split_validation(learned, heads.FeedForward().held_out, seed)
     else:
         checked = classifier.encode_data(encoder, given.valid, names)
-    with track("Grid", len(settings := list(grids.paper_grid())), "settings") as advance:
-        rows = grids.run_grid(
+    with track("Grid", len(settings := list(evaluation.paper_grid())), "settings") as advance:
+        rows = evaluation.run_grid(
             settings, learned, checked, output / "grid.jsonl", seed=seed, advance=advance
         )
-    text = grids.grid_table(rows)
+    text = evaluation.grid_table(rows)
     with atomic_file(output / "grid.md") as part:
         part.write_text(text, encoding="utf-8")
     best = classifier.train_head(encoder, names, learned, rows[0].settings, checked, seed)

@@ -15,8 +15,8 @@ from rejoinder.retrieval.usage import WIDTH, reply_name
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Candidate
+    from rejoinder.retrieval.editing import Mistake, Review
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.review import Mistake, Review
 
 REPORT = "report.md"
 FIGURES = "report.json"

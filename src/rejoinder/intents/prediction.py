@@ -1,4 +1,6 @@
-"""Answers of a classifier: the intents of a text, or a refusal. No PyTorch is needed.
+"""Answers of a classifier: the intents of a text, or a refusal; and its ONNX folder.
+
+NumPy and onnxruntime are enough for them.
 
 Texts that have none of the intents are refused by one of three scores above a threshold. The higher
 it is, the more probably a text with logits z and unit vector x is out of scope:
@@ -11,14 +13,19 @@ it is, the more probably a text with logits z and unit vector x is out of scope:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.arrays import FloatArray
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.conversations import read_texts
+from rejoinder.documents import Described
+from rejoinder.encoders.onnx import INTENTS, OnnxEncoder, open_program
+from rejoinder.encoders.open import text_vectors
 from rejoinder.errors import InputError
 
 ScoreName: TypeAlias = Literal["probability", "energy", "distance"]
@@ -153,3 +160,51 @@ def probabilities(logits: FloatArray, multi_label: bool) -> FloatArray:
         -np.logaddexp(0.0, -z) if multi_label else z - np.logaddexp.reduce(z, axis=1, keepdims=True)
     )
     return np.exp(logs).astype(np.float32)
+
+
+class OnnxIntents(Described):
+    """Classifies as `rejoinder.intents.folder.load_classifier` does in float32.
+
+    Args:
+        folder: what `rejoinder intents export` wrote.
+        threads: processor threads to use; None leaves onnxruntime's own choice.
+
+    Raises:
+        InputError: as of `OnnxEncoder`, or the folder holds no classifier.
+    """
+
+    def __init__(self, folder: str | Path, threads: int | None = None) -> None:
+        self.encoder = OnnxEncoder(folder, threads)
+        if (known := self.encoder.manifest.get("intents")) is None:
+            raise InputError(
+                f"{folder} is a model without intents;"
+                " `rejoinder intents export CLASSIFIER` writes both"
+            )
+        if "multi_label" not in known:
+            raise InputError(
+                f"{folder} was written by an earlier version of Rejoinder;"
+                " export the classifier again"
+            )
+        self.labels: tuple[str, ...] = tuple(known["labels"])
+        self.multi_label: bool = known["multi_label"]  # a text may have any number of intents
+        self.rejection = None if known["rejection"] is None else Rejection(**known["rejection"])
+        self._vectors = known["vectors"]
+        self._program = open_program(self.encoder.folder / INTENTS, threads)
+
+    def __reduce__(self) -> tuple[type[OnnxIntents], tuple[Path, int | None]]:
+        return OnnxIntents, (self.encoder.folder, self.encoder.threads)
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the classifier is shown by."""
+        return {
+            "folder": self.encoder.name,
+            "intents": len(self.labels),
+            "multi_label": self.multi_label,
+        }
+
+    def predict(self, texts: Sequence[str]) -> list[Prediction]:
+        """Return the intents of texts; a blank one is an InputError."""
+        check_texts(read_texts(texts))
+        vectors = unit_rows(text_vectors(self.encoder, texts, self._vectors))
+        logits, distances = self._program(vectors=vectors)
+        return decide(logits, distances, self.labels, self.multi_label, self.rejection)

@@ -26,8 +26,8 @@ from rejoinder.retrieval.manifest import (
     read_runs,
     write_runs,
 )
+from rejoinder.retrieval.replies import Segment
 from rejoinder.retrieval.scoring import Head, HeldOut, Views
-from rejoinder.retrieval.segments import Segment
 from rejoinder.retrieval.writing import Batch, example_count, read_as, sweep, to_line, write_segment
 
 _BATCH = 1024

@@ -64,8 +64,8 @@ from rejoinder.retrieval.manifest import (
 )
 from rejoinder.retrieval.queries import ANY_SCORE
 from rejoinder.retrieval.reader import IndexReader
+from rejoinder.retrieval.replies import Segment
 from rejoinder.retrieval.scoring import read_head
-from rejoinder.retrieval.segments import Segment
 from rejoinder.retrieval.writing import extend, rewrite, sweep
 
 NOTHING: Positions = np.empty(0, dtype=np.int64)

@@ -29,8 +29,8 @@ from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.feedback import Entry
 from rejoinder.retrieval.manifest import read_runs
+from rejoinder.retrieval.replies import Segment, value_texts
 from rejoinder.retrieval.scoring import encode_conversations
-from rejoinder.retrieval.segments import Segment, value_texts
 from rejoinder.retrieval.templates import PLACEHOLDER
 
 MOST_EXAMPLES = 20  # of a reply, its own included

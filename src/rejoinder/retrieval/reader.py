@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -17,20 +18,135 @@ from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.retrieval.ann import FaissIndex
+from rejoinder.files import beside
+from rejoinder.retrieval.ann import SMALL, FaissIndex
 from rejoinder.retrieval.feedback import FeedbackLog
 from rejoinder.retrieval.learning import KnownReplies, Outcome, Recorded
-from rejoinder.retrieval.manifest import Manifest, Positions, are_in, read_runs
-from rejoinder.retrieval.queries import Where
-from rejoinder.retrieval.scan import Rows, search
-from rejoinder.retrieval.search import Searcher
-from rejoinder.retrieval.segments import (
-    FilteredSegments,
-    Segment,
-    open_segments,
-    stamp_of,
-    texts_of,
+from rejoinder.retrieval.manifest import (
+    MANIFEST,
+    Manifest,
+    Positions,
+    are_in,
+    check_encoder,
+    check_model,
+    read_manifest,
+    read_runs,
 )
+from rejoinder.retrieval.queries import Where
+from rejoinder.retrieval.replies import Reply, Segment, texts_of
+from rejoinder.retrieval.scan import Array, Flags, Found, Rows, search
+from rejoinder.retrieval.scoring import read_head
+from rejoinder.retrieval.search import Searcher
+
+_TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
+_PAUSE = 0.02
+
+
+@dataclass(frozen=True)
+class FilteredSegments:
+    """Rows of segments that pass a filter, numbered through all segments.
+
+    It fulfils `replies.FilteredIndex`.
+    """
+
+    segments: Sequence[Segment]
+    rows: Sequence[Rows]  # of each segment; those that do not pass are marked as deleted
+    count: int  # rows that pass
+    candidates: Callable[[Sequence[FloatArray], int, float], Found]  # by a scan, or by FAISS
+    word_index: Callable[[], WordIndex]  # of all rows
+
+    def vectors(self, numbers: Positions) -> FloatArray:
+        """Return the vectors of rows: (n, d)."""
+        return self._gather(numbers, [segment.vectors for segment in self.segments])
+
+    def responses(self, numbers: Positions) -> FloatArray:
+        """Return the encodings of the texts of rows: (n, d)."""
+        return self._gather(numbers, [segment.responses for segment in self.segments])
+
+    def _gather(self, numbers: Positions, parts: Sequence[Array]) -> FloatArray:
+        firsts = [rows.first for rows in self.rows]
+        owners = np.searchsorted(firsts, numbers, side="right") - 1
+        vectors = np.empty((len(numbers), parts[0].shape[1]), dtype=np.float32)
+        for owner in np.unique(owners):
+            vectors[owners == owner] = parts[owner][numbers[owners == owner] - firsts[owner]]
+        return vectors
+
+    def reply(self, number: int, score: float) -> Reply:
+        """Return the reply of a row with its score."""
+        owner = bisect.bisect_right(self.rows, number, key=lambda rows: rows.first) - 1
+        segment = self.segments[owner]
+        row = number - self.rows[owner].first
+        candidate = segment.candidate(row)
+        return Reply.of(candidate, score, segment.position(row))
+
+    def words(self) -> tuple[WordIndex, Flags]:
+        """Return the words of all rows, and which rows pass."""
+        return self.word_index(), ~np.concatenate([rows.gone for rows in self.rows])
+
+
+def open_segments(
+    folder: Path,
+    encoder: DualEncoder | None,
+    verify: bool | None,
+    known: Mapping[str, Segment] | None = None,
+) -> tuple[Manifest, list[Segment]]:
+    """Read the manifest of an index, which somebody may be changing, and open its segments.
+
+    Except those that are `known` by their names and still the same. An index in Milvus has none.
+
+    """
+    if encoder is not None:
+        check_encoder(encoder)
+    for _ in range(_TRIES):
+        manifest = None
+        stamp = stamp_of(folder)
+        try:
+            manifest = read_manifest(folder)
+            if encoder is not None:
+                check_model(folder, manifest.model, encoder)
+            segments = _open_all(folder, manifest, verify, known or {})
+            if stamp == stamp_of(folder):
+                return manifest, segments
+        except (InputError, FileNotFoundError, PermissionError):
+            # Windows opens no file that is just being replaced.
+            if not _is_changing(folder, manifest):
+                raise
+        time.sleep(_PAUSE)  # retry with the new manifest
+    raise InputError(f"{folder} kept changing while it was opened; try again")
+
+
+def _open_all(
+    folder: Path, manifest: Manifest, verify: bool | None, known: Mapping[str, Segment]
+) -> list[Segment]:
+    total = sum(record.bytes for record in manifest.segments)
+    check = total <= SMALL if verify is None else verify
+    segments: list[Segment] = []
+    for number, record in enumerate(manifest.segments):
+        segment = known.get(record.name)
+        if segment is None or segment.record != record:
+            segment = Segment(folder, manifest, number, verify=check)
+        segments.append(segment)
+    if verify and manifest.head:
+        read_head(folder, manifest.head)
+    if verify and manifest.approximate:
+        FaissIndex(folder, manifest.approximate).check(content=True)
+    return segments
+
+
+def stamp_of(folder: Path) -> tuple[int, int, int] | None:
+    """Return what changes whenever the manifest does."""
+    try:
+        found = (folder / MANIFEST).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _is_changing(folder: Path, manifest: Manifest | None) -> bool:
+    try:
+        return beside(folder).exists() or read_manifest(folder) != manifest
+    except InputError:
+        return False
 
 
 class IndexReader(Searcher):

@@ -46,11 +46,11 @@ from rejoinder.retrieval.manifest import (
     write_runs,
 )
 from rejoinder.retrieval.queries import Where, has_unit_vectors
-from rejoinder.retrieval.replies import Reply
+from rejoinder.retrieval.reader import open_segments
+from rejoinder.retrieval.replies import Line, Reply, texts_of, value_texts
 from rejoinder.retrieval.scan import Flags, Found, exact_scores
 from rejoinder.retrieval.scoring import read_head
 from rejoinder.retrieval.search import Searcher
-from rejoinder.retrieval.segments import Line, open_segments, texts_of, value_texts
 from rejoinder.retrieval.writing import encoded_batches
 
 EMBEDDED = "milvus"

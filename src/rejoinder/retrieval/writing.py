@@ -38,9 +38,9 @@ from rejoinder.retrieval.manifest import (
     read_runs,
 )
 from rejoinder.retrieval.queries import check_rows, has_unit_vectors
+from rejoinder.retrieval.replies import Segment
 from rejoinder.retrieval.scan import Array
 from rejoinder.retrieval.scoring import Head, encode_views
-from rejoinder.retrieval.segments import Segment
 
 Lines: TypeAlias = Iterator[tuple[list[bytes], list[Candidate]]]
 """Of each batch of replies what is stored, and the replies as an encoder reads them."""

@@ -30,25 +30,23 @@ from rejoinder.retrieval.queries import (
     forbidden_keys,
     truncate_history,
 )
+from rejoinder.retrieval.reader import open_segments
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import all_scores
 from rejoinder.retrieval.search import Cascade, score_lists
-from rejoinder.retrieval.segments import open_segments
 from rejoinder.serving.guard import logger
-from rejoinder.serving.projection import ReplyMap
 from rejoinder.serving.reports import Report, Reports
 from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
     from rejoinder.intents.classifier import IntentClassifier
-    from rejoinder.intents.onnx import OnnxIntents
+    from rejoinder.intents.prediction import OnnxIntents
 
 # seconds for which a change waits for another process that is changing the index
 CHANGE_TIMEOUT = 10.0
 CHANGE_PAUSE = 0.02  # seconds between two attempts
 # seconds until an index that cannot be opened is tried again, or one that can is checked again
 RETRY = 1.0
-MAP_AGE = 60.0  # seconds from which a map of an index that has changed is drawn anew
 T = TypeVar("T")
 
 
@@ -114,24 +112,14 @@ class Question:
     @property
     def search_key(self) -> str:
         """All of a question but the conversation, as JSON: equal keys share a search."""
-        values = {name: value for name, value in vars(self).items() if name != "messages"}
-        return json.dumps(values, sort_keys=True)
+        return json.dumps(self._settings(), sort_keys=True)
 
     def options(self, rerank_top: int) -> SearchOptions:
         """Return the options of its search; `rerank_top` replies are ranked again if it asks so."""
-        return SearchOptions(
-            k=self.k,
-            minimum_score=self.minimum_score,
-            minimum_confidence=self.minimum_confidence,
-            history=self.history,
-            no_repeat=self.no_repeat,
-            distinct=self.distinct,
-            where=self.where,
-            diversity=self.diversity,
-            hybrid=self.hybrid,
-            why=self.why,
-            rerank=rerank_top if self.rerank else 0,
-        )
+        return SearchOptions(**{**self._settings(), "rerank": rerank_top if self.rerank else 0})
+
+    def _settings(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "messages"}
 
 
 class _Query(NamedTuple):
@@ -163,9 +151,6 @@ class Answers:
     _retry_at: float = field(default=0.0, init=False)
     _trouble: str | None = field(default=None, init=False)
     _trouble_until: float = field(default=0.0, init=False)  # when `_trouble` is looked for again
-    _map: ReplyMap | None = field(default=None, init=False)
-    _map_index: str = field(default="", init=False)  # fingerprint of the index of `_map`
-    _map_until: float = field(default=0.0, init=False)  # when `_map` may be drawn anew
     _reports: Reports = field(default_factory=Reports, init=False)
 
     def __post_init__(self) -> None:
@@ -211,10 +196,9 @@ class Answers:
         for row, question in enumerate(questions):
             try:
                 options = self._options(question)
-                [context] = truncate_history([question.messages], options.history)
-                forbidden = (
-                    forbidden_keys(question.messages) if question.no_repeat else frozenset[str]()
-                )
+                messages = question.messages
+                [context] = truncate_history([messages], options.history)
+                forbidden = forbidden_keys(messages) if question.no_repeat else frozenset[str]()
                 queries.append(_Query(row, question, options, context, forbidden))
             except InputError as error:
                 results[row] = error
@@ -260,9 +244,8 @@ class Answers:
 
     def documents(self, texts: list[list[str]]) -> list[tuple[FloatArray, int]]:
         """Encode texts, of several requests, as responses: (n, d) each, and their tokens."""
-        return self._counted(
-            self.encoder.encode_responses([text for part in texts for text in part]), texts
-        )
+        vectors = self.encoder.encode_responses([text for part in texts for text in part])
+        return self._counted(vectors, texts)
 
     def scores(self, pairs: list[tuple[str, list[str]]]) -> list[FloatArray]:
         """Score texts, (n,) for each message, with the slow model if there is one."""
@@ -270,12 +253,9 @@ class Answers:
         texts = [documents for _, documents in pairs]
         if self.ranker is not None:
             return score_lists(self.ranker, contexts, texts)
-        vectors = self.encoder.encode_contexts(contexts)
-        queries = (
-            vectors
-            if isinstance(vectors, ContextVectors) or vectors.ndim == 3
-            else vectors[:, None]
-        )
+        vectors: Any = self.encoder.encode_contexts(contexts)
+        has_several = isinstance(vectors, ContextVectors) or vectors.ndim == 3
+        queries = vectors if has_several else vectors[:, None]
         rows = self.documents(texts)
         return [all_scores(own, [query])[0] for query, (own, _) in zip(queries, rows, strict=True)]
 
@@ -340,18 +320,12 @@ class Answers:
 
     def map(self, fields: list[str | None]) -> list[dict[str, Any]]:
         """Return the map of the replies, coloured by each of the fields (None: by likeness)."""
-        fingerprint = self.index.fingerprint
-        if self._map is None or (
-            fingerprint != self._map_index and time.monotonic() > self._map_until
-        ):
-            self._map = ReplyMap.draw(self.index)
-            self._map_index = fingerprint
-            self._map_until = time.monotonic() + MAP_AGE
-        return [self._map.to_json(field) for field in fields]
+        drawn = self._reports.map(self.index)
+        return [drawn.to_json(field) for field in fields]
 
     def report(self, requests: list[None]) -> list[Report]:
         """Return the report on the use of the index."""
-        return [self._reports.get(self.index)] * len(requests)
+        return [self._reports.report(self.index)] * len(requests)
 
     # --- Searches
 
@@ -455,7 +429,7 @@ class Answers:
 def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
     """Open a classifier, or its ONNX folder, which needs no PyTorch."""
     if (folder / ONNX).is_file():
-        from rejoinder.intents.onnx import OnnxIntents
+        from rejoinder.intents.prediction import OnnxIntents
 
         return OnnxIntents(folder)
     from rejoinder.intents.folder import load_classifier

@@ -11,7 +11,7 @@ import functools
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -19,13 +19,20 @@ import numpy as np
 
 from rejoinder import __version__
 from rejoinder.errors import BusyError, InputError, MissingExtraError
-from rejoinder.serving import forms, schema
+from rejoinder.serving import schema
 from rejoinder.serving.answers import Answers, Question, Sources, UnavailableError
-from rejoinder.serving.changes import FAILURES, Changes
+from rejoinder.serving.changes import (
+    FAILURES,
+    ChangeFacts,
+    Changes,
+    ChangesResponse,
+    Imported,
+    Recorded,
+)
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, logger
-from rejoinder.serving.recent import RecentAnswers
 from rejoinder.serving.responses import (
     Metrics,
+    RecentAnswers,
     error_answer,
     json_answer,
     json_route,
@@ -76,9 +83,8 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
         MissingExtraError: FastAPI or prometheus-client is missing.
     """
     try:
-        from fastapi import Depends, FastAPI
+        from fastapi import FastAPI
         from fastapi.exceptions import RequestValidationError
-        from fastapi.security import HTTPBearer
         from starlette.exceptions import HTTPException
 
         api = Api(settings, worker)
@@ -99,13 +105,7 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, on_http_error)
     for failure in FAILURES:
         app.add_exception_handler(failure, api.on_failure)
-    keyed: dict[str, Any] = {
-        "dependencies": [Depends(HTTPBearer(auto_error=False))] if settings.keys else []
-    }
-    app.add_api_route("/health", api.health, response_model=schema.Status)
-    app.add_api_route("/ready", api.ready, response_model=schema.Status)
-    app.add_api_route("/metrics", api.metrics_text, response_class=plain_response(), **keyed)
-    limits = _add_routes(app, api, _routes(api), keyed)
+    limits = _add_routes(app, api)
     for file in PAGE.iterdir():
         path = "/" if file.name == "index.html" else f"/{file.name}"
         app.add_api_route(path, _page(file), include_in_schema=False)
@@ -134,27 +134,31 @@ def _routes(api: Api) -> list[tuple[str, str, Callable[..., Any], Any]]:
         ("POST", "/v1/candidates", api.changes.add, schema.Added),
         ("DELETE", "/v1/candidates/{position}", api.changes.delete, schema.Deleted),
         ("POST", "/v1/examples", api.changes.add_examples, schema.Taught),
-        ("POST", "/v1/import", api.changes.import_file, forms.Imported),
-        ("GET", "/v1/edits", api.changes.changes, forms.ChangesResponse),
-        ("POST", "/v1/edits", api.changes.edit, forms.ChangeFacts),
-        ("POST", "/v1/feedback", api.changes.feedback, forms.Recorded),
+        ("POST", "/v1/import", api.changes.import_file, Imported),
+        ("GET", "/v1/edits", api.changes.changes, ChangesResponse),
+        ("POST", "/v1/edits", api.changes.edit, ChangeFacts),
+        ("POST", "/v1/feedback", api.changes.feedback, Recorded),
         ("GET", "/v1/models", api.models, schema.ModelsResponse),
         ("GET", "/v1/about", api.about, schema.About),
         ("GET", "/v1/map", api.map, schema.MapResponse),
-        ("GET", "/v1/report", api.report, forms.UsageResponse),
+        ("GET", "/v1/report", api.report, schema.UsageResponse),
         ("POST", "/admin/reload", api.reload, schema.Status),
     ]
 
 
-def _add_routes(
-    app: FastAPI,
-    api: Api,
-    routes: Sequence[tuple[str, str, Callable[..., Any], Any]],
-    options: Mapping[str, Any],
-) -> dict[str, int]:
-    """Add method, path, endpoint and response of each route; return the most bytes of bodies."""
+def _add_routes(app: FastAPI, api: Api) -> dict[str, int]:
+    """Add all routes but the page's; return the most bytes of bodies."""
+    from fastapi import Depends
+    from fastapi.security import HTTPBearer
+
+    keyed: dict[str, Any] = {
+        "dependencies": [Depends(HTTPBearer(auto_error=False))] if api.settings.keys else []
+    }
+    app.add_api_route("/health", api.health, response_model=schema.Status)
+    app.add_api_route("/ready", api.ready, response_model=schema.Status)
+    app.add_api_route("/metrics", api.metrics_text, response_class=plain_response(), **keyed)
     limits: dict[str, int] = {}
-    for method, path, endpoint, response in routes:
+    for method, path, endpoint, response in _routes(api):
         responses: dict[int | str, dict[str, Any]] = {
             404: {"model": schema.Error},
             507: {"model": schema.Error},
@@ -173,7 +177,7 @@ def _add_routes(
             responses=responses,
             operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
             route_class_override=None if form is None else json_route(form),
-            **options,
+            **keyed,
         )
     return limits
 
@@ -349,7 +353,7 @@ class Api:
         """
         return json_answer(await self.map_queue.submit(Job(Answers.map, field)))
 
-    async def report(self, form: forms.ReportForm = "json") -> Any:
+    async def report(self, form: schema.ReportForm = "json") -> Any:
         """Report on the use of the index: what was taken over time, and what the index lacks."""
         report = await self.map_queue.submit(Job(Answers.report, None))
         if form == "json":

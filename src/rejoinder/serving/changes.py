@@ -1,4 +1,4 @@
-"""Endpoints that change the index or write to its log."""
+"""Endpoints that change the index or write to its log, and the types of their requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from annotated_types import Ge, Lt
+from pydantic import BaseModel, Field, JsonValue, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 
 from rejoinder.conversations import read_contexts
 from rejoinder.corpora.example import Candidate
@@ -21,12 +25,136 @@ from rejoinder.files import is_plain
 from rejoinder.retrieval.editing import Editor
 from rejoinder.retrieval.feedback import Change
 from rejoinder.retrieval.learning import Outcome
-from rejoinder.serving import edits, forms, schema
+from rejoinder.serving import edits, schema
 from rejoinder.serving.answers import UnavailableError
 from rejoinder.serving.guard import logger
-from rejoinder.serving.recent import RecentAnswers
-from rejoinder.serving.responses import error_answer, json_answer
+from rejoinder.serving.responses import RecentAnswers, error_answer, json_answer
+from rejoinder.serving.schema import (
+    EXAMPLES,
+    NUMBER,
+    Conversation,
+    Label,
+    Name,
+    Position,
+    Request,
+    Text,
+    example,
+)
 from rejoinder.serving.worker import Batcher, Job, Lane, OverloadedError, Worker
+
+ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | Name
+"""A position, or the field id of a reply's payload as a text."""
+
+
+class FeedbackRequest(Request):
+    """The outcome of the offered replies. Without chosen and text none was taken."""
+
+    model_config = example(
+        {"messages": ["Where is my order?"], "offered": [3, 17, 4], "chosen": 17, "source": "anna"}
+    )
+    most_bytes: ClassVar[int] = 64 << 10
+    answer: Name | None = None
+    """That of /v1/replies, in place of messages and offered."""
+    messages: Conversation | None = None
+    """The conversation, as in /v1/replies."""
+    offered: Annotated[list[ReplyName], Field(max_length=1000, default_factory=list)]
+    """The replies shown, in order: their positions, or the field id of their payloads as texts."""
+    chosen: ReplyName | None = None
+    """The reply that was taken."""
+    text: Text | None = None
+    """Text sent instead. A reply of the index, filled in or mistyped, counts as taken."""
+    source: Name | None = None
+    """Whose feedback it is, so that nobody's counts too much; a digest of it is kept."""
+
+
+class Recorded(BaseModel):
+    """An entry of the log: its number, and the position of the reply that counts as taken."""
+
+    id: int
+    chosen: int | None
+
+
+class Replacement(Request):
+    """New contents of a reply; omitted fields stay."""
+
+    position: Position
+    text: Text = ""
+    title: Label = ""
+    payload: Annotated[dict[Name, JsonValue], Field(max_length=100, default_factory=dict)]
+    examples: Annotated[list[Text | Conversation], Field(max_length=EXAMPLES)] | None = None
+    """All that it is to have."""
+
+
+class Merge(Request):
+    """A reply, and another one whose examples it takes over and which is retired."""
+
+    position: Position
+    other: Position
+
+
+class Move(Request):
+    """An example of a reply that is to be another one's."""
+
+    example: Text | Conversation
+    position: Position
+    to: Position
+
+
+class EditRequest(Request):
+    """One of: a reply replaced, two merged, an example moved, a change undone."""
+
+    model_config = example(
+        {"replace": {"position": 3, "text": "We open at ten.", "title": "hours"}}
+    )
+    replace: Replacement | None = None
+    merge: Merge | None = None
+    move: Move | None = None
+    undo: Annotated[Position, NUMBER] | None = None
+    """The number of a change."""
+
+    @model_validator(mode="after")
+    def _one(self) -> EditRequest:
+        if len(self.model_fields_set) != 1:
+            raise PydanticCustomError("one_edit", "give one of replace, merge, move and undo")
+        return self
+
+
+class ImportRequest(Request):
+    """A file of replies, in any form that `rejoinder index build` reads."""
+
+    model_config = example(
+        {"name": "faq.csv", "content": "cXVlc3Rpb24sYW5zd2VyCldoZW4/LEF0IG5pbmUuCg=="}
+    )
+    most_bytes: ClassVar[int] = 8 << 20
+    name: Name
+    """Its name, of which the ending counts."""
+    content: Annotated[str, StringConstraints(max_length=8 << 20)]
+    """Its bytes in base64."""
+
+
+class ChangeFacts(BaseModel):
+    """A change of some replies: each with its position, before and after; null: there is none."""
+
+    change: int
+    time: float
+    kind: str
+    undone: bool
+    replies: list[dict[str, Any]]
+
+
+class ChangesResponse(BaseModel):
+    """The latest changes, newest first."""
+
+    changes: list[ChangeFacts]
+
+
+class Imported(BaseModel):
+    """Positions of what was added, how many replies the index had, how the file was understood."""
+
+    positions: list[int]
+    known: int
+    notes: list[str]
+
 
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 LEARNING_PAUSE = 2.0  # seconds at least, in which feedback gathers
@@ -85,7 +213,7 @@ class Changes:
         self._compact_if(is_fragmented)
         return json_answer({"positions": positions}, 201)
 
-    async def import_file(self, body: forms.ImportRequest) -> Any:
+    async def import_file(self, body: ImportRequest) -> Any:
         """Add the replies of a file, in any form that `rejoinder index build` reads.
 
         Those whose texts the index has already are left out.
@@ -97,7 +225,7 @@ class Changes:
         answer = {"positions": positions, "known": len(new) - len(positions), "notes": notes}
         return json_answer(answer, 201)
 
-    async def edit(self, body: forms.EditRequest) -> Any:
+    async def edit(self, body: EditRequest) -> Any:
         """Edit, merge, move or undo; the change is in the log and can be undone."""
         job = Job(edits.edit, _edit(body))
         try:
@@ -128,7 +256,7 @@ class Changes:
             return error_answer(404, self.anonymous(error), "position")
         return json_answer({"added": count})
 
-    async def feedback(self, body: forms.FeedbackRequest) -> Any:
+    async def feedback(self, body: FeedbackRequest) -> Any:
         """Write to the log which of the replies that were offered was taken.
 
         The entry is on the disk when this answers.
@@ -221,7 +349,7 @@ def conversations(examples: Sequence[str | Sequence[Any]]) -> list[list[Any]]:
     ]
 
 
-def _edit(body: forms.EditRequest) -> edits.Edit:
+def _edit(body: EditRequest) -> edits.Edit:
     """Return what an `Editor` is to do."""
     if body.replace is not None:
         values = body.replace.model_dump(exclude_unset=True)

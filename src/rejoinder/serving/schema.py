@@ -1,6 +1,6 @@
 """Request and response types: every field is checked, every size bounded.
 
-Unknown keys are refused.
+Unknown keys are refused. The types of requests that change the index are in `changes`.
 """
 
 from __future__ import annotations
@@ -399,3 +399,24 @@ class Error(BaseModel):
 
     error: ErrorFacts
     request_id: str
+
+
+ReportForm: TypeAlias = Literal["json", "markdown", "html"]
+
+
+class UsageResponse(BaseModel):
+    """The use of the index, as far as its log goes back; replies by position."""
+
+    entries: int
+    replies: int
+    taken: dict[str, int]
+    """Counts of the first reply, another offered one, one not offered, a text, and nothing."""
+    periods: list[dict[str, Any]]
+    period: str
+    unused: list[dict[str, int]]
+    unused_count: int
+    confusions: list[dict[str, Any]]
+    unanswered: int
+    groups: list[dict[str, Any]]
+    unlike: float | None
+    """Share of the newest messages that are unlike all examples."""

@@ -24,9 +24,9 @@ from rejoinder.settings import read_toml, section, validate
 from rejoinder.training.display import Display
 from rejoinder.training.distributed import Processes, is_first, joined, launch_place
 from rejoinder.training.loop import train
+from rejoinder.training.metrics import run_cost
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import check_stages, first_difference, load_recipe
-from rejoinder.training.record import run_cost
 from rejoinder.training.run import RunFolder
 
 BASE = "base"  # the row that changes nothing; all others are compared with it
@@ -264,17 +264,8 @@ def _row_values(lines: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, Any
     del values["seed"]
     if seeds == 1:
         return values
-    of_run = [
-        "seed",
-        "failure",
-        "result",
-        "steps",
-        "examples",
-        "seconds",
-        "best_step",
-        "steps_per_second",
-        "model",
-    ]
+    of_run = ["seed", "failure", "result", "steps", "examples", "seconds", "best_step"]
+    of_run += ["steps_per_second", "model"]
     values["seeds"] = [{key: line[key] for key in of_run if key in line} for line in lines]
     failures = [f"seed {line['seed']}: {line['failure']}" for line in lines if line.get("failure")]
     if failures:
@@ -284,10 +275,8 @@ def _row_values(lines: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, Any
             k: _over_seeds([each["recall"][k]["value"] for each in results])
             for k in results[0]["recall"]
         }
-        values["over_seeds"] = {
-            "recall": recall,
-            "mrr": _over_seeds([each["mrr"]["value"] for each in results]),
-        }
+        mrr = _over_seeds([each["mrr"]["value"] for each in results])
+        values["over_seeds"] = {"recall": recall, "mrr": mrr}
     return values
 
 

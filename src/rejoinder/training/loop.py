@@ -24,15 +24,14 @@ from rejoinder.networks.packing import TokenBatch
 from rejoinder.training import optimization
 from rejoinder.training import run as runs
 from rejoinder.training.batches import PairBatch, StepBatch, prefetched
-from rejoinder.training.build import Parts, batch_maker, build_parts, negative_tables
 from rejoinder.training.display import Display, interrupts
 from rejoinder.training.distributed import Processes, joined, without_denormals
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss, annealed_scale
 from rejoinder.training.negatives import Miner, Table, Tables
+from rejoinder.training.optimization import Stage
+from rejoinder.training.parts import Parts, Recorder, batch_maker, build_parts, negative_tables
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import check_stages
-from rejoinder.training.record import Recorder
-from rejoinder.training.stages import Stage
 
 Clock = Callable[[], float]
 

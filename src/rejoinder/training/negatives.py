@@ -29,9 +29,9 @@ from rejoinder.networks.packing import TokenBatch, pack
 from rejoinder.progress import Advance
 from rejoinder.training.batches import ExtraNegatives, MixedOrder, make_batch
 from rejoinder.training.display import Display
-from rejoinder.training.stages import HardNegatives, Stage
+from rejoinder.training.metrics import PAIRS_AT_ONCE, Encode
+from rejoinder.training.optimization import HardNegatives, Stage
 from rejoinder.training.tokens import Rows, TokenStore, token_hashes
-from rejoinder.training.validation import PAIRS_AT_ONCE, Encode
 
 RANDOM_STREAM = 1 << 21  # tell these draws from the orders of examples of the same seed
 POOL_STREAM = 1 << 20

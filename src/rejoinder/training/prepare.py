@@ -34,6 +34,7 @@ from rejoinder.training.display import Display
 from rejoinder.training.distillation import TextVectors, text_vectors
 from rejoinder.training.distributed import Machine
 from rejoinder.training.initialisation import initial_tokenizer, read_texts_once
+from rejoinder.training.metrics import drawn
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
 from rejoinder.training.tokens import (
     Encode,
@@ -46,7 +47,6 @@ from rejoinder.training.tokens import (
     open_store,
     read_texts,
 )
-from rejoinder.training.validation import drawn
 
 # what is made once and kept
 CACHED = (".lock", "vocabulary-*", "train-*", "valid-*", "words-*", "vectors-*")

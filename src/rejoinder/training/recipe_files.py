@@ -21,9 +21,8 @@ from rejoinder.training.distillation import attach_projection
 from rejoinder.training.distributed import Processes, check_division
 from rejoinder.training.initialisation import resolve_init
 from rejoinder.training.losses import attach_scale
-from rejoinder.training.optimization import build_optimizer, prepare_stage
+from rejoinder.training.optimization import Stage, build_optimizer, prepare_stage
 from rejoinder.training.recipe import History, Recipe
-from rejoinder.training.stages import Stage
 
 SHORTHANDS = ("optimizer", "schedule")  # tables of a stage that may be given by their kind alone
 

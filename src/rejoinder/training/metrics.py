@@ -1,6 +1,7 @@
-"""Record of a run: metrics, the best model by validation, checkpoints, progress.
+"""Metrics of a run: validation, the means of the loss, the speed and what it cost.
 
-Metrics are means between two lines; with figures of speed they tell what a run cost.
+Validation is 1-of-N over the validation split, on tokens. Means are those between two lines of
+metrics.jsonl.
 """
 
 from __future__ import annotations
@@ -8,27 +9,142 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rejoinder.encoders import persistence
-from rejoinder.errors import InputError, MissingExtraError, RejoinderError
+from rejoinder.encoders.torch import Packing
+from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.evaluation.ranking import ranks
 from rejoinder.files import atomic_file, parse_json
-from rejoinder.training import run as runs
-from rejoinder.training.build import Parts
-from rejoinder.training.display import Display, Progress
-from rejoinder.training.distributed import Processes, RankZeroFailedError
+from rejoinder.networks.layers import scores_of
+from rejoinder.training.batches import PairBatch, make_batch
+from rejoinder.training.distributed import Processes
 from rejoinder.training.losses import Loss
-from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe import Validation
 from rejoinder.training.run import RunFolder, RunState
-from rejoinder.training.stages import Plateau, Stage
-from rejoinder.training.validation import Encode
+from rejoinder.training.tokens import Rows, TokenStore
+
+PAIRS_AT_ONCE = 512  # pairs that are encoded in one call of the model, or one group if that is more
+
+Encode = Callable[[PairBatch], tuple[Tensor, Tensor]]
+"""Pairs -> contexts (K, d) or (K, m, d) and responses (K, d); where contexts join candidates:
+scores (K, C), twice."""
+
+
+def drawn(store: TokenStore, config: Validation) -> Rows:
+    """Return which examples a store is validated on, the same each time."""
+    return np.random.default_rng(0).permutation(len(store))[: config.examples]
+
+
+class Validator:
+    """Ranks each response of a group of N examples against the others of its group.
+
+    Several processes share the groups. The groups are the same each time, drawn with a fixed seed;
+    candidates of the first fill up the last. A response whose tokens equal the right one's is right
+    too; any other that ties counts against the model.
+    """
+
+    def __init__(
+        self,
+        store: TokenStore,
+        config: Validation,
+        padding_id: int,
+        processes: Processes | None = None,
+        packing: Packing = "together",
+    ) -> None:
+        self._packing = packing
+        self.candidates = config.candidates
+        limit = min(len(store), config.examples)
+        if limit < config.candidates:
+            raise InputError(
+                f"{limit} validation examples make no group of {config.candidates};"
+                " set validation.candidates lower,"
+                " or validation.examples = 0 to train without validation"
+            )
+        self.examples = limit
+        order = drawn(store, config)
+        order = np.concatenate([order, order[: -limit % config.candidates]])  # in whole groups
+        together = max(1, PAIRS_AT_ONCE // config.candidates) * config.candidates
+        self._store = store
+        self._padding_id = padding_id
+        self._processes = processes or Processes()
+        self._parts = [order[start : start + together] for start in range(0, len(order), together)]
+
+    def __call__(self, encode: Encode, scale: float = 1.0) -> dict[str, float]:
+        """Return recall at 1, mean reciprocal rank, and the loss among the group's candidates.
+
+        The loss is without smoothing.
+        """
+        parts = self._processes.parallel_map(
+            lambda rows: self._ranks(rows, encode, scale), self._parts
+        )
+        found = np.concatenate([ranked for ranked, _ in parts])[: self.examples]
+        losses = np.concatenate([lost for _, lost in parts])[: self.examples]
+        return {
+            "recall@1": float((found == 1).mean()),
+            "mrr": float((1 / found).mean()),
+            "loss": float(losses.mean()),
+        }
+
+    @torch.no_grad()
+    def _ranks(
+        self, rows: Rows, encode: Encode, scale: float
+    ) -> tuple[Rows, npt.NDArray[np.float64]]:
+        n = self.candidates
+        scores = (
+            self._joined(rows, encode) if self._packing == "joined" else self._encoded(rows, encode)
+        )
+        hashes = self._store.response_hash[rows].reshape(-1, n)
+        labels = np.tile(np.arange(n), len(hashes))
+        equal = (hashes[:, :, None] == hashes[:, None, :]).reshape(-1, n)
+        own = scores[np.arange(len(scores)), labels][:, None]
+        # other examples' responses that are as right
+        wrong = equal & (np.arange(n) != labels[:, None])
+        counted = np.where(wrong, -np.inf, scale * (scores - own)).astype(np.float64)
+        highest = counted.max(axis=1, keepdims=True)
+        losses = highest[:, 0] + np.log(np.exp(counted - highest).sum(axis=1))
+        return ranks(scores, labels, equal), losses
+
+    def _encoded(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
+        """Return the scores of each response of a group for each context of it, (rows, n)."""
+        encoded = encode(make_batch(self._store, rows, self._padding_id, packing=self._packing))
+        x, y = (torch.unflatten(h.float().cpu(), 0, (-1, self.candidates)) for h in encoded)
+        scores = [scores_of(contexts, responses) for contexts, responses in zip(x, y, strict=True)]
+        return torch.cat(scores).numpy()
+
+    def _joined(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
+        """Return the same for a model that reads each context with each response."""
+        n = self.candidates
+        place = np.arange(len(rows)) % n
+        # the right response comes first, the others after it
+        others = (place[:, None] + np.arange(1, n)) % n
+        negatives = rows.reshape(-1, n)[np.arange(len(rows))[:, None] // n, others]
+        scores = np.empty((len(rows), n), np.float32)
+        size = max(1, PAIRS_AT_ONCE // n)
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            batch = make_batch(
+                self._store,
+                rows[part],
+                self._padding_id,
+                negatives[part].reshape(-1),
+                self._packing,
+            )
+            found = encode(batch)[0].float().cpu().numpy()
+            np.put_along_axis(
+                scores[part],
+                np.concatenate([place[part, None], others[part]], axis=1),
+                found,
+                axis=1,
+            )
+        return scores
 
 
 class Meter:
@@ -221,136 +337,3 @@ def run_cost(run: Path) -> RunCost | None:
     speeds = {stage: Speed(steps, steps / seconds) for stage, (steps, seconds) in stages.items()}
     whole = max(line["seconds"] for line in lines if "seconds" in line)
     return RunCost(str(run), Speed(steps, steps / seconds), speeds, whole)
-
-
-@dataclass(eq=False)
-class Recorder:
-    """Writes and shows what becomes of a run; only the first process writes."""
-
-    recipe: Recipe
-    folder: runs.RunFolder
-    processes: Processes
-    display: Display
-    parts: Parts
-
-    def __post_init__(self) -> None:
-        self.state = self.parts.state
-        self.meter = Meter(self.parts.state, self.parts.machine.device)
-        self._metrics: MetricsLog | None = None
-
-    def open(self) -> None:
-        """Open the metrics, without the lines of steps that will be done again."""
-        if self.processes.first:
-            self._metrics = MetricsLog(self.folder, self.state.step)
-
-    def close(self) -> None:
-        """Close the metrics."""
-        if self._metrics is not None:
-            self._metrics.close()
-
-    def log(self, stage: Stage, rate: float, scale: float | Tensor) -> None:
-        """Write the means since the last line, with the last step's learning rate and scale."""
-        self.check_finite(stage, rate, weights=False)
-        figures = self.meter.take()
-        figures["learning_rate"] = rate
-        figures["scale"] = _number(scale)
-        figures["examples"] = self.state.examples
-        figures["seconds"] = self.state.seconds
-        self._write(stage, figures)
-
-    def _write(self, stage: Stage, figures: Mapping[str, float]) -> None:
-        if self._metrics is not None:
-            self._metrics.write(self.state.step, stage.name, figures)
-
-    def validate(self, stage: Stage, rate: float, scale: float | Tensor, encode: Encode) -> bool:
-        """Validate and save the model if it is the best so far; return whether it is."""
-        self.check_finite(stage, rate)
-        self.parts.module.eval()
-        validators = self.parts.validators
-        factor = _number(scale)
-        sets = {name: validator(encode, factor) for name, validator in validators.items()}
-        names = next(iter(sets.values()))
-        figures = {
-            name: float(np.mean([of_data[name] for of_data in sets.values()])) for name in names
-        }
-        figures["examples"] = sum(validator.examples for validator in validators.values())
-        patience = stage.schedule.patience if isinstance(stage.schedule, Plateau) else None
-        best = self.state.record_validation(figures, patience)
-        if best:
-            self.save_model()
-        line = {f"valid_{name}": value for name, value in figures.items()}
-        if len(sets) > 1:
-            for data, of_data in sets.items():
-                line |= {f"valid_{data}_{name}": value for name, value in of_data.items()}
-        self._write(stage, line)
-        shown = ", ".join(f"{name} {value}" for name, value in runs.figure_texts(figures).items())
-        self.display.note(
-            f"step {self.state.step:,}: validation on {figures['examples']:,} examples"
-            f" among {self.recipe.validation.candidates}: {shown}"
-            f"{', the best so far' if best else ''}"
-        )
-        return best
-
-    def save_model(self) -> None:
-        """Write the model folder."""
-        if not self.processes.first:
-            return
-        learned = self.parts.learned_scale
-        persistence.save(
-            self.folder.model,
-            self.parts.module,
-            self.parts.prepared.tokenizer,
-            max_length=self.recipe.text.max_length,
-            card=runs.model_card(self.recipe, self.state, self.parts.machine.precision),
-            scale=None if learned is None else _number(learned.value),
-            overwrite=True,
-        )
-
-    def checkpoint(
-        self, stage: Stage, rate: float, optimizer: torch.optim.Optimizer | None
-    ) -> None:
-        """Write a checkpoint; between stages there is no optimiser."""
-        self.check_finite(stage, rate)
-        self.meter.store()
-        if self.processes.first:
-            runs.save_checkpoint(
-                self.folder.checkpoint,
-                self.state,
-                self.parts.module,
-                optimizer,
-                self.parts.machine.scaler.state_dict(),
-            )
-        self.state.saved_at = self.state.seconds
-        self.state.saved_step = self.state.step
-
-    def check_finite(self, stage: Stage, rate: float, *, weights: bool = True) -> None:
-        """Stop a run whose loss, or one of whose weights, is no longer a finite number."""
-        checked = self.parts.module.parameters() if weights else ()
-        if self.meter.is_finite() and all(bool(weight.isfinite().all()) for weight in checked):
-            return
-        saved = "none" if self.state.saved_step is None else f"{self.state.saved_step:,}"
-        error = RejoinderError if self.processes.first else RankZeroFailedError
-        raise error(
-            f"stage '{stage.name}': loss or weights are no longer finite numbers"
-            f" at step {self.state.step:,} (learning rate {rate:.3g});"
-            f" lower its learning_rate or set clip_norm, in a new folder;"
-            f" step of the last checkpoint: {saved}"
-        )
-
-    def show(self, stage: Stage, share: float) -> None:
-        """Show the progress of the stage, of whose budget a share is used."""
-        self.display.show(
-            Progress(
-                stage=stage.name,
-                share=share,
-                step=self.state.step,
-                loss=self.meter.loss,
-                accuracy=self.meter.accuracy,
-                examples_per_second=self.meter.rates()[0],
-                seconds_left=self.state.stage_seconds * (1 - share) / share if share else None,
-            )
-        )
-
-
-def _number(value: float | Tensor) -> float:
-    return float(value.detach() if isinstance(value, Tensor) else value)

@@ -1,15 +1,22 @@
-"""Parts of a run, built before its first step: data, network, teacher, orders, state."""
+"""Parts of a run, built before its first step, and the recorder of what becomes of it.
+
+The parts are data, network, teacher, orders and state. The recorder writes metrics, checkpoints and
+the best model by validation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
+from torch import Tensor
 
+from rejoinder.encoders import persistence
 from rejoinder.encoders.torch import Packing, build_module, family_of
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, RejoinderError
 from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.settings import non_default_fields
 from rejoinder.training import run as runs
@@ -20,9 +27,15 @@ from rejoinder.training.batches import (
     Portion,
     StepBatch,
 )
-from rejoinder.training.display import Display
+from rejoinder.training.display import Display, Progress
 from rejoinder.training.distillation import Distiller, open_distiller
-from rejoinder.training.distributed import Machine, Processes, choose_half, set_up
+from rejoinder.training.distributed import (
+    Machine,
+    Processes,
+    RankZeroFailedError,
+    choose_half,
+    set_up,
+)
 from rejoinder.training.initialisation import copy_initial_weights, is_anchored, is_frozen
 from rejoinder.training.losses import LearnedScale, attach_scale
 from rejoinder.training.masked_lm import (
@@ -31,11 +44,11 @@ from rejoinder.training.masked_lm import (
     Masking,
     pair_lengths,
 )
+from rejoinder.training.metrics import Encode, Meter, MetricsLog, Validator
 from rejoinder.training.negatives import Table, Tables, with_negatives
-from rejoinder.training.optimization import Budget, stage_budget
+from rejoinder.training.optimization import Budget, Plateau, Stage, stage_budget
 from rejoinder.training.prepare import Prepared, prepare, with_vectors
-from rejoinder.training.recipe import Recipe
-from rejoinder.training.validation import Validator
+from rejoinder.training.recipe import Quantization, Recipe
 
 Order: TypeAlias = MixedOrder | LengthBucketedOrder  # which examples each batch of a stage has
 
@@ -82,10 +95,7 @@ def build_parts(
     )
     module.to(machine.device)
     packing = family_of(module.config).packing
-    quantized = None
-    if recipe.quantization.enabled:
-        half = choose_half(recipe.quantization, machine.precision)
-        quantized = QuantizedTraining(module, half, range_every=recipe.quantization.range_every)
+    quantized = _quantize(recipe.quantization, module, machine)
     orders = build_orders(recipe, prepared, packing)
     budgets = [
         stage_budget(stage, order.batches_per_epoch)
@@ -122,6 +132,15 @@ def build_parts(
         state=state,
         checkpoint=checkpoint,
     )
+
+
+def _quantize(
+    quantization: Quantization, module: Any, machine: Machine
+) -> QuantizedTraining | None:
+    if not quantization.enabled:
+        return None
+    half = choose_half(quantization, machine.precision)
+    return QuantizedTraining(module, half, range_every=quantization.range_every)
 
 
 def _restore(checkpoint: runs.LoadedCheckpoint, module: Any, machine: Machine) -> None:
@@ -193,3 +212,136 @@ def negative_tables(recipe: Recipe, parts: Parts, number: int, folder: runs.RunF
     budget = parts.budgets[number]
     steps = None if budget.in_seconds else int(budget.amount)
     return Tables(config, order, steps, folder.hard_negatives, (recipe.seed, number))
+
+
+@dataclass(eq=False)
+class Recorder:
+    """Writes and shows what becomes of a run; only the first process writes."""
+
+    recipe: Recipe
+    folder: runs.RunFolder
+    processes: Processes
+    display: Display
+    parts: Parts
+
+    def __post_init__(self) -> None:
+        self.state = self.parts.state
+        self.meter = Meter(self.parts.state, self.parts.machine.device)
+        self._metrics: MetricsLog | None = None
+
+    def open(self) -> None:
+        """Open the metrics, without the lines of steps that will be done again."""
+        if self.processes.first:
+            self._metrics = MetricsLog(self.folder, self.state.step)
+
+    def close(self) -> None:
+        """Close the metrics."""
+        if self._metrics is not None:
+            self._metrics.close()
+
+    def log(self, stage: Stage, rate: float, scale: float | Tensor) -> None:
+        """Write the means since the last line, with the last step's learning rate and scale."""
+        self.check_finite(stage, rate, weights=False)
+        figures = self.meter.take()
+        figures["learning_rate"] = rate
+        figures["scale"] = _number(scale)
+        figures["examples"] = self.state.examples
+        figures["seconds"] = self.state.seconds
+        self._write(stage, figures)
+
+    def _write(self, stage: Stage, figures: Mapping[str, float]) -> None:
+        if self._metrics is not None:
+            self._metrics.write(self.state.step, stage.name, figures)
+
+    def validate(self, stage: Stage, rate: float, scale: float | Tensor, encode: Encode) -> bool:
+        """Validate and save the model if it is the best so far; return whether it is."""
+        self.check_finite(stage, rate)
+        self.parts.module.eval()
+        validators = self.parts.validators
+        factor = _number(scale)
+        sets = {name: validator(encode, factor) for name, validator in validators.items()}
+        names = next(iter(sets.values()))
+        figures = {
+            name: float(np.mean([of_data[name] for of_data in sets.values()])) for name in names
+        }
+        figures["examples"] = sum(validator.examples for validator in validators.values())
+        patience = stage.schedule.patience if isinstance(stage.schedule, Plateau) else None
+        best = self.state.record_validation(figures, patience)
+        if best:
+            self.save_model()
+        line = {f"valid_{name}": value for name, value in figures.items()}
+        if len(sets) > 1:
+            for data, of_data in sets.items():
+                line |= {f"valid_{data}_{name}": value for name, value in of_data.items()}
+        self._write(stage, line)
+        shown = ", ".join(f"{name} {value}" for name, value in runs.figure_texts(figures).items())
+        self.display.note(
+            f"step {self.state.step:,}: validation on {figures['examples']:,} examples"
+            f" among {self.recipe.validation.candidates}: {shown}"
+            f"{', the best so far' if best else ''}"
+        )
+        return best
+
+    def save_model(self) -> None:
+        """Write the model folder."""
+        if not self.processes.first:
+            return
+        learned = self.parts.learned_scale
+        persistence.save(
+            self.folder.model,
+            self.parts.module,
+            self.parts.prepared.tokenizer,
+            max_length=self.recipe.text.max_length,
+            card=runs.model_card(self.recipe, self.state, self.parts.machine.precision),
+            scale=None if learned is None else _number(learned.value),
+            overwrite=True,
+        )
+
+    def checkpoint(
+        self, stage: Stage, rate: float, optimizer: torch.optim.Optimizer | None
+    ) -> None:
+        """Write a checkpoint; between stages there is no optimiser."""
+        self.check_finite(stage, rate)
+        self.meter.store()
+        if self.processes.first:
+            runs.save_checkpoint(
+                self.folder.checkpoint,
+                self.state,
+                self.parts.module,
+                optimizer,
+                self.parts.machine.scaler.state_dict(),
+            )
+        self.state.saved_at = self.state.seconds
+        self.state.saved_step = self.state.step
+
+    def check_finite(self, stage: Stage, rate: float, *, weights: bool = True) -> None:
+        """Stop a run whose loss, or one of whose weights, is no longer a finite number."""
+        checked = self.parts.module.parameters() if weights else ()
+        if self.meter.is_finite() and all(bool(weight.isfinite().all()) for weight in checked):
+            return
+        saved = "none" if self.state.saved_step is None else f"{self.state.saved_step:,}"
+        error = RejoinderError if self.processes.first else RankZeroFailedError
+        raise error(
+            f"stage '{stage.name}': loss or weights are no longer finite numbers"
+            f" at step {self.state.step:,} (learning rate {rate:.3g});"
+            f" lower its learning_rate or set clip_norm, in a new folder;"
+            f" step of the last checkpoint: {saved}"
+        )
+
+    def show(self, stage: Stage, share: float) -> None:
+        """Show the progress of the stage, of whose budget a share is used."""
+        self.display.show(
+            Progress(
+                stage=stage.name,
+                share=share,
+                step=self.state.step,
+                loss=self.meter.loss,
+                accuracy=self.meter.accuracy,
+                examples_per_second=self.meter.rates()[0],
+                seconds_left=self.state.stage_seconds * (1 - share) / share if share else None,
+            )
+        )
+
+
+def _number(value: float | Tensor) -> float:
+    return float(value.detach() if isinstance(value, Tensor) else value)
