@@ -1,4 +1,4 @@
-"""The paper's grid of feed-forward nets (CONVERT, section 4.3), trained and logged.
+"""The paper's grid of feed-forward networks (CONVERT, section 4.3), trained and logged.
 
 Training continues from the log.
 """
@@ -25,7 +25,7 @@ from rejoinder.settings import validate
 def paper_grid() -> Iterator[FeedForward]:
     """Yield the paper's grid (CONVERT, section 4.3).
 
-    It has 54 settings, as nets without hidden layers have one size.
+    It has 54 settings, since networks without hidden layers have one size.
     """
     adam: dict[str, Any] = {"optimizer": "adam", "learning_rate": 4e-4, "decay": "linear"}
     shapes = [(0, 512), *itertools.product((1, 2), (128, 256, 512, 1024))]
@@ -41,7 +41,7 @@ def paper_grid() -> Iterator[FeedForward]:
 
 @dataclass(frozen=True)
 class GridRow:
-    """Settings and their accuracy on the validation texts."""
+    """Settings with their accuracy on the validation texts."""
 
     settings: Settings
     accuracy: float
@@ -60,8 +60,8 @@ def run_grid(
 ) -> list[GridRow]:
     """Train the settings of a grid that the log lacks, and return all rows, the best first.
 
-    The log has a line of JSON for each setting that is done. Early stopping and the order of the
-    rows look at `valid`.
+    The log has a line of JSON for each finished setting. Early stopping and the order of the rows
+    use `valid`.
     """
     sha256 = hashlib.sha256(f"{seed} {data.multi_label}".encode())
     for array in (data.vectors, data.targets, valid.vectors, valid.targets):
@@ -88,7 +88,7 @@ def _read_log(log: Path, digest: str) -> dict[Settings, GridRow]:
             values = parse_json(line)
             if values.pop("data") != digest:
                 raise InputError(
-                    f"{log} is of other texts, vectors or another seed; name another folder"
+                    f"{log} is from other texts, vectors or another seed; name another folder"
                 )
             settings = validate(SETTINGS, values.pop("settings"), str(log))
             rows[settings] = GridRow(settings, **values)

@@ -18,11 +18,11 @@ class OnnxIntents(Described):
     """Classifies as `rejoinder.intents.folder.load_classifier` does in float32.
 
     Args:
-        folder: what `rejoinder intents export` wrote.
+        folder: the output of `rejoinder intents export`.
         threads: processor threads to use; None leaves onnxruntime's own choice.
 
     Raises:
-        InputError: as of `OnnxEncoder`, or the folder holds no classifier.
+        InputError: as for `OnnxEncoder`, or the folder holds no classifier.
     """
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
@@ -47,7 +47,7 @@ class OnnxIntents(Described):
         return OnnxIntents, (self.encoder.folder, self.encoder.threads)
 
     def facts(self) -> Mapping[str, object]:
-        """Return what the classifier is shown by."""
+        """Return the text that shows the classifier."""
         return {
             "folder": self.encoder.name,
             "intents": len(self.labels),
@@ -55,7 +55,7 @@ class OnnxIntents(Described):
         }
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
-        """Return the intents of texts; a blank one is an InputError."""
+        """Return the intents of texts; a blank text is an InputError."""
         check_texts(read_texts(texts))
         vectors = unit_rows(text_vectors(self.encoder, texts, self._vectors))
         logits, distances = self._program(vectors=vectors)
