@@ -78,8 +78,8 @@ SECTIONS = {
     "desk": Section(
         "A desk that learns",
         "R@1 of the last 500 of 2,000 chats, without learning and with `rejoinder learn` after"
-        " every hundred; the right reply among five without. Lost are acknowledged entries,"
-        " after random kills.",
+        " every hundred; the right reply among five without. Lost: acknowledged entries that random"
+        " kills removed.",
         _desk,
     ),
     "examples_speed": Section(

@@ -121,7 +121,7 @@ def section(name: str, figures: Json, usual: str = "") -> str:
     parts = [
         f"## {known.title}\n",
         *([f"{wrap(known.about)}\n"] if known.about else []),
-        _linked_table(name, figures, known.table_in),
+        _linked_table(name, figures),
         f"{made}:\n```\n{command}\n```\n",
     ]
     if known.panels:
@@ -136,11 +136,11 @@ def wrap(text: str) -> str:
     return "\n".join(lines).replace("\0", " ")
 
 
-def _linked_table(name: str, figures: Json, page: str) -> str:
-    """Return a file's table, or a link to the page or model card that has it."""
-    if "table_in" in figures:
-        page = f"the [model card](../../{figures['table_in']})"
-    return f"The table is in {page}.\n" if page else table(name, figures)
+def _linked_table(name: str, figures: Json) -> str:
+    """Return a file's table, or a link to the model card that has it."""
+    if "table_in" not in figures:
+        return table(name, figures)
+    return f"The table is in the [model card](../../{figures['table_in']}).\n"
 
 
 def table(name: str, figures: Json) -> str:
