@@ -314,7 +314,7 @@ def tune(
         )
     contexts = None
     if data is None:
-        note("tuned and measured with texts of replies as contexts; --data names real ones")
+        note("tuned and measured with texts of the replies; --data names real contexts")
     else:
         with track(f"Reading {data}") as advance:
             part = read_examples(data, "valid" if data.is_dir() else None)
