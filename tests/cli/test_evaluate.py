@@ -164,7 +164,7 @@ def test_bad_input_gives_one_line_and_exit_code_2(refused, folder):
         (["bm25", "nowhere"], "nowhere"),
         (
             ["bm25", "--data", "DATA", "--above", "tfidf"],
-            "--above tfidf: not one of the models that are evaluated",
+            "--above tfidf: not among the evaluated models",
         ),
         (
             ["bm25", "DATA", "--replies", "R", "--candidates", "100"],

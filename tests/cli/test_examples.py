@@ -39,7 +39,7 @@ def test_a_reply_is_found_by_its_question_and_says_so(folder, command):
 def test_what_belongs_to_no_reply_is_answered_with_none(folder, answer, command):
     assert answer("reply", folder / "faq.index", "jdkjfkd skjdksjd")["replies"] == []
     shown = command("reply", folder / "faq.index", "jdkjfkd skjdksjd").out
-    assert "no reply is left that scores -0.2 or more; --threshold N lowers the score" in shown
+    assert "no reply scores -0.2 or more; --threshold N lowers the score" in shown
     assert len(answer("reply", folder / "faq.index", "jdkjfkd", "--threshold", -9)["replies"]) == 3
 
 
@@ -69,7 +69,7 @@ def test_a_report_says_what_to_mend(folder, command):
     (folder / "held-out.jsonl").write_text("\n".join(map(json.dumps, asked)), encoding="utf-8")
     words = ("index", "evaluate", folder / "faq.index", "--data", folder / "held-out.jsonl")
     assert command(*words, "--report", folder / "report").code == 0
-    assert "## The surest mistakes" in (folder / "report/report.md").read_text(encoding="utf-8")
+    assert "## The most confident mistakes" in (folder / "report/report.md").read_text(encoding="utf-8")
 
 
 def test_learning_and_forgetting_at_once_is_refused(folder, refused):

@@ -58,7 +58,7 @@ def test_entries_are_deleted(index, answer, command):
     [
         (["--before", "2026-01-31"], "--before chooses entries to delete; give --delete with it"),
         (["--source", "anna"], "give --delete with it"),
-        (["--delete", "--before", "yesterday"], "give a day, as 2026-01-31"),
+        (["--delete", "--before", "yesterday"], "give a day, such as 2026-01-31"),
         (["--set", "days=0"], "days"),
         (["--set", "dasy=1"], "did you mean 'days'"),
         (["--set", "days"], "write it as key=value"),

@@ -129,9 +129,9 @@ def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
             ("train", place / "model", place / "train.csv", "-o", place / "model"),
             "not ours to replace",
         ),
-        (("evaluate", place / "model", place / "test.csv"), "is no classifier"),
-        (("evaluate", tmp_path, place / "test.csv"), "is no classifier"),
-        (("predict", tmp_path, "x"), "is no classifier"),
+        (("evaluate", place / "model", place / "test.csv"), "is not a classifier"),
+        (("evaluate", tmp_path, place / "test.csv"), "is not a classifier"),
+        (("predict", tmp_path, "x"), "is not a classifier"),
         (
             ("few-shot", place / "model", place / "train.csv", "--shots", "some"),
             "a number of 1 or more, or all",

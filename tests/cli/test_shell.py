@@ -62,7 +62,7 @@ def raising(error):
             2,
             "the extra 'demo': pip install 'chitchat-dataset>=0.9'",
         ),
-        (KeyboardInterrupt(), 130, "nothing that was finished is lost"),
+        (KeyboardInterrupt(), 130, "finished work is kept"),
         (
             OSError(errno.ENOSPC, "No space left on device", "run/model"),
             1,

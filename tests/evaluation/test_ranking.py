@@ -202,7 +202,7 @@ def test_a_copy_of_the_right_response_is_right_on_own_data():
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"ranker": "convert-small"}, "ranks with a model, .*given: 'convert-small'"),
+        ({"ranker": "convert-small"}, "needs a model, .*given: 'convert-small'"),
         ({"examples": "data/chats"}, "give examples, .*given: 'data/chats'"),
         ({"examples": None}, "give examples, .*given: None"),
         ({"examples": [("a", "b")]}, r"give examples, .*given: \('a', 'b'\)"),
@@ -335,6 +335,6 @@ def test_a_search_is_measured_by_where_the_right_reply_comes():
         == evaluate_search(search, replies, examples).fingerprint
     )
     with pytest.raises(
-        InputError, match="none of the responses of 5 examples is one of the index's 1 replies"
+        InputError, match="none of the responses of 5 examples is among the index's 1 replies"
     ):
         evaluate_search(search, ["x"], examples)

@@ -67,7 +67,7 @@ def test_what_cannot_be_ranked_is_refused_with_what_would_work():
             "example x has 1 candidate; ranking needs at least 2",
         ),
         ([FINE, Example(("m",), "a")], {}, "1 of 2 examples have candidates"),
-        ([FINE], {"pool": ["a", "b"]}, "1 of 1 examples have candidates of their own"),
+        ([FINE], {"pool": ["a", "b"]}, "1 of 1 examples have their own candidates"),
         (
             [Example(("x",), "a")],
             {"pool": ["b", "c"]},

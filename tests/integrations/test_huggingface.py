@@ -79,7 +79,7 @@ def test_what_the_hub_has_not_or_refuses_is_one_line(hub, model):
     hub.create_repo.side_effect = HfHubHTTPError("401 Unauthorized\nmore", response=mock.Mock())
     with pytest.raises(
         InputError,
-        match=re.escape("team/x could not be written on the Hugging Face Hub: 401 Unauth"),
+        match=re.escape("team/x could not be written to the Hugging Face Hub: 401 Unauth"),
     ):
         save_to_hub(model, "team/x")
     with pytest.raises(InputError, match="no model 'nowhere'"):

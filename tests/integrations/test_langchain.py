@@ -80,11 +80,11 @@ class SeveralVectors(HashEncoder):
 
 
 def test_what_cannot_serve_is_named():
-    with pytest.raises(InputError, match="several vectors, and an embedding is one"):
+    with pytest.raises(InputError, match="several vectors, but an embedding is one"):
         RejoinderEmbeddings(SeveralVectors())
     with pytest.raises(InputError, match="no model 'nothing'"):
         RejoinderEmbeddings("nothing")
-    with pytest.raises(InputError, match=r"a model that encodes.*; given: 3"):
+    with pytest.raises(InputError, match=r"an embedding needs an encoder.*; given: 3"):
         RejoinderEmbeddings(3)
     with pytest.raises(InputError, match=r"a model that scores replies.*; given: 3"):
         RejoinderReranker(ranker=3)

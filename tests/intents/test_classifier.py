@@ -117,7 +117,7 @@ def test_another_encoder_is_refused(made, model, tmp_path):
     shutil.copytree(model, tmp_path / "other")
     config = json.loads((tmp_path / "other" / "config.json").read_text())
     (tmp_path / "other" / "config.json").write_text(json.dumps(signed(config | {"max_length": 7})))
-    with pytest.raises(InputError, match="trained on another encoder"):
+    with pytest.raises(InputError, match="trained on an encoder other than"):
         load_classifier(made, [str(tmp_path / "other")])
     with pytest.raises(InputError, match="1 encoders, but 2"):
         load_classifier(made, [model, model])
@@ -126,7 +126,7 @@ def test_another_encoder_is_refused(made, model, tmp_path):
 def test_damage_is_named(made):
     config = json.loads((made / CONFIG).read_text())
     for change, said in (
-        ({"kind": "x"}, "is no classifier"),
+        ({"kind": "x"}, "is not a classifier"),
         ({"format": 9}, "update rejoinder"),
         ({"labels": ["one"]}, "does not fit"),
         ({"settings": {"kind": "forest"}}, "kind"),
@@ -150,7 +150,7 @@ def test_what_was_altered_is_refused(made, tmp_path):
     (made / CONFIG).write_text((made / CONFIG).read_text().replace("logistic", "logistik"))
     with pytest.raises(InputError, match=r"config\.json was altered"):
         load_classifier(made)
-    with pytest.raises(InputError, match="is no classifier"):
+    with pytest.raises(InputError, match="is not a classifier"):
         load_classifier(tmp_path)
 
 

@@ -197,5 +197,5 @@ def test_a_report_of_several_labels_or_without_training_texts(tmp_path):
     assert (report.curve, report.suspects, report.evaluation.matrix) == (None, None, None)
     one = train(toy_data())
     assert build_report(one, toy_data(seed=1)).curve is None
-    with pytest.raises(InputError, match="not those that the classifier was trained on"):
+    with pytest.raises(InputError, match="differ from the classifier"):
         build_report(one, toy_data(seed=1), (), toy_data(topics=("weather", "top_up")))

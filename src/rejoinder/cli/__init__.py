@@ -1,4 +1,4 @@
-"""The command: its verbs, thin; a file for those that are alike."""
+"""The `rejoinder` command: thin verbs, related ones in one file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def main() -> None:
 def _open_closed() -> None:
     """Point a standard stream that the shell closed to the null device.
 
-    Else another file would get its number.
+    Otherwise another file would take its number.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
             mode = "w" if number else "r"
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 

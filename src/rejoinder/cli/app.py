@@ -1,6 +1,6 @@
 """The Typer application: the list of verbs.
 
-They import what is heavy (torch, pyarrow) inside: `--help` is fast.
+The verbs import torch and pyarrow only when they run, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ MOVED = {"corpus": "workshop.corpus", "results": "workshop.results"}
 
 
 class Verbs(TyperGroup):
-    """The verbs; one that has left the command is answered with what runs it now."""
+    """The verbs; for a removed verb, an error names the command that replaces it."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the verb that the arguments begin with, and the arguments after it."""
         verb, *rest = args
         if verb in MOVED:
             command = shlex.join(["python", "-m", MOVED[verb], *rest])
-            raise InputError(f"{verb} is no verb any more; in a clone of Rejoinder, run: {command}")
+            raise InputError(f"{verb} is no longer a verb; in a clone of Rejoinder, run: {command}")
         return super().resolve_command(ctx, args)
 
 

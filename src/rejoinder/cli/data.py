@@ -1,4 +1,4 @@
-"""`rejoinder data`, `corpora` and `formats`: examples of a corpus, and the files that are read."""
+"""`rejoinder data`, `corpora` and `formats`: build examples, list corpora and file formats."""
 
 from __future__ import annotations
 
@@ -37,14 +37,11 @@ _READ_BY = {
 }
 _SKIP = "--skip-bad skips and counts bad lines"
 _MAX_NOTES = 20  # below the counts
-_FILES = (
-    "Files; also .zst, .gz, .bz2 or .xz. "
-    "train=, valid= or test= before one puts it into that split."
-)
+_FILES = "Files, also .zst, .gz, .bz2 or .xz. The prefix train=, valid= or test= chooses the split."
 Source: TypeAlias = Annotated[str, typer.Argument(help="A corpus; `rejoinder corpora` lists them.")]
 Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...", help=_FILES)]
 Output: TypeAlias = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder of the examples.")
+    Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the examples.")
 ]
 SkipBad: TypeAlias = Annotated[
     bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")
@@ -57,7 +54,7 @@ DryRun: TypeAlias = Annotated[
     typer.Option("--dry-run", help="Print statistics of the input without writing anything."),
 ]
 MaxExamples: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Stop at N kept examples; one process.")
+    int | None, typer.Option(min=1, metavar="N", help="Stop after N examples; one process.")
 ]
 
 
@@ -83,11 +80,11 @@ def data(
 
     Example: rejoinder data jsonl chats.jsonl.zst -o data/chats
 
-    Chats as a tool exports them: rejoinder data chats result.json -o data/chats
+    Chats exported by a tool: rejoinder data chats result.json -o data/chats
 
-    To see what the file holds, before that: rejoinder data jsonl chats.jsonl.zst --dry-run
+    To see what the file holds first: rejoinder data jsonl chats.jsonl.zst --dry-run
 
-    --set respond=agent makes the messages of that role responses, --set redact=true replaces
+    --set respond=agent takes the messages of that role as responses. --set redact=true replaces
     personal data.
     """
     from rejoinder.corpora.build import build_data
@@ -137,7 +134,7 @@ def _reading(skip_bad: bool, history: int | None, max_bad: int) -> Reading:
 def _working(
     source: str, paths: Sequence[Path], size: int, cluster: RayEngine | None, processes: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the engine that builds, here or on a cluster, and the progress of its bytes."""
+    """Yield the engine, local or a cluster, and its progress in bytes."""
     from rejoinder.engine import local_engine
 
     total = size if all(path.is_file() for path in paths) else None
@@ -150,7 +147,7 @@ def _working(
 
 @contextlib.contextmanager
 def _explained(output: Path) -> Iterator[None]:
-    """Add to an error what is kept of the work, and how bad lines are skipped."""
+    """Add to an error where finished work is kept, and how to skip bad lines."""
     from rejoinder.corpora.data_folder import WorkFolderError, work_folder
     from rejoinder.corpora.lines import BadLineError
 
@@ -240,7 +237,7 @@ def corpora(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the corpora that `rejoinder data` reads, or describe one: its form, licence, settings.
+    """List the corpora that `rejoinder data` reads, or describe one: format, licence, settings.
 
     Example: rejoinder corpora reddit
     """
@@ -277,10 +274,10 @@ def formats(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the forms of files that are read, of replies and of chats, and how a tool exports them.
+    """List the file formats of replies and chats, and how to export them from each tool.
 
-    `rejoinder index build` reads replies, `rejoinder data chats` reads chats. The form is found by
-    the content of a file; --format NAME, or for chats --set format=NAME, decides.
+    `rejoinder index build` reads replies, `rejoinder data chats` reads chats. The format is
+    detected. --format NAME, or for chats --set format=NAME, overrides it.
 
     Example: rejoinder formats whatsapp
     """
@@ -343,7 +340,7 @@ def _summary_text(summary: Mapping[str, Any]) -> str:
 
 
 def _roles_text(summary: Mapping[str, Any]) -> str:
-    """Return how many messages each role has, and what became of them."""
+    """Return the number of messages of each role, and how they were used."""
     from rejoinder.conversations import NO_TURNS
     from rejoinder.corpora.formats import ChatSettings
 

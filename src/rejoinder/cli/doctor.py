@@ -25,7 +25,7 @@ def doctor(as_json: Json = False) -> None:
 
 
 def examine() -> dict[str, Any]:
-    """Return all of it; what PyTorch knows is None without PyTorch."""
+    """Return all facts; those from PyTorch are None if it is not installed."""
     from rejoinder.encoders import bundled
 
     torch, features = _pytorch()
@@ -46,7 +46,7 @@ def examine() -> dict[str, Any]:
 
 
 def _pytorch() -> tuple[dict[str, Any] | None, dict[str, bool | None]]:
-    """Return the facts of PyTorch, and the processor's features that it uses."""
+    """Return facts about PyTorch, and the processor's features that it uses."""
     if find_spec("torch") is None:
         return None, dict.fromkeys(("bfloat16", "exact_int8", "packed_linears"))
     import torch
@@ -68,7 +68,7 @@ def _pytorch() -> tuple[dict[str, Any] | None, dict[str, bool | None]]:
 
 
 def extras() -> dict[str, dict[str, str | None]]:
-    """Return of each extra its libraries with their versions, None for one that is missing."""
+    """Return the library versions of each extra, None for a missing library."""
     found: dict[str, dict[str, str | None]] = {}
     for line in metadata.requires("rejoinder") or ():
         requirement, _, marker = line.partition(";")
@@ -80,7 +80,7 @@ def extras() -> dict[str, dict[str, str | None]]:
 
 
 def advice(found: Mapping[str, Any]) -> list[str]:
-    """Return what is slow because of what, and what to do about it."""
+    """Return the causes of slowness, each with its remedy."""
     torch = found["torch"]
     processor = found["processor"]
     if torch is None:
@@ -106,8 +106,8 @@ def advice(found: Mapping[str, Any]) -> list[str]:
         (
             not processor["exact_int8"],
             (
-                "this processor adds 8-bit products in 16 bits (no VNNI):"
-                " int8 searches nominate with a little less room"
+                "this processor adds 8-bit products in 16 bits (no VNNI): the candidates of int8"
+                " searches are slightly less exact"
             ),
         ),
         (
@@ -120,15 +120,15 @@ def advice(found: Mapping[str, Any]) -> list[str]:
         (
             found["extras"]["runtime"]["onnxruntime"] is None,
             (
-                "onnxruntime is not installed:"
-                " over the bundled model `reply`, `chat` and `serve` wait for PyTorch's import"
+                "onnxruntime is not installed: with a bundled model `reply`, `chat` and `serve`"
+                " wait for PyTorch's import"
             ),
         ),
         (
             torch["build"] == "CUDA" and not torch["devices"],
             (
-                "PyTorch's CUDA build on a machine without a GPU:"
-                " it works, and takes 2 GB more than the CPU build"
+                "PyTorch's CUDA build on a machine without a GPU: it works, but takes 2 GB more"
+                " than the CPU build"
             ),
         ),
     ]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rejoinder.evaluation.tasks import Copies, RankingTask
     from rejoinder.retrieval.search import Searcher
 
-TABLE = "table"  # of --context: all readings are compared
+TABLE = "table"  # value of --context that compares all readings
 _MODELS = (
     "Model folders, bi-small; bm25, bm25-data19, tfidf;"
     " sentence encoders: minilm, use, st:NAME (of sentence-transformers);"
@@ -52,13 +52,15 @@ _MODELS = (
 )
 _DATA = "Data folders, or Parquet, JSONL or CSV files of examples."
 _FOLDER = "Folder for table.md, .json, .png and .svg."
-_ALL = "N of 1-of-N, if the data has no lists; all: every different response of the whole data set."
-_PARTS = (
-    "Part of a context to read: full; N: the newest message and N earlier ones;"
-    " of multi-context models also input, history, history=N: by that part alone;"
-    " table: compare all readings."
+_ALL = (
+    "N of 1-of-N, if the data has no candidate lists; all: every different response of the data"
+    " set."
 )
-_COPIES = "Count of a candidate with the text of the right one; wrong: as in the papers."
+_PARTS = (
+    "Part of a context to read: full; N: the newest message and N earlier ones; table: compare"
+    " all readings. Multi-context models also read input, history or history=N alone."
+)
+_COPIES = "How to count other candidates with the right text; wrong: as in the papers."
 _REPLIES = (
     "Your canned replies, as for `rejoinder index build`: all of them are ranked for each example."
 )
@@ -74,7 +76,7 @@ FitOn: TypeAlias = Annotated[
 ]
 ContextOption: TypeAlias = Annotated[str, typer.Option(metavar="READING", help=_PARTS)]
 Above: TypeAlias = Annotated[
-    list[str] | None, typer.Option(metavar="MODEL", help="Show gains above it; repeatable.")
+    list[str] | None, typer.Option(metavar="MODEL", help="Show gains over this model; repeatable.")
 ]
 Folder: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help=_FOLDER)
@@ -104,12 +106,11 @@ def evaluate(
 
     Example: rejoinder evaluate runs/small/model bm25 --data data/chitchat
 
-    With several models and several data sets, a last table has a line for each model, a column for
-    each data set: rejoinder evaluate runs/general/model runs/support/model --data data/support
-    data/general
+    With several models and data sets, a last table shows one line per model and one column per data
+    set: rejoinder evaluate runs/general/model runs/support/model --data data/support data/general
 
-    How often is the right one of your own replies first, among three, among ten?
-    rejoinder evaluate bm25 runs/support/model --replies replies.jsonl --data chats.jsonl
+    How often your own right reply is first, in the first three or ten: rejoinder evaluate bm25
+    runs/support/model --replies replies.jsonl --data chats.jsonl
     """
     from rejoinder.evaluation import report
     from rejoinder.evaluation.table import table_of_rows
@@ -159,7 +160,7 @@ def _check_table(
 
     if missing := [name for name in above if name not in models]:
         raise InputError(
-            f"--above {missing[0]}: not one of the models that are evaluated: {', '.join(models)}"
+            f"--above {missing[0]}: not among the evaluated models: {', '.join(models)}"
         )
     for option, chosen in (("--above", above), ("-o", folder)):
         if context_table and chosen:
@@ -187,7 +188,7 @@ To: TypeAlias = Annotated[
 
 
 def evaluate_index(
-    indexes: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="Folders of indexes.")],
+    indexes: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="Index folders.")],
     data: Data,
     hybrid: Hybrid = 0,
     limit: Limit = None,
@@ -209,7 +210,7 @@ def evaluate_index(
     if missing := [path for path in data if not path.exists()]:
         raise InputError(f"{missing[0]} does not exist; --data names the conversations")
     if to is not None and (len(data), len(indexes)) != (1, 1):
-        raise InputError("--report is of one index and one --data; name one of each")
+        raise InputError("--report needs exactly one index and one --data")
     reading = parse_reading("full" if context is None else str(context))
     rows = []
     for path in data:
@@ -247,7 +248,7 @@ def _review(index: Searcher, examples: Sequence[Example], folder: Path) -> None:
 
     if not isinstance(index, Index):
         raise InputError(f"{index.folder}: replies in Milvus have no report; leave --report out")
-    with track("Looking at mistakes", total=len(examples)) as advance:
+    with track("Analysing mistakes", total=len(examples)) as advance:
         save_review(index, review(index, examples, progress=advance), folder)
 
 
@@ -261,7 +262,7 @@ def _search(
 
 
 def _save(table: Table, folder: Path) -> list[Path]:
-    """Write a table; say so where there is no library for its pictures."""
+    """Write a table; print a note if the library for its pictures is missing."""
     from rejoinder.evaluation.table import PICTURES
 
     files = table.save(folder)
@@ -298,7 +299,7 @@ def _compare_readings(
 
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Tell models from data: the parser hands only the first word after --data to the option."""
+    """Separate models from data: the parser gives --data only its first word."""
     from rejoinder.encoders.open import KEYWORDS
 
     if not data:
@@ -334,7 +335,7 @@ def _read_replies(file: Path, given: typer.Context) -> list[str]:
             )
     texts = [candidate.text for candidate in read_candidates(file)]
     if same := len(texts) - len({text_key(text) for text in texts}):
-        but = "but for case, spaces, punctuation and Unicode's forms"
+        but = "except for case, spaces, punctuation and Unicode normalisation"
         note(
             f"{file}: {same:,} of {len(texts):,} replies are equal to an earlier one {but};"
             " the first one counts"
@@ -351,9 +352,9 @@ def read_task(
     copies: Copies = "wrong",
     replies: Sequence[str] | None = None,
 ) -> tuple[str, RankingTask]:
-    """Return the name of what is ranked, and the task.
+    """Return the name of the data, and the task.
 
-    `candidates` of None are all different responses.
+    With `candidates` None, all different responses are candidates.
     """
     from rejoinder.corpora.example import text_key
     from rejoinder.corpora.examples import read_examples
@@ -396,9 +397,9 @@ def table(
 ) -> None:
     """Measure every system of FILE on every data set of it: DIR/table.md, .json, .png, .svg.
 
-    A finished cell is kept in DIR/cells and not measured again unless its model, data or settings
-    changed; after Ctrl-C the same command goes on. What is missing gets a dash, and a note with the
-    command that makes it.
+    Finished cells are kept in DIR/cells, and measured again only if model, data or settings
+    changed. After Ctrl-C the same command continues. A missing model or data set gets a dash, and a
+    note with the command that makes it.
 
     Example: rejoinder table recipes/tables/main.toml -o tables/main --set column.general.limit=5000
     """
@@ -414,7 +415,7 @@ def table(
     if not found.rows():
         missing = "; ".join(found.missing())
         raise InputError(
-            f"{file}: there is nothing to measure: {missing}; make one, or choose --column, --row"
+            f"{file}: nothing to measure: {missing}; make one, or choose --column, --row"
         )
     files = _save(found, folder)
     emit(

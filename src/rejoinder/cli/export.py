@@ -1,4 +1,4 @@
-"""`rejoinder export`, `join` and `models`: models in other forms, two as one, and those at hand."""
+"""`rejoinder export`, `join` and `models`: convert, combine and list models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def export(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
     quantized: Annotated[
-        bool, typer.Option("--quantized", help="A model folder of 8 and 16 bits.")
+        bool, typer.Option("--quantized", help="A model folder with weights in 8 and 16 bits.")
     ] = False,
     eight_bits: Annotated[
         bool,
@@ -41,23 +41,23 @@ def export(
     ] = False,
     sentence_transformers: Annotated[
         bool,
-        typer.Option("--sentence-transformers", help="A folder that SentenceTransformer opens."),
+        typer.Option("--sentence-transformers", help="A folder for SentenceTransformer."),
     ] = False,
     transformers: Annotated[
         bool,
         typer.Option(
             "--transformers",
-            help="The transformer inside, as a checkpoint that transformers opens.",
+            help="The inner transformer, as a checkpoint for transformers.",
         ),
     ] = False,
     side: Annotated[
         Side | None,
-        typer.Option(help="With --sentence-transformers: side of plain `encode`."),
+        typer.Option(help="With --sentence-transformers: the side that `encode` uses."),
     ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Write a trained model in another form.
+    """Write a trained model in another format.
 
     Example: rejoinder export demo/run/model --quantized -o demo/small
     """
@@ -86,7 +86,7 @@ def export(
 def _write(
     form: str, model: str, output: Path, side: Side, linear_bits: Literal[8, 16], overwrite: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """Write the model, and return facts of the result and the lines that people read."""
+    """Write the model; return facts about it and the lines to print."""
     from rejoinder.encoders import export, export_onnx, sentence_module
 
     if form == "--sentence-transformers":
@@ -135,7 +135,7 @@ def models(
         ),
     ] = None,
     with_sizes: Annotated[
-        bool, typer.Option("--sizes", help="Show parameters, bytes and runs' speeds.")
+        bool, typer.Option("--sizes", help="Show parameters, bytes and speeds of runs.")
     ] = False,
     price: Annotated[
         float | None,
@@ -147,11 +147,12 @@ def models(
         ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Steps, to show their time.")
+        int | None,
+        typer.Option(min=1, metavar="N", help=("Number of steps, to show how long they take.")),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List bundled models, and the model folders below some folders, with their sizes.
+    """List bundled models and the model folders below other folders.
 
     Example: rejoinder models runs --sizes --price-per-hour 4.65 --steps 966000
     """
@@ -163,7 +164,7 @@ def models(
     for folder, named in _model_folders(folders or []):
         row = describe(folder) | named
         if with_sizes:
-            # of the run that wrote it, where it is still beside it
+            # of the run, if the model is still in its folder
             cost = run_cost(folder.resolve().parent)
             row |= {
                 "sizes": asdict(sizes(folder)),
@@ -183,7 +184,7 @@ def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
     from rejoinder.encoders.export import model_folders
     from rejoinder.encoders.persistence import find
 
-    # in a clone without weights it is not, an error only where the name is given
+    # a clone may lack weights, which is an error only if their name was passed
     def is_there(name: str) -> bool:
         folder = bundled.weights(name).folder
         return bundled.is_name(name) and folder is not None and folder.is_dir()
@@ -264,7 +265,7 @@ def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows with columns two blanks apart, the first to the left, the others to the right."""
+    """Return rows with columns two spaces apart, the first left-aligned, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     left = widths[0]
     right = widths[1:]
@@ -277,7 +278,7 @@ CANDIDATES = 100
 
 def join(
     first: Annotated[str, typer.Argument(help="A model folder, or the name of a model.")],
-    second: Annotated[str, typer.Argument(help="A second one.")],
+    second: Annotated[str, typer.Argument(help="A second model.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
     share: Annotated[
         float | None,
@@ -286,14 +287,14 @@ def join(
     opening_share: Annotated[
         float | None,
         typer.Option(
-            min=0, max=1, metavar="S", help="Its weight for the first message of a conversation."
+            min=0, max=1, metavar="S", help="Weight of the second model for the first message."
         ),
     ] = None,
     data: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DATA",
-            help="Conversations to choose the weight on; repeatable, weighed equally.",
+            help="Conversations to choose the weight on; repeatable, with equal weights.",
         ),
     ] = None,
     split: ValidSplit = None,
@@ -302,10 +303,9 @@ def join(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Join two models into one, whose scores are a mean of theirs.
+    """Join two models into one that scores by their weighted mean.
 
-    One then has what the other did not learn. With --data the share is that of the best mean
-    reciprocal rank among 100 candidates, or as many as there are.
+    With --data, the share with the best mean reciprocal rank among up to 100 candidates is chosen.
 
     Example: rejoinder join bi-base support/run/model --data data/support -o support/joined
     """

@@ -1,4 +1,4 @@
-"""`rejoinder index`: encoded replies: built, changed later, tuned and measured."""
+"""`rejoinder index`: build, change, tune and measure indexes of encoded replies."""
 
 from __future__ import annotations
 
@@ -105,17 +105,17 @@ def build(
     address: Address = None,
     as_json: Json = False,
 ) -> None:
-    """Encode replies to answer with. Titles, and examples of what a reply answers, count too.
+    """Encode replies, with their titles and example questions, as an index.
 
-    The form of the file is found by its content. A reply keeps its position, counted from 0, and
-    the other fields of its line or row.
+    The file's format is detected. A reply keeps its position, counted from 0, and the other fields
+    of its line or row.
 
     Example: rejoinder index build runs/small/model replies.txt -o replies.index
 
-    To see what the file holds, before that: rejoinder index build bi-small faq.xlsx --dry-run
+    To see what the file holds first: rejoinder index build bi-small faq.xlsx --dry-run
 
-    Replies for several machines are in a Milvus server (extra milvus):
-    rejoinder index build runs/small/model replies.txt -o replies.index --store http://HOST:19530
+    To share replies between machines, store them in a Milvus server (extra milvus): rejoinder index
+    build runs/small/model replies.txt -o replies.index --store http://HOST:19530
     """
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
@@ -160,7 +160,7 @@ def add(
     limit: First = None,
     deduplicate: Annotated[
         bool,
-        typer.Option("--deduplicate", help="Skip equal texts and those that the index has."),
+        typer.Option("--deduplicate", help="Skip duplicates, also of replies in the index."),
     ] = False,
     where: RunOn = "local",
     address: Address = None,
@@ -185,9 +185,7 @@ def add(
             head = opened.manifest.head
             added = opened.add(source.read(known), progress=advance, engine=engine)
     if head is None and opened.manifest.head is not None:
-        note(
-            "scores are margins over 'none of these' now: set thresholds again and calibrate again"
-        )
+        note("scores are now margins over 'none of these': set thresholds and calibrate again")
     report_truncated(opened.encoder, "replies")
     emit(describe(opened, added=len(added)), as_json, describe_text)
 
@@ -200,7 +198,7 @@ def delete(
     ] = None,
     ids: Annotated[
         list[str] | None,
-        typer.Option("--id", metavar="ID", help="Replies whose field id is this; repeatable."),
+        typer.Option("--id", metavar="ID", help="Replies with this id; repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -219,13 +217,13 @@ def delete(
     for position, candidate in opened if ids else ():
         by_id.get(str(candidate.payload.get("id")), []).append(position)
     if missing := [name for name, having in by_id.items() if not having]:
-        raise InputError(f"{folder} has no reply whose field id is {missing[0]!r}")
+        raise InputError(f"{folder} has no reply with the id {missing[0]!r}")
     deleted = opened.delete({*(positions or ()), *itertools.chain(*by_id.values())})
     emit(describe(opened, deleted=deleted), as_json, describe_text)
 
 
 def compact(folder: IndexFolder, as_json: Json = False) -> None:
-    """Make one of all that was added, without the data of deleted replies. Positions stay.
+    """Merge added replies, and drop the data of deleted ones. Positions stay.
 
     Example: rejoinder index compact replies.index
     """
@@ -280,12 +278,12 @@ def tune(
     ] = None,
     recall: Annotated[
         float | None,
-        typer.Option(metavar="R", help=f"Wanted share of the 30 best replies. Default: {RECALL}."),
+        typer.Option(metavar="R", help=f"Wanted recall of the 30 best replies. Default: {RECALL}."),
     ] = None,
     method: Annotated[
         Method | None,
         typer.Option(
-            help="Graph, cells, 8-bit scan, or exact again. Default: hnsw; ivf above 5M replies."
+            help="Graph, clusters, 8-bit scan, or exact again. Default: hnsw; ivf above 5M replies."
         ),
     ] = None,
     model: Model = None,
@@ -316,7 +314,7 @@ def tune(
         )
     contexts = None
     if data is None:
-        note("tuned and measured with texts of replies as contexts; --data names real ones")
+        note("tuned and measured with texts of the replies; --data names real contexts")
     else:
         with track(f"Reading {data}") as advance:
             part = read_examples(data, "valid" if data.is_dir() else None)
@@ -326,7 +324,7 @@ def tune(
 
 
 def draw_map(folder: IndexFolder, as_json: Json = False) -> None:
-    """Draw the map that `rejoinder serve` shows, which it else draws at the first look.
+    """Draw the map that `rejoinder serve` shows, before anybody asks for it.
 
     Example: rejoinder index map replies.index
     """
@@ -340,7 +338,7 @@ def draw_map(folder: IndexFolder, as_json: Json = False) -> None:
 
 
 def verify(folder: IndexFolder, as_json: Json = False) -> None:
-    """Compare all files of an index with their digests; opening one compares small files alone.
+    """Check all files of an index against their digests; opening checks only small ones.
 
     Example: rejoinder index verify replies.index
     """
@@ -397,21 +395,24 @@ def describe_text(result: Mapping[str, Any]) -> str:
 
 
 def _head_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return what titles and examples do, as lines."""
+    """Return lines about titles and examples."""
     if not result["examples"]:
         return []
     head = result["head"]
     count = f"{result['examples']:,} titles and examples"
     if head is None:
-        return [f"{count}, which do not count: the model gives a conversation several vectors"]
+        return [f"{count}, ignored: the model gives a conversation several vectors"]
     lowest = f"a message below a score of {head['minimum_score']:.2f} finds no reply (--threshold)"
     if not head["held_out"]:
-        return [f"{count}, too few to leave some out and measure; {lowest}"]
+        return [f"{count}, too few to hold some out and measure; {lowest}"]
     held_out = f"of {head['held_out']:,} that were left out {head['right']:.1%} found their reply"
     return [
         f"{count}; {held_out}",
         f"{lowest}: {head['refused']:.1%} of everyday messages do",
-        "calibrated with them: --min-confidence P answers where the best reply is right with P"
+        (
+            "calibrated with them: --min-confidence P answers if the best reply is right with"
+            " probability P"
+        )
         if result["calibrated"]
         else "not calibrated: too few of them, later replies (`rejoinder learn` fits to all), "
         "or no scikit-learn (extra intents)",

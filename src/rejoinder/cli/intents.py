@@ -27,19 +27,22 @@ Train = Annotated[
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")]
 Vectors = Annotated[
-    str, typer.Option(metavar="r|h|both", help="Of a Rejoinder model: r, a context's h, or both.")
+    str,
+    typer.Option(
+        metavar="r|h|both", help=("Vectors of a Rejoinder model: r, a context's h, or both.")
+    ),
 ]
 Also = Annotated[
     list[str] | None,
     typer.Option(
-        "--with", metavar="ENCODER", help="One more encoder, vectors appended; repeatable."
+        "--with", metavar="ENCODER", help="Another encoder, whose vectors are appended; repeatable."
     ),
 ]
 Preset = Annotated[
-    Literal["logistic", "paper", "original"], typer.Option(help="paper: the feed-forward net.")
+    Literal["logistic", "paper", "original"], typer.Option(help="paper: the feed-forward network.")
 ]
-SEPARATOR = "|"  # of the labels of a text, where it may have several
-REFUSED = 0.05  # share of texts in scope, where everyday messages stand for those out of scope
+SEPARATOR = "|"  # between the labels of a text that may have several
+REFUSED = 0.05  # share of texts in scope, if everyday messages stand in for those out of scope
 OutOfScope = Annotated[
     str, typer.Option("--oos", metavar="LABEL", help="The label of texts out of scope.")
 ]
@@ -51,7 +54,7 @@ Sizes = Annotated[
     typer.Option(
         parser=number_or_all(1),
         metavar="N|all",
-        help="Texts of each intent; repeatable. 5, 10, 30, all.",
+        help="Texts per intent; repeatable. Default: 5, 10, 30, all.",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
@@ -76,7 +79,7 @@ MultiLabel: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--multi-label",
-        help="Several intents a text, or none: card|loss, or JSONL lists.",
+        help="Several intents per text, or none: card|loss, or JSONL lists.",
     ),
 ]
 
@@ -109,8 +112,8 @@ def train(
 ) -> None:
     """Train a classifier on a frozen encoder.
 
-    Texts that carry the label oos are not learned as an intent: they choose what is refused as out
-    of scope. Without any, everyday messages, other languages and gibberish stand for them.
+    Texts with the label oos are no intent: they set the threshold for refusing texts as out of
+    scope. Without any, everyday messages, other languages and gibberish are used instead.
 
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
@@ -161,9 +164,9 @@ def evaluate(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Measure a classifier: accuracy with its interval, the worst pairs, out of scope.
+    """Measure a classifier: accuracy with its interval, confused pairs, out-of-scope texts.
 
-    A report is written on request.
+    --report writes a report.
 
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
@@ -234,7 +237,7 @@ def export(
 ) -> None:
     """Write a classifier and its model as ONNX files, for machines without PyTorch.
 
-    They are opened by rejoinder.runtime.OnnxIntents.
+    rejoinder.runtime.OnnxIntents opens them.
 
     Example: rejoinder intents export runs/intents -o intents-onnx
     """
@@ -255,10 +258,10 @@ def grid(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Train the paper's whole grid of feed-forward nets; keep the best by validation.
+    """Train the paper's whole grid of feed-forward networks; keep the best by validation.
 
-    Goes on where it stopped. DIR/grid.jsonl has a line for each setting, DIR/grid.md the table,
-    DIR/classifier the best.
+    An interrupted grid continues. DIR/grid.jsonl has a line for each setting, DIR/grid.md the
+    table, DIR/classifier the best.
 
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
@@ -306,7 +309,7 @@ def few_shot(
     oos: OutOfScope = "oos",
     as_json: Json = False,
 ) -> None:
-    """Measure accuracy with few texts of each intent, over several draws.
+    """Measure accuracy with few texts per intent, over several draws.
 
     The mean and its 95 % interval are over draws and test texts.
 
@@ -354,7 +357,7 @@ def fine_tune(
 ) -> None:
     """Fine-tune the encoder itself on intents, as a new model folder.
 
-    Then `train` a classifier on that.
+    Then `train` a classifier on it.
 
     Example: rejoinder intents fine-tune runs/chats/model intents.csv -o runs/tuned
     """

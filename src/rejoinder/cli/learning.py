@@ -1,4 +1,4 @@
-"""`rejoinder mine`, `learn`, `feedback`, `report`: replies out of chats, and learning from use."""
+"""`rejoinder mine`, `learn`, `feedback`, `report`: replies from chats, learning from use."""
 
 from __future__ import annotations
 
@@ -37,19 +37,22 @@ def mine(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The replies: .csv to review, or .jsonl."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=("File for the replies: .csv to review, or .jsonl."),
         ),
     ],
     model: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Encoder that tells which messages mean the same. Default: bi-small.",
+            help="Encoder that groups messages by meaning. Default: bi-small.",
         ),
     ] = None,
-    most: Annotated[int, typer.Option(min=1, metavar="N", help="How many replies at most.")] = 200,
+    most: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of replies.")] = 200,
     least: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Messages that a reply covers at least.")
+        int, typer.Option(min=1, metavar="N", help="Minimum number of messages per reply.")
     ] = 3,
     settings: Settings = None,
     overwrite: Overwrite = False,
@@ -57,7 +60,7 @@ def mine(
 ) -> None:
     """Find canned replies in old chats: what agents send again and again, and what it answers.
 
-    Personal data and names are replaced; --set agent=NAME says who answers, as for `data chats`.
+    Personal data and names are replaced. --set agent=NAME names the agent, as for `data chats`.
 
     Review a table in a spreadsheet: edit a text, delete a row to drop it, give two rows the same
     text to merge them. Then: rejoinder index build bi-small replies.csv -o replies.index
@@ -117,7 +120,7 @@ def _mined_text(result: Mapping[str, Any]) -> str:
     ]
     lines += ["", *(_share(**point) for point in result["curve"])]
     if result["uncovered"]:
-        lines += ["", "without a reply, the largest groups:"]
+        lines += ["", "largest groups without a reply:"]
         lines += [
             f"{group['count']:>7,}  {group['text'].replace(chr(10), ' ')[:100]}"
             for group in result["uncovered"][:_SHOWN]
@@ -139,7 +142,7 @@ def learn(
         Path | None,
         typer.Option(
             metavar="DATA",
-            help="Chats with sent replies. Default: feedback alone.",
+            help="Chats with sent replies. Default: only feedback.",
         ),
     ] = None,
     split: PartOf = None,
@@ -148,11 +151,11 @@ def learn(
     model: Model = None,
     as_json: Json = False,
 ) -> None:
-    """Learn from chats and feedback what replies answer. Nothing else is trained; it takes seconds.
+    """Learn from chats and feedback what replies answer, in seconds.
 
-    A message that is a reply of the index (the same words, its placeholders filled in, or a
-    near-copy) makes the conversation before it an example of that reply. So does a reply that was
-    chosen (`rejoinder feedback`).
+    If a message is a reply of the index (the same words, filled-in placeholders, or a
+    near-duplicate), the conversation before it becomes an example of that reply. So does a
+    conversation in which a reply was chosen (`rejoinder feedback`).
 
     Example: rejoinder learn replies.index --data data/support
     """
@@ -161,10 +164,10 @@ def learn(
     from rejoinder.retrieval.index import Index
 
     if forget and data is not None:
-        raise InputError("--forget takes examples away; leave --data out, or learn afterwards")
+        raise InputError("--forget removes examples; leave --data out, or learn afterwards")
     opened = open_index(folder, model)
     if not isinstance(opened, Index):
-        raise InputError(f"{folder}: replies in Milvus have no examples; take an index on disk")
+        raise InputError(f"{folder}: replies in Milvus have no examples; use an index on disk")
     if forget:
         forgotten = opened.forget()
         emit({**describe(opened), "forgotten": forgotten}, as_json, _learned_text)
@@ -220,7 +223,9 @@ def feedback(
     ] = False,
     before: Annotated[
         str | None,
-        typer.Option(metavar="DATE", help="With --delete: entries before a day, as 2026-01-31."),
+        typer.Option(
+            metavar="DATE", help=("With --delete: entries before a day, such as 2026-01-31.")
+        ),
     ] = None,
     source: Annotated[
         str | None, typer.Option(metavar="NAME", help="With --delete: entries of one source.")
@@ -231,11 +236,11 @@ def feedback(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show, set up, write out or delete the feedback on the replies of an index.
+    """Show, configure, export or delete the feedback on an index's replies.
 
     The log is INDEX.feedback.db beside the index. Settings: redact (true: replace personal data),
-    days (365: how long entries are kept), learn (later: a choice becomes an example by `rejoinder
-    learn`; at-once: the server makes it one).
+    days (365: how long entries are kept), learn (later: `rejoinder learn` turns choices into
+    examples; at-once: the server does).
 
     Example: rejoinder feedback replies.index --set days=90
     """
@@ -261,11 +266,11 @@ def _seconds(day: str) -> float:
     try:
         return datetime.datetime.fromisoformat(day).astimezone().timestamp()
     except ValueError:
-        raise InputError(f"--before {day[:40]!r}: give a day, as 2026-01-31") from None
+        raise InputError(f"--before {day[:40]!r}: give a day, such as 2026-01-31") from None
 
 
 def _write_examples(log: FeedbackLog, path: Path) -> int:
-    """Write what was sent as examples that `rejoinder learn --data` reads; return how many."""
+    """Write sent replies as examples for `rejoinder learn --data`; return their number."""
     count = 0
     with atomic_file(path) as part, part.open("w", encoding="utf-8") as file:
         for entry in log:
@@ -305,8 +310,8 @@ def _feedback_text(result: Mapping[str, Any]) -> str:
     lines = [f"{result['log']}: {result['entries']:,} entries"]
     kinds = {
         "first": "the first reply was taken",
-        "offered": "another one that was offered",
-        "unoffered": "one that was not offered",
+        "offered": "another offered reply was taken",
+        "unoffered": "a reply was taken that was not offered",
         "text": "something else was sent",
         "none": "nothing was taken",
     }
@@ -338,10 +343,10 @@ def report(
     model: Model = None,
     as_json: Json = False,
 ) -> None:
-    """Report on the use of an index: what was taken over time, and what it lacks.
+    """Report on the use of an index: how often replies are taken, and which are missing.
 
-    It lists replies that nobody took, replies that answer for each other, and messages for which
-    no reply was taken, in groups (extra intents).
+    It lists replies that nobody took, replies taken in place of each other, and groups of messages
+    for which no reply was taken (extra intents).
 
     Example: rejoinder report replies.index -o report.html
     """
@@ -352,7 +357,7 @@ def report(
         raise InputError(f"{output}: name a file that ends in .html or .md")
     opened = open_index(folder, model)
     if not isinstance(opened, Index):
-        raise InputError(f"{folder}: replies in Milvus have no feedback; take an index on disk")
+        raise InputError(f"{folder}: replies in Milvus have no feedback; use an index on disk")
     told = usage(opened)
     document = usage_document(folder.name, dict(opened), told)
     if output is not None:

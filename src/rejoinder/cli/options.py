@@ -32,7 +32,7 @@ ValidSplit: TypeAlias = Annotated[
     typer.Option("--split", help="Default: `valid` for a data folder, everything for a file."),
 ]
 Limit: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Rank N examples at most, at random.")
+    int | None, typer.Option(min=1, metavar="N", help="Rank at most N random examples.")
 ]
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 Processes: TypeAlias = Annotated[
@@ -58,16 +58,14 @@ Model: TypeAlias = Annotated[
     str | None, typer.Option(metavar="FOLDER", help="Path of the index's model.")
 ]
 Rerank: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="MODEL", help="Rank the best again with this model.")
+    str | None, typer.Option(metavar="MODEL", help="Model to re-rank the best replies with.")
 ]
 RerankTop: TypeAlias = Annotated[
     int, typer.Option(min=1, metavar="N", help="With --rerank: number of replies to rank again.")
 ]
 Threshold: TypeAlias = Annotated[
     float | None,
-    typer.Option(
-        metavar="SCORE", help="Only replies of this score or more; cosines go from -1 to 1."
-    ),
+    typer.Option(metavar="SCORE", help="Minimum score; cosines go from -1 to 1."),
 ]
 MinConfidence: TypeAlias = Annotated[
     float | None,
@@ -75,7 +73,7 @@ MinConfidence: TypeAlias = Annotated[
         min=0,
         max=1,
         metavar="P",
-        help="Only if the best is right with this probability; see `calibrate`.",
+        help="Minimum probability that the best reply is right; see `calibrate`.",
     ),
 ]
 Earlier: TypeAlias = Annotated[
@@ -91,7 +89,7 @@ Omitted: TypeAlias = Literal["copies", "repeats", "both", "nothing"]
 Omit: TypeAlias = Annotated[
     Omitted,
     typer.Option(
-        help="Leave out near-copies of better replies, repeats of earlier messages, or both."
+        help="Omit near-duplicates of better replies, repeats of earlier messages, or both."
     ),
 ]
 Filter: TypeAlias = Annotated[
@@ -99,7 +97,7 @@ Filter: TypeAlias = Annotated[
     typer.Option(
         "--where",
         metavar="FIELD=VALUE,...",
-        help="Only replies whose field has one of the values; repeatable.",
+        help="Only replies with one of the values in the field; repeatable.",
     ),
 ]
 Hybrid: TypeAlias = Annotated[
@@ -139,7 +137,7 @@ History: TypeAlias = Annotated[int | None, _HISTORY]
 
 
 def wants_ray(engine: str, address: str | None, processes: int | None = None) -> bool:
-    """Return whether the options ask for a cluster, or refuse what does not fit."""
+    """Return whether the options ask for a cluster; refuse options that do not fit."""
     if address is not None and engine != "ray":
         raise InputError("--address is the address of a Ray cluster; give --engine ray with it")
     if engine == "ray" and processes is not None:

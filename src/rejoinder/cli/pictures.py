@@ -29,7 +29,7 @@ PRECISION = 0.9
 
 Panels: TypeAlias = Annotated[
     list[str],
-    typer.Argument(metavar="MODEL...", help="As for evaluate, if it encodes; or TITLE=MODEL."),
+    typer.Argument(metavar="MODEL...", help="An encoder, as for evaluate; or TITLE=MODEL."),
 ]
 Texts: TypeAlias = Annotated[
     Path, typer.Option(metavar="FILE", help="CSV with the columns text and category, or JSONL.")
@@ -41,7 +41,8 @@ Method: TypeAlias = Annotated[
     Literal["tsne", "pca"], typer.Option(help="Projection to two dimensions.")
 ]
 Perplexity: TypeAlias = Annotated[
-    float, typer.Option(min=1, metavar="N", help="Perplexity of t-SNE: about N neighbours count.")
+    float,
+    typer.Option(min=1, metavar="N", help=("Perplexity of t-SNE: about the number of neighbours.")),
 ]
 Categories: TypeAlias = Annotated[
     int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")
@@ -77,8 +78,8 @@ def plot(
 ) -> None:
     """Draw encoded texts, coloured by category, a panel for each model.
 
-    Below each panel stands its purity: the share of a text's nearest neighbours, by the cosine of
-    the encodings, that are of its category.
+    The purity below each panel is the share of a text's nearest neighbours, by cosine, in its
+    category.
 
     Example: rejoinder plot DIRECT=runs/general/model MiniLM=sim:minilm --data banking77/test.csv -o
     banking.png
@@ -162,7 +163,7 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> 
     with track(f"Encoding with {spec}", total=len(texts), unit="texts") as advance:
         for start in range(0, len(texts), _ENCODED_AT_ONCE):
             piece = texts[start : start + _ENCODED_AT_ONCE]
-            # of one that is fitted, responses: MAP changes these alone
+            # responses of a fitted ranker: MAP changes only these
             contexts = [[text] for text in piece]
             vectors = (
                 ranker.encode_contexts(contexts)
@@ -192,7 +193,7 @@ def calibrate(
     data: Data,
     split: ValidSplit = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="N examples at most, at random.")
+        int | None, typer.Option(min=1, metavar="N", help="At most N random examples.")
     ] = None,
     context: Earlier = None,
     model: Model = None,
@@ -205,10 +206,10 @@ def calibrate(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Learn from conversations how probably the best reply is right.
+    """Learn from conversations the probability that the best reply is right.
 
-    `reply` and `chat` use it with --min-confidence. The reply that was given is right, or one of
-    the same words; if the index lacks it, none is. The calibration is kept in the index, and
+    `reply` and `chat` use it with --min-confidence. The reply that was sent, or one with the same
+    words, is right. If the index lacks it, none is. The calibration is kept in the index, and
     becomes invalid when replies are added or deleted. The figures are cross-validated.
 
     Example: rejoinder calibrate replies.index --data data/support -o calibration.png
@@ -247,13 +248,11 @@ def calibrate(
 
 
 def _figures(probabilities: Probabilities, right: Right) -> dict[str, Any]:
-    """Return how well the probabilities of the best replies fit how often they are right."""
+    """Return how well the best replies' probabilities match how often they are right."""
     from rejoinder.evaluation import plots
 
     precise = plots.for_precision(probabilities, right, PRECISION)
-    thresholds = [
-        plots.at_threshold(probabilities, right, threshold) for threshold in THRESHOLDS
-    ]
+    thresholds = [plots.at_threshold(probabilities, right, threshold) for threshold in THRESHOLDS]
     return {
         "calibration_error": plots.calibration_error(probabilities, right),
         "bins": [part._asdict() for part in plots.bins(probabilities, right)],

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
 
-# examples ranked at once, but by BM25, whose scores depend on all candidates of a call
+# examples per call, except for BM25, whose scores depend on all candidates of a call
 ENCODER_BLOCK = 5000
 
 

@@ -1,4 +1,4 @@
-"""Files of replies as verbs take them: the options of their form, their replies, and a survey."""
+"""Files of replies for the verbs: the options of their format, their replies, and a survey."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ReplyFile(NamedTuple):
     def read(
         self, known: Sequence[str] = (), reading: Reading | None = None
     ) -> Iterator[Candidate]:
-        """Yield the replies; if asked for, without duplicates of each other or of the known."""
+        """Yield the replies; on request without duplicates of each other or of known ones."""
         from rejoinder.corpora.recognition import distinct, read_candidates
         from rejoinder.corpora.tables import parse_choice
 
@@ -66,7 +66,7 @@ class ReplyFile(NamedTuple):
         )
 
     def total(self, known: Sequence[str] = ()) -> int:
-        """Return the number of replies; note what was understood."""
+        """Return the number of replies; print how the file was understood."""
         from rejoinder.corpora.lines import Reading
 
         total = 0

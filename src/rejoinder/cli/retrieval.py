@@ -42,26 +42,26 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.stores import Store
 
 Finder: TypeAlias = "Callable[[Sequence[Conversation]], list[Answer]]"
-RECENT = 256  # turns of a chat that are searched with: no model reads so many
+RECENT = 256  # turns of a chat used for a search: no model reads more
 _AT_ONCE = 256  # conversations of --input that are searched together
 
 HELP = """/back   take back the last message and its answer
 /reset  start a new conversation
 /help   show this
 /quit   leave (so does Ctrl-D)"""
-RERANKED = 50  # replies that --rerank ranks again, or more where -k shows more
+RERANKED = 50  # replies that --rerank ranks again, more if -k is larger
 
 
 Messages: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="MESSAGE...", help="Messages, oldest first; -: standard input, one a line."
+        metavar="MESSAGE...", help="Messages, oldest first; -: standard input, one per line."
     ),
 ]
 File: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--input", metavar="FILE", help="Conversations to answer, JSON lines; answers are too."
+        "--input", metavar="FILE", help="Conversations to answer, as JSON lines, like the answers."
     ),
 ]
 
@@ -79,7 +79,9 @@ Diversity: TypeAlias = Annotated[
 ]
 Why: TypeAlias = Annotated[
     bool,
-    typer.Option("--why", help="Show the example or part of each reply that was most like it."),
+    typer.Option(
+        "--why", help=("Show the example or part of each reply most similar to the conversation.")
+    ),
 ]
 
 
@@ -102,11 +104,11 @@ def reply(
 ) -> None:
     """Find the best replies to a conversation: score, position and text of each.
 
-    Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3, or, with a slower model that
-    ranks the best again, rejoinder reply replies.index "Hi!" --rerank runs/cross/model
+    Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3. With a slower model that ranks
+    the best again: rejoinder reply replies.index "Hi!" --rerank runs/cross/model
 
-    --input FILE has one conversation a line: {"id": 7, "messages": ["Hi!", "How are you?"]}, where
-    the id may be left out, or ["Hi!", "How are you?"]
+    A line of --input FILE is a conversation: ["Hi!", "How are you?"], or {"id": 7, "messages":
+    ["Hi!", "How are you?"]} with an optional id
     """
     from rejoinder.retrieval.queries import read_conversations
 
@@ -151,7 +153,7 @@ def _one(messages: list[str]) -> list[tuple[dict[str, Any], Conversation]]:
 def _answers(
     find: Finder, asked: list[tuple[dict[str, Any], Conversation]]
 ) -> Iterator[tuple[dict[str, Any], Conversation, Answer]]:
-    """Answer conversations, some at once; show the progress of many."""
+    """Answer conversations in batches, with a progress bar if they are many."""
     with (
         track("Answering", len(asked), "conversations")
         if len(asked) > 1
@@ -181,7 +183,7 @@ def chat(
     rerank: Rerank = None,
     as_json: Json = False,
 ) -> None:
-    """Talk: each line is a message; the answer is the best reply to the conversation so far.
+    """Chat: each line is a message, answered by the best reply to the whole conversation.
 
     /help shows commands.
 
@@ -213,7 +215,7 @@ def chat(
     talk = _Talk(RECENT if context is None else max(RECENT, context))
     for line in _typed("" if as_json else "> ") if typed else read_messages(sys.stdin.buffer):
         if not typed:
-            say(f"> {line}")  # so that what comes out reads as a conversation
+            say(f"> {line}")  # so that the output reads as a conversation
         if line == "/quit":
             break
         say(_command(line, talk) if line.startswith("/") else _answer(find, talk, line, show))
@@ -222,10 +224,10 @@ def chat(
 
 
 class _Talk:
-    """A conversation as it grows: turns, each with its `message` and `replies`.
+    """A growing conversation: turns with `message` and `replies`.
 
-    The `recent` turns are searched with. Of older ones, the keys of messages and the turns that
-    state a persona are kept.
+    Searches use the `recent` turns. Of older turns, only the keys of messages and the persona
+    statements are kept.
     """
 
     def __init__(self, recent: int) -> None:
@@ -351,7 +353,7 @@ def _open_searcher(
 
 
 def _finder(searcher: Index | Store | Cascade, options: SearchOptions) -> Finder:
-    """Return what answers conversations."""
+    """Return the search that answers conversations."""
     from rejoinder.retrieval.calibration import Answer, CalibratedIndex
     from rejoinder.retrieval.search import Cascade
 
@@ -423,7 +425,7 @@ def _show(
     min_confidence: float | None,
     where: list[str] | None,
 ) -> str:
-    """Return the replies as lines, and how sure the best is, or why there are none."""
+    """Return the replies and the confidence of the best as lines, or why there are none."""
     blocks = []
     for each in answer["replies"]:
         text = each["text"].replace("\n", "\n" + " " * 16)
@@ -444,7 +446,7 @@ def _show(
         conditions += ["passes --where"] if where else []
         if not conditions:
             return "the index is empty"
-        return f"no reply is left that {' and '.join(conditions)}; --threshold N lowers the score"
+        return f"no reply {' and '.join(conditions)}; --threshold N lowers the score"
     return "\n".join(
         blocks if p is None else [*blocks, f"the best is right with probability {p:.3f}"]
     )

@@ -37,7 +37,7 @@ def save_review(index: Index, review: Review, folder: Path) -> None:
 
 
 def document(replies: Mapping[int, Candidate], review: Review) -> Document:
-    """Return a report to be read."""
+    """Return the report as Markdown."""
     blocks: list[Block] = [
         Text(
             f"{review.right:,} of {review.asked:,} messages found their reply first "
@@ -55,9 +55,9 @@ def document(replies: Mapping[int, Candidate], review: Review) -> Document:
     pairs = [(name(right), name(found), count) for right, found, count in review.pairs]
     needs = [(name(n.position), f"{n.right} of {n.asked}", n.examples) for n in review.needs]
     blocks += [
-        Table("The worst pairs", ("reply", "taken for", "messages"), pairs),
+        Table("The most confused pairs", ("reply", "taken for", "messages"), pairs),
         Table("Replies that need examples", ("reply", "found", "examples"), needs),
-        _mistakes("The surest mistakes", review.mistakes, name),
+        _mistakes("The most confident mistakes", review.mistakes, name),
         _mistakes("Examples that may belong elsewhere", review.elsewhere, name),
     ]
     return Document("Replies", blocks)

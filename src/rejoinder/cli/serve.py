@@ -46,7 +46,7 @@ TOKEN = "REJOINDER_DESK_TOKEN"  # noqa: S105 (names of variables)
 SECRET = "REJOINDER_DESK_SECRET"  # noqa: S105
 _MCP_HOST = "127.0.0.1"
 _MCP_PATH = "/mcp"
-GRACE = 30  # seconds for accepted requests to be answered after the signal to end
+GRACE = 30  # seconds to answer accepted requests after the signal to end
 START = 120  # seconds for a worker to open its model
 
 
@@ -61,7 +61,7 @@ Beside: TypeAlias = Annotated[
     typer.Option(metavar="INDEX", help="A second index, to compare with on the page."),
 ]
 Workers: TypeAlias = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Processes, each with the models.")
+    int, typer.Option(min=1, metavar="N", help="Server processes; each opens the models.")
 ]
 Queue: TypeAlias = Annotated[
     int, typer.Option(min=1, metavar="N", help="Maximum of waiting requests; others get 429.")
@@ -87,14 +87,14 @@ def serve(
 ) -> None:
     """Answer over HTTP: replies, embeddings, re-ranking, intents, candidates.
 
-    A page to try it on is at /.
+    / is a page for trying it.
 
     Example: rejoinder serve replies.index, and then
     curl localhost:8000/v1/replies -H 'content-type: application/json' -d '{"messages": ["Hello!"]}'
 
-    REJOINDER_WRITE_KEY and REJOINDER_READ_KEY turn authentication on: a read key asks, a write key
-    also changes candidates and reloads. SIGHUP opens index and models again; SIGTERM answers what
-    was accepted, and ends.
+    REJOINDER_WRITE_KEY and REJOINDER_READ_KEY turn authentication on: a read key allows requests, a
+    write key also changes and reloads. SIGHUP reloads index and models; SIGTERM answers accepted
+    requests and ends.
     """
     if find_spec("uvicorn") is None:
         raise MissingExtraError("rejoinder serve", "serve")
@@ -206,13 +206,13 @@ def _worker(settings: Mapping[str, Any], worker: Worker | None = None) -> FastAP
 
 
 def _end_after(parent: BaseProcess) -> None:
-    """End this process, as it ends at a signal, once its parent has ended, if only by a kill."""
+    """End this process, as by a signal, once its parent has ended, even by a kill."""
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def open_ranker(name: str) -> Ranker:
-    """Open what ranks the best replies again; in a worker too."""
+    """Open the re-ranking model, also in a worker."""
     from rejoinder.cli.rankers import Rankers
 
     return Rankers().ranker(name)
@@ -227,7 +227,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; InputError: the address cannot be had."""
+    """Return a listening socket; InputError: the address is not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=1024)
@@ -240,31 +240,31 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    return f"{result['url']} answers, to a browser with a page; Ctrl-C ends it"
+    return f"{result['url']} is ready, with a page for browsers; Ctrl-C ends it"
 
 
 def desk(
     index: IndexFolder,
     to: Annotated[
-        str, typer.Option(metavar="URL", help="The desk's address; notes go there alone.")
+        str, typer.Option(metavar="URL", help="Address of the desk; notes go only there.")
     ],
     kind: Annotated[
         Literal["chatwoot", "generic"],
-        typer.Option(help="Which desk; generic: any, as docs/desks.md says."),
+        typer.Option(help="Kind of desk; generic: any other, see docs/desks.md."),
     ] = "chatwoot",
     host: Host = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="0: any that is free.")
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: any free one.")
     ] = 8001,
     model: Model = None,
     as_json: Json = False,
 ) -> None:
-    """Put the best three replies beside each message of a customer, as a note for the agents.
+    """Suggest three replies to each message of a customer, in a note for the agents.
 
-    What agents send then is feedback on the replies.
+    What the agents send is logged as feedback.
 
-    REJOINDER_DESK_TOKEN is the token by which Chatwoot takes notes, REJOINDER_DESK_SECRET the
-    secret of the webhook, which signs events. The webhook's address is printed.
+    REJOINDER_DESK_TOKEN is the token for notes in Chatwoot. REJOINDER_DESK_SECRET is the webhook's
+    secret, which signs events. The command prints the webhook's address.
 
     Example: rejoinder desk replies.index --to https://chatwoot.example.com
     """
@@ -285,7 +285,7 @@ def desk(
         )
     opened = open_index(index, model, light=True)
     if not isinstance(opened, Index):
-        raise InputError(f"{index}: replies in Milvus take no feedback; take an index on disk")
+        raise InputError(f"{index}: replies in Milvus take no feedback; use an index on disk")
     listening = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     application = make_receiver(Receiver(chosen, address, IndexSearcher(opened), secret))
@@ -311,14 +311,14 @@ def _desk(kind: str, token: str, secret: str) -> Any:
         return Generic(secret)
     if not token:
         raise InputError(
-            f"Chatwoot takes no notes without a token; set {TOKEN} to that of an agent bot "
-            "(Settings, Bots) or of an agent (Profile settings, Access token)"
+            f"Chatwoot needs a token for notes; set {TOKEN} to that of an agent bot (Settings,"
+            " Bots) or of an agent (Profile settings, Access token)"
         )
     return Chatwoot(token)
 
 
 def _desk_text(result: Mapping[str, Any]) -> str:
-    return f"{result['url']} takes events of {result['to']}; Ctrl-C ends it"
+    return f"{result['url']} receives events from {result['to']}; Ctrl-C ends it"
 
 
 def mcp(
@@ -349,7 +349,7 @@ def mcp(
 
     opened = open_index(index, model, light=True)
     if not isinstance(opened, Index):
-        raise InputError(f"{index}: replies in Milvus are not offered; take an index on disk")
+        raise InputError(f"{index}: replies in Milvus are not offered; use an index on disk")
     classifier = None
     if intents is not None:
         from rejoinder.serving.answers import open_classifier

@@ -40,12 +40,12 @@ class Command(TyperCommand):
                 each.display_type_rich = lambda ctx: None  # noqa: ARG005
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words after the verb, unless they are an earlier release's."""
+        """Parse the words after the verb, unless they are from an earlier release."""
         _refuse_retired(ctx, args)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the verb, unless an option is a number without end or none at all."""
+        """Run the verb, unless a number among the options is infinite or NaN."""
         for parameter in self.params:
             value = ctx.params.get(parameter.name)
             if isinstance(value, float) and not math.isfinite(value):
@@ -57,7 +57,7 @@ class Group(TyperGroup):
     """A verb with verbs of its own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words after the group's name, unless they are an earlier release's."""
+        """Parse the words after the group's name, unless they are from an earlier release."""
         if args and args[0] not in self.commands:
             _refuse_retired(ctx, args)
         return super().parse_args(ctx, args)
@@ -97,9 +97,7 @@ def _refuse_retired(ctx: Any, args: list[str]) -> None:
     used = [word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", args)]
     for option, today in retired.items():
         if option in used:
-            raise InputError(
-                f"`{verb} {option}` was the spelling of an earlier release; now it is: {today}"
-            )
+            raise InputError(f"`{verb} {option}` is from an earlier release; now it is: {today}")
 
 
 P = ParamSpec("P")
@@ -143,15 +141,15 @@ def explain(error: BaseException) -> tuple[int, str]:
             " (Linux without a GPU: --index-url https://download.pytorch.org/whl/cpu)",
         )
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
-        # Bytes of an argument that are no UTF-8 come in as lone surrogates.
+        # Bytes of an argument that are not UTF-8 arrive as lone surrogates.
         return (
             2,
-            f"error: {error.object[:60]!a} is not UTF-8 text; check the encoding of what was given",
+            f"error: {error.object[:60]!a} is not UTF-8 text; check the encoding of the input",
         )
     if isinstance(error, KeyboardInterrupt):
         return (
             130,
-            "interrupted; nothing that was finished is lost, and no half-written output is left",
+            "interrupted; finished work is kept, and no half-written output is left",
         )
     if isinstance(error, BrokenPipeError):
         return 1, ""
@@ -169,7 +167,7 @@ def _failure(error: BaseException, line: str) -> str:
     if isinstance(error, RejoinderError):
         return line
     if any(map(_is_memory, _chain(error))):
-        # PyTorch adds a page of its own, of which this is what counts
+        # the useful part of PyTorch's long message
         if not isinstance(error, MemoryError):
             wanted = re.search(r"(?i)tried to allocate [\d.,]+ \w+", line)
             line = wanted[0].lower() if wanted else ""

@@ -1,4 +1,4 @@
-"""`rejoinder train`, `rejoinder tokenise` and `rejoinder ablate`: what a recipe describes."""
+"""`rejoinder train`, `rejoinder tokenise` and `rejoinder ablate`: run a recipe."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ Init: TypeAlias = Annotated[
 Rows: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--row", metavar="ROW", help="Row to train beside the base; repeatable. Default: all."
+        "--row",
+        metavar="ROW",
+        help=("Row to train in addition to the base; repeatable. Default: all."),
     ),
 ]
 Seeds: TypeAlias = Annotated[
@@ -76,7 +78,7 @@ def train(
 
     Example: rejoinder train convert-quick --data data/chitchat -o runs/small
 
-    To go on from a model with data of your own: rejoinder train fine-tune-direct-small --init
+    To fine-tune a model on your own data: rejoinder train fine-tune-direct-small --init
     runs/small/model --data data/support -o runs/support
     """
     from rejoinder.environment import keep_memory
@@ -121,7 +123,7 @@ def tokenise(
     on_ray = wants_ray(engine, address, processes)
     places = {**_places(data, general, init), "data.cache": cache}
     plan = recipe_files.load_recipe(find_recipe(recipe), settings or [], places)
-    # What is not there, `prepare` reports.
+    # `prepare` reports missing data.
     paths = [
         Path(place)
         for place in (plan.data.train, *(mixed.train for mixed in plan.data.mix))
@@ -234,9 +236,9 @@ def recipes(as_json: Json = False) -> None:
 
 @contextlib.contextmanager
 def _first_process_shows() -> Iterator[Display]:
-    """Give the display of a training.
+    """Return the display of a training.
 
-    Of the processes of torchrun, all but the first end silently.
+    Only the first process of torchrun reports errors.
     """
     from rejoinder.training import display, distributed, loop
 

@@ -1,4 +1,4 @@
-"""Pictures of encodings, a panel for each model (ACL19, figure 4), and of probabilities."""
+"""Plots of encodings, a panel for each model (ACL19, figure 4), and of probabilities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito, "Color Universal Design" (2008), for colour-blind readers too; the darker ones
+# Okabe and Ito, "Color Universal Design" (2008), safe for colour-blind readers; darker colours
 # first.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -35,7 +35,7 @@ _BLOCK = 1024
 
 
 def require(library: str, feature: str = "a picture") -> None:
-    """Raise MissingExtraError if a library is not installed, before work whose result needs it."""
+    """Raise MissingExtraError before the work if a library that the result needs is missing."""
     try:
         importlib.import_module(library)
     except ImportError as error:
@@ -43,11 +43,11 @@ def require(library: str, feature: str = "a picture") -> None:
 
 
 def picture_kind(path: Path) -> str:
-    """Return the kind of picture that a file's name asks for."""
+    """Return the picture format from a file's name."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
         ends = ", ".join(f".{each}" for each in KINDS)
-        raise InputError(f"{path}: a picture's name ends in {ends}; give -o such a name")
+        raise InputError(f"{path}: a picture's name ends in {ends}; change -o")
     return kind
 
 
@@ -58,9 +58,9 @@ def grid_shape(panels: int) -> tuple[int, int]:
 
 
 def new_grid(panels: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
-    """Return a figure of that many panels and inches.
+    """Return a figure with this number of panels and size in inches.
 
-    It needs no screen and changes no setting of matplotlib's.
+    It needs no screen and leaves matplotlib's settings alone.
     """
     require("matplotlib.figure")
     from matplotlib.figure import Figure
@@ -74,7 +74,7 @@ def new_grid(panels: int, width: float, height: float, **options: Any) -> tuple[
 
 
 def save_figure(figure: Figure, path: Path, kind: str) -> None:
-    """Write a figure; the same figure gives the same bytes."""
+    """Write a figure; equal figures give equal bytes."""
     import matplotlib
 
     about: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
@@ -93,7 +93,7 @@ class Panel:
 
 
 def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Sequence[str]) -> Figure:
-    """Draw panels of the same texts, each with its category, and one legend in order."""
+    """Draw panels of the same texts, coloured by category, with one ordered legend."""
     lines, width = grid_shape(len(panels))
     most = max(2, width)  # a single panel still has room for a legend below
     columns = max(1, min(len(names), int(most * PANEL / 2.6)))
@@ -110,7 +110,7 @@ def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Seque
 def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequence[str]) -> None:
     for place, name in enumerate(names):
         points = panel.points[[row for row, category in enumerate(categories) if category == name]]
-        colour = COLOURS[place % 7]  # the eighth, yellow, cannot be seen on white
+        colour = COLOURS[place % 7]  # the eighth colour, yellow, is invisible on white
         look: dict[str, Any] = {
             "color": colour,
             "marker": MARKERS[place % len(MARKERS)],
@@ -154,14 +154,14 @@ def project(
 def neighbour_purity(
     vectors: FloatArray, categories: Sequence[str], neighbours: int = NEIGHBOURS
 ) -> float:
-    """Return the share of a text's nearest neighbours that are of its category.
+    """Return the share of a text's nearest neighbours in its category.
 
-    They are nearest by cosine; the share is the mean over all texts.
+    Neighbours are nearest by cosine; the share is the mean over all texts.
     """
     if not 1 <= neighbours < len(vectors):
         raise InputError(
-            f"{neighbours} neighbours of {len(vectors)} texts;"
-            " ask for 1 or more, and fewer than texts"
+            f"{neighbours} neighbours of {len(vectors)} texts; choose 1 or more neighbours, fewer"
+            " than the texts"
         )
     rows = unit_rows(vectors)
     numbers = np.unique(np.asarray(categories), return_inverse=True)[1]
@@ -169,14 +169,12 @@ def neighbour_purity(
     for start in range(0, len(rows), _BLOCK):
         cosines = rows[start : start + _BLOCK] @ rows.T
         own = np.arange(start, start + len(cosines))
-        cosines[np.arange(len(cosines)), own] = -np.inf  # a text is no neighbour of itself
+        cosines[np.arange(len(cosines)), own] = -np.inf  # a text is not its own neighbour
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :neighbours]
         hits += int(np.count_nonzero(numbers[nearest] == numbers[own][:, None]))
     return hits / (len(rows) * neighbours)
 
 
-# Are probabilities honest, and what does silence buy?
-#
 # Calibration error, and a risk-coverage curve.
 
 BINS = 15
@@ -185,19 +183,19 @@ Right = npt.NDArray[np.bool_]
 
 
 class Bin(NamedTuple):
-    """Answers of about the same probability."""
+    """Answers with similar probabilities."""
 
     answers: int
-    probability: float  # the mean
-    right: float  # the share that is right
+    probability: float  # mean of the answers
+    right: float  # share of right answers
 
 
 class Point(NamedTuple):
     """Share of questions answered from a probability on, and their precision."""
 
     threshold: float
-    coverage: float  # share of all that is answered
-    precision: float  # share of the answers that is right
+    coverage: float  # share of answered questions
+    precision: float  # share of right answers among them
 
 
 def bins(probabilities: Probabilities, right: Right) -> list[Bin]:
@@ -212,7 +210,7 @@ def bins(probabilities: Probabilities, right: Right) -> list[Bin]:
 def calibration_error(probabilities: Probabilities, right: Right) -> float:
     """Return the expected calibration error.
 
-    It is the mean distance of shares from probabilities, over all answers. Source: Guo et al., "On
+    It is the mean distance between share and probability over all answers. Source: Guo et al., "On
     Calibration of Modern Neural Networks" (2017), section 2, with their 15 bins.
     """
     return sum(
@@ -223,7 +221,7 @@ def calibration_error(probabilities: Probabilities, right: Right) -> float:
 def coverage_curve(probabilities: Probabilities, right: Right) -> list[Point]:
     """Return a point for each different probability, descending.
 
-    It says what a threshold there answers, and how well.
+    It gives coverage and precision with this threshold.
     """
     order = np.argsort(-probabilities, kind="stable")
     ordered = probabilities[order]
@@ -236,20 +234,20 @@ def coverage_curve(probabilities: Probabilities, right: Right) -> list[Point]:
 
 
 def at_threshold(probabilities: Probabilities, right: Right, threshold: float) -> Point:
-    """Return what a threshold answers; the precision of no answers is nan."""
+    """Return coverage and precision of a threshold; without answers, precision is NaN."""
     answered = probabilities >= threshold
     precision = float(right[answered].mean()) if answered.any() else float("nan")
     return Point(threshold, float(answered.mean()), precision)
 
 
 def for_precision(probabilities: Probabilities, right: Right, precision: float) -> Point | None:
-    """Return the point of the largest coverage with that precision or more, if any."""
+    """Return the point of largest coverage with at least this precision, if any."""
     good = (point for point in coverage_curve(probabilities, right) if point.precision >= precision)
     return max(good, key=lambda point: point.coverage, default=None)
 
 
 def draw_calibration(probabilities: Probabilities, right: Right, title: str) -> Figure:
-    """Draw how often answers of a probability are right, and the risk by coverage.
+    """Draw the share of right answers by probability, and the risk by coverage.
 
     The risk is the share of wrong answers.
     """
@@ -263,7 +261,7 @@ def draw_calibration(probabilities: Probabilities, right: Right, title: str) -> 
         [each.probability for each in found], [each.right for each in found], s=sizes, color=colour
     )
     error = calibration_error(probabilities, right)
-    reliability.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability", ylabel="share that is right")
+    reliability.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability", ylabel="share of right answers")
     reliability.set_title(f"expected calibration error {error:.3f}", fontsize=9)
     curve = coverage_curve(probabilities, right)
     risk.plot(

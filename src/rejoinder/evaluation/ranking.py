@@ -1,7 +1,7 @@
-"""Recall at k and mean reciprocal rank of any ranker, with intervals, and how two systems differ.
+"""Recall at k and mean reciprocal rank of any ranker, with intervals and paired differences.
 
-Doubts count against a ranker: a candidate stands before the right one if it ties with it, if its
-score is no number, or (in the papers' protocol) if it has the very same text.
+Doubts count against a ranker: a candidate ranks before the right one if it ties with it, if its
+score is NaN, or (in the papers' protocol) if it has the same text.
 
 Intervals are percentiles of a bootstrap (Efron and Tibshirani 1993, "An Introduction to the
 Bootstrap", chapter 13) over units drawn whole (chapter 8). In a paired comparison both systems see
@@ -55,15 +55,15 @@ def estimates(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[Estimate]:
-    """Return the mean of each column of `values` (n, s), with its percentile interval.
+    """Return the mean and percentile interval of each column of `values` (n, s).
 
     A resample draws as many of the `units` (n,), numbered from 0 without gaps, as there are, with
     replacement, and takes the mean over their observations. Equal seeds and units give equal draws.
-    A single unit says nothing about the error: the interval is then `bounds`, the least and the
-    greatest mean possible.
+    A single unit says nothing about the error, so its interval is `bounds`, the least and greatest
+    possible mean.
     """
     if len(values) == 0:
-        raise InputError("no examples to take a mean of")
+        raise InputError("no examples to average; give one or more")
     means = values.mean(axis=0)
     if units.max() == 0:
         low, high = bounds
@@ -92,7 +92,7 @@ def estimates(
 
 
 RECALL_AT = (1, 2, 3, 5, 10, 50)  # the k of recall@k that the papers' tables use
-RETRIEVED_AT = (1, 3, 10, 30, 100)  # those of a search among all replies of an index
+RETRIEVED_AT = (1, 3, 10, 30, 100)  # the k of a search among all replies of an index
 SEARCHED_AT_ONCE = 256
 Search: TypeAlias = Callable[[Sequence[Context]], Sequence[Sequence[tuple[str, float]]]]
 
@@ -101,14 +101,14 @@ Search: TypeAlias = Callable[[Sequence[Context]], Sequence[Sequence[tuple[str, f
 class Comparison(Described):
     """First system minus second on the same examples, with paired intervals.
 
-    A difference whose interval leaves out 0 is real.
+    A difference is real if its interval excludes 0.
     """
 
     recall: dict[int, Estimate]
     mrr: Estimate
 
     def facts(self) -> Mapping[str, object]:
-        """Return what the differences are shown by."""
+        """Return the text that shows the differences."""
         return {**{f"R@{k}": str(each) for k, each in self.recall.items()}, "MRR": str(self.mrr)}
 
     def to_json(self) -> dict[str, Any]:
@@ -121,31 +121,31 @@ class RankingResult(Described):
     """Figures of a ranker on a task; the names are those of the JSON."""
 
     recall: dict[int, Estimate]
-    """Share of right candidates among the first k, for each k below the candidates' number."""
+    """Share of right candidates among the first k, for each k below the number of candidates."""
     mrr: Estimate  # mean of 1 / rank of the right candidate
     examples: int
-    candidates: int  # of each example: N, or the most where given lists differ in length
+    candidates: int  # candidates per example: N, or the longest of the lists in the data
     fewest_candidates: int
     given_candidates: bool  # the data gave the candidates
-    same_candidates: bool = False  # every example has the same ones
+    same_candidates: bool = False  # every example has the same candidates
     dropped: int
     """Examples that are not ranked: left over after the last full group, or answered with no
     candidate."""
-    ambiguous: int  # examples with another candidate of the right one's very text
+    ambiguous: int  # examples with another candidate of the same text as the right one
     copies: Copies = "wrong"
-    """Count of that one: wrong ranks it before the right one; right counts it as that."""
+    """Count of that candidate: wrong ranks it before the right one, right counts it as right."""
     unit: Literal["thread", "example"]
-    units: int  # threads or examples that the bootstrap draws
+    units: int  # threads or examples drawn by the bootstrap
     confidence: float = CONFIDENCE
     resamples: int = RESAMPLES
-    seed: int  # of the shuffle into groups and of the bootstrap
-    fingerprint: str  # of the task; results with the same one can be compared example by example
-    seconds: float = field(compare=False)  # spent in the ranker
+    seed: int  # seed of the shuffle into groups and of the bootstrap
+    fingerprint: str  # of the task; results with equal ones are comparable by example
+    seconds: float = field(compare=False)  # seconds spent in the ranker
     ranks: IntArray = field(compare=False)  # (examples,), 1 = first
     unit_of: IntArray = field(compare=False)  # (examples,): unit of each example
 
     def facts(self) -> Mapping[str, object]:
-        """Return what the result is shown by."""
+        """Return the text that shows the result."""
         figures = {**{f"R@{k}": str(each) for k, each in self.recall.items()}, "MRR": str(self.mrr)}
         return figures | {
             "examples": self.examples,
@@ -156,7 +156,7 @@ class RankingResult(Described):
     def to_json(self, *, ranks: bool = False) -> dict[str, Any]:
         """Return everything as JSON values.
 
-        Without `ranks`, leave out the single ranks and their units.
+        Without `ranks`, omit the ranks of the examples and their units.
         """
         values: dict[str, Any] = msgspec.to_builtins(
             self, str_keys=True, enc_hook=np.ndarray.tolist
@@ -168,7 +168,7 @@ class RankingResult(Described):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RankingResult:
-        """Return the result whose values, ranks included, these are, or raise ValueError."""
+        """Return the result with these values, ranks included, or raise ValueError."""
         return msgspec.convert(
             values, cls, str_keys=True, dec_hook=lambda _, array: np.array(array, dtype=np.int64)
         )
@@ -179,10 +179,10 @@ def ranks(
 ) -> IntArray:
     """Return the rank, 1 to m, of the right candidate of each row of scores (n, m).
 
-    Its column is in `labels` (n,). Other candidates that are `right` (n, m) too do not stand before
+    Its column is in `labels` (n,). Other candidates that are also `right` (n, m) do not rank before
     it.
     """
-    # All that do not score strictly less stand before it: ties and NaN count against the ranker.
+    # Candidates without a strictly lower score rank before it: ties and NaN count as wrong.
     rows = np.arange(len(scores))
     before = ~(scores < scores[rows, labels][:, None])
     if right is not None:
@@ -204,22 +204,22 @@ def evaluate(
 ) -> RankingResult:
     """Rank each example's right response among its candidates.
 
-    They are 1-of-N, the lists that the data gives, or `replies`.
+    Candidates are groups of N, the lists in the data, or `replies`.
 
     >>> model = rejoinder.load("bi-small")                                 # doctest: +SKIP
     >>> examples = rejoinder.read_examples("data/chats", split="test")     # doctest: +SKIP
     >>> result = rejoinder.evaluate(model, examples, candidates=100)       # doctest: +SKIP
     >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP
 
-    All different `replies` are candidates of each example, as in `rejoinder evaluate --replies`:
-    the right one is equal to the response by `corpora.example.text_key`; examples without one are
-    left out, and counted as `dropped`. `copies`, "right" or (as in the papers) "wrong", is what a
-    candidate of the right one's very text counts as. `seed` is of the shuffle into groups and of
-    the bootstrap. `block_size` bounds the contexts in one call of `ranker.score`; None, all at
-    once, is for a ranker whose scores depend on the other candidates, such as BM25.
+    All different `replies` are candidates of each example, as in `rejoinder evaluate --replies`.
+    The right one equals the response by `corpora.example.text_key`; examples without one are
+    omitted, and counted as `dropped`. `copies` says how to count a candidate with the same text as
+    the right one: "right" or, as in the papers, "wrong". `seed` is for the shuffle into groups and
+    the bootstrap. `block_size` limits the contexts in one call of `ranker.score`. None (all at
+    once) is for rankers whose scores depend on the other candidates, such as BM25.
     """
     if not isinstance(ranker, Ranker):
-        raise InputError(f"evaluate ranks with a model, as rejoinder.load opens; given: {ranker!r}")
+        raise InputError(f"evaluate needs a model, as opened by rejoinder.load; given: {ranker!r}")
     if copies not in get_args(Copies):
         raise InputError(
             f"copies {copies!r} are unknown; allowed are {', '.join(get_args(Copies))}"
@@ -248,9 +248,7 @@ def _examples(given: object) -> list[Example]:
     )
     for each in found:
         if not isinstance(each, Example):
-            raise InputError(
-                f"give examples, as rejoinder.read_examples reads them; given: {each!r}"
-            )
+            raise InputError(f"give examples, as read by rejoinder.read_examples; given: {each!r}")
     return found
 
 
@@ -263,7 +261,7 @@ def evaluate_task(
     progress: Advance = silent,
 ) -> RankingResult:
     """Evaluate on a task that is built once, for several systems or repeatedly in training."""
-    # With as many candidates as k, recall is 1 whatever the ranker does.
+    # With k candidates, recall at k is 1 for any ranker.
     ks = [k for k in RECALL_AT if k < task.lengths.min()]
     found = np.empty(len(task), dtype=np.int64)
     ambiguous = 0
@@ -282,7 +280,7 @@ def evaluate_task(
             )
         equal = task.equals_right(block)
         ambiguous += int(np.count_nonzero(equal.sum(axis=1) > 1))
-        # A model's arithmetic may round two copies of a text apart; which of them wins would be an
+        # A model may round the scores of two equal texts differently; the winner would be an
         # accident.
         own = scores[np.arange(len(block)), labels][:, None]
         found[block] = ranks(
@@ -300,10 +298,10 @@ def evaluate_search(
     seed: int = 0,
     progress: Advance = silent,
 ) -> RankingResult:
-    """Find out how far in front a search puts the right one among all replies of an index.
+    """Measure at which rank a search puts the right one among all replies of an index.
 
-    A reply is right if it is equal to the response by `text_key`; of several the first counts.
-    Examples without one are left out, and counted as `dropped`. One that is not among the
+    A reply is right if it equals the response by `text_key`; of several, the first counts. Examples
+    without a right reply are omitted, and counted as `dropped`. A right reply that is not among the
     `RETRIEVED_AT[-1]` best counts as the last of all.
 
     Args:
@@ -325,8 +323,8 @@ def evaluate_search(
             times[key] += 1
     if not there:
         raise InputError(
-            f"none of the responses of {len(examples)} examples is one"
-            f" of the index's {count} replies"
+            f"none of the responses of {len(examples)} examples is among the index's {count}"
+            " replies"
         )
     task = ranking_task(examples, pool=there.values(), key=text_key)
     right = [
@@ -354,7 +352,7 @@ def evaluate_search(
 
 
 def _rank_of(key: str, best: Sequence[tuple[str, float]]) -> int | None:
-    """Return the rank of the reply with this key among the best ones, None if it is not there."""
+    """Return the rank of the reply with this key among the best, None if it is not among them."""
     equal = [text_key(text) == key for text, _ in best]
     if not any(equal):
         return None
@@ -401,8 +399,8 @@ def compare(first: RankingResult, second: RankingResult, *, seed: int = 0) -> Co
 
 
 def _quantities(found: IntArray, ks: Sequence[int]) -> npt.NDArray[np.float64]:
-    """Return what is averaged, (n, len(ks) + 1), of ranks (n,).
+    """Return the values to average, (n, len(ks) + 1), for ranks (n,).
 
-    The columns are hit or not at each k, then 1 / rank.
+    The columns are the hits at each k, then 1 / rank.
     """
     return np.stack([*(found <= k for k in ks), 1 / found], axis=1).astype(np.float64)

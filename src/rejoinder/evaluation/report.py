@@ -1,7 +1,6 @@
 """Tables of several rankers' results on several data sets, as text, Markdown and JSON.
 
-One of them compares the parts of each context: how much the history of a multi-context model brings
-(CONVERT, 4.2).
+One table compares the parts of each context, to show the gain from the history (CONVERT, 4.2).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """Result of a ranker on a data set, with contexts read as `parse_reading` says."""
+    """Result of a ranker on a data set, for a reading of contexts (see `parse_reading`)."""
 
     model: str
     data: str
@@ -46,7 +45,7 @@ class Row:
 
     @property
     def title(self) -> str:
-        """The model, and what it was given unless that was everything."""
+        """The model, and the reading unless it is the full context."""
         return self.model if self.context == "full" else f"{self.model} ({self.context})"
 
     def to_json(self) -> dict[str, Any]:
@@ -85,16 +84,16 @@ def markdown(rows: Sequence[Row]) -> str:
 def plain(rows: Sequence[Row], width: int | None = None, above: Sequence[str] = ()) -> str:
     """Return a description and a table for each data set, as plain text.
 
-    The table has a column for each ranker. Of several of both a last table shows R@1 side by side.
-    Gains are shown above the rankers named in `above`, or else above the first. Lines are folded at
-    `width` (None: nowhere).
+    The table has a column for each ranker. For several rankers and data sets, a last table shows
+    R@1 side by side. Gains are over the rankers named in `above`, or else over the first. Lines are
+    folded at `width` (None: never).
     """
     needed = 120 + sum(len(row.title) + len(row.data) + 24 for row in rows)
     return render(_parts(rows, above), width or needed)
 
 
 def render(parts: Iterable[RenderableType], width: int) -> str:
-    """Return what rich would print, without colours, markup and spaces at the ends of lines."""
+    """Return the text that rich would print, without colours, markup and trailing spaces."""
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None, highlight=False)
     for part in parts:
@@ -121,7 +120,7 @@ def _parts(rows: Sequence[Row], above: Sequence[str]) -> Iterator[RenderableType
 
 
 def describe(result: RankingResult) -> str:
-    """Return what was ranked and how sure the numbers are, in two or three lines."""
+    """Return two or three lines on the ranked data and the precision of the numbers."""
     origin = "given by the data" if result.given_candidates else f"1-of-{result.candidates}"
     origin = "the same for all" if result.same_candidates else origin
     lines = [f"{result.examples:,} examples, {_candidates(result)} candidates each ({origin})"]
@@ -155,7 +154,7 @@ def _table(rows: Sequence[Row], bases: Sequence[Row]) -> Table:
     for k in sorted({k for row in rows for k in row.result.recall}):
         table.add_row(f"R@{k}", *(percent(row.result.recall.get(k), "{}  {}-{}") for row in rows))
     table.add_row("MRR", *(percent(row.result.mrr, "{}  {}-{}") for row in rows))
-    # paired, so much narrower than the intervals above would let one think
+    # paired, so much narrower than the intervals above suggest
     for base in bases if len(rows) > 1 else ():
         gains = (None if row is base else _difference_at_1(row, base) for row in rows)
         label = "gain" if len(bases) == 1 else f"above {base.title}"
@@ -171,7 +170,7 @@ def _difference_at_1(row: Row, base: Row) -> Estimate:
 def to_json(rows: Sequence[Row], above: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return each row as JSON values, with its differences.
 
-    They are to the first row of its data and to those of `above`.
+    Differences are to the first row of its data and to the rows of `above`.
     """
     found = []
     for group in _by_data(rows).values():
@@ -211,7 +210,7 @@ def percent(estimate: Estimate | None, form: str = "{} [{}, {}]") -> str:
 
     For None they are empty.
     """
-    if estimate is None:  # a k that is not below this data set's number of candidates
+    if estimate is None:  # k is not below this data set's number of candidates
         return ""
     return form.format(
         *(round(100 * number, 1) for number in (estimate.value, estimate.low, estimate.high))
@@ -231,7 +230,7 @@ MOST_MESSAGES = 10  # earlier ones, as far as the paper's table goes
 class ContextReading:
     """The part of each context that is read: at most `messages` earlier ones (None: all).
 
-    They are the newest ones; `part` names a part of the model.
+    The newest messages are read; `part` names a part of the model.
     """
 
     messages: int | None = None
@@ -258,7 +257,7 @@ class ContextReading:
         return "full" if self.messages is None else f"input + {self.messages}"
 
     def cut(self, context: Context) -> Context:
-        """Return the context without the messages that are not read."""
+        """Return the part of the context that is read."""
         return context if self.messages is None else context[-1 - self.messages :]
 
 
@@ -289,7 +288,7 @@ def parse_reading(text: str) -> ContextReading:
 def with_parts(ranker: Any, name: str) -> Any:
     """Return the ranker if it is an encoder that reads input and history.
 
-    An InputError calls any other one `name`.
+    The InputError for any other ranker calls it `name`.
     """
     if isinstance(ranker, DualEncoder) and ranker.reads_history:
         return ranker
@@ -299,7 +298,7 @@ def with_parts(ranker: Any, name: str) -> Any:
 
 
 def restrict(ranker: Ranker, reading: ContextReading, name: str = "this ranker") -> Ranker:
-    """Return a ranker that is given only what `reading` says; see `with_parts`."""
+    """Return a ranker that reads only the parts in `reading`; see `with_parts`."""
     if reading.part != "all":
         ranker = with_parts(ranker, name).by(reading.part)
     return ranker if reading.messages is None else _Restricted(ranker, reading)
@@ -353,7 +352,7 @@ class ContextTable:
                 f"{self.without_history:,} examples have no history:"
                 " by the history alone they are missed"
             )
-        ks = list(self.rows[0].result.recall)[:1]  # the least k alone: a line has to fit a terminal
+        ks = list(self.rows[0].result.recall)[:1]  # only the least k: a line has to fit a terminal
         heads = ["context", *(f"R@{k}" for k in ks), "MRR", *(f"R@{k} minus full" for k in ks)]
         table = plain_table(heads, padding=2)
         for reading, result, difference in self.rows:

@@ -30,38 +30,38 @@ PANEL = 2.9
 
 @dataclass(frozen=True)
 class Cell:
-    """A system on a data set: its result, or why there is none.
+    """A system on a data set: its result, or the reason for its absence.
 
     The reason is empty if the table has no such system.
     """
 
     result: RankingResult | None = None
     missing: str = ""
-    ranker: str = ""  # what was measured: a folder, a baseline's name
+    ranker: str = ""  # the measured ranker: a folder, a baseline's name
     learned: Mapping[str, Any] | None = None
     """Parameters of a ranker that was fitted for this column, as JSON values."""
     left: Cell | None = None
-    """The same ranker on the general data, where the table shows what is left there."""
+    """Result of the same ranker on the general data, if the table shows it."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Systems by data sets, both by their names, in order."""
+    """Results of systems on data sets, both by name, in order."""
 
     name: str
     systems: dict[str, str]  # each with its group, which gives the colour in the chart
-    columns: dict[str, str]  # data sets, each with what the results do not say of it
+    columns: dict[str, str]  # data sets, each with facts that the results lack
     cells: dict[tuple[str, str], Cell]
     description: str = ""  # Markdown that stands above it
     left_on: dict[str, str] = field(default_factory=dict)
-    """Of a system, the data set of its cells' `left`."""
+    """The data set of `left`, by system."""
 
     def cell(self, system: str, column: str) -> Cell:
-        """Return a cell, an empty one where the table has no such system."""
+        """Return a cell, an empty one if the table has no such system."""
         return self.cells.get((system, column), Cell())
 
     def missing(self) -> dict[str, list[str]]:
-        """Return the reasons for which cells could not be measured, and these cells."""
+        """Return the reasons why cells could not be measured, and these cells."""
         reasons: dict[str, list[str]] = {}
         for system, column in self._places():
             cell = self.cell(system, column)
@@ -75,7 +75,7 @@ class Table:
     def rows(self) -> list[Row]:
         """Return the results, column by column, each from top to bottom.
 
-        What is left on the general data follows.
+        Results on the general data follow.
         """
         rows = [
             Row(system, column, result)
@@ -93,7 +93,7 @@ class Table:
         return [result for system in self.systems if (result := self.cell(system, column).result)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values: an object for each cell, those that could not be measured too."""
+        """Return JSON values: an object for each cell, including unmeasured ones."""
         return {
             "name": self.name,
             "cells": [
@@ -104,7 +104,7 @@ class Table:
         }
 
     def markdown(self) -> str:
-        """Return recall at 1, what was ranked, what is missing and why, then all figures."""
+        """Return recall at 1, the data sets, missing cells with reasons, then all figures."""
         parts = [f"# {self.name}\n"]
         if self.description.strip():
             parts.append(f"{self.description.strip()}\n")
@@ -127,7 +127,7 @@ class Table:
         return "\n".join(parts)
 
     def recall_markdown(self) -> str:
-        """Return R@1 alone: a line for each system, a column for each data set.
+        """Return R@1: a line for each system, a column for each data set.
 
         Dashes refer to the notes.
         """
@@ -156,7 +156,7 @@ class Table:
     def save(self, folder: Path) -> list[Path]:
         """Write table.md, .json, .png and .svg into a folder, all of them or none.
 
-        See `check_output`. Without the library for pictures there are none of these; those of an
+        See `check_output`. Without the library for pictures none are written, and those of an
         earlier table are removed.
         """
         check_output(folder)
@@ -168,7 +168,7 @@ class Table:
             chart = None
         pictures = () if chart is None else PICTURES
         files = {kind: folder / f"table.{kind}" for kind in (*texts, *pictures)}
-        # No file takes its place before all are written; table.json, opened last, takes its place
+        # No file is replaced before all are written; table.json, opened last, is replaced
         # first.
         with contextlib.ExitStack() as together:
             parts = {
@@ -216,7 +216,7 @@ def _measured(cell: Cell) -> dict[str, Any]:
 
 
 def table_of_rows(rows: Sequence[Row], name: str) -> Table:
-    """Return the table of results that were measured already, in the order in which they come."""
+    """Return the table of measured results, in their order."""
     return Table(
         name,
         dict.fromkeys((row.title for row in rows), ""),
@@ -226,7 +226,7 @@ def table_of_rows(rows: Sequence[Row], name: str) -> Table:
 
 
 def check_output(folder: Path) -> None:
-    """Refuse, before anything is computed, a folder that `Table.save` cannot write."""
+    """Refuse a folder that `Table.save` cannot write, before anything is computed."""
     if not is_ours(folder, FOLDER):
         check_shared(folder, FOLDER.name, [CELLS])
 
@@ -244,7 +244,7 @@ def draw_bars(table: Table) -> Figure:
         height=(BAR * len(table.systems) + 0.8) * height + 0.7,
         sharey=True,
     )
-    groups = dict.fromkeys(table.systems.values())  # the last ones share if there are too many
+    groups = dict.fromkeys(table.systems.values())  # the last ones may share a colour
     colours = {
         group: plots.COLOURS[min(place, len(plots.COLOURS) - 1)]
         for place, group in enumerate(groups)

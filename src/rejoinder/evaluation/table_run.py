@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rejoinder.corpora.example import Example, Split
 
 CANDIDATES = 100  # of 1-of-N, unless a column says otherwise
-FORMAT = 1  # of the files of finished cells
+FORMAT = 1  # format of the files of finished cells
 
 # Names a row or column in `--set`, and in the names of folders.
 Key: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
@@ -54,23 +54,23 @@ class SystemRow:
     name: Name
     ranker: (
         Name | dict[str, str]
-    )  # as for `rejoinder evaluate`, or one for each column that has it, by the column's key
+    )  # as for `rejoinder evaluate`, or one per column, by the column's key
     make: str = ""  # the command that makes the ranker, for the table's notes
     settings: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Further settings of that command, as `--set` takes them, by the key of a column."""
-    skip: tuple[str, ...] = ()  # keys of columns that have no such system
+    skip: tuple[str, ...] = ()  # keys of columns without this system
     group: str = ""  # systems of one group have one colour in the chart
     left_on: str = ""
-    """Key of the column whose data the models of the other columns are ranked on too (ACL19, Table
+    """Key of the column on whose data the models of the other columns are also ranked (ACL19, Table
     3)."""
 
     def ranker_for(self, column: str, data: str) -> str | None:
-        """Return what ranks a column; None if that has no such system."""
+        """Return the ranker of a column; None if the column lacks this system."""
         chosen = self.ranker if isinstance(self.ranker, str) else self.ranker.get(column)
         return None if chosen is None or column in self.skip else _filled(chosen, column, data)
 
     def command_for(self, column: str, data: str) -> str:
-        """Return what makes the ranker of a column; empty if the plan does not say."""
+        """Return the command that makes the ranker of a column; empty if the plan has none."""
         options = (f" --set {shlex.quote(setting)}" for setting in self.settings.get(column, ()))
         return _filled(self.make, column, data) + "".join(options)
 
@@ -83,30 +83,30 @@ class DataColumn:
     path: Name  # folder or file of examples
     make: str = ""  # the command that makes the data, for the table's notes
     split: Literal["train", "valid", "test", "all"] | None = None
-    """If not given, of a folder test, of a file all."""
+    """Default: test for a folder, all for a file."""
     candidates: Annotated[int, Field(ge=2)] | Literal["given", "all"] | None = None
-    """N: 1-of-N, also where the data has lists; given: the data's lists; all: every different
-    response of all parts. 100 without `draw`."""
+    """N: 1-of-N, even if the data has lists; given: the data's lists; all: every different response
+    of all parts. Default without `draw`: 100."""
     draw: Count | None = None
-    """In place of `candidates`: drawn for each example from the responses of other threads."""
+    """Instead of `candidates`: number drawn for each example from other threads' responses."""
     distinct: Literal["none", "inputs", "responses", "both"] = "none"
-    """Of examples with the same newest message, the same response, or either, the first one is
-    kept."""
+    """Keep only the first of the examples with the same newest message, the same response, or
+    either."""
     copies: Copies = "wrong"
     """Count of a candidate with the right one's text; wrong: as in the papers."""
-    limit: Count | None = None  # most examples that are ranked, drawn at random
-    seed: Natural = 0  # of `draw`, `limit`, the groups, the training examples and the intervals
+    limit: Count | None = None  # maximum of ranked examples, drawn at random
+    seed: Natural = 0  # seed of `draw`, `limit`, groups, training examples and intervals
     train: str = ""
-    """Data whose training part fits the rankers that learn, such as TF-IDF; `path` if empty."""
-    train_examples: Count = FIT_EXAMPLES  # most examples of it, drawn at random (DATA19)
+    """Data whose training part fits learning rankers, such as TF-IDF; `path` if empty."""
+    train_examples: Count = FIT_EXAMPLES  # maximum of its examples, drawn at random (DATA19)
 
     def __post_init__(self) -> None:
         if self.candidates is not None and self.draw is not None:
-            raise ValueError("candidates and draw are both given; give one of them")
+            raise ValueError("candidates and draw are both set; set one of them")
 
     @property
     def part(self) -> Split | None:
-        """The part that is ranked; None: all of it."""
+        """The ranked part; None: all."""
         return None if self.split == "all" else ranked_part(Path(self.path), self.split)
 
     @property
@@ -153,7 +153,7 @@ def _filled(text: str, column: str, data: str) -> str:
 def read_column(column: DataColumn, progress: Advance = silent) -> tuple[RankingTask, int]:
     """Read the examples of a column with their candidates.
 
-    Also return how many repeated ones were left out.
+    Also return the number of omitted repeats.
     """
     from rejoinder.corpora.examples import read_examples
 
@@ -183,7 +183,7 @@ def read_column(column: DataColumn, progress: Advance = silent) -> tuple[Ranking
 
 
 class _Distinct:
-    """The examples whose input, or response, has not come before; counts the others."""
+    """Iterator of the examples with a new input or response; counts the others."""
 
     def __init__(
         self, examples: Iterable[Example], by: Literal["none", "inputs", "responses", "both"]
@@ -205,9 +205,9 @@ class _Distinct:
 
 
 def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Iterator[Example]:
-    """Give each example candidates out of the responses of other threads.
+    """Give each example candidates from the responses of other threads.
 
-    `data convai2 --set draw=N` draws in the same way.
+    `data convai2 --set draw=N` does the same.
     """
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.readers.dialogues import Convai2Settings, draw_candidates
@@ -220,7 +220,7 @@ def _draw(examples: Iterable[Example], count: int, seed: int, path: Path) -> Ite
 
 
 def _training_digest(column: DataColumn) -> str:
-    """Return a digest that changes when other examples may be learned from."""
+    """Return a digest that changes with the examples that may be learned from."""
     path = column.training_path
     files = sorted(path.glob("train-*.parquet")) if path.is_dir() else [path]
     digests = [(file.name, file_digest(file)) for file in files]
@@ -230,7 +230,7 @@ def _training_digest(column: DataColumn) -> str:
 def _about(column: DataColumn, repeated: int) -> str:
     """Return the facts of a column beside its results.
 
-    They are path, part, candidates and left-out examples.
+    The facts are path, part, candidates and omitted examples.
     """
     origins = {"given": "given by the data", "all": "all responses of the data"}
     origin = origins.get(str(column.candidates), f"1-of-{column.candidates or CANDIDATES}")
@@ -247,20 +247,20 @@ def _about(column: DataColumn, repeated: int) -> str:
 
 
 class Rankers(Protocol):
-    """Opens what the rows of a table name, or raises InputError."""
+    """Opens the rankers that the rows of a table name, or raises InputError."""
 
     def identity(self, name: str) -> str:
-        """Return what changes whenever the ranker would rank otherwise."""
+        """Return a value that changes whenever the ranker would rank differently."""
 
     def open(
         self, name: str, training: Callable[[], Sequence[Example]]
     ) -> tuple[Ranker, Mapping[str, Any] | None]:
-        """Return the ranker, and what it learned from `training` if it needs that."""
+        """Return the ranker, and its parameters learned from `training`, if any."""
 
     def block_size(self, name: str) -> int | None:
-        """Return the most examples to rank at once.
+        """Return the maximum number of examples to rank at once.
 
-        None: all, for scores that depend on the others.
+        None: all, for scores that depend on the other examples.
         """
 
 
@@ -279,7 +279,7 @@ class Measurement:
     def table(
         self, plan: TablePlan, rows: Sequence[str] = (), columns: Sequence[str] = ()
     ) -> Table:
-        """Measure the rows and columns of these keys (none: all) that have no finished cell."""
+        """Measure the cells of these rows and columns (none: all) that are not finished."""
         systems = _chosen("row", plan.row, rows)
         data = _chosen("column", plan.column, columns)
         general = {row.left_on: plan.column[row.left_on] for row in systems.values() if row.left_on}
@@ -348,7 +348,7 @@ class Measurement:
     def _left(
         self, cell: Cell, general: DataColumn, reading: Callable[[], tuple[RankingTask, int]]
     ) -> Cell:
-        """Return the result of a cell's ranker on the general data, or why there is none."""
+        """Return the result of a cell's ranker on the general data, or why it is absent."""
         reason = _absent(general)
         if cell.learned is not None:
             reason = (
@@ -365,13 +365,13 @@ class Measurement:
     def _identity(self, name: str, row: SystemRow, key: str, column: DataColumn) -> str:
         """Return the ranker's identity.
 
-        If there is no such ranker, the error tells what makes it.
+        If the ranker is missing, the error names the command that makes it.
         """
         try:
             return self.rankers.identity(name)
         except InputError as error:
             place = name.rpartition(":")[2].partition("#")[0]
-            # One that is there may be damaged, or of another kind; making it anew may not help.
+            # An existing one may be damaged, or of another kind; making it again may not help.
             if Path(place).exists() or not row.make or isinstance(error, MissingExtraError):
                 raise
             raise InputError(f"no {name}; `{row.command_for(key, column.path)}`") from error
@@ -406,9 +406,9 @@ class Measurement:
 
 
 def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:
-    """Return a finished cell, if its file is there and whole.
+    """Return a finished cell, if its file exists and is whole.
 
-    None also if its ranker was fitted on other examples.
+    Return None also if its ranker was fitted on other examples.
     """
     try:
         found = parse_json(file.read_text(encoding="utf-8"))
@@ -424,7 +424,7 @@ def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:
 
 
 def _chosen(kind: str, known: Mapping[str, T], keys: Sequence[str]) -> dict[str, T]:
-    """Return what has these keys (none: everything), in the plan's order."""
+    """Return the items with these keys (none: all), in the plan's order."""
     for key in keys:
         if key not in known:
             raise InputError(f"the table has no {kind} '{key}'; it has {', '.join(known)}")
@@ -432,7 +432,7 @@ def _chosen(kind: str, known: Mapping[str, T], keys: Sequence[str]) -> dict[str,
 
 
 def _absent(column: DataColumn) -> str:
-    """Return that a column's data is missing, and what makes it; empty if it is there."""
+    """Return a note on a column's missing data with its command, else an empty text."""
     if Path(column.path).exists():
         return ""
     return (

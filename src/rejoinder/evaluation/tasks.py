@@ -1,6 +1,6 @@
 """Ranking tasks: every example with its candidates.
 
-They are groups of N, or the lists that the data gives.
+Candidates are groups of N, or the lists in the data.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 Copies: TypeAlias = Literal["right", "wrong"]
-"""Count of a candidate with the right one's text. Wrong, the papers' protocol: it ranks before the
-right one, as a tie does. Right is for data in which few replies answer many contexts."""
+"""How to count another candidate with the right one's text. Wrong, the papers' protocol: it ranks
+before the right one, like a tie. Right is for data in which few replies answer many contexts."""
 
-FIT_EXAMPLES = 10_000  # training examples that a baseline learns from (DATA19, section 5)
+FIT_EXAMPLES = 10_000  # training examples for a baseline (DATA19, section 5)
 OTHER_DATA = "--fit-on, in a table train"
 # scores computed at once, in some 300 MB, where all contexts share one list of candidates
 SHARED_CELLS = 1 << 25
@@ -37,14 +37,14 @@ SHARED_CELLS = 1 << 25
 
 @dataclass(frozen=True, eq=False)
 class RankingTask:
-    """n contexts with their candidates, the right one marked; see `ranking_task`."""
+    """n contexts with their candidates and the right one's position; see `ranking_task`."""
 
     contexts: Sequence[Context]
     candidates: Sequence[Sequence[str]]  # n lists; the contexts of a group share one list object
-    labels: IntArray  # (n,): place of the right candidate in each list
+    labels: IntArray  # (n,): position of the right candidate in each list
     units: IntArray  # (n,): the bootstrap's unit of each example, numbered from 0 without gaps
     unit: Literal["thread", "example"]
-    """All examples of a thread, or one example where the data names no threads."""
+    """All examples of a thread, or one example if the data names no threads."""
     given: bool = False  # the data gave the candidates
     shared: bool = False  # all contexts share one list
     dropped: int = 0
@@ -64,7 +64,7 @@ class RankingTask:
     def fingerprint(self) -> str:
         """SHA-256 of contexts, candidates, labels and `copies`, in order.
 
-        It is equal for the same task.
+        Equal tasks have equal digests.
         """
         digest = hashlib.sha256(b"" if self.copies == "wrong" else b"copies are right")
         previous: Sequence[str] | None = None
@@ -77,7 +77,7 @@ class RankingTask:
         return digest.hexdigest()
 
     def blocks(self, size: int | None = None) -> Iterator[IntArray]:
-        """Yield places of examples that have equally many candidates, at most `size` at a time.
+        """Yield positions of examples with equally many candidates, at most `size` at a time.
 
         None: all.
         """
@@ -91,9 +91,9 @@ class RankingTask:
                 yield places[start : start + step]
 
     def equals_right(self, block: IntArray) -> npt.NDArray[np.bool_]:
-        """Return which candidates have the very text of the right one, (len(block), m).
+        """Return which candidates have the same text as the right one, (len(block), m).
 
-        The right one is among them.
+        This includes the right one.
         """
         lists = candidate_lists([()] * len(block), [self.candidates[place] for place in block])
         labels = self.labels[block]
@@ -114,18 +114,19 @@ def ranking_task(
 ) -> RankingTask:
     """Give each example its candidates.
 
-    Where the data has candidate lists, these. Otherwise 1-of-N (DATA19, section 4): the shuffled
-    examples are cut into groups of exactly N, whose responses are the candidates of each; an
-    incomplete last group is dropped. With a `pool`, such as the answers of an FAQ or somebody's
-    canned replies, each of its texts is a candidate of every example: of those with the same `key`
-    the first. The right one has the key of the response; an example without one is dropped.
+    Candidates are the lists in the data, if it has any. Otherwise 1-of-N (DATA19, section 4): the
+    shuffled examples are split into groups of exactly N, whose responses are the candidates of each
+    example. An incomplete last group is dropped. With a `pool`, such as the answers of an FAQ or a
+    team's canned replies, each of its texts is a candidate of every example; of texts with the same
+    `key`, only the first. The right one has the key of the response; an example without one is
+    dropped.
     """
     examples = list(examples)
     with_lists = sum(1 for example in examples if example.candidates)
     if pool is not None:
         if with_lists:
             raise InputError(
-                f"{with_lists} of {len(examples)} examples have candidates of their own; rank these"
+                f"{with_lists} of {len(examples)} examples have their own candidates; rank those"
             )
         return _pooled(examples, pool, key)
     if with_lists == 0:
@@ -201,7 +202,7 @@ def _given(examples: Sequence[Example], copies: Copies) -> RankingTask:
 def _task(
     examples: Sequence[Example], lists: Sequence[Sequence[str]], labels: npt.ArrayLike, **about: Any
 ) -> RankingTask:
-    # Turns of one dialogue stand or fall together, so the bootstrap draws a thread whole. An
+    # Turns of one dialogue are correlated, so the bootstrap draws whole threads. An
     # example without a thread, among others that have one, is a unit of its own.
     numbers: dict[tuple[str, str] | int, int] = {}
     keys = ((e.source, e.thread) if e.thread else place for place, e in enumerate(examples))
@@ -220,7 +221,7 @@ def sample(
 ) -> list[Example]:
     """Draw at most `limit` examples (None: all), each equally likely.
 
-    No more than that are in memory. Source: Vitter, "Random Sampling with a Reservoir" (1985),
+    At most `limit` are in memory. Source: Vitter, "Random Sampling with a Reservoir" (1985),
     algorithm R. `progress` is called for every thousand.
     """
     rng = random.Random(seed)
@@ -238,9 +239,9 @@ def sample(
 
 
 def ranked_part(path: Path, split: Split | None) -> Split | None:
-    """Return the part of data that is ranked, if none is named.
+    """Return the default part of the data to rank.
 
-    Of a folder it is test, of a file all (None).
+    It is test for a folder, and all (None) for a file.
     """
     return "test" if split is None and path.is_dir() else split
 
@@ -248,7 +249,7 @@ def ranked_part(path: Path, split: Split | None) -> Split | None:
 def all_responses(path: str | Path) -> Iterator[str]:
     """Yield the responses of all parts of a data set.
 
-    A new question may have an answer that is known from training alone.
+    The answer to a new question may occur only in training.
     """
     from rejoinder.corpora.examples import read_columns
 
@@ -264,20 +265,20 @@ def training_examples(
     seed: int = 0,
     progress: Advance = silent,
 ) -> list[Example]:
-    """Draw examples of a data set's training part for a baseline, but none that is `ranked`."""
+    """Draw a baseline's examples from a data set's training part, except `ranked` ones."""
     from rejoinder.corpora.examples import read_examples
 
     if split in (None, "train") and path.resolve() == ranked.resolve():
         raise InputError(
-            f"{ranked} is ranked with its training part, which leaves nothing to learn from;"
-            " rank another part (--split valid or test),"
-            f" or name other training data ({OTHER_DATA})"
+            f"{ranked} is ranked with its training part, so no examples are left to learn from;"
+            " rank another part (--split valid or test), or name other training data"
+            f" ({OTHER_DATA})"
         )
     try:
         found = sample(read_examples(path, "train"), limit, seed, progress=progress)
     except InputError as error:
         raise InputError(
-            f"no training examples to learn from ({OTHER_DATA} names other ones): {error}"
+            f"no training examples to learn from (name others with {OTHER_DATA}): {error}"
         ) from error
     if not found:
         raise InputError(

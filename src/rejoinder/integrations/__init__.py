@@ -1,7 +1,7 @@
 """Adapters to other libraries, one file and one extra each.
 
-A file imports its library at once. What several of them need is here: models by their names, the
-vector of a conversation, places in a ranking.
+A file imports its library at the top. Shared code is here: models by name, the vector of a
+conversation, positions in a ranking.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rejoinder.retrieval.search import score_lists
 
 
 def open_embedder(model: str | Path | DualEncoder) -> DualEncoder:
-    """Return the encoder of a name or folder, or the one given.
+    """Return the encoder of a name or folder, or the encoder itself.
 
-    One that embeds no single text is an InputError.
+    A model that cannot embed a text is an InputError.
     """
     encoder: object = open_encoder(model) if isinstance(model, str | Path) else model
     if not isinstance(encoder, DualEncoder):
         raise InputError(
-            f"an embedding needs a model that encodes, as rejoinder.load opens; given: {model!r}"
+            f"an embedding needs an encoder, as opened by rejoinder.load; given: {model!r}"
         )
     embed(encoder, ["?"])
     return encoder
@@ -38,19 +38,20 @@ def embed(encoder: DualEncoder, context: Conversation) -> FloatArray:
     found = encoder.encode_contexts(read_contexts([context]))
     if not isinstance(found, np.ndarray) or found.ndim != 2:
         raise InputError(
-            f"{encoder.name} gives a conversation several vectors, and an embedding is one;"
-            " take ConveRT or a bi-encoder, or let an index search"
+            f"{encoder.name} gives a conversation several vectors, but an embedding is one; use"
+            " ConveRT or a bi-encoder, or let an index search"
         )
     vector: FloatArray = found[0]
     return vector
 
 
 def open_ranker(model: str | Path | Ranker) -> Ranker:
-    """Return the model of a name or folder, or the ranker given; anything else is an InputError."""
+    """Return the model of a name or folder, or the ranker itself, or raise InputError."""
     found: object = load(model) if isinstance(model, str | Path) else model
     if not isinstance(found, Ranker):
         raise InputError(
-            f"ranking needs a model that scores replies, as rejoinder.load opens; given: {model!r}"
+            "ranking needs a model that scores replies, as opened by rejoinder.load; given:"
+            f" {model!r}"
         )
     return found
 
@@ -58,9 +59,9 @@ def open_ranker(model: str | Path | Ranker) -> Ranker:
 def rank(
     ranker: Ranker, context: Conversation, texts: Sequence[str], most: int | None
 ) -> list[tuple[int, float]]:
-    """Return places and scores of the best texts, best first, at most so many.
+    """Return positions and scores of at most `most` best texts, best first.
 
-    Equal ones stay in their order.
+    Texts with equal scores keep their order.
     """
     (scores,) = score_lists(ranker, read_contexts([context]), [texts])
     return [

@@ -20,7 +20,7 @@ except ImportError as error:
 
 
 class _Embedder:
-    """Opens its model when it is needed; a pipeline is written down with the model's name."""
+    """Opens its model when needed; a serialised pipeline holds the model's name."""
 
     def __init__(self, model: str = DEFAULT) -> None:
         self.model = model
@@ -38,20 +38,20 @@ class _Embedder:
 
 @component
 class RejoinderTextEmbedder(_Embedder):
-    """Embeds a message, as what was said to us.
+    """Embeds a received message.
 
     `model` is a name, a folder, or an id on the Hugging Face Hub.
     """
 
     @component.output_types(embedding=list[float])
     def run(self, text: str, history: list[str] | None = None) -> dict[str, list[float]]:
-        """Return the vector of `text`; `history` is what was said before, oldest first."""
+        """Return the vector of `text`; `history` has the earlier messages, oldest first."""
         return {"embedding": embed(self._opened(), [*(history or []), text]).tolist()}
 
 
 @component
 class RejoinderDocumentEmbedder(_Embedder):
-    """Embeds documents, as what we may reply. `model` is as for `RejoinderTextEmbedder`."""
+    """Embeds documents as possible replies. `model` is as for `RejoinderTextEmbedder`."""
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
@@ -63,7 +63,7 @@ class RejoinderDocumentEmbedder(_Embedder):
 
 @component
 class RejoinderRanker:
-    """Orders documents by how well they reply to the query, of which `top_k` stay.
+    """Orders documents by how well they reply to the query, and keeps the best `top_k`.
 
     A cross-encoder does well here.
     """
@@ -92,7 +92,7 @@ class RejoinderRanker:
     ) -> dict[str, list[Document]]:
         """Return the best documents, best first, with their scores.
 
-        `history` is what was said before the query.
+        `history` has the messages before the query.
         """
         texts = [each.content or "" for each in documents]
         best = rank(

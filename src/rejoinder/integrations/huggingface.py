@@ -24,11 +24,11 @@ METADATA = ModelCardData(
 def save_to_hub(
     model: str | Path, repository: str, *, private: bool = False, token: str | None = None
 ) -> str:
-    """Bring a model folder, or the model of a name, to a repository `owner/name`.
+    """Upload a model folder or a named model to a repository `owner/name`.
 
-    Return its address. The repository is made if there is none, and all files change in one commit.
-    The model's README.md becomes its page there, with what the Hub's search asks for at the top
-    unless it has such lines. Without a `token` that of `hf auth login` or HF_TOKEN is taken.
+    Return its address. The repository is created if needed, and all files change in one commit. The
+    model's README.md becomes its page there, with the metadata for the Hub's search at the top,
+    unless it has some. The default `token` is that of `hf auth login` or HF_TOKEN.
 
     Raises:
         InputError: there is no such model, its folder is incomplete, or the Hub refuses.
@@ -54,5 +54,5 @@ def save_to_hub(
     except (HfHubHTTPError, HFValidationError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
-            f"{repository} could not be written on the Hugging Face Hub: {reason}"
+            f"{repository} could not be written to the Hugging Face Hub: {reason}"
         ) from error

@@ -29,7 +29,7 @@ except ImportError as error:
 
 
 class RejoinderEmbeddings(Embeddings):
-    """Vectors of a model, given by its name or opened.
+    """Vectors of a model, given by name or already opened.
 
     A query is the other side's message, a document a possible reply.
     """
@@ -49,14 +49,14 @@ class RejoinderEmbeddings(Embeddings):
 
 
 class RejoinderRetriever(BaseRetriever):
-    """Finds the best replies of an index as documents.
+    """Retrieves the best replies of an index as documents.
 
-    Their metadata have payload, score and position, the title if there is one, and with
-    `search_kwargs={"why": True}` why each was found.
+    Their metadata have payload, score, position and any title; with `search_kwargs={"why": True}`
+    also the reason for each.
     """
 
     index: Index | Cascade
-    k: int = 5  # replies to find
+    k: int = 5  # number of replies
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Further arguments of `Index.search`."""
 
@@ -67,7 +67,7 @@ class RejoinderRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002
         history: Sequence[str | Mapping[str, Any]] = (),
     ) -> list[Document]:
-        """Find replies to a message; `history` is what was said before, oldest first."""
+        """Find replies to a message; `history` has the earlier messages, oldest first."""
         replies = self.index.search([[*history, query]], self.k, **self.search_kwargs)[0]
         documents = []
         for reply in replies:
@@ -84,7 +84,7 @@ class RejoinderReranker(BaseDocumentCompressor):
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
-    ranker: Ranker  # a model's name, a model, or anything that ranks
+    ranker: Ranker  # a model's name, a model, or any ranker
     top_n: int | None = None  # documents to keep; None: all
 
     @field_validator("ranker", mode="before")

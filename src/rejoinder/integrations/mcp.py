@@ -1,4 +1,4 @@
-"""Model Context Protocol: an index and an intent classifier as tools of assistants.
+"""Model Context Protocol: an index and an intent classifier as tools for assistants.
 
 `rejoinder mcp INDEX` runs the server over standard input and output, or over HTTP.
 """
@@ -23,8 +23,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("rejoinder mcp", "mcp") from error
 
-_SOURCE = "mcp"  # of feedback
-_WORDS = 0.05  # weight of BM25 in a search for replies by what they say
+_SOURCE = "mcp"  # source of feedback
+_WORDS = 0.05  # weight of BM25 in a search for replies by their text
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 Messages = Annotated[
@@ -33,7 +33,7 @@ Messages = Annotated[
         min_length=1, max_length=500, description="The conversation so far, oldest message first."
     ),
 ]
-Count = Annotated[int, Field(ge=1, le=50, description="How many replies at most.")]
+Count = Annotated[int, Field(ge=1, le=50, description="Maximum number of replies.")]
 
 
 class _Classifier(Protocol):
@@ -61,7 +61,7 @@ class _FoundReplies(BaseModel):
 
 
 class _Recorded(BaseModel):
-    """Feedback that is written: its number, and the position of the reply that was taken."""
+    """Logged feedback: its number, and the position of the reply that was taken."""
 
     model_config = ConfigDict(title="Recorded")
     id: int
@@ -69,7 +69,7 @@ class _Recorded(BaseModel):
 
 
 class _Intent(BaseModel):
-    """The intent of a message, and how probable the likely ones are."""
+    """The intent of a message, and the probabilities of the likely ones."""
 
     model_config = ConfigDict(title="Intent")
     labels: list[str]
@@ -92,18 +92,22 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
 
     @server.tool(annotations=_READS)
     def search_replies(query: str, count: Count = 10) -> _FoundReplies:
-        """Search canned replies by what they say: words, or a question that they answer."""
+        """Search canned replies by their words, or by a question that they answer."""
         with lock:
             return _found(_search(index, [query], count, minimum_score=ANY_SCORE, hybrid=_WORDS))
 
     @server.tool(annotations=_WRITES)
     def give_feedback(
         messages: Messages,
-        offered: Annotated[list[int], Field(max_length=50, description="Positions, as shown.")],
-        chosen: Annotated[int | None, Field(description="Position that was sent.")] = None,
-        text: Annotated[str | None, Field(description="Other text that was sent.")] = None,
+        offered: Annotated[
+            list[int], Field(max_length=50, description=("Positions of the replies, as shown."))
+        ],
+        chosen: Annotated[
+            int | None, Field(description=("Position of the reply that was sent."))
+        ] = None,
+        text: Annotated[str | None, Field(description="Another text that was sent.")] = None,
     ) -> _Recorded:
-        """Record what was sent after replies were suggested; nothing, if none was right."""
+        """Record what was sent after suggestions; pass nothing if none was right."""
         with lock:
             return _recorded(index, messages, offered, chosen, text)
 
@@ -115,7 +119,7 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
 def _add_intents(server: MCPServer[Any], classifier: _Classifier) -> None:
     @server.tool(annotations=_READS)
     def classify_intent(text: str) -> _Intent:
-        """Tell what a message wants: its intent, or that it is out of scope."""
+        """Classify a message: its intent, or out of scope."""
         [prediction] = classifier.predict([text])
         return _Intent(
             labels=list(prediction.labels),
@@ -125,7 +129,7 @@ def _add_intents(server: MCPServer[Any], classifier: _Classifier) -> None:
 
 
 def _search(index: Index, messages: Conversation, count: int, **options: Any) -> list[Reply]:
-    """Return the best replies of an index as it is on the disk now."""
+    """Return the best replies of an index as it is on disk now."""
     try:
         index.refresh()
         return index.search([messages], count, **options)[0]

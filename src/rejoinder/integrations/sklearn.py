@@ -1,6 +1,6 @@
 """scikit-learn: a transformer of texts or conversations, and a classifier of intents.
 
-Both work in its pipelines and searches.
+Both work in scikit-learn's pipelines and searches.
 
 >>> from sklearn.pipeline import make_pipeline  # doctest: +SKIP
 >>> from sklearn.linear_model import LogisticRegression  # doctest: +SKIP
@@ -37,7 +37,7 @@ except ImportError as error:
 
 
 class _OfTexts(BaseEstimator):
-    """Base of estimators that take texts, not rows of numbers, and open encoders by name."""
+    """Base of estimators that take texts instead of rows of numbers, and open encoders by name."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -46,7 +46,7 @@ class _OfTexts(BaseEstimator):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return everything but the open encoder."""
+        """Return everything except the open encoder."""
         return {name: value for name, value in super().__getstate__().items() if name != "_encoder"}
 
     def _opened(self) -> SentenceEncoder:
@@ -61,18 +61,16 @@ class _OfTexts(BaseEstimator):
         check_is_fitted(self)
         encoder = self._opened()
         if encoder.fingerprint != self.fingerprint_:
-            raise InputError(
-                f"{self.model} is another encoder than the one that was fitted; fit again"
-            )
+            raise InputError(f"{self.model} is not the encoder that was fitted; fit again")
         return encoder
 
 
 class RejoinderEncoder(TransformerMixin, _OfTexts):
-    """Encodes texts; learns nothing.
+    """Encodes texts; has nothing to fit.
 
     `model`, the further encoders `also`, and `vectors` are as for `encoders.open.open_texts`;
     `normalize` brings every row to unit length. With `vectors="h"` of a Rejoinder model an item may
-    be a conversation, too, oldest message first. By `fingerprint_`, which `fit` sets, an unpickled
+    also be a conversation, oldest message first. `fit` sets `fingerprint_`, by which an unpickled
     transformer refuses another encoder.
     """
 
@@ -103,7 +101,7 @@ class RejoinderEncoder(TransformerMixin, _OfTexts):
         return unit_rows(found) if self.normalize else found
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
-        """Return the names of the d numbers."""
+        """Return the names of the d columns."""
         check_is_fitted(self)
         return np.array(
             [f"rejoinderencoder{place}" for place in range(self.n_features_out_)], dtype=object
@@ -120,12 +118,12 @@ def _refuses_nothing(intents: RejoinderIntents) -> bool:
 
 
 class RejoinderIntents(ClassifierMixin, _OfTexts):
-    """Learns intents from a few texts each and refuses texts that have none of them.
+    """Learns intents from a few texts each, and refuses texts that have none of the intents.
 
-    It trains as `rejoinder intents train` does. Texts of the label `oos` teach it what to refuse,
-    and are what `predict` calls a refused text. `model`, `vectors` and `also` are as for
-    `RejoinderEncoder`, `strength` as scikit-learn's C. `classifier_`, which `fit` sets, tells more
-    of a text (`intents.classifier.IntentClassifier.predict`).
+    It trains like `rejoinder intents train`. Texts with the label `oos` teach it what to refuse;
+    `predict` returns that label for a refused text. `model`, `vectors` and `also` are as for
+    `RejoinderEncoder`, and `strength` is scikit-learn's C. `fit` sets `classifier_`, which gives
+    more details of a text (`intents.classifier.IntentClassifier.predict`).
     """
 
     def __init__(
@@ -143,7 +141,7 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train on texts (n,) and their labels (n,).
 
-        Fewer than two intents are a ValueError, as elsewhere.
+        Fewer than two intents are a ValueError, as in scikit-learn.
         """
         encoder = self._opened()
         texts = _items(X)
@@ -158,7 +156,7 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
         if len(inside.names) < 2:
             named = ", ".join(inside.names) or OUT_OF_SCOPE
             raise ValueError(
-                f"texts of one class ({named}) teach nothing; give texts of two intents at least"
+                f"texts of one class ({named}) teach nothing; give texts of two or more intents"
             )
         settings = Logistic(strength=self.strength)
         self.classifier_ = train_classifier(
@@ -169,7 +167,7 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
         return self
 
     def predict(self, X: Any) -> Any:  # noqa: N803
-        """Return the label of each text, (n,); `oos` of one that is refused."""
+        """Return the label of each text, (n,); `oos` for a refused text."""
         found = self._classifier().predict(_items(X))
         known = {str(label): place for place, label in enumerate(self.classes_)}
         return self.classes_[[known[(*each.labels, OUT_OF_SCOPE)[0]] for each in found]]
@@ -178,20 +176,20 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
         """Return the probability of each of `classes_`, (n, K).
 
-        It is not there after `oos`, which has a threshold.
+        It is not available after `oos`, which has a threshold.
         """
         rankings = [dict(each.ranking) for each in self._classifier().predict(_items(X))]
         return np.array([[ranking[str(label)] for label in self.classes_] for ranking in rankings])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return everything but the open encoder."""
+        """Return everything except the open encoder."""
         state = super().__getstate__()
         if "classifier_" in state:
             state["classifier_"] = replace(state["classifier_"], encoder=None)
         return state
 
     def _classifier(self) -> IntentClassifier:
-        """Return the classifier, with the encoder that a copy opens again."""
+        """Return the classifier with its encoder, which a copy opens again."""
         encoder = self._fitted()
         if self.classifier_.encoder is not encoder:
             self.classifier_ = replace(self.classifier_, encoder=encoder)
@@ -201,10 +199,10 @@ class RejoinderIntents(ClassifierMixin, _OfTexts):
 def _items(given: Any, encoder: SentenceEncoder | None = None) -> list[Any]:
     """Return texts as a list.
 
-    Where the encoder reads contexts, lists of texts are conversations.
+    If the encoder reads contexts, lists of texts are conversations.
     """
     if isinstance(given, str):
-        raise InputError("texts are needed as a list, not one text")
+        raise InputError("give a list of texts, not one text")
     items = list(given)
     for number, item in enumerate(items):
         if isinstance(item, str):
@@ -213,7 +211,7 @@ def _items(given: Any, encoder: SentenceEncoder | None = None) -> list[Any]:
             (items[number],) = read_contexts([item])
         else:
             raise InputError(
-                f"item {number} is no text but {type(item).__name__}; give a list of texts,"
+                f"item {number} is not a text but {type(item).__name__}; give a list of texts,"
                 ' or of conversations with vectors="h" of a Rejoinder model'
             )
     return items

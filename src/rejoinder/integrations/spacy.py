@@ -1,4 +1,4 @@
-"""spaCy: a component of a pipeline that gives a document the probabilities of its intents.
+"""spaCy: a pipeline component that gives a document the probabilities of its intents.
 
 >>> nlp = spacy.blank("en")                                                       # doctest: +SKIP
 >>> nlp.add_pipe("rejoinder_intents", config={"classifier": "runs/intents"})      # doctest: +SKIP
@@ -26,9 +26,9 @@ except ImportError as error:
 class IntentComponent:
     """Sets `doc.cats` to the probability of each intent.
 
-    The classifier is one that `rejoinder intents train` made. Where the classifier refuses texts
-    there is `oos` as well: 1.0 if it refuses the document, otherwise 0.0, so that the greatest of
-    `doc.cats` is always the answer. A blank document gets none. `classifier` is its folder.
+    `classifier` is a folder written by `rejoinder intents train`. If it refuses texts, there is
+    also `oos`: 1.0 for a refused document, otherwise 0.0, so the greatest of `doc.cats` is always
+    the answer. A blank document gets none.
     """
 
     def __init__(self, nlp: Language, name: str, classifier: str) -> None:  # noqa: ARG002 (spaCy gives them)
@@ -39,7 +39,7 @@ class IntentComponent:
         return next(self.pipe([doc]))
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Set the intents of documents, `batch_size` of which are encoded together."""
+        """Set the intents of documents, encoding `batch_size` at a time."""
         for docs in minibatch(stream, batch_size):
             spoken = [doc for doc in docs if doc.text.strip()]
             for doc, found in zip(

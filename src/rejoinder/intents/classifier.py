@@ -1,6 +1,6 @@
-"""An intent classifier: texts in, intents out.
+"""An intent classifier: from texts to intents.
 
-It refuses texts that have none of them (see `prediction`).
+It refuses texts that have none of the intents (see `prediction`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class IntentClassifier(Described):
         return unit_rows(self.encoder.encode(texts))
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
-        """Return the intents of texts; a blank one is an InputError."""
+        """Return the intents of texts; a blank text is an InputError."""
         check_texts(texts)
         vectors = self.vectors(texts)
         distances = self.centroids.distances(vectors)
@@ -88,7 +88,7 @@ def encode_data(
     multi_label: bool = False,
     advance: Advance = silent,
 ) -> Encoded:
-    """Encode texts and number their labels; one that is not among `labels` is an InputError."""
+    """Encode texts and number their labels; an unknown label is an InputError."""
     start = time.perf_counter()
     numbers = {name: number for number, name in enumerate(labels)}
     targets = np.zeros((len(data), len(labels)), dtype=np.float32)
@@ -114,11 +114,11 @@ def train_classifier(
     seed: int = 0,
     track: Track = no_track,
 ) -> IntentClassifier:
-    """Encode, train, and choose the rejection; a `multi_label` classifier refuses nothing.
+    """Encode texts, train, and choose the rejection; a `multi_label` classifier has none.
 
     Texts out of scope choose the rejection: those of the validation part, or those of the training
-    part by cross-validation. `reject` is the share of texts in scope that may be refused; without
-    it as many are as pay off, and none where there are no texts out of scope.
+    part by cross-validation. `reject` is the share of texts in scope that may be refused. By
+    default the best share is chosen, and nothing is refused without texts out of scope.
     """
     labels = texts.train.names
     settings = settings or Logistic()

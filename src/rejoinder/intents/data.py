@@ -1,4 +1,4 @@
-"""Texts with their intents, read from the files that people have.
+"""Texts with their intents, read from common file formats.
 
 - `.csv`: two columns, text and label; a first row with their names is a header
 - `.jsonl`: one object a line, `{"text": ..., "label": ...}` or `"labels": [...]`
@@ -30,11 +30,11 @@ from rejoinder.retrieval.scoring import background
 
 TEXT_FIELDS = ("text", "utterance", "sentence", "query", "question")
 LABEL_FIELDS = ("label", "labels", "intent", "intents", "category")
-# Parts of a data set, and the names under which they are found.
+# Parts of a data set, and their names in files.
 PARTS = {"train": ("train",), "valid": ("valid", "val", "validation", "dev"), "test": ("test",)}
 TEXTS_FILE = "seq.in"
 LABELS_FILE = "label"
-OUT_OF_SCOPE = "oos"  # the label of texts that have none of the intents (CLINC150's name for it)
+OUT_OF_SCOPE = "oos"  # label of texts that have none of the intents (CLINC150's name)
 
 IntArray = npt.NDArray[np.int64]
 Row = tuple[str, str, tuple[str, ...]]  # where a text was read, for errors; the text; its labels
@@ -42,7 +42,7 @@ Row = tuple[str, str, tuple[str, ...]]  # where a text was read, for errors; the
 
 @dataclass(frozen=True)
 class IntentData:
-    """Texts and the labels of each: one, unless texts may have several."""
+    """Texts and their labels: one per text, or several if `multi_label`."""
 
     texts: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
@@ -85,8 +85,8 @@ class TrainingTexts:
     def with_background(self) -> TrainingTexts:
         """Return the texts with messages that belong to no intent as those out of scope.
 
-        They choose what is refused by cross-validation, so every intent needs two texts; else the
-        texts stay as they are.
+        They choose the rejection by cross-validation, so every intent needs two texts; else the
+        texts are returned unchanged.
         """
         counts = Counter(name for names in self.train.labels for name in names)
         return self if min(counts.values()) < 2 else replace(self, oos_texts=background())
@@ -119,7 +119,7 @@ def read_scoped(
 ) -> tuple[IntentData, tuple[str, ...]]:
     """Read a part's texts in scope, and those out of scope, which have the label `out_of_scope`."""
     data = read_intents(path, part, separator=separator)
-    # where texts may have several intents, all are in scope, and that label counts as none
+    # if texts may have several intents, all are in scope, and this label counts as no intent
     if separator is not None:
         labels = tuple(
             tuple(name for name in names if name != out_of_scope) for names in data.labels
@@ -156,7 +156,7 @@ def read_intents(
         if separator is not None and len(given) == 1:
             names = tuple(given[0].split(separator)) if given[0].strip() else ()
         if not text.strip():
-            raise InputError(f"{where}: the text is blank; a text and its label are needed")
+            raise InputError(f"{where}: the text is blank; give a text and its label")
         if not all(name.strip() for name in names):
             raise InputError(f"{where}: a label is blank; name the intent of {text[:40]!r}")
         if separator is None and len(names) != 1:
@@ -166,12 +166,12 @@ def read_intents(
         texts.append(text)
         labels.append(tuple(dict.fromkeys(name.strip() for name in names)))
     if not texts:
-        raise InputError(f"{path} holds no texts; a text and its label are needed")
+        raise InputError(f"{path} holds no texts; give texts and their labels")
     return IntentData(tuple(texts), tuple(labels))
 
 
 def has_part(path: str | Path, part: str) -> bool:
-    """Return whether a path holds several parts, this one among them."""
+    """Return whether a path holds several parts, including this one."""
     path = Path(path)
     if path.is_dir():
         return not (path / TEXTS_FILE).is_file() and _find_part(path, part) is not None

@@ -52,7 +52,7 @@ MIN_CURVE_POINTS = 3
 
 @dataclass(frozen=True)
 class IntentScore:
-    """Precision and recall of one intent."""
+    """Precision and recall of an intent."""
 
     label: str
     texts: int
@@ -65,7 +65,7 @@ class IntentScore:
 class Pair:
     """An intent taken for another in `count` of its `of` test texts.
 
-    The surest mistakes are the examples.
+    The examples are the most confident mistakes.
     """
 
     true: str
@@ -82,7 +82,7 @@ class OutOfScopeResult:
     score: ScoreName
     threshold: float
     in_scope_accuracy: float  # accepted, with the right intent
-    in_scope_accuracy_unrefused: float  # with the right intent when nothing is refused
+    in_scope_accuracy_unrefused: float  # with the right intent if nothing is refused
     recall: float
     precision: float | None  # None where none was refused
     auroc: float
@@ -92,21 +92,21 @@ class OutOfScopeResult:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Described):
-    """A classifier on test texts; what is refused matters for `out_of_scope` alone."""
+    """A classifier on test texts; refusals count only for `out_of_scope`."""
 
     accuracy: Estimate
-    """Share of texts whose label, or exact set of labels, is found; the interval resamples
+    """Share of texts whose label, or exact set of labels, is predicted; the interval resamples
     texts."""
-    macro_f1: float  # mean over the intents that the test texts have
+    macro_f1: float  # mean over the intents of the test texts
     micro_f1: float
     texts: int
     intents: tuple[IntentScore, ...]
-    out_of_scope: OutOfScopeResult | None  # None without such texts, or where nothing is refused
+    out_of_scope: OutOfScopeResult | None  # None without such texts, or if nothing is refused
     pairs: tuple[Pair, ...]
     matrix: IntArray | None  # confusions (K, K), rows true; None of a multi-label classifier
 
     def facts(self) -> Mapping[str, object]:
-        """Return what the result is shown by."""
+        """Return the text that shows the result."""
         found = {
             "accuracy": str(self.accuracy),
             "macro F1": f"{self.macro_f1:.1%}",
@@ -122,7 +122,7 @@ class Evaluation(Described):
 
 @dataclass(frozen=True)
 class FewShot:
-    """Accuracy with `shots` texts of each intent; None: all there are."""
+    """Accuracy with `shots` texts of each intent; None: all."""
 
     shots: int | None
     accuracy: Estimate  # the mean over trainings and test texts; see `crossed_interval`
@@ -159,7 +159,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a classifier on texts in scope and texts out of scope.
 
-    `encoded` are those in scope, if they are encoded already.
+    `encoded` are the texts in scope, if they are already encoded.
     """
     labels = classifier.labels
     metrics = sklearn("metrics")
@@ -204,7 +204,7 @@ def evaluate(
 
 
 def judge_rejection(rejection: Rejection, scored: HeldOut, right: BoolArray) -> OutOfScopeResult:
-    """Judge a rejection on test texts; `right` tells which of those in scope get their intent."""
+    """Measure a rejection on test texts; `right` marks the texts in scope that get their intent."""
     column = SCORES.index(rejection.score)
     inside = scored.scores[:, column]
     outside = scored.oos_scores[:, column]
@@ -229,7 +229,7 @@ def worst_pairs(
 ) -> tuple[Pair, ...]:
     """Return the pairs of intents with the most mistakes.
 
-    They follow from probabilities (n, K) and true classes (n,) of texts.
+    It takes probabilities (n, K) and true classes (n,) of texts.
     """
     guessed = chances.argmax(axis=1)
     places, counts = np.unique(
@@ -275,9 +275,9 @@ def few_shot(
             "the few-shot protocol draws texts of each intent, so a text must have one intent"
         )
     if not seeds:
-        raise InputError("no seeds; give one at least")
+        raise InputError("no seeds; give one or more")
     if shots is None and how.kind == "logistic":
-        seeds = seeds[:1]  # it has no chance of its own
+        seeds = seeds[:1]  # it involves no randomness
     right = []
     seconds = 0.0
     texts = 0
@@ -297,9 +297,9 @@ def few_shot(
 
 
 def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple[SuspectLabel, ...]:
-    """Return texts whose label is suspect, the most suspect first.
+    """Return texts with suspect labels, the most suspect first.
 
-    Classifiers trained without them are sure of another intent.
+    Classifiers trained without them are confident of another intent.
     """
     # By the cross-validated margin (Northcutt et al. 2021, "Confident Learning", who normalise it).
     chances = probabilities(scored.logits, encoded.multi_label)
@@ -320,7 +320,7 @@ def suspect_labels(data: IntentData, encoded: Encoded, scored: HeldOut) -> tuple
 def curve_shots(train: Encoded) -> list[int | None]:
     """Return the sizes of a learning curve, evenly spaced on a logarithmic scale.
 
-    The last is all texts (None).
+    The last size is all texts (None).
     """
     counts = np.bincount(train.classes, minlength=train.targets.shape[1])
     below = [shots for shots in SHOTS if shots < np.median(counts[counts > 0]) * 0.8]
@@ -340,7 +340,7 @@ def learning_curve(
     sizes = curve_shots(train)
     if len(sizes) < MIN_CURVE_POINTS:
         raise InputError(
-            f"{len(train)} texts are too few for a learning curve; four of most intents are needed"
+            f"{len(train)} texts are too few for a learning curve; most intents need four"
         )
     return tuple(few_shot(settings, train, test, shots, seeds, advance) for shots in sizes)
 
@@ -348,7 +348,7 @@ def learning_curve(
 def paper_grid() -> Iterator[FeedForward]:
     """Yield the paper's grid (CONVERT, section 4.3).
 
-    It has 54 settings, as nets without hidden layers have one size.
+    It has 54 settings, since networks without hidden layers have one size.
     """
     adam: dict[str, Any] = {"optimizer": "adam", "learning_rate": 4e-4, "decay": "linear"}
     shapes = [(0, 512), *itertools.product((1, 2), (128, 256, 512, 1024))]
@@ -364,7 +364,7 @@ def paper_grid() -> Iterator[FeedForward]:
 
 @dataclass(frozen=True)
 class GridRow:
-    """Settings and their accuracy on the validation texts."""
+    """Settings with their accuracy on the validation texts."""
 
     settings: Settings
     accuracy: float
@@ -383,8 +383,8 @@ def run_grid(
 ) -> list[GridRow]:
     """Train the settings of a grid that the log lacks, and return all rows, the best first.
 
-    The log has a line of JSON for each setting that is done. Early stopping and the order of the
-    rows look at `valid`.
+    The log has a line of JSON for each finished setting. Early stopping and the order of the rows
+    use `valid`.
     """
     sha256 = hashlib.sha256(f"{seed} {data.multi_label}".encode())
     for array in (data.vectors, data.targets, valid.vectors, valid.targets):
@@ -411,7 +411,7 @@ def _read_log(log: Path, digest: str) -> dict[Settings, GridRow]:
             values = parse_json(line)
             if values.pop("data") != digest:
                 raise InputError(
-                    f"{log} is of other texts, vectors or another seed; name another folder"
+                    f"{log} is from other texts, vectors or another seed; name another folder"
                 )
             settings = validate(SETTINGS, values.pop("settings"), str(log))
             rows[settings] = GridRow(settings, **values)

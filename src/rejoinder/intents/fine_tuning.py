@@ -1,9 +1,9 @@
 """Fine-tuning of the encoder on intents.
 
-Texts of one intent come together, those of different intents apart. Each step draws different
-intents and two texts of each. The partner of every first text is to be found among all partners by
-the cosine, with the in-batch loss that ranks responses; no negative is of the same intent. (Such
-pairs: Vulić et al. 2021, "ConvFiT", with other losses; Tunstall et al. 2022, "SetFit".)
+Texts of one intent move together, texts of different intents apart. Each step draws different
+intents and two texts of each. The in-batch loss for responses ranks the partner of every first text
+among all partners by cosine. No negative has the same intent. (Such pairs: Vulić et al. 2021,
+"ConvFiT", with other losses; Tunstall et al. 2022, "SetFit".)
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class FineTuning:
     """Settings of fine-tuning."""
 
     steps: Count = 200
-    intents: Annotated[int, Field(ge=2)] = 128  # of a step at most, each with two texts
+    intents: Annotated[int, Field(ge=2)] = 128  # maximum per step, each with two texts
     vectors: Literal["r", "h"] = "r"
     """The compared vector: r, which the classifier reads, or h of a context."""
-    learning_rate: Positive = 1e-4  # of AdamW, falling linearly to 0
+    learning_rate: Positive = 1e-4  # learning rate of AdamW, falling linearly to 0
     embedding_rate: Positive = 10.0  # factor of the learning rate for the subword embeddings
     scale: Positive = 16.0  # factor of the cosine
     dropout: Decay = 0.2  # after embedding and self-attention
@@ -77,7 +77,7 @@ def fine_tune(
             f"{output} is the model to start from; name another folder for the fine-tuned one"
         )
     groups = _groups(data)
-    with torch.random.fork_rng(devices=[]):  # callers find torch's own state as it was
+    with torch.random.fork_rng(devices=[]):  # leaves torch's random state unchanged
         module, tokenizer, config = persistence.load_module(folder)
         check_texts(str(model), module.config.kind)
         set_dropout(module, settings.dropout)
@@ -129,7 +129,7 @@ def _card(data: IntentData, settings: FineTuning) -> str:
 def draw_pairs(
     groups: Sequence[IntArray], intents: int, generator: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """Draw at most `intents` different intents, with two texts of each.
+    """Draw up to `intents` different intents, with two texts of each.
 
     Return the positions of the first texts and of the second.
     """
@@ -151,7 +151,8 @@ def _groups(data: IntentData) -> list[IntArray]:
     paired = [rows for rows in groups if len(rows) > 1]
     if len(paired) < 2:
         raise InputError(
-            f"{len(paired)} of {len(groups)} intents have two texts; two are needed to fine-tune"
+            f"{len(paired)} of {len(groups)} intents have two texts; fine-tuning needs two"
+            " such intents"
         )
     return paired
 

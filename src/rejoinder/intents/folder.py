@@ -54,7 +54,7 @@ distance (`distances`) from the nearest intent.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderRecord(ModelRecord):
-    """An encoder as config.json has it; vectors and precision are those of a Rejoinder model."""
+    """An encoder as in config.json; vectors and precision apply to Rejoinder models."""
 
     size: int
     vectors: Vectors | None
@@ -97,7 +97,7 @@ def save_classifier(
 def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentClassifier:
     """Open a classifier with its encoders.
 
-    `models` tells where these are now, if not where they were.
+    `models` gives the encoders' present paths, if they moved.
     """
     folder = Path(folder)
     config = read_classifier(folder)
@@ -105,7 +105,7 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
     try:
         if config["files"][WEIGHTS] != file_digest(weights):
             raise InputError(
-                f"{folder}: {WEIGHTS} was altered or cut short after it was saved; copy it again"
+                f"{folder}: {WEIGHTS} was altered or truncated after it was saved; copy it again"
             )
         check_header(weights)
         tensors = load_file(weights)
@@ -144,8 +144,8 @@ def export_classifier(
     rejection = classifier.rejection
     if encoder.vectors is None:
         raise InputError(
-            f"{folder} reads {encoder.name};"
-            " only a classifier on one dual encoder of ours has an ONNX form"
+            f"{folder} reads {encoder.name}; only a classifier on one of Rejoinder's dual encoders"
+            " has an ONNX form"
         )
     with onnx_folder(encoder.name, output, overwrite=overwrite) as (part, manifest):
         write_program(
@@ -171,7 +171,7 @@ def export_classifier(
 
 
 class _HeadAndDistance(nn.Module):
-    """Unit vectors (n, d) -> logits (n, K), and distances (n,) as of `Centroids.distances`."""
+    """Unit vectors (n, d) -> logits (n, K), and distances (n,) as in `Centroids.distances`."""
 
     def __init__(self, classifier: IntentClassifier) -> None:
         super().__init__()
@@ -189,8 +189,8 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
     path = Path(folder) / CONFIG
     if not path.is_file():
         raise InputError(
-            f"{folder} has no {CONFIG}, so it is no classifier;"
-            " `rejoinder intents train` writes one"
+            f"{folder} has no {CONFIG}, so it is not a classifier; `rejoinder intents train`"
+            " writes one"
         )
     try:
         config = parse_json(path.read_text(encoding="utf-8"))
@@ -200,8 +200,8 @@ def read_classifier(folder: str | Path) -> dict[str, Any]:
         raise _damaged(Path(folder), error) from None
     if kind != KIND:
         raise InputError(
-            f"{folder} is no classifier (a model?);"
-            " `rejoinder intents train MODEL DATA -o DIR` makes one"
+            f"{folder} is not a classifier (a model?); `rejoinder intents train MODEL DATA -o DIR`"
+            " makes one"
         )
     if form == 1:
         raise InputError(f"{path} has format 1; this version reads {FORMAT}: train it again")
@@ -241,9 +241,9 @@ def _open_encoders(
         encoder = open_texts(place, record.vectors or "r", record.precision or "auto")
         if encoder.fingerprint != record.fingerprint:
             raise InputError(
-                f"{folder} was trained on another encoder than {place}"
-                f" (its fingerprint is {record.fingerprint[:12]}, not {encoder.fingerprint[:12]});"
-                " name the right one with --model, or train again"
+                f"{folder} was trained on an encoder other than {place} (its fingerprint is"
+                f" {record.fingerprint[:12]}, not {encoder.fingerprint[:12]}); name the right one"
+                " with --model, or train again"
             )
         opened.append(encoder)
     return concatenate(opened)

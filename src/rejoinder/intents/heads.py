@@ -1,4 +1,4 @@
-"""Heads on frozen encodings: logistic regression, and a feed-forward net (CONVERT 4.3).
+"""Heads on frozen encodings: logistic regression, and a feed-forward network (CONVERT 4.3).
 
 The regression is scikit-learn's.
 """
@@ -28,7 +28,7 @@ from rejoinder.settings import Count, Decay, Natural, Positive, parse_setting, s
 Kind = TypeVar("Kind")
 
 FOLDS = 5
-# logit of a label that no training text has, as in a fold without an intent's only text
+# logit of a label without training text, as in a fold without an intent's only text
 NEVER = -1e4
 
 
@@ -36,44 +36,44 @@ NEVER = -1e4
 class Logistic:
     """Multinomial logistic regression, fitted by L-BFGS.
 
-    It minimises the mean cross-entropy plus ||W||² / (2 · strength · n). Of a multi-label
-    classifier: one binary regression for each label.
+    It minimises the mean cross-entropy plus ||W||² / (2 · strength · n). A multi-label classifier
+    has one binary regression for each label.
     """
 
     kind: Literal["logistic"] = "logistic"
     strength: Positive = 30.0  # scikit-learn's C, for standardised vectors of length 1 on average
-    iterations: Count = 60  # L-BFGS steps at most
+    iterations: Count = 60  # maximum of L-BFGS steps
 
 
 @section
 class FeedForward:
-    """The paper's feed-forward net on frozen encodings (CONVERT, section 4.3)."""
+    """The paper's feed-forward network on frozen encodings (CONVERT, section 4.3)."""
 
     kind: Literal["feed-forward"] = "feed-forward"
     hidden_size: Count = 512
     hidden_layers: Annotated[int, Field(ge=0, le=8)] = 1  # with ReLU; 0: a linear classifier
-    input_dropout: Decay = 0.5  # of the encodings
-    hidden_dropout: Decay = 0.5  # after each hidden layer
+    input_dropout: Decay = 0.5  # dropout of the encodings
+    hidden_dropout: Decay = 0.5  # dropout after each hidden layer
     optimizer: Literal["sgd", "adam"] = "sgd"
-    learning_rate: Positive = 0.75  # of the first step
+    learning_rate: Positive = 0.75  # learning rate of the first step
     decay: Literal["constant", "linear"] = "constant"
     """Linear: the learning rate falls to 0 over all epochs."""
-    batch_size: Count = 32  # texts of a step
-    epochs: Count = 120  # at most; with replacement, as many steps as that many passes would take
+    batch_size: Count = 32  # texts per step
+    epochs: Count = 120  # maximum; with replacement, as many steps as this number of passes takes
     sampling: Literal["pass", "replacement"] = "pass"
     """Every text once an epoch, or drawn with replacement."""
     patience: Natural = 5
-    """Epochs without a lower loss on held-out texts after which training ends; the best is kept. 0:
-    all epochs, no held-out texts, the last is kept."""
+    """Epochs without a lower held-out loss before training ends; the best network is kept. 0: all
+    epochs, no held-out texts, and the last network is kept."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Share of each intent's training texts held out where there are no validation texts: one at
-    least, never all."""
+    """Share of each intent's training texts to hold out if there are no validation texts: at least
+    one, never all."""
 
 
 Settings: TypeAlias = Logistic | FeedForward
 SETTINGS: Any = Annotated[Settings, Field(discriminator="kind")]
 
-# Logistic regression; the paper's net with SGD; the setting of the code that the authors released.
+# Logistic regression; the paper's network with SGD; the setting in the authors' released code.
 PRESETS: Mapping[str, Settings] = {
     "logistic": Logistic(),
     "paper": FeedForward(),
@@ -122,7 +122,7 @@ class Encoded:
     vectors: FloatArray
     targets: FloatArray
     multi_label: bool = False
-    seconds: float = 0.0  # that encoding took, of what these rows were chosen from
+    seconds: float = 0.0  # seconds of encoding the whole set that these rows come from
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -140,7 +140,7 @@ class Encoded:
 class Head(nn.Module):
     """Linear layers of `sizes` d, ..., K, (n, d) -> (n, K).
 
-    Dropout stands before each, ReLU between them.
+    Dropout precedes each layer, and ReLU stands between layers.
     """
 
     def __init__(
@@ -164,8 +164,8 @@ class Head(nn.Module):
     def logits(self, vectors: FloatArray) -> FloatArray:
         """Return the logits (n, K) of vectors (n, d), without dropout.
 
-        They are computed in float64: in float32 those of a text depend, in their last digits, on
-        what it is beside.
+        They are computed in float64: in float32 a text's last digits depend on the other texts of
+        its batch.
         """
         was_training = self.training
         _ = self.eval()
@@ -178,14 +178,14 @@ class Head(nn.Module):
 
 
 def head_from(tensors: Mapping[str, Tensor]) -> Head:
-    """Return the head whose `state_dict` these are; others are an InputError."""
+    """Return the head with this `state_dict`; a wrong one is an InputError."""
     try:
         weights = [tensors[f"layers.{number}.weight"] for number in range(len(tensors) // 2)]
         head = Head([weights[0].shape[1], *(len(weight) for weight in weights)])
         head.load_state_dict(dict(tensors))
     except (KeyError, IndexError, RuntimeError):
         raise InputError(
-            "the classifier's weights are no feed-forward net's; copy its folder again"
+            "the classifier's weights do not fit a feed-forward network; copy its folder again"
         ) from None
     return head.eval()
 
@@ -207,18 +207,18 @@ class Centroids:
         return cls(mean, unit_rows(data.targets.T @ (data.vectors - mean)))
 
     def distances(self, vectors: FloatArray) -> FloatArray:
-        """Return how far unit vectors (n, d) are from the nearest centroid's direction, (n,)."""
+        """Return the distances (n,) of unit vectors (n, d) to the nearest centroid's direction."""
         nearest: FloatArray = (unit_rows(vectors - self.mean) @ self.directions.T).max(axis=1)
         return 1 - nearest
 
 
 class Fitted(NamedTuple):
-    """A trained head with the centroids of its texts, and how the training went."""
+    """A trained head with the centroids of its texts, and facts about its training."""
 
     head: Head
     centroids: Centroids
     epochs: int  # or steps of L-BFGS
-    validation: float | None = None  # accuracy on the validation texts, if there were any
+    validation: float | None = None  # accuracy on the validation texts, if any
 
 
 def fit(
@@ -248,12 +248,12 @@ def cross_validate(
     seed: int = 0,
     advance: Advance = silent,
 ) -> HeldOut:
-    """Train without each of `FOLDS` folds and judge that fold.
+    """Train without each of `FOLDS` folds and score that fold.
 
-    Each text out of scope is judged by one head.
+    One head scores each text out of scope.
     """
     if len(data) < FOLDS:
-        raise InputError(f"{len(data)} texts cannot be cut into {FOLDS} folds; give more texts")
+        raise InputError(f"{len(data)} texts cannot be split into {FOLDS} folds; give more texts")
     if oos_vectors is None:
         oos_vectors = np.empty((0, data.vectors.shape[1]), dtype=np.float32)
     fold = folds_of(data.classes, seed)
@@ -278,7 +278,7 @@ def cross_validate(
 def held_out(
     head: Head, centroids: Centroids, vectors: FloatArray, oos_vectors: FloatArray
 ) -> HeldOut:
-    """Return what a head gives for vectors in scope (n, d) and out of scope (m, d)."""
+    """Return a head's outputs for vectors in scope (n, d) and out of scope (m, d)."""
     logits = head.logits(vectors)
     inside = scores(logits, centroids.distances(vectors))
     outside = scores(head.logits(oos_vectors), centroids.distances(oos_vectors))
@@ -288,7 +288,7 @@ def held_out(
 def folds_of(classes: IntArray, seed: int) -> IntArray:
     """Return the fold of each text, (n,).
 
-    Each class and all texts are spread as evenly as they can be.
+    Each class, and all texts, are spread as evenly as possible.
     """
     # scikit-learn's stratified folds refuse data in which every class has fewer texts than folds.
     counts = np.bincount(classes)
@@ -296,7 +296,7 @@ def folds_of(classes: IntArray, seed: int) -> IntArray:
 
 
 def accuracy(head: Head, data: Encoded) -> float:
-    """Return the share of texts whose label, or exact set of labels, is found."""
+    """Return the share of texts whose label, or exact set of labels, is predicted."""
     logits = head.logits(data.vectors)
     if data.multi_label:
         return float(((logits > 0) == (data.targets > 0)).all(axis=1).mean())
@@ -304,7 +304,7 @@ def accuracy(head: Head, data: Encoded) -> float:
 
 
 def split_validation(data: Encoded, share: float, seed: int) -> tuple[Encoded, Encoded]:
-    """Split texts: `share` of each intent to validation, at least one, never its last."""
+    """Split texts: `share` of each intent for validation, at least one text, never all."""
     # scikit-learn's stratified splits refuse an intent with one text, and fewer validation texts
     # than intents.
     counts = np.bincount(data.classes, minlength=data.targets.shape[1])
@@ -320,14 +320,14 @@ def split_validation(data: Encoded, share: float, seed: int) -> tuple[Encoded, E
 def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
     """Fit to standardised vectors.
 
-    Standardising is linear, so it goes into the weights afterwards.
+    Standardising is linear, so it is folded into the weights afterwards.
     """
     size = data.vectors.shape[1]
     labels = data.targets.shape[1]
     mean = data.vectors.mean(axis=0)
     spread = data.vectors.std(axis=0)
-    # Variance 1/d each, for rows of length 1 on average. What is the same in all texts says
-    # nothing: factor 0.
+    # Variance 1/d each, for rows of length 1 on average. Constant components carry
+    # no information: factor 0.
     varies = spread > 1e-4 * max(float(spread.max()), 1e-12)
     factor = np.where(varies, 1 / np.where(varies, spread * np.sqrt(size), 1), 0).astype(np.float32)
     x = (data.vectors - mean) * factor
@@ -338,7 +338,7 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
     def regression(answers: Any, strength: float) -> tuple[FloatArray, FloatArray]:
         nonlocal steps
         model = sklearn("linear_model").LogisticRegression(C=strength, max_iter=settings.iterations)
-        # that it stops after the iterations asked for, or that texts are few
+        # ignore warnings about the iteration limit and few texts
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(x, answers)
@@ -372,14 +372,14 @@ def _fit_logistic(settings: Logistic, data: Encoded) -> tuple[Head, int]:
 def _fit_network(
     settings: FeedForward, data: Encoded, valid: Encoded | None, seed: int
 ) -> tuple[Head, int]:
-    """Return the net and the number of epochs; with `valid` the net of the best one."""
+    """Return the network and the number of epochs; with `valid`, the best epoch's network."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.from_numpy(data.vectors)
     targets = torch.from_numpy(data.targets)
     sizes = [x.shape[1], *[settings.hidden_size] * settings.hidden_layers, targets.shape[1]]
     steps = -(-len(x) // settings.batch_size)
-    # Initial weights and dropout come from torch's own generator, whose state callers find as it
-    # was.
+    # Initial weights and dropout use torch's global generator, whose state is restored for
+    # callers.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = Head(sizes, settings.input_dropout, settings.hidden_dropout).train()
@@ -405,7 +405,7 @@ def _fit_network(
                 optimizer.step()
             if valid is None:
                 continue
-            # The loss: on few held-out texts a far finer measure than accuracy.
+            # By loss, which is far finer than accuracy on few held-out texts.
             logits = torch.from_numpy(head.logits(valid.vectors))
             loss = float(_loss(logits, torch.from_numpy(valid.targets), valid.multi_label))
             if loss < best_loss:
@@ -422,7 +422,7 @@ def _fit_network(
 def _loss(logits: Tensor, targets: Tensor, multi_label: bool) -> Tensor:
     """Return the mean cross-entropy.
 
-    Of a multi-label classifier it is that of the sums of the labels' binary ones.
+    For a multi-label classifier, sum the binary cross-entropies of the labels.
     """
     if multi_label:
         return nn.functional.binary_cross_entropy_with_logits(

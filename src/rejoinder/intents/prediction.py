@@ -2,8 +2,8 @@
 
 NumPy and onnxruntime are enough for them.
 
-Texts that have none of the intents are refused by one of three scores above a threshold. The higher
-it is, the more probably a text with logits z and unit vector x is out of scope:
+A text is refused if one of three scores is above a threshold. The higher the score, the more
+probably a text with logits z and unit vector x is out of scope:
 
 - probability: 1 - max softmax(z) (Hendrycks and Gimpel 2017)
 - energy: -log Σ exp z (Liu et al. 2020, "Energy-based Out-of-distribution Detection")
@@ -48,7 +48,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Logits (n, K) and scores (n, 3) of texts in scope, and scores (m, 3) of others.
+    """Logits (n, K) and scores (n, 3) of texts in scope, and scores (m, 3) of the others.
 
     No text was trained on.
     """
@@ -71,9 +71,9 @@ def choose_rejection(
 ) -> Rejection:
     """Return the best score and threshold.
 
-    Best is the highest mean of in-scope accuracy and out-of-scope recall. `classes` (n,) are the
-    intents of the texts in scope. With `reject`, that share of the texts in scope is refused, by
-    the score that then has the highest recall; without texts out of scope, by the energy.
+    The best have the highest mean of in-scope accuracy and out-of-scope recall. `classes` (n,) are
+    the intents of the texts in scope. With `reject`, that share of the texts in scope is refused,
+    by the score with the highest recall, or by the energy without texts out of scope.
     """
     inside = held_out.scores
     outside = held_out.oos_scores
@@ -95,7 +95,7 @@ def best_threshold(inside: Scores, right: BoolArray, outside: Scores) -> tuple[f
     Accuracy is in scope, recall out of scope.
     """
     values = np.unique(np.concatenate([inside, outside]))
-    # Thresholds between two scores that occur, and beyond the ends: refuse nothing, refuse
+    # Thresholds between two occurring scores, and beyond the ends: refuse nothing, refuse
     # everything.
     between = (values[:-1] + values[1:]) / 2
     thresholds = np.concatenate([[values[0] - 1.0], between, [values[-1] + 1.0]])
@@ -113,7 +113,7 @@ class Prediction:
     """The intents of a text."""
 
     labels: tuple[str, ...]
-    """One, or none if the text is refused; any number of a multi-label classifier."""
+    """One intent, or none if the text is refused; any number for a multi-label classifier."""
     ranking: tuple[tuple[str, float], ...]
     """All intents with their probabilities, the most probable first."""
     out_of_scope: bool | None = None  # None if the classifier refuses nothing
@@ -153,7 +153,7 @@ def decide(
 def probabilities(logits: FloatArray, multi_label: bool) -> FloatArray:
     """Return the softmax of each row of logits (n, K).
 
-    Of a multi-label classifier it is the logistic function.
+    For a multi-label classifier, it is the logistic function.
     """
     z = logits.astype(np.float64)
     logs = (
@@ -166,11 +166,11 @@ class OnnxIntents(Described):
     """Classifies as `rejoinder.intents.folder.load_classifier` does in float32.
 
     Args:
-        folder: what `rejoinder intents export` wrote.
+        folder: the output of `rejoinder intents export`.
         threads: processor threads to use; None leaves onnxruntime's own choice.
 
     Raises:
-        InputError: as of `OnnxEncoder`, or the folder holds no classifier.
+        InputError: as for `OnnxEncoder`, or the folder holds no classifier.
     """
 
     def __init__(self, folder: str | Path, threads: int | None = None) -> None:
@@ -195,7 +195,7 @@ class OnnxIntents(Described):
         return OnnxIntents, (self.encoder.folder, self.encoder.threads)
 
     def facts(self) -> Mapping[str, object]:
-        """Return what the classifier is shown by."""
+        """Return the text that shows the classifier."""
         return {
             "folder": self.encoder.name,
             "intents": len(self.labels),
@@ -203,7 +203,7 @@ class OnnxIntents(Described):
         }
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
-        """Return the intents of texts; a blank one is an InputError."""
+        """Return the intents of texts; a blank text is an InputError."""
         check_texts(read_texts(texts))
         vectors = unit_rows(text_vectors(self.encoder, texts, self._vectors))
         logits, distances = self._program(vectors=vectors)

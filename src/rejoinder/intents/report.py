@@ -41,13 +41,13 @@ KIND = "rejoinder intents report"
 FILES = REPORT, FIGURES, CONFUSIONS, CURVE
 FOLDER = Kind("a report on intents", FIGURES, lambda figures: figures["kind"] == KIND, FILES)
 WEAKEST = 10
-# rows of a readable confusion matrix; of more intents, those with the most confusions are shown
+# rows of a readable confusion matrix; only the intents with the most confusions are shown
 MOST_INTENTS = 30
 
 
 @dataclass(frozen=True)
 class Report:
-    """A classifier on test texts, and its training texts where they are given."""
+    """A classifier on test texts and, if given, on its training texts."""
 
     evaluation: Evaluation
     suspects: tuple[SuspectLabel, ...] | None
@@ -74,8 +74,8 @@ class Report:
                 for p in found.pairs
             ]
             parts.append(
-                "## The worst pairs\n\n"
-                f"{table(('intent', 'taken for', 'texts', 'for example'), rows)}"
+                "## The most confused"
+                f" pairs\n\n{table(('intent', 'taken for', 'texts', 'for example'), rows)}"
             )
         weakest = sorted((each for each in found.intents if each.texts), key=lambda each: each.f1)[
             :WEAKEST
@@ -108,9 +108,9 @@ def build_report(
     seeds: Sequence[int] = (0, 1, 2),
     track: Track = no_track,
 ) -> Report:
-    """Evaluate, and find suspect training texts if these are given.
+    """Evaluate, and find suspect training texts if they are given.
 
-    Classifiers trained in the same way look for them.
+    Classifiers trained in the same way find them.
     """
     sklearn("metrics")  # fail before the (slow) encoding
     labels = classifier.labels
@@ -119,7 +119,8 @@ def build_report(
     multi_label = classifier.multi_label
     if train is not None and not multi_label and train.names != labels:
         raise InputError(
-            "the intents of the training texts are not those that the classifier was trained on"
+            "the intents of the training texts differ from the classifier's; give its"
+            " training texts"
         )
     with track("Encoding", len(test) + len(train or ()), "texts") as advance:
         encoded_test = encode_data(encoder, test, labels, multi_label, advance)
@@ -139,7 +140,7 @@ def build_report(
 def check_plots() -> None:
     """Raise MissingExtraError if matplotlib is not installed.
 
-    It is raised before any work is done for pictures.
+    The error comes before any work for pictures.
     """
     plots.require("matplotlib.figure", "pictures (or leave them out: --no-pictures)")
 
@@ -154,7 +155,7 @@ def write_report(
 ) -> None:
     """Write the folder of a report on these intents, whole or not at all.
 
-    It has report.md, report.json and pictures.
+    The folder has report.md, report.json and pictures.
     """
     if pictures:
         check_plots()
@@ -174,7 +175,7 @@ def write_report(
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a Markdown table; line breaks and pipes in a cell do not end it."""
+    """Return a Markdown table, with line breaks and pipes in cells escaped."""
     lines = [[" ".join(str(cell).split()) for cell in line] for line in (head, *rows)]
     return markdown_table(lines, left=range(len(head)))
 
@@ -202,8 +203,8 @@ def _suspects(suspects: Sequence[SuspectLabel]) -> str:
         return "None: every training text is nearest to its own intent.\n"
     rows = [(row.text, row.label, row.suggested, f"{row.margin:.2f}") for row in suspects]
     text = (
-        "Training texts that classifiers trained without them would give another intent,"
-        " the surest first."
+        "Training texts to which classifiers trained without them assign another intent, most"
+        " confident first."
     )
     return f"{text}\n\n{table(('text', 'label', 'suggested', 'margin'), rows)}"
 
@@ -227,7 +228,7 @@ def shown_intents(matrix: IntArray, most: int = MOST_INTENTS) -> IntArray:
     )
     order = [int(chosen[0])]
     left = {int(i) for i in chosen[1:]}
-    while left:  # next: the one that is confused most with the last one
+    while left:  # next: the intent most confused with the last one
         order.append(max(left, key=lambda i: (both[order[-1], i], -i)))
         left.remove(order[-1])
     return np.array(order)
