@@ -84,7 +84,6 @@ def has_exact_int8() -> bool:
     return _has_any("_is_vnni_supported", "_is_amx_tile_supported")
 
 
-@cache
 def has_onednn() -> bool:
     """Return whether the weights of linear layers can be packed for oneDNN."""
     return _has_operations(*_ONEDNN, *_ONEDNN_INT8)
@@ -162,6 +161,13 @@ def _has_operations(*names: str) -> bool:
     """Return whether PyTorch was built with oneDNN and has these operations."""
     import torch
 
-    pairs = (name.split(".") for name in names)
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return available and all(hasattr(getattr(torch.ops, a), b) for a, b in pairs)
+    return available and _exist(names)
+
+
+@cache
+def _exist(names: tuple[str, ...]) -> bool:
+    import torch
+
+    pairs = (name.split(".") for name in names)
+    return all(hasattr(getattr(torch.ops, a), b) for a, b in pairs)

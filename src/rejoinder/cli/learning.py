@@ -37,10 +37,7 @@ def mine(
     output: Annotated[
         Path,
         typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=("File for the replies: .csv to review, or .jsonl."),
+            "--output", "-o", metavar="FILE", help="File to write: .csv to review, or .jsonl."
         ),
     ],
     model: Annotated[

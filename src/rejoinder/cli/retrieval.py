@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rejoinder.retrieval.search import Cascade
     from rejoinder.retrieval.stores import Store
 
+AnyIndex: TypeAlias = "Index | Store | Cascade"
 Finder: TypeAlias = "Callable[[Sequence[Conversation]], list[Answer]]"
 RECENT = 256  # turns of a chat used for a search: no model reads more
 _AT_ONCE = 256  # conversations of --input that are searched together
@@ -340,9 +341,7 @@ def _lowest(index: Index | Store, threshold: float | None) -> float | None:
     return head.minimum_score if threshold is None and head is not None else threshold
 
 
-def _open_searcher(
-    folder: Path, model: str | None, rerank: str | None, count: int
-) -> Index | Store | Cascade:
+def _open_searcher(folder: Path, model: str | None, rerank: str | None, count: int) -> AnyIndex:
     index = open_index(folder, model, light=True)
     if rerank is None:
         return index
@@ -352,7 +351,7 @@ def _open_searcher(
     return Cascade(index, Rankers().ranker(rerank), count)
 
 
-def _finder(searcher: Index | Store | Cascade, options: SearchOptions) -> Finder:
+def _finder(searcher: AnyIndex, options: SearchOptions) -> Finder:
     """Return the search that answers conversations."""
     from rejoinder.retrieval.calibration import Answer, CalibratedIndex
     from rejoinder.retrieval.search import Cascade

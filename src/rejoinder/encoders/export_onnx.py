@@ -39,7 +39,7 @@ from rejoinder.encoders.onnx import (
 from rejoinder.encoders.torch import family
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_folder, check_replaceable, file_digest, signed
-from rejoinder.networks.ngram import SharedTrunk
+from rejoinder.networks.dual import SharedTrunk
 from rejoinder.networks.packing import rectangle
 from rejoinder.networks.quantization import SCALE
 

@@ -21,7 +21,7 @@ from rejoinder.encoders import export, persistence
 from rejoinder.encoders.torch import family_of
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
-from rejoinder.networks.ngram import SharedTrunk
+from rejoinder.networks.dual import SharedTrunk
 from rejoinder.networks.packing import rectangle
 from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages
 

@@ -24,9 +24,9 @@ from rejoinder.encoders.protocol import ContextVectors, DualEncoder, candidate_l
 from rejoinder.errors import InputError
 from rejoinder.networks import poly
 from rejoinder.networks.convert import Convert, ConvertConfig
+from rejoinder.networks.dual import NGramConfig, NGramDual
 from rejoinder.networks.inference import SingleTexts
 from rejoinder.networks.layers import own_scores
-from rejoinder.networks.ngram import NGramConfig, NGramDual
 from rejoinder.networks.packing import (
     SEGMENT_COST,
     TRANSFORMER_SEGMENT_COST,

@@ -19,8 +19,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.networks import layers
 from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2
+from rejoinder.networks.dual import SharedTrunk
 from rejoinder.networks.layers import DropoutShare, Encodings, MessageGates, check
-from rejoinder.networks.ngram import SharedTrunk
 from rejoinder.networks.packing import SidesBatch, TokenBatch
 from rejoinder.networks.transformer import (
     DialogueShape,

@@ -1,4 +1,4 @@
-"""The n-gram dual encoder, and the trunk that both sides of it, and of ConveRT, share."""
+"""Dual encoders on a shared trunk, as ConveRT's, and the n-gram model among them."""
 
 from __future__ import annotations
 
