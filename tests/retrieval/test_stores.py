@@ -135,9 +135,9 @@ def test_what_was_not_finished_is_not_found_and_goes_with_the_next_change(make, 
 
 def test_a_deletion_holds_from_the_manifest_on(make, monkeypatch):
     store = make()
+    sweeps = iter([store._sweep, crash])  # before the deletion, and after it
     with monkeypatch.context() as patch:
-        patch.setattr(store, "_sweep", crash, raising=False)
-        patch.setattr(store, "_change", store._write_lock)
+        patch.setattr(store, "_sweep", lambda: next(sweeps)())
         with pytest.raises(CrashError):
             store.delete([0, 3])
     assert (len(store), store.count()) == (7, 7)

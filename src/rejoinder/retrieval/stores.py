@@ -31,7 +31,7 @@ from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
-from rejoinder.progress import Advance
+from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.ann import CANDIDATES, EF_CONSTRUCTION, LINKS
 from rejoinder.retrieval.head import fit_replies, takes_examples, write_head
 from rejoinder.retrieval.index import Index
@@ -53,10 +53,8 @@ from rejoinder.retrieval.scoring import read_head
 from rejoinder.retrieval.search import Searcher
 from rejoinder.retrieval.writing import encoded_batches
 
-EMBEDDED = "milvus"
-"""In place of an address: the database is a file in the index's folder."""
-# of a search in the graph (ef): with it nearly every search finds the very ten best of 100,000
-LEAST_EFFORT = 2048
+EMBEDDED = "milvus"  # in place of an address: the database is a file in the index's folder
+LEAST_EFFORT = 2048  # of a search in the graph (ef): nearly all find the ten best of 100,000
 MOST_FOUND = 16_384  # Milvus gives no more
 PATIENCE = 10.0  # seconds for a server to answer
 LONGEST = 65_535  # bytes of a reply with its payload, and of the tokens of its fields
@@ -103,13 +101,11 @@ class Store(Searcher):
         token); `EMBEDDED`: a file in `folder`, which one process at a time can open.
         """
         folder = Path(folder)
-        record = StoreRecord(
-            "" if address == EMBEDDED else address, f"rejoinder_{secrets.token_hex(8)}"
-        )
-        plain = not as_written
-        with new_folder(encoder, folder, overwrite=overwrite, plain=plain) as (empty, part):
+        collection = f"rejoinder_{secrets.token_hex(8)}"
+        record = StoreRecord("" if address == EMBEDDED else address, collection)
+        with new_folder(encoder, folder, overwrite=overwrite, plain=not as_written) as (new, part):
             old = read_manifest(folder).store if folder.exists() and any(folder.iterdir()) else None
-            manifest = replace(empty, store=record)
+            manifest = replace(new, store=record)
             manifest.write(part)
             made = cls(part, manifest, encoder)
             try:
@@ -133,13 +129,11 @@ class Store(Searcher):
         """Open an index whose replies are in Milvus.
 
         Raises:
-            InputError: there is no such index, the server does not answer, or the index is of
-                another model.
+            InputError: there is no such index, or it is of another model; the server is silent.
             BusyError: another process has the file open.
         """
-        folder = Path(folder)
-        manifest, _ = open_segments(folder, encoder, verify=None)
-        return cls(folder, manifest, encoder)
+        manifest, _ = open_segments(Path(folder), encoder, verify=None)
+        return cls(Path(folder), manifest, encoder)
 
     @property
     def record(self) -> StoreRecord:
@@ -192,7 +186,8 @@ class Store(Searcher):
     ) -> range:
         """Add replies, all or none; return their positions. See `Index.add`."""
         self._model()
-        with self._change():
+        with self._write_lock():
+            self._sweep()
             first = self.record.end
             self._extend(replies, batch, progress, engine)
             return range(first, self.record.end)
@@ -202,7 +197,8 @@ class Store(Searcher):
         chosen = sorted(set(positions))
         for position in chosen:
             check_count("a position", position, 0)
-        with self._change():
+        with self._write_lock():
+            self._sweep()
             for start in range(0, len(chosen), 1000):
                 some = chosen[start : start + 1000]
                 found = {row["position"] for row in self._ask("get", some, ["position"])}
@@ -247,8 +243,7 @@ class Store(Searcher):
             digest.update(b"".join(checked.lines))
             digest.update(vectors.astype("<f4").tobytes())
             record = replace(record, end=record.end + len(rows), count=record.count + len(rows))
-            if progress is not None:
-                progress(len(rows))
+            (progress or silent)(len(rows))
         if record.end > self.record.end:
             record = replace(record, digest=digest.hexdigest())
             self._write(replace(self.manifest, size=size, store=record))
@@ -259,9 +254,8 @@ class Store(Searcher):
         rows = sorted(self._rows(self._there(), "line", "vector"), key=lambda row: row["position"])
         candidates = [_decode(row["line"]).candidate() for row in rows]
         responses = np.array([row["vector"] for row in rows], dtype=np.float32)
-        head, weights, held_out = fit_replies(
-            self._model(), candidates, responses, plain=self.manifest.plain
-        )
+        plain = self.manifest.plain
+        head, weights, held_out = fit_replies(self._model(), candidates, responses, plain=plain)
         vectors = head.vectors(weights, responses)
         values = [
             _row(row["position"], row["line"].encode(), vector)
@@ -287,9 +281,8 @@ class Store(Searcher):
         indexes = self._client.prepare_index_params()
         graph = {"M": LINKS, "efConstruction": EF_CONSTRUCTION}
         indexes.add_index("vector", index_type="HNSW", metric_type="IP", params=graph)
-        self._ask(
-            "create_collection", schema=schema, index_params=indexes, consistency_level="Strong"
-        )
+        options = {"schema": schema, "index_params": indexes, "consistency_level": "Strong"}
+        self._ask("create_collection", **options)
 
     def _filter(self, where: Where | None) -> FilteredStore:
         conditions = [self._there()]
@@ -302,9 +295,8 @@ class Store(Searcher):
         for name, value in (where or {}).items():
             if not self._count(_contains([_token(name)])):
                 raise InputError(f"{self.folder}: no reply has a field {name!r}")
-            conditions.append(
-                _contains([_token(name, text) for text in sorted(texts_of(name, value))])
-            )
+            tokens = [_token(name, text) for text in sorted(texts_of(name, value))]
+            conditions.append(_contains(tokens))
         return FilteredStore(self, " and ".join(conditions))
 
     def _there(self) -> str:
@@ -324,12 +316,6 @@ class Store(Searcher):
             return 0
         [row] = self._ask("query", filter=condition, output_fields=["count(*)"])
         return int(row["count(*)"])
-
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[None]:
-        with self._write_lock():
-            self._sweep()
-            yield
 
     def _sweep(self) -> None:
         """Remove the rows of what was deleted, and those of additions that were not finished."""
@@ -381,9 +367,8 @@ class FilteredStore:
         found: Found = []
         for context in contexts:
             rows = {hit["position"]: hit["entity"] for _ in context for hit in next(queries)}
-            self.hits |= {
-                at: (row["line"], np.asarray(row["vector"], np.float32)) for at, row in rows.items()
-            }
+            for position, row in rows.items():
+                self.hits[position] = row["line"], np.asarray(row["vector"], np.float32)
             numbers = np.array(sorted(rows), dtype=np.int64)
             scores = exact_scores(context, self.vectors(numbers))
             order = np.lexsort((numbers, -scores))[:k]
@@ -396,9 +381,7 @@ class FilteredStore:
         rows = [self.hits[number][1] for number in numbers.tolist()]
         return np.stack(rows) if rows else np.zeros((0, self.store.manifest.size), np.float32)
 
-    def responses(self, numbers: Positions) -> FloatArray:
-        """Return the encodings of the texts of candidates: (n, d)."""
-        return self.vectors(numbers)
+    responses = vectors  # near-duplicates are told by the same vectors
 
     def reply(self, number: int, score: float) -> Reply:
         """Return a candidate with its score."""
@@ -407,10 +390,9 @@ class FilteredStore:
 
     def words(self) -> tuple[WordIndex, Flags]:
         """Refuse what would read all replies."""
-        folder = self.store.folder
         raise InputError(
-            f"{folder}: hybrid search reads all replies, which are in Milvus here; take an index "
-            "on disk"
+            f"{self.store.folder}: hybrid search reads all replies, which are in Milvus here; "
+            "take an index on disk"
         )
 
 
