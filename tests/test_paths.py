@@ -11,9 +11,9 @@ import rejoinder
 from rejoinder.cli.data import data
 from rejoinder.corpora import build  # noqa: F401 (imports are no part of the path)
 
-from .reddit_lines import comment, dump
+from .corpora.reddit_lines import comment, dump
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent
 SOURCE = Path(rejoinder.__file__).parent
 # These see no line: the names of corpora and inputs, the work folder, the summary at the end.
 AROUND = {"corpora/sources.py", "corpora/corpus.py", "corpora/data_folder.py"}

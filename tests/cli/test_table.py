@@ -128,7 +128,7 @@ def test_a_wrong_file_says_which_key_and_what_is_allowed(place):
         (("candidates = 20", 'candidates = "some"'), "column.n.candidates = 'some' is not allowed"),
         (
             ("candidates = 20", "candidates = 20\ndraw = 19"),
-            "column.n: candidates and draw are both given",
+            "column.n: candidates and draw are both set",
         ),
         (('ranker = "bm25"', ""), "'row.bm25.ranker' is missing"),
         (

@@ -17,9 +17,20 @@ from workshop.notebooks import FOLDER, executed
 PATHS = sorted(FOLDER.glob("*.ipynb"))
 
 
+def outputs_of(cell):
+    """The outputs of a cell; a stream comes in any number of pieces, so its pieces are joined."""
+    joined = []
+    for output in cell.get("outputs", ()):
+        if joined and "text" in output and "text" in joined[-1]:
+            joined[-1] = {"text": joined[-1]["text"] + output["text"]}
+        else:
+            joined.append(output)
+    return joined
+
+
 def shown(cell):
     """What a code cell shows: text without its numbers, the heads of a table, a bar; that there is a picture."""
-    for output in cell.get("outputs", ()):
+    for output in outputs_of(cell):
         ((form, value),) = output.get("data", {"text/plain": output.get("text")}).items()
         if form == "text/html":
             yield " ".join(

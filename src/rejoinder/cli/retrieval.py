@@ -434,11 +434,8 @@ def _show(
         if why := each.get("why"):
             like = " / ".join(why["like"]) if why["view"] != "text" else "its own text"
             blocks.append(" " * 16 + f"like: {like} {why['similarity']:.2f}")
-    if (
-        (p := answer.get("confidence")) is not None
-        and min_confidence is not None
-        and p < min_confidence
-    ):
+    p = answer.get("confidence")
+    if p is not None and min_confidence is not None and p < min_confidence:
         return f"silent: the best reply is right with probability {p:.3f}, below {min_confidence:g}"
     if not blocks:
         conditions = [] if threshold is None else [f"scores {threshold:g} or more"]
@@ -446,6 +443,6 @@ def _show(
         if not conditions:
             return "the index is empty"
         return f"no reply {' and '.join(conditions)}; --threshold N lowers the score"
-    return "\n".join(
-        blocks if p is None else [*blocks, f"the best is right with probability {p:.3f}"]
-    )
+    if p is not None:
+        blocks.append(f"the best is right with probability {p:.3f}")
+    return "\n".join(blocks)
