@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias
 
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, shown
 
 Context: TypeAlias = Sequence[str]
 """A conversation so far: its messages, oldest first. The newest one is the *input*, the others the
@@ -59,8 +59,7 @@ def spoken(messages: Conversation) -> list[tuple[str | None, str]]:
         text = message.get("content") if isinstance(message, Mapping) else message
         if not isinstance(text, str) or not isinstance(role, str | None):
             raise InputError(
-                'a message is a text, or {"role": ..., "content": text};'
-                f" given: {_shown(message)}"
+                f'a message is a text, or {{"role": ..., "content": text}}; given: {shown(message)}'
             )
         said.append((role, text))
     if not said:
@@ -102,7 +101,7 @@ def read_texts(texts: Sequence[str]) -> list[str]:
     for text in texts:
         if not isinstance(text, str):
             raise InputError(
-                f"give a list of texts, such as ['Hello!', 'At noon.']; given: {_shown(text)}"
+                f"give a list of texts, such as ['Hello!', 'At noon.']; given: {shown(text)}"
             )
     return list(texts)
 
@@ -113,7 +112,7 @@ def check_list(values: object, need: str) -> None:
     A text, a mapping, a generator and None are none.
     """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Collection):
-        raise InputError(f"{need}; given: {_shown(values)}")
+        raise InputError(f"{need}; given: {shown(values)}")
 
 
 def is_whole(value: object) -> bool:
@@ -124,7 +123,7 @@ def is_whole(value: object) -> bool:
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Raise InputError for what is no whole number, or one below `least`."""
     if not is_whole(value) or value < least:  # type: ignore[operator]
-        raise InputError(f"{name} is {_shown(value)}; give a whole number, {least} or more")
+        raise InputError(f"{name} is {shown(value)}; give a whole number, {least} or more")
 
 
 def check_number(
@@ -136,15 +135,10 @@ def check_number(
     """
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]
-        raise InputError(f"{name} is {_shown(value)}; {need}")
+        raise InputError(f"{name} is {shown(value)}; {need}")
 
 
 def check_minimum(value: object) -> None:
     """Raise InputError for what is no lowest score of a search."""
     if value is not None:
         check_number("minimum_score", value, "give a number, or None for no minimum")
-
-
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."

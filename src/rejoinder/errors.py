@@ -57,3 +57,9 @@ def import_extra(module: str, feature: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError(feature, extra) from error
+
+
+def shown(value: object) -> str:
+    """Return what an error's line shows of a value: its beginning, 60 characters at most."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -30,7 +30,7 @@ from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.encoders import bundled, onnx
 from rejoinder.encoders.conversation import track_truncation
 from rejoinder.encoders.protocol import DualEncoder, Ranker
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, shown
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance
 
@@ -87,7 +87,7 @@ def load(
             not there.
     """
     if not isinstance(name, str | Path):
-        raise InputError(f"a model is a folder or a name, such as 'bi-small'; given: {name!r}")
+        raise InputError(f"a model is a folder or a name, such as 'bi-small'; given: {shown(name)}")
     if not str(name):
         raise bundled.unknown(name)
     if is_library(name):

@@ -24,7 +24,7 @@ from rejoinder.conversations import check_count
 from rejoinder.encoders import bundled, joined, onnx
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.torch import Model, build_module, family, parse_config
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, shown
 from rejoinder.files import (
     DIGEST,
     Kind,
@@ -330,7 +330,7 @@ def find(name_or_path: str | Path) -> Path:
     """
     if not isinstance(name_or_path, str | Path):
         raise InputError(
-            f"a model is a folder or a name, such as 'bi-small'; given: {name_or_path!r}"
+            f"a model is a folder or a name, such as 'bi-small'; given: {shown(name_or_path)}"
         )
     path = Path(name_or_path)
     if path.is_dir():

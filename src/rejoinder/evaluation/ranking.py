@@ -27,7 +27,7 @@ from rejoinder.conversations import Context, check_count, read_texts
 from rejoinder.corpora.example import Example, text_key
 from rejoinder.documents import Described
 from rejoinder.encoders.protocol import Ranker
-from rejoinder.errors import InputError, RejoinderError
+from rejoinder.errors import InputError, RejoinderError, shown
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
 from rejoinder.progress import Advance, silent
 
@@ -219,7 +219,9 @@ def evaluate(
     once) is for rankers whose scores depend on the other candidates, such as BM25.
     """
     if not isinstance(ranker, Ranker):
-        raise InputError(f"evaluate needs a model, as opened by rejoinder.load; given: {ranker!r}")
+        raise InputError(
+            f"evaluate needs a model, as opened by rejoinder.load; given: {shown(ranker)}"
+        )
     if copies not in get_args(Copies):
         raise InputError(
             f"copies {copies!r} are unknown; allowed are {', '.join(get_args(Copies))}"
@@ -248,7 +250,9 @@ def _examples(given: object) -> list[Example]:
     )
     for each in found:
         if not isinstance(each, Example):
-            raise InputError(f"give examples, as read by rejoinder.read_examples; given: {each!r}")
+            raise InputError(
+                f"give examples, as read by rejoinder.read_examples; given: {shown(each)}"
+            )
     return found
 
 

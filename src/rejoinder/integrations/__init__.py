@@ -15,7 +15,7 @@ from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Conversation, read_contexts
 from rejoinder.encoders.open import load, open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, shown
 from rejoinder.retrieval.search import score_lists
 
 
@@ -27,7 +27,7 @@ def open_embedder(model: str | Path | DualEncoder) -> DualEncoder:
     encoder: object = open_encoder(model) if isinstance(model, str | Path) else model
     if not isinstance(encoder, DualEncoder):
         raise InputError(
-            f"an embedding needs an encoder, as opened by rejoinder.load; given: {model!r}"
+            f"an embedding needs an encoder, as opened by rejoinder.load; given: {shown(model)}"
         )
     embed(encoder, ["?"])
     return encoder

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from rejoinder.arrays import ranges
 from rejoinder.encoders import bundled
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, shown
 from rejoinder.files import (
     Kind,
     atomic_file,
@@ -142,7 +142,7 @@ def check_encoder(encoder: object) -> None:
     if not isinstance(encoder, DualEncoder):
         raise InputError(
             "an index needs a model that encodes replies, as rejoinder.load opens; "
-            f"given: {encoder!r}"
+            f"given: {shown(encoder)}"
         )
 
 

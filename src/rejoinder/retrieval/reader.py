@@ -17,7 +17,7 @@ from rejoinder.conversations import Conversation, check_count
 from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, shown
 from rejoinder.files import beside
 from rejoinder.retrieval.ann import SMALL, FaissIndex
 from rejoinder.retrieval.feedback import FeedbackLog
@@ -337,19 +337,19 @@ class IndexReader(Searcher):
                 having = [segment.having(name, texts_of(name, value)) for segment in self._segments]
                 if self._segments and all(flags is None for flags in having):
                     fields = sorted({field for _, candidate in self for field in candidate.payload})
-                    shown = (
+                    known = (
                         f"the fields are {', '.join(fields)[:300]}"
                         if fields
                         else "none has a payload"
                     )
-                    raise InputError(f"{self.folder}: no reply has a field {name!r}; {shown}")
+                    raise InputError(f"{self.folder}: no reply has a field {name!r}; {known}")
                 gone = [
                     out | (True if flags is None else ~flags)
                     for out, flags in zip(gone, having, strict=True)
                 ]
         else:
             raise InputError(
-                f"where is {where!r}; it is a mapping of fields to values, or a function of a "
+                f"where is {shown(where)}; it is a mapping of fields to values, or a function of a "
                 "candidate"
             )
         return [replace(rows, deleted=out) for rows, out in zip(self._rows, gone, strict=True)]
@@ -369,7 +369,7 @@ class IndexReader(Searcher):
     def _known(self, positions: Iterable[int]) -> list[int]:
         """Return positions as a list; one that no reply ever had is an InputError."""
         if not isinstance(positions, Iterable):
-            raise InputError(f"give a list of positions; given: {positions!r}")
+            raise InputError(f"give a list of positions; given: {shown(positions)}")
         known = list(positions)
         for position in known:
             check_count("a position", position, 0)

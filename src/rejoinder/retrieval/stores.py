@@ -30,7 +30,7 @@ from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
-from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError
+from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError, shown
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.ann import CANDIDATES, EF_CONSTRUCTION, LINKS
 from rejoinder.retrieval.head import fit_replies, takes_examples, write_head
@@ -291,7 +291,7 @@ class Store(Searcher):
                 f"{self.folder}: Milvus filters by fields and their values, not by a function"
             )
         if not isinstance(where, Mapping | None):
-            raise InputError(f"where is {where!r}; it is a mapping of fields to values")
+            raise InputError(f"where is {shown(where)}; it is a mapping of fields to values")
         for name, value in (where or {}).items():
             if not self._count(_contains([_token(name)])):
                 raise InputError(f"{self.folder}: no reply has a field {name!r}")

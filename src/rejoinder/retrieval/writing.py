@@ -21,7 +21,7 @@ from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, shown
 from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers
 from rejoinder.progress import Advance
 from rejoinder.retrieval import templates
@@ -318,10 +318,10 @@ def _left(segments: Sequence[Segment], gone: Array, batch: int) -> Iterator[tupl
 
 def _candidates(replies: Iterable[str | Candidate]) -> Iterator[Candidate]:
     if isinstance(replies, str | Mapping) or not isinstance(replies, Iterable):
-        raise InputError(f"give a list of replies, texts or Candidates; given: {replies!r}")
+        raise InputError(f"give a list of replies, texts or Candidates; given: {shown(replies)}")
     for reply in replies:
         if not isinstance(reply, str | Candidate):
-            raise InputError(f"a reply is a text or a Candidate; given: {reply!r}")
+            raise InputError(f"a reply is a text or a Candidate; given: {shown(reply)}")
         if isinstance(reply, str):
             yield Candidate(reply)
         elif len(set(reply.examples)) < len(reply.examples):
