@@ -84,9 +84,8 @@ def test_scikit_learns_own_checks(kind, monkeypatch):
     monkeypatch.setattr("rejoinder.integrations.sklearn.open_all", lambda *_: numbers)
     found = check_estimator(kind(), on_skip=None)
     assert len(found) > 35
-    assert {each["check_name"] for each in found if each["status"] != "passed"} == {
-        "check_array_api_input"
-    }
+    open_checks = {each["check_name"] for each in found if each["status"] != "passed"}
+    assert open_checks <= {"check_array_api_input"}  # scikit-learn has it since 1.9
 
 
 @pytest.mark.parametrize("kind", [RejoinderEncoder, RejoinderIntents])
