@@ -117,8 +117,7 @@ def results_table(results: Sequence[Mapping[str, Any]]) -> str:
         lines.append(_row([_data_name(name), f"{any_['examples']:,}", *map(_recall_at_1, rows)]))
     return (
         f"R@1 of {candidates} candidates in %, with 95% intervals over whole dialogues."
-        " Ties count against the model.\n\n"
-        + "\n".join(lines)
+        " Ties count against the model.\n\n" + "\n".join(lines)
     )
 
 
