@@ -45,7 +45,8 @@ def traced(work, rooms):
         return name if name.startswith(rooms) else None
 
     def profile(frame, event, _):
-        callee = module(frame) if event == "call" else None
+        runs = event == "call" and frame.f_code.co_name != "<module>"
+        callee = module(frame) if runs else None
         if callee is None or frame.f_code.co_flags & inspect.CO_GENERATOR:
             return
         caller = frame.f_back

@@ -392,9 +392,9 @@ SECTIONS: dict[str, Section] = {
     ),
     "poly_scoring": Section(
         "Poly-encoder scoring",
-        "How many times as fast as POLY's form, which builds attended vectors. **Least work** is the"
-        " products with a packed context and the softmax, the bound of any form. The ten best of"
-        " 1,000 take 0.3 to 3 ms.",
+        "How many times as fast as POLY's form, which builds attended vectors."
+        " **Least work**: products with a packed context and a softmax, the bound of any form."
+        " The ten best of 1,000 take 0.3 to 3 ms.",
         _poly,
     ),
     "reply_speed": Section(
