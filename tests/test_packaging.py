@@ -63,9 +63,29 @@ def test_changelog_and_citation_have_the_version_and_one_date():
 @pytest.mark.parametrize("folder", [ROOT, *sorted((ROOT / "weights").iterdir())], ids=str)
 def test_an_index_can_show_the_project(folder):
     """`twine check --strict` refuses a package without a description."""
-    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert (folder / project["readme"]).suffix == ".md"
-    assert (folder / project["readme"]).is_file()
+    settings = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    project = settings["project"]
+    if "readme" in project:
+        pages = [project["readme"]]
+    else:
+        hook = settings["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+        pages = [fragment["path"] for fragment in hook["fragments"]]
+    assert [(folder / page).suffix for page in pages] == [".md"]
+    assert (folder / pages[0]).is_file()
+    assert [(folder / name).is_file() for name in project["license-files"]] == [True]
+
+
+def test_links_of_the_readme_are_whole_on_an_index():
+    hook = SETTINGS["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for rule in hook["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert [link for link in links if link.endswith(".png")] == [
+        "https://raw.githubusercontent.com/rejoinder/rejoinder/main/docs/page.png"
+    ]
 
 
 def test_weights_take_this_version():
