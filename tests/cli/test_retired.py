@@ -28,6 +28,8 @@ LINES = {
     "reply idx Hi --copies": "--omit nothing",
     "chat idx --repeat": "--omit copies",
     "chat idx --copies": "--omit repeats",
+    "export model --quantized --eight-bits -o small": "--to eight-bits",
+    "export model --onnx -o onnx": "--to onnx",
     "intents train model t.csv -o c --several": "--multi-label",
 }
 

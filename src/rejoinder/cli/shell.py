@@ -85,6 +85,10 @@ RETIRED = {
     "reply": {"--no-repeat": "--omit both", "--copies": "--omit nothing"},
     "chat": {"--repeat": "--omit copies", "--copies": "--omit repeats"},
     "intents train": {"--several": "--multi-label"},
+    "export": {
+        f"--{form}": f"--to {form}"
+        for form in ("eight-bits", "quantized", "onnx", "sentence-transformers", "transformers")
+    },
 }
 """Retired options of verbs, and what replaces each."""
 
