@@ -142,7 +142,7 @@ WRONG = {
     "index build model replies.jsonl -o idx": "take `rejoinder index add`, --overwrite",
     "index build model replies.jsonl -o x --split dev": "'dev' is not one of 'train', 'valid', 'test'",
     "index build model replies.jsonl -o x --split test": "no test split",
-    "index build model replies.jsonl -o x --address auto": "give --engine ray with it",
+    "index build model replies.jsonl -o x --ray 127.0.0.1:1": "--ray ",
     "index tune idx --method flat": "'flat' is not one of 'hnsw', 'ivf', 'scan', 'exact'",
     "index tune idx --method exact --recall 0.9": "leave --recall out",
     "index tune idx --method exact --data talks.jsonl": "leave --data out",
