@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import typer
 
-from rejoinder.cli.options import Json, Limit, Overwrite, Seed, Split, ValidSplit
+from rejoinder.cli.options import Json, Limit, Overwrite, Split, ValidSplit
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import check_replaceable
@@ -273,7 +273,6 @@ def join(
     ] = None,
     split: ValidSplit = None,
     limit: Limit = None,
-    seed: Seed = 0,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -296,7 +295,7 @@ def join(
     joined = JoinedEncoder(load(first), load(second), opening_share=opening_share)
     tried = list[dict[str, float]]()
     if data:
-        tried = _try(track_truncation(joined), data, split, limit, seed)
+        tried = _try(track_truncation(joined), data, split, limit)
         report_truncated(joined, "messages")
         share = max(tried, key=lambda row: row["mrr"])["share"]
     assert share is not None
@@ -306,7 +305,7 @@ def join(
 
 
 def _try(
-    joined: JoinedEncoder, data: Sequence[Path], split: Split | None, limit: int | None, seed: int
+    joined: JoinedEncoder, data: Sequence[Path], split: Split | None, limit: int | None
 ) -> list[dict[str, float]]:
     """Return share, recall at 1 and mean reciprocal rank of each of `SHARES`.
 
@@ -320,16 +319,16 @@ def _try(
     for place in data:
         with track(f"Reading {place}") as advance:
             part = "valid" if split is None and place.is_dir() else split
-            examples = sample(read_examples(place, part), limit, seed, progress=advance)
+            examples = sample(read_examples(place, part), limit, progress=advance)
             most = min(CANDIDATES, len(examples))
-            tasks.append(ranking_task(examples, candidates=most, copies="right", seed=seed))
+            tasks.append(ranking_task(examples, candidates=most, copies="right"))
     known = joined.with_cache()
     rows = []
     shares = SHARES if joined.config.opening_share is None else SHARES[1:-1]
     with track("Ranking", total=len(shares) * sum(map(len, tasks)), unit="examples") as advance:
         for share in shares:
             ranker = known.with_share(share)
-            found = [evaluate_task(ranker, task, seed=seed, progress=advance) for task in tasks]
+            found = [evaluate_task(ranker, task, progress=advance) for task in tasks]
             recall = fmean(result.recall[1].value for result in found)
             rows.append(
                 {
