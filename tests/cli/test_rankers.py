@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rejoinder
+from rejoinder.cli import rankers
 from rejoinder.cli.rankers import Rankers
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
@@ -149,3 +150,14 @@ def test_wrong_names(tmp_path, monkeypatch):
     ):
         with pytest.raises(InputError, match=message):
             Rankers().ranker(name.replace("FOLDER", str(tmp_path)))
+
+
+def test_a_sample_is_of_the_validation_split_and_bounded(tmp_path, monkeypatch):
+    for split in ("train", "valid"):
+        examples = [Example((f"{split} {i}?",), f"{split}.") for i in range(20)]
+        write_examples(examples, tmp_path / f"{split}-0.parquet")
+    monkeypatch.setattr(rankers, "EXAMPLES", 7)
+    drawn = rankers.read_sample(tmp_path, lambda count: None)
+    assert [example.response for example in drawn] == ["valid."] * 7
+    assert drawn == rankers.read_sample(tmp_path, lambda count: None)
+    assert len(rankers.read_sample(tmp_path / "train-0.parquet", lambda count: None)) == 7

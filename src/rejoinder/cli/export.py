@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import typer
 
-from rejoinder.cli.options import Json, Limit, Overwrite, Split, ValidSplit
+from rejoinder.cli.options import Json, Overwrite
+from rejoinder.cli.rankers import EXAMPLES, read_sample, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import check_replaceable
@@ -268,11 +269,10 @@ def join(
         list[Path] | None,
         typer.Option(
             metavar="DATA",
-            help="Conversations to choose the weight on; repeatable, with equal weights.",
+            help="Conversations to choose the weight on, of a folder its split valid: up to"
+            f" {EXAMPLES:,} at random. Repeatable, with equal weights.",
         ),
     ] = None,
-    split: ValidSplit = None,
-    limit: Limit = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -282,7 +282,6 @@ def join(
 
     Example: rejoinder join bi-base support/run/model --data data/support -o support/joined
     """
-    from rejoinder.cli.rankers import report_truncated
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.joined import JoinedEncoder
     from rejoinder.encoders.persistence import FOLDER, load, save_joined
@@ -295,7 +294,7 @@ def join(
     joined = JoinedEncoder(load(first), load(second), opening_share=opening_share)
     tried = list[dict[str, float]]()
     if data:
-        tried = _try(track_truncation(joined), data, split, limit)
+        tried = _try(track_truncation(joined), data)
         report_truncated(joined, "messages")
         share = max(tried, key=lambda row: row["mrr"])["share"]
     assert share is not None
@@ -304,24 +303,20 @@ def join(
     emit(made, as_json, _text)
 
 
-def _try(
-    joined: JoinedEncoder, data: Sequence[Path], split: Split | None, limit: int | None
-) -> list[dict[str, float]]:
+def _try(joined: JoinedEncoder, data: Sequence[Path]) -> list[dict[str, float]]:
     """Return share, recall at 1 and mean reciprocal rank of each of `SHARES`.
 
     Both are means over the data.
     """
-    from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.ranking import evaluate_task
-    from rejoinder.evaluation.tasks import ranking_task, sample
+    from rejoinder.evaluation.tasks import ranking_task
 
     tasks = []
     for place in data:
         with track(f"Reading {place}") as advance:
-            part = "valid" if split is None and place.is_dir() else split
-            examples = sample(read_examples(place, part), limit, progress=advance)
-            most = min(CANDIDATES, len(examples))
-            tasks.append(ranking_task(examples, candidates=most, copies="right"))
+            examples = read_sample(place, advance)
+        most = min(CANDIDATES, len(examples))
+        tasks.append(ranking_task(examples, candidates=most, copies="right"))
     known = joined.with_cache()
     rows = []
     shares = SHARES if joined.config.opening_share is None else SHARES[1:-1]

@@ -153,8 +153,6 @@ def add(
     form: FormatName = None,
     column: Columns = None,
     dry_run: DryRun = False,
-    split: PartOf = None,
-    limit: First = None,
     deduplicate: Annotated[
         bool,
         typer.Option("--deduplicate", help="Skip duplicates, also of replies in the index."),
@@ -168,7 +166,7 @@ def add(
     """
     from rejoinder.retrieval.manifest import read_manifest
 
-    source = ReplyFile(replies, split, limit, deduplicate, form or "", tuple(column or ()))
+    source = ReplyFile(replies, None, None, deduplicate, form or "", tuple(column or ()))
     if dry_run:
         emit(source.survey(), as_json, survey_text)
         return

@@ -27,10 +27,6 @@ TestSplit: TypeAlias = Annotated[
     Split | None,
     typer.Option("--split", help="Default: `test` for a data folder, everything for a file."),
 ]
-ValidSplit: TypeAlias = Annotated[
-    Split | None,
-    typer.Option("--split", help="Default: `valid` for a data folder, everything for a file."),
-]
 Limit: TypeAlias = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Rank at most N random examples.")
 ]

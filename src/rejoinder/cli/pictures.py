@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.evaluate import FitOn
-from rejoinder.cli.options import Earlier, IndexFolder, Json, Model, ValidSplit
-from rejoinder.cli.rankers import Rankers, open_index, report_truncated
+from rejoinder.cli.options import Earlier, IndexFolder, Json, Model
+from rejoinder.cli.rankers import (
+    EXAMPLES,
+    Rankers,
+    open_index,
+    read_sample,
+    report_truncated,
+)
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import track
@@ -179,7 +185,8 @@ Data: TypeAlias = Annotated[
     Path,
     typer.Option(
         metavar="DATA",
-        help="Conversations outside the training data, with the replies.",
+        help="Conversations with their replies, outside the training data, of a folder its split"
+        f" valid: up to {EXAMPLES:,} at random.",
     ),
 ]
 
@@ -187,10 +194,6 @@ Data: TypeAlias = Annotated[
 def calibrate(
     index: IndexFolder,
     data: Data,
-    split: ValidSplit = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="At most N random examples.")
-    ] = None,
     context: Earlier = None,
     model: Model = None,
     picture: Annotated[
@@ -209,9 +212,7 @@ def calibrate(
 
     Example: rejoinder calibrate replies.index --data data/support -o calibration.png
     """
-    from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation import plots
-    from rejoinder.evaluation.tasks import sample
     from rejoinder.files import atomic_file
     from rejoinder.retrieval.calibration import calibrate as fit_calibration
 
@@ -220,8 +221,7 @@ def calibrate(
         plots.require("matplotlib.figure")
     opened = open_index(index, model)
     with track(f"Reading {data}") as advance:
-        part = "valid" if split is None and data.is_dir() else split
-        examples = sample(read_examples(data, part), limit, progress=advance)
+        examples = read_sample(data, advance)
     with track("Searching", total=len(examples), unit="examples") as advance:
         fit = fit_calibration(opened, examples, history=context, progress=advance)
     report_truncated(opened.encoder, "messages")

@@ -16,7 +16,6 @@ from rejoinder.cli.options import (
     Ray,
     Seed,
     Settings,
-    Split,
     check_processes,
     ray_engine,
 )
@@ -161,9 +160,6 @@ def ablate(
         int, typer.Option(metavar="N", help="N of 1-of-N, if the data has no lists.")
     ] = 100,
     limit: Limit = None,
-    split: Annotated[
-        Split, typer.Option(help="Split to rank; valid if you choose by the table.")
-    ] = "test",
     seed: Seed = 0,
     seeds: Seeds = 1,
     as_json: Json = False,
@@ -185,7 +181,7 @@ def ablate(
     names = rows or []
     plan = ablations.load_plan(find_recipe(file), settings or [], data)
     plan.chosen(names)  # a wrong name is refused before the data is read
-    name, task = read_task(data, split, candidates, limit, seed)
+    name, task = read_task(data, plan.split, candidates, limit, seed)
     with _first_process_shows() as display:
         table = ablations.ablate(
             plan, folder, task, data=name, names=names, seed=seed, seeds=seeds, display=display
