@@ -136,13 +136,10 @@ class Plan:
         known = [row.name for row in self.rows]
         for name in names:
             if name not in known:
+                nearest = difflib.get_close_matches(name, known, 1)
+                guess = f"; did you mean '{nearest[0]}'?" if nearest else ";"
                 rows = ", ".join(known)
-                if nearest := difflib.get_close_matches(name, known, 1):
-                    raise InputError(
-                        f"{self.origin} has no row '{name}'; did you mean '{nearest[0]}'?"
-                        f" its rows: {rows}"
-                    )
-                raise InputError(f"{self.origin} has no row '{name}'; its rows: {rows}")
+                raise InputError(f"{self.origin} has no row '{name}'{guess} its rows: {rows}")
         return {BASE, *names} if names else set(known)
 
 
