@@ -231,7 +231,7 @@ def data_commands() -> list[tuple[str, ...]]:
         command.words for command in COMMANDS if command.whole and command.place.startswith(ours)
     )
     chosen = (
-        words for words in found if words[0] == "data" and "--engine" not in words and "-o" in words
+        words for words in found if words[0] == "data" and "--ray" not in words and "-o" in words
     )
     return [
         words

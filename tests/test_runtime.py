@@ -267,7 +267,7 @@ def test_what_is_wrong_is_said(folder, tmp_path, monkeypatch):
         OnnxIntents(folder).predict(["x", " "])
     with pytest.raises(InputError, match="give a list of texts"):
         OnnxIntents(folder).predict("x")
-    with pytest.raises(InputError, match=r"no onnx\.json; `rejoinder export MODEL --onnx"):
+    with pytest.raises(InputError, match=r"no onnx\.json; `rejoinder export MODEL --to onnx"):
         OnnxEncoder(tmp_path)
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "onnxruntime", None)

@@ -80,7 +80,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "checkpoint", type=Path, help="folder that `rejoinder export --transformers` wrote"
+        "checkpoint", type=Path, help="folder that `rejoinder export --to transformers` wrote"
     )
     parser.add_argument(
         "--like", default=BERT, help="checkpoint whose deviation is wanted (%(default)s)"

@@ -82,10 +82,8 @@ def test_bad_input_is_one_line_and_code_2(refused, chats, tmp_path, monkeypatch)
         (["jsonl", "cut.jsonl.gz"], "cut.jsonl.gz is cut off"),
         (["jsonl", "chats.jsonl", "--limit", "0"], "--limit"),
         (["jsonl", "chats.jsonl", "--set", "a=1"], "unknown key 'a'; allowed: redact, respond"),
-        (["jsonl", "chats.jsonl", "--engine", "spark"], "'spark' is not one of 'local', 'ray'"),
-        (["jsonl", "chats.jsonl", "--address", "auto"], "give --engine ray with it"),
-        (["jsonl", "chats.jsonl", "--engine", "ray", "--processes", "2"], "--processes is for this machine"),
-        (["jsonl", "chats.jsonl", "--engine", "ray"], "--engine ray needs the extra 'cluster': pip install "),
+        (["jsonl", "chats.jsonl", "--ray", "auto", "--processes", "2"], "--processes is for this machine"),
+        (["jsonl", "chats.jsonl", "--ray", "auto"], "--ray needs the extra 'cluster': pip install "),
     ):
         refused(*arguments, "-o", "data", said=reason)
     assert not (tmp_path / "data").exists()

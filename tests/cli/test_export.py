@@ -41,7 +41,7 @@ def run(tmp_path):
 
 def test_a_quantised_folder_opens_and_says_whether_it_was_trained_for_it(command, run, tmp_path):
     result = command(
-        "export", run / "model", "--quantized", "-o", tmp_path / "small", "--json"
+        "export", run / "model", "--to", "quantized", "-o", tmp_path / "small", "--json"
     ).json
     assert (result["form"], result["trained"], result["half"]) == ("quantized", False, "float16")
     assert result["bytes"] < result["full_bytes"] / 2
@@ -50,15 +50,15 @@ def test_a_quantised_folder_opens_and_says_whether_it_was_trained_for_it(command
     assert card.startswith("# Mine\n")
     assert "which knew nothing of it" in card
     _, out, _ = command(
-        "export", run / "model", "--quantized", "-o", tmp_path / "small", "--overwrite"
+        "export", run / "model", "--to", "quantized", "-o", tmp_path / "small", "--overwrite"
     )
     assert "embeddings in 8 bits, the rest in float16" in out
     assert "rounded after training" in out
     eight = (
         "export",
         run / "model",
-        "--quantized",
-        "--eight-bits",
+        "--to",
+        "eight-bits",
         "-o",
         tmp_path / "small",
         "--overwrite",
@@ -68,14 +68,14 @@ def test_a_quantised_folder_opens_and_says_whether_it_was_trained_for_it(command
     QuantizedTraining(module, "bfloat16")
     save(tmp_path / "trained", module, SUBWORDS, max_length=40, card="")
     out = command(
-        "export", tmp_path / "trained", "--quantized", "-o", tmp_path / "small", "--overwrite"
+        "export", tmp_path / "trained", "--to", "quantized", "-o", tmp_path / "small", "--overwrite"
     ).out
     assert "the rest in bfloat16" in out
     assert "after training" not in out
 
 
 def test_a_sentence_transformers_folder_is_still_a_model(command, run, tmp_path):
-    arguments = ("export", run / "model", "--sentence-transformers", "-o", tmp_path / "st")
+    arguments = ("export", run / "model", "--to", "sentence-transformers", "-o", tmp_path / "st")
     result = command(*arguments, "--side", "response", "--json").json
     assert (result["form"], result["side"]) == ("sentence-transformers", "response")
     assert result["fingerprint"] == rejoinder.load(tmp_path / "st").fingerprint
@@ -86,22 +86,21 @@ def test_a_sentence_transformers_folder_is_still_a_model(command, run, tmp_path)
 
 def test_one_form_and_its_own_options(refused, run, tmp_path):
     for wrong, word in (
-        ([], "one form to write the model in: --quantized, --onnx"),
-        (["--onnx", "--quantized"], "--quantized and --onnx were given"),
-        (["--onnx", "--eight-bits"], "--eight-bits is for --quantized alone"),
-        (["--quantized", "--side", "context"], "--side is for --sentence-transformers alone"),
+        ([], "give a format with --to: quantized, eight-bits, onnx"),
+        (["--to", "tflite"], "'tflite' is not one of 'quantized', 'eight-bits', 'onnx'"),
+        (["--to", "onnx", "--side", "context"], "--side is for --to sentence-transformers;"),
         (
-            ["--sentence-transformers", "--side", "answer"],
+            ["--to", "sentence-transformers", "--side", "answer"],
             "'answer' is not one of 'context', 'response'",
         ),
     ):
         refused("export", run / "model", *wrong, "-o", tmp_path / "out", said=word)
-    refused("export", tmp_path / "nothing", "--quantized", "-o", tmp_path / "out", said="no model")
+    refused("export", tmp_path / "nothing", "--to", "quantized", "-o", tmp_path / "out", said="no model")
     assert not (tmp_path / "out").exists()
 
 
 def test_sizes_and_costs(command, run, tmp_path):
-    command("export", run / "model", "--quantized", "-o", tmp_path / "small")
+    command("export", run / "model", "--to", "quantized", "-o", tmp_path / "small")
     full, small = command(
         "models", tmp_path, "--price-per-hour", 2, "--steps", 3600, "--json"
     ).json["models"]

@@ -56,16 +56,16 @@ COMMANDS: dict[str, Command] = {
     "index compact": "index compact OUT",
     "index build --overwrite": "index build MODEL replies.txt -o OUT --overwrite",
     "intents": "intents train MODEL intents.csv -o OUT",
-    "export --quantized": "export MODEL --quantized -o OUT",
-    "export --sentence-transformers": "export MODEL --sentence-transformers -o OUT",
-    "export --overwrite": "export MODEL --quantized -o OUT --overwrite",
+    "export --to quantized": "export MODEL --to quantized -o OUT",
+    "export --to sentence-transformers": "export MODEL --to sentence-transformers -o OUT",
+    "export --overwrite": "export MODEL --to quantized -o OUT --overwrite",
 }
 BEFORE: dict[str, Command] = {  # what stands there first
     "index add": "index build MODEL replies.txt -o OUT",
     "index delete": "index build MODEL replies.txt -o OUT",
     "index compact": lambda out: changed_index(out),
     "index build --overwrite": "index build MODEL more.txt -o OUT",
-    "export --overwrite": "export MODEL --quantized -o OUT",
+    "export --overwrite": "export MODEL --to quantized -o OUT",
 }
 
 
@@ -190,7 +190,7 @@ def check(name: str, tmp_path: Path, choose: Callable[[int], Sequence[int]]) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["train", "data", "corpus", "index add", "intents", "export --quantized"]
+    "name", ["train", "data", "corpus", "index add", "intents", "export --to quantized"]
 )
 def test_killed_in_the_middle(place, tmp_path, monkeypatch, name):
     """One command of each family, once; all of them, everywhere, in the slow test below."""

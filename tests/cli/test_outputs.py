@@ -34,9 +34,9 @@ MARKERS = (
 )
 # what writes a whole folder: another name for what takes longer, and the folder's marker
 REPLACED = {
-    "export --quantized": "export MODEL --quantized -o OUT",
-    "export --sentence-transformers": "export MODEL --sentence-transformers -o OUT",
-    "export --transformers": "export BERT --transformers -o OUT",
+    "export --to quantized": "export MODEL --to quantized -o OUT",
+    "export --to sentence-transformers": "export MODEL --to sentence-transformers -o OUT",
+    "export --to transformers": "export BERT --to transformers -o OUT",
     "index build": "index build MODEL replies.txt -o OUT",
     "intents train": "intents train MODEL intents.csv -o OUT",
     "intents evaluate": "intents evaluate CLASSIFIER intents.csv --report OUT --no-pictures",
@@ -58,7 +58,7 @@ NO_ONNX = pytest.mark.skipif(
 SLOW = pytest.mark.slow
 ONNX = [
     pytest.param(line, marks=NO_ONNX)
-    for line in ("export MODEL --onnx -o OUT", "intents export CLASSIFIER -o OUT")
+    for line in ("export MODEL --to onnx -o OUT", "intents export CLASSIFIER -o OUT")
 ]
 Run = Callable[[str, Path], tuple[int, str]]
 
@@ -119,7 +119,7 @@ def contents(folder):
 
 
 @pytest.mark.parametrize(
-    "verb", ["train", "index build", "intents train", "export --quantized", "data", "evaluate"]
+    "verb", ["train", "index build", "intents train", "export --to quantized", "data", "evaluate"]
 )
 def test_others_may_read_what_the_umask_lets_them_read(run, tmp_path, verb):
     """Weights too, which safetensors writes for their owner alone."""

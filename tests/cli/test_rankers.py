@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import rejoinder
+from rejoinder.cli import rankers
 from rejoinder.cli.rankers import Rankers
 from rejoinder.corpora.example import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders import sentence
 from rejoinder.encoders.map import Map
 from rejoinder.errors import InputError
+from rejoinder.progress import silent
 from tests.encoders.small import small_model
 
 VERB = ["evaluate"]
@@ -149,3 +151,14 @@ def test_wrong_names(tmp_path, monkeypatch):
     ):
         with pytest.raises(InputError, match=message):
             Rankers().ranker(name.replace("FOLDER", str(tmp_path)))
+
+
+def test_a_sample_is_of_the_validation_split_and_bounded(tmp_path, monkeypatch):
+    for split in ("train", "valid"):
+        examples = [Example((f"{split} {i}?",), f"{split}.") for i in range(20)]
+        write_examples(examples, tmp_path / f"{split}-0.parquet")
+    monkeypatch.setattr(rankers, "EXAMPLES", 7)
+    drawn = rankers.read_sample(tmp_path, silent)
+    assert [example.response for example in drawn] == ["valid."] * 7
+    assert drawn == rankers.read_sample(tmp_path, silent)
+    assert len(rankers.read_sample(tmp_path / "train-0.parquet", silent)) == 7

@@ -28,6 +28,11 @@ LINES = {
     "reply idx Hi --copies": "--omit nothing",
     "chat idx --repeat": "--omit copies",
     "chat idx --copies": "--omit repeats",
+    "export model --quantized --eight-bits -o small": "--to eight-bits",
+    "export model --onnx -o onnx": "--to onnx",
+    "data reddit x -o d --engine ray --address auto": "--ray ADDRESS",
+    "tokenise r.toml -o d --engine=ray": "--ray ADDRESS",
+    "index build model r.txt -o i --engine ray": "--ray ADDRESS",
     "intents train model t.csv -o c --several": "--multi-label",
 }
 

@@ -142,7 +142,7 @@ WRONG = {
     "index build model replies.jsonl -o idx": "take `rejoinder index add`, --overwrite",
     "index build model replies.jsonl -o x --split dev": "'dev' is not one of 'train', 'valid', 'test'",
     "index build model replies.jsonl -o x --split test": "no test split",
-    "index build model replies.jsonl -o x --address auto": "give --engine ray with it",
+    "index build model replies.jsonl -o x --ray 127.0.0.1:1": "--ray ",
     "index tune idx --method flat": "'flat' is not one of 'hnsw', 'ivf', 'scan', 'exact'",
     "index tune idx --method exact --recall 0.9": "leave --recall out",
     "index tune idx --method exact --data talks.jsonl": "leave --data out",
@@ -181,7 +181,7 @@ WRONG = {
     "calibrate nothing --data talks.jsonl": "no index nothing",
     "calibrate idx --data nothing.jsonl": "nothing.jsonl does not exist",
     "calibrate idx --data talks.jsonl -o picture.bmp": "ends in .png, .svg, .pdf",
-    "calibrate idx --data talks.jsonl --limit 5": "needs 10 right and 10 wrong ones",
+    "calibrate idx --data few.jsonl": "needs 10 right and 10 wrong ones",
 }
 
 
@@ -199,6 +199,7 @@ def talks(tmp_path):
 def test_wrong_calls(refused, tmp_path):
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "blank.txt").write_text("\n \n")
+    (tmp_path / "few.jsonl").write_text((tmp_path / "talks.jsonl").read_text().partition("\n")[0])
     for line, said in WRONG.items():
         refused(*shlex.split(line), said=said)
     refused("reply", "idx", "-", stdin="", said="no message")

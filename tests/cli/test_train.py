@@ -173,4 +173,4 @@ def test_training_finds_what_was_tokenised_ahead(answer, recipe_file, data, tmp_
 def test_bad_input_of_tokenise(refused, recipe_file, tmp_path):
     words = ("tokenise", recipe_file, "-o", tmp_path / "cache")
     refused(*words, said="no data to train on: give --data DIR")
-    refused(*words, "--engine", "ray", "--processes", 2, said="--processes is for this machine")
+    refused(*words, "--ray", "auto", "--processes", 2, said="--processes is for this machine")

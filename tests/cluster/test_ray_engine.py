@@ -55,7 +55,7 @@ def node(cpus, **settings):
 
 def test_without_ray_an_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"--engine ray needs the extra 'cluster'"):
+    with pytest.raises(MissingExtraError, match=r"--ray needs the extra 'cluster'"):
         RayEngine()
 
 

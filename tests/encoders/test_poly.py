@@ -261,7 +261,7 @@ def test_a_folder_opens_as_an_encoder_of_conversations(tmp_path, precision):
     )
     assert encoder.transfer(["hello there"]).shape == (1, 16)
     assert encoder.score(contexts, [["fine", "cats"]] * 3).shape == (3, 2)
-    with pytest.raises(InputError, match="export --transformers"):
+    with pytest.raises(InputError, match="export --to transformers"):
         export_sentence_transformers(tmp_path / "model", tmp_path / "out")
 
 

@@ -131,7 +131,7 @@ def test_what_cannot_be_exported(model, tmp_path):
     for kind in ("bi mean", "poly learnt", "cross match"):
         opened(tmp_path / kind, kind)
         with pytest.raises(
-            InputError, match=r"as newest message and one history; .* --transformers"
+            InputError, match=r"as newest message and one history; .* --to transformers"
         ):
             export_sentence_transformers(tmp_path / kind, tmp_path / "out")
     assert not (tmp_path / "out").exists()

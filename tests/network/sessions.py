@@ -69,9 +69,9 @@ LINES = {  # of each verb
     "table": ["table table.toml -o out/table"],
     "plot": ["plot MODEL --data texts.csv -o out/plot.png --perplexity 5"],
     "export": [
-        "export MODEL --quantized -o out/quantized",
-        "export MODEL --sentence-transformers -o out/sentence-transformers",
-        "export BERT --transformers -o out/transformers",
+        "export MODEL --to quantized -o out/quantized",
+        "export MODEL --to sentence-transformers -o out/sentence-transformers",
+        "export BERT --to transformers -o out/transformers",
     ],
     "join": ["join MODEL out/run/model --share 0.3 -o out/joined"],
     "models": ["models out --sizes"],

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from rejoinder.cli.options import (
-    Address,
     History,
     Json,
     Overwrite,
     Processes,
-    RunOn,
+    Ray,
     Settings,
+    check_processes,
     ray_engine,
-    wants_ray,
 )
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
@@ -69,8 +68,7 @@ def data(
     dry_run: DryRun = False,
     limit: MaxExamples = None,
     processes: Processes = None,
-    where: RunOn = "local",
-    address: Address = None,
+    ray: Ray = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -92,19 +90,19 @@ def data(
 
     if output is None and not dry_run:
         raise InputError("give -o DIR for the examples, or --dry-run to look at the input")
-    on_ray = wants_ray(where, address, processes)
+    check_processes(ray, processes)
     corpus = find_corpus(source)
     values = read_settings(corpus, settings or [])
     files = find_inputs(corpus, inputs or [])
     reading = _reading(skip_bad, history, max_bad)
     if output is None or dry_run:
-        if on_ray:
-            raise InputError("--dry-run reads on this machine; leave --engine out")
+        if ray is not None:
+            raise InputError("--dry-run reads on this machine; leave --ray out")
         emit(_survey(corpus, files, values, reading, limit), as_json, _survey_text)
         return
     paths = [file.path for file in files]
     size = sum(file.size for file in files)
-    cluster = ray_engine(address, output, paths) if on_ray else None
+    cluster = None if ray is None else ray_engine(ray, output, paths)
     with _working(source, paths, size, cluster, processes) as at_work, _explained(output):
         summary = build_data(
             corpus,

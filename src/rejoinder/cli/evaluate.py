@@ -194,7 +194,6 @@ def evaluate_index(
     limit: Limit = None,
     split: TestSplit = None,
     context: Earlier = None,
-    seed: Seed = 0,
     to: To = None,
     as_json: Json = False,
 ) -> None:
@@ -216,15 +215,13 @@ def evaluate_index(
     for path in data:
         part = ranked_part(path, split)
         with track(f"Reading {path}") as advance:
-            examples = sample(read_examples(path, part), limit, seed, progress=advance)
+            examples = sample(read_examples(path, part), limit, progress=advance)
         for folder in indexes:
             opened = open_index(folder, None)
             search = partial(_search, opened, ranking.RETRIEVED_AT[-1], context, hybrid)
             replies = (candidate.text for _, candidate in opened)
             with track(f"Searching {folder}", total=len(examples)) as advance:
-                result = ranking.evaluate_search(
-                    search, replies, examples, seed=seed, progress=advance
-                )
+                result = ranking.evaluate_search(search, replies, examples, progress=advance)
             rows.append(
                 report.Row(
                     str(folder), f"{path} ({part})" if part else str(path), result, str(reading)

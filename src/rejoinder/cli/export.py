@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import typer
 
-from rejoinder.cli.options import Json, Limit, Overwrite, Seed, Split, ValidSplit
+from rejoinder.cli.options import Json, Overwrite
+from rejoinder.cli.rankers import EXAMPLES, read_sample, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import check_replaceable
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from rejoinder.encoders.joined import JoinedEncoder
 
 Side: TypeAlias = Literal["context", "response"]
+Format: TypeAlias = Literal[
+    "quantized", "eight-bits", "onnx", "sentence-transformers", "transformers"
+]
+_FORMATS = (
+    "quantized: a model folder with 8-bit embeddings, the rest in 16; eight-bits: linear layers in"
+    " 8 too; onnx: for machines without PyTorch; sentence-transformers: a folder for"
+    " SentenceTransformer; transformers: a checkpoint of the inner transformer."
+)
 
 
 def export(
@@ -27,86 +36,52 @@ def export(
         str, typer.Argument(help="A model folder, a bundled model's name, or an id on the Hub.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
-    quantized: Annotated[
-        bool, typer.Option("--quantized", help="A model folder with weights in 8 and 16 bits.")
-    ] = False,
-    eight_bits: Annotated[
-        bool,
-        typer.Option(
-            "--eight-bits", help="With --quantized: linear layers in 8 bits too, not in 16."
-        ),
-    ] = False,
-    onnx: Annotated[
-        bool, typer.Option("--onnx", help="ONNX files, for machines without PyTorch.")
-    ] = False,
-    sentence_transformers: Annotated[
-        bool,
-        typer.Option("--sentence-transformers", help="A folder for SentenceTransformer."),
-    ] = False,
-    transformers: Annotated[
-        bool,
-        typer.Option(
-            "--transformers",
-            help="The inner transformer, as a checkpoint for transformers.",
-        ),
-    ] = False,
+    form: Annotated[Format | None, typer.Option("--to", help=_FORMATS)] = None,
     side: Annotated[
         Side | None,
-        typer.Option(help="With --sentence-transformers: the side that `encode` uses."),
+        typer.Option(help="With --to sentence-transformers: the side that `encode` uses."),
     ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Write a trained model in another format.
 
-    Example: rejoinder export demo/run/model --quantized -o demo/small
+    Example: rejoinder export demo/run/model --to quantized -o demo/small
     """
-    forms = {
-        "--quantized": quantized,
-        "--onnx": onnx,
-        "--sentence-transformers": sentence_transformers,
-        "--transformers": transformers,
-    }
-    chosen = [form for form, wanted in forms.items() if wanted]
-    if not chosen:
-        raise InputError(f"give one form to write the model in: {', '.join(forms)}")
-    if len(chosen) > 1:
-        raise InputError(f"{' and '.join(chosen)} were given; give one form to write the model in")
-    if side is not None and not sentence_transformers:
-        raise InputError(f"--side is for --sentence-transformers alone; {chosen[0]} has both sides")
-    if eight_bits and not quantized:
-        raise InputError(f"--eight-bits is for --quantized alone; {chosen[0]} has floats")
-    result, lines = _write(
-        chosen[0], model, output, side or "context", 8 if eight_bits else 16, overwrite
-    )
-    result = {"model": model, "form": chosen[0].removeprefix("--"), **result}
+    if form is None:
+        raise InputError(f"give a format with --to: {', '.join(get_args(Format))}")
+    if side is not None and form != "sentence-transformers":
+        raise InputError(f"--side is for --to sentence-transformers; {form} has both sides")
+    result, lines = _write(form, model, output, side or "context", overwrite)
+    result = {"model": model, "form": form, **result}
     emit(result, as_json, lambda _: "\n".join(lines))
 
 
 def _write(
-    form: str, model: str, output: Path, side: Side, linear_bits: Literal[8, 16], overwrite: bool
+    form: Format, model: str, output: Path, side: Side, overwrite: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the model; return facts about it and the lines to print."""
     from rejoinder.encoders import export, export_onnx, sentence_module
 
-    if form == "--sentence-transformers":
+    if form == "sentence-transformers":
         result = sentence_module.export_sentence_transformers(
             model, output, side, overwrite=overwrite
         )
         uses = f"encode_query for contexts, encode_document for responses, encode for {side}s"
         opened = f'SentenceTransformer("{result["path"]}", trust_remote_code=True)'
         return result, [f"{opened}: {uses}", f"model: {result['path']}"]
-    if form == "--onnx":
+    if form == "onnx":
         result = export_onnx.export_onnx(model, output, overwrite=overwrite)
         opened = f'OnnxEncoder("{result["path"]}"), from rejoinder.runtime'
         return result, [
             f"{len(result['files'])} files, {_megabytes(result)}: {opened}",
             f"folder: {result['path']}",
         ]
-    if form == "--transformers":
+    if form == "transformers":
         result = export.export_transformer(model, output, overwrite=overwrite)
         start = f"to start a model from it: --set init.transformer={result['path']}"
         return result, [f"{result['parameters']:,} parameters, {_megabytes(result)}", start]
+    linear_bits: Literal[8, 16] = 8 if form == "eight-bits" else 16
     result = export.export_quantized(model, output, linear_bits=linear_bits, overwrite=overwrite)
     sizes = f"{_megabytes(result)} instead of {result['full_bytes'] / 1e6:.1f}"
     untrained = (
@@ -294,12 +269,10 @@ def join(
         list[Path] | None,
         typer.Option(
             metavar="DATA",
-            help="Conversations to choose the weight on; repeatable, with equal weights.",
+            help="Conversations to choose the weight on, of a folder its split valid: up to"
+            f" {EXAMPLES:,} at random. Repeatable, with equal weights.",
         ),
     ] = None,
-    split: ValidSplit = None,
-    limit: Limit = None,
-    seed: Seed = 0,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -309,7 +282,6 @@ def join(
 
     Example: rejoinder join bi-base support/run/model --data data/support -o support/joined
     """
-    from rejoinder.cli.rankers import report_truncated
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.joined import JoinedEncoder
     from rejoinder.encoders.persistence import FOLDER, load, save_joined
@@ -322,7 +294,7 @@ def join(
     joined = JoinedEncoder(load(first), load(second), opening_share=opening_share)
     tried = list[dict[str, float]]()
     if data:
-        tried = _try(track_truncation(joined), data, split, limit, seed)
+        tried = _try(track_truncation(joined), data)
         report_truncated(joined, "messages")
         share = max(tried, key=lambda row: row["mrr"])["share"]
     assert share is not None
@@ -331,31 +303,27 @@ def join(
     emit(made, as_json, _text)
 
 
-def _try(
-    joined: JoinedEncoder, data: Sequence[Path], split: Split | None, limit: int | None, seed: int
-) -> list[dict[str, float]]:
+def _try(joined: JoinedEncoder, data: Sequence[Path]) -> list[dict[str, float]]:
     """Return share, recall at 1 and mean reciprocal rank of each of `SHARES`.
 
     Both are means over the data.
     """
-    from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.ranking import evaluate_task
-    from rejoinder.evaluation.tasks import ranking_task, sample
+    from rejoinder.evaluation.tasks import ranking_task
 
     tasks = []
     for place in data:
         with track(f"Reading {place}") as advance:
-            part = "valid" if split is None and place.is_dir() else split
-            examples = sample(read_examples(place, part), limit, seed, progress=advance)
-            most = min(CANDIDATES, len(examples))
-            tasks.append(ranking_task(examples, candidates=most, copies="right", seed=seed))
+            examples = read_sample(place, advance)
+        most = min(CANDIDATES, len(examples))
+        tasks.append(ranking_task(examples, candidates=most, copies="right"))
     known = joined.with_cache()
     rows = []
     shares = SHARES if joined.config.opening_share is None else SHARES[1:-1]
     with track("Ranking", total=len(shares) * sum(map(len, tasks)), unit="examples") as advance:
         for share in shares:
             ranker = known.with_share(share)
-            found = [evaluate_task(ranker, task, seed=seed, progress=advance) for task in tasks]
+            found = [evaluate_task(ranker, task, progress=advance) for task in tasks]
             recall = fmean(result.recall[1].value for result in found)
             rows.append(
                 {

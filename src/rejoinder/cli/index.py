@@ -13,15 +13,13 @@ import typer
 
 from rejoinder.cli.evaluate import evaluate_index
 from rejoinder.cli.options import (
-    Address,
     IndexFolder,
     Json,
     Model,
     Overwrite,
-    RunOn,
+    Ray,
     Split,
     ray_engine,
-    wants_ray,
 )
 from rejoinder.cli.rankers import open_index, report_truncated
 from rejoinder.cli.replies import Columns, DryRun, FormatName, ReplyFile, survey_text
@@ -101,8 +99,7 @@ def build(
     store: StoreOption = None,
     as_written: AsWritten = False,
     overwrite: Overwrite = False,
-    where: RunOn = "local",
-    address: Address = None,
+    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Encode replies, with their titles and example questions, as an index.
@@ -129,7 +126,7 @@ def build(
         return
     if output is None:
         raise InputError("give -o INDEX for the folder to write, or --dry-run to look at the file")
-    with _engine(where, address, output, model) as engine:
+    with _engine(ray, output, model) as engine:
         check_target(output, overwrite=overwrite)
         encoder = track_truncation(open_encoder(model))
         total = source.total()
@@ -156,14 +153,11 @@ def add(
     form: FormatName = None,
     column: Columns = None,
     dry_run: DryRun = False,
-    split: PartOf = None,
-    limit: First = None,
     deduplicate: Annotated[
         bool,
         typer.Option("--deduplicate", help="Skip duplicates, also of replies in the index."),
     ] = False,
-    where: RunOn = "local",
-    address: Address = None,
+    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Add replies to an index, encoded by its model.
@@ -172,13 +166,12 @@ def add(
     """
     from rejoinder.retrieval.manifest import read_manifest
 
-    source = ReplyFile(replies, split, limit, deduplicate, form or "", tuple(column or ()))
+    source = ReplyFile(replies, None, None, deduplicate, form or "", tuple(column or ()))
     if dry_run:
         emit(source.survey(), as_json, survey_text)
         return
-    on_ray = wants_ray(where, address)
-    named = model or (read_manifest(folder).model.locate(folder) if on_ray else "")
-    with _engine(where, address, folder, named) as engine:
+    named = model or ("" if ray is None else read_manifest(folder).model.locate(folder))
+    with _engine(ray, folder, named) as engine:
         opened = open_index(folder, model)
         known = [candidate.text for _, candidate in opened] if deduplicate else []
         with track("Encoding", total=source.total(known), unit="replies") as advance:
@@ -243,8 +236,7 @@ def reencode(
     model: Encoder,
     output: Output,
     overwrite: Overwrite = False,
-    where: RunOn = "local",
-    address: Address = None,
+    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Write a new index of the same replies, at the same positions, encoded by another model.
@@ -256,7 +248,7 @@ def reencode(
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.manifest import check_target
 
-    with _engine(where, address, output, model) as engine:
+    with _engine(ray, output, model) as engine:
         check_target(output, overwrite=overwrite)
         opened = Index.open(folder)
         encoder = track_truncation(open_encoder(model))
@@ -348,13 +340,13 @@ def verify(folder: IndexFolder, as_json: Json = False) -> None:
 
 
 @contextlib.contextmanager
-def _engine(where: str, address: str | None, output: Path, model: str) -> Iterator[Engine | None]:
-    """Yield the engine of a Ray cluster if the options ask for one, else None."""
-    if not wants_ray(where, address):
+def _engine(ray: str | None, output: Path, model: str) -> Iterator[Engine | None]:
+    """Yield the engine of a Ray cluster, or None."""
+    if ray is None:
         yield None
         return
     files = [path for path in Path(model).glob("*") if path.is_file()]
-    with ray_engine(address, output, files) as engine:
+    with ray_engine(ray, output, files) as engine:
         yield engine
 
 

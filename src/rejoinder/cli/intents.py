@@ -57,7 +57,6 @@ Sizes = Annotated[
         help="Texts per intent; repeatable. Default: 5, 10, 30, all.",
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 Where = Annotated[
     list[str] | None, typer.Option("--model", metavar="MODEL", help="Path of each encoder.")
 ]
@@ -106,7 +105,6 @@ def train(
             help=f"Share in scope to refuse. Default: the best value; {REFUSED:g} without oos.",
         ),
     ] = None,
-    seed: Seed = 0,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -129,7 +127,7 @@ def train(
         given = given.with_background()
         reject = REFUSED if reject is None else reject
     made = classifier.train_classifier(
-        encoder, given, chosen, multi_label=multi_label, reject=reject, seed=seed, track=track
+        encoder, given, chosen, multi_label=multi_label, reject=reject, track=track
     )
     folder.save_classifier(made, output, overwrite=overwrite)
     rejection = None if made.rejection is None else asdict(made.rejection)
@@ -255,7 +253,6 @@ def grid(
     vectors: Vectors = "r",
     also: Also = None,
     oos: OutOfScope = "oos",
-    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Train the paper's whole grid of feed-forward networks; keep the best by validation.
@@ -276,17 +273,17 @@ def grid(
     with track("Encoding", len(given.train), "texts") as advance:
         learned = classifier.encode_data(encoder, given.train, names, advance=advance)
     if given.valid is None:
-        learned, checked = heads.split_validation(learned, heads.FeedForward().held_out, seed)
+        learned, checked = heads.split_validation(learned, heads.FeedForward().held_out, seed=0)
     else:
         checked = classifier.encode_data(encoder, given.valid, names)
     with track("Grid", len(settings := list(evaluation.paper_grid())), "settings") as advance:
         rows = evaluation.run_grid(
-            settings, learned, checked, output / "grid.jsonl", seed=seed, advance=advance
+            settings, learned, checked, output / "grid.jsonl", advance=advance
         )
     text = evaluation.grid_table(rows)
     with atomic_file(output / "grid.md") as part:
         part.write_text(text, encoding="utf-8")
-    best = classifier.train_head(encoder, names, learned, rows[0].settings, checked, seed)
+    best = classifier.train_head(encoder, names, learned, rows[0].settings, checked)
     folder.save_classifier(best, output / "classifier", overwrite=True)
     result = {"classifier": str(output / "classifier"), "rows": list(map(asdict, rows))}
     emit(result, as_json, lambda _: text.rstrip("\n"))
@@ -351,7 +348,6 @@ def fine_tune(
     settings: Settings = None,
     shots: Shots = None,
     oos: OutOfScope = "oos",
-    seed: Seed = 0,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -364,9 +360,11 @@ def fine_tune(
     from rejoinder.intents import data, fine_tuning, heads
 
     chosen = heads.change_settings(fine_tuning.FineTuning(), settings or ())
-    learned = data.read_training(texts, out_of_scope=oos, shots=shots, seed=seed).train
+    learned = data.read_training(texts, out_of_scope=oos, shots=shots).train
     with track("Fine-tuning", chosen.steps, "steps") as advance:
-        result = fine_tuning.fine_tune(model, learned, output, chosen, seed, advance, overwrite)
+        result = fine_tuning.fine_tune(
+            model, learned, output, chosen, advance=advance, overwrite=overwrite
+        )
     emit(
         asdict(result),
         as_json,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rejoinder.cli.index import PartOf, describe, describe_text
+from rejoinder.cli.index import describe, describe_text
 from rejoinder.cli.options import IndexFolder, Json, Limit, Model, Overwrite, Settings
 from rejoinder.cli.rankers import open_index
 from rejoinder.cli.shell import emit
@@ -142,7 +142,6 @@ def learn(
             help="Chats with sent replies. Default: only feedback.",
         ),
     ] = None,
-    split: PartOf = None,
     limit: Limit = None,
     forget: Annotated[bool, typer.Option("--forget", help="Remove everything learned.")] = False,
     model: Model = None,
@@ -172,7 +171,7 @@ def learn(
     chats: list[Example] = []
     if data is not None:
         with track(f"Reading {data}") as advance:
-            chats = sample(read_examples(data, split), limit, 0, progress=advance)
+            chats = sample(read_examples(data), limit, 0, progress=advance)
     with track("Comparing", total=len(chats), unit="messages") as advance:
         tuned = opened.manifest.approximate
         learned = opened.learn(chats, progress=advance)

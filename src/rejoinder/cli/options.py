@@ -1,4 +1,4 @@
-"""Options that several verbs have, and the engine that they choose: this machine or Ray."""
+"""Options that several verbs have, and the engine of the one for a Ray cluster."""
 
 from __future__ import annotations
 
@@ -27,10 +27,6 @@ TestSplit: TypeAlias = Annotated[
     Split | None,
     typer.Option("--split", help="Default: `test` for a data folder, everything for a file."),
 ]
-ValidSplit: TypeAlias = Annotated[
-    Split | None,
-    typer.Option("--split", help="Default: `valid` for a data folder, everything for a file."),
-]
 Limit: TypeAlias = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Rank at most N random examples.")
 ]
@@ -41,14 +37,11 @@ Processes: TypeAlias = Annotated[
         min=1, metavar="N", help="Worker processes. Default: one per core, fewer for small inputs."
     ),
 ]
-RunOn: TypeAlias = Annotated[
-    Literal["local", "ray"], typer.Option("--engine", help="Engine that does the work.")
-]
-Address: TypeAlias = Annotated[
+Ray: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="auto|HOST:PORT|ray://HOST:PORT",
-        help=("With --engine ray: the cluster. Default: RAY_ADDRESS, or one on this machine."),
+        help="Ray cluster to work on; auto: RAY_ADDRESS, or this machine's. Default: no cluster.",
     ),
 ]
 IndexFolder: TypeAlias = Annotated[
@@ -136,18 +129,15 @@ _HISTORY = typer.Option(
 History: TypeAlias = Annotated[int | None, _HISTORY]
 
 
-def wants_ray(engine: str, address: str | None, processes: int | None = None) -> bool:
-    """Return whether the options ask for a cluster; refuse options that do not fit."""
-    if address is not None and engine != "ray":
-        raise InputError("--address is the address of a Ray cluster; give --engine ray with it")
-    if engine == "ray" and processes is not None:
+def check_processes(ray: str | None, processes: int | None) -> None:
+    """Refuse a number of processes beside a Ray cluster."""
+    if ray is not None and processes is not None:
         raise InputError(
             "--processes is for this machine; a Ray cluster uses the CPUs that its nodes offer"
         )
-    return engine == "ray"
 
 
-def ray_engine(address: str | None, output: Path, files: Iterable[Path]) -> RayEngine:
+def ray_engine(address: str, output: Path, files: Iterable[Path]) -> RayEngine:
     """Return the engine of a Ray cluster.
 
     Its nodes must see the input files and the folder in which `output` lies.

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.evaluate import FitOn
-from rejoinder.cli.options import Earlier, IndexFolder, Json, Model, Seed, ValidSplit
-from rejoinder.cli.rankers import Rankers, open_index, report_truncated
+from rejoinder.cli.options import Earlier, IndexFolder, Json, Model
+from rejoinder.cli.rankers import (
+    EXAMPLES,
+    Rankers,
+    open_index,
+    read_sample,
+    report_truncated,
+)
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import track
@@ -57,9 +63,6 @@ AtMost: TypeAlias = Annotated[
 Neighbours: TypeAlias = Annotated[
     int, typer.Option(min=1, metavar="K", help="Neighbours for the purity below each panel.")
 ]
-DrawSeed: TypeAlias = Annotated[
-    int, typer.Option(min=0, metavar="N", help="Random seed of the draw and of t-SNE.")
-]
 
 
 def plot(
@@ -73,7 +76,6 @@ def plot(
     limit: AtMost = 2000,
     neighbours: Neighbours = 10,
     fit_on: FitOn = None,
-    seed: DrawSeed = 0,
     as_json: Json = False,
 ) -> None:
     """Draw encoded texts, coloured by category, a panel for each model.
@@ -95,7 +97,7 @@ def plot(
     rows = [(text, category) for text, (category,) in zip(read.texts, read.labels, strict=True)]
     order = _categories(rows, names, categories)
     rows = [row for row in rows if row[1] in order]
-    drawn = sorted(random.Random(seed).sample(range(len(rows)), min(limit, len(rows))))
+    drawn = sorted(random.Random(0).sample(range(len(rows)), min(limit, len(rows))))
     texts = [rows[place][0] for place in drawn]
     kinds = [rows[place][1] for place in drawn]
     panels: list[plots.Panel] = []
@@ -103,10 +105,10 @@ def plot(
     lines = [f"{len(texts):,} texts of {len(order)} categories"]
     for model in models:
         title, spec = split_title(model)
-        vectors = _encode(spec, texts, fit_on, seed)
+        vectors = _encode(spec, texts, fit_on)
         purity = plots.neighbour_purity(vectors, kinds, neighbours)
         caption = f"{neighbours}-neighbour purity {100 * purity:.1f} %"
-        points = plots.project(vectors, method, perplexity=perplexity, seed=seed)
+        points = plots.project(vectors, method, perplexity=perplexity)
         panels.append(plots.Panel(title, points, caption))
         found.append({"title": title, "model": spec, "purity": purity})
         lines.append(f"{title}: {caption}")
@@ -114,7 +116,7 @@ def plot(
     with atomic_file(output) as part:
         plots.save_figure(figure, part, kind)
     result = {"picture": output, "texts": len(texts), "categories": order, "method": method}
-    result |= {"seed": seed, "neighbours": neighbours, "models": found}
+    result |= {"neighbours": neighbours, "models": found}
     emit(result, as_json, lambda _: "\n".join([*lines, f"picture: {output}"]))
 
 
@@ -139,7 +141,7 @@ def split_title(model: str) -> tuple[str, str]:
     return title.strip(), spec.strip()
 
 
-def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> FloatArray:
+def _encode(spec: str, texts: Sequence[str], fit_on: Path | None) -> FloatArray:
     """Encode texts, each as a conversation of one message: (n, d)."""
     import numpy as np
 
@@ -151,7 +153,7 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None, seed: int) -> 
             raise InputError(
                 f"{spec} learns from examples before it encodes; name some with --fit-on DATA"
             )
-        return training_examples(fit_on, fit_on, "test", seed=seed)
+        return training_examples(fit_on, fit_on, "test")
 
     ranker, learned = Rankers().open(spec, training)
     if not isinstance(ranker, DualEncoder):
@@ -183,7 +185,8 @@ Data: TypeAlias = Annotated[
     Path,
     typer.Option(
         metavar="DATA",
-        help="Conversations outside the training data, with the replies.",
+        help="Conversations with their replies, outside the training data, of a folder its split"
+        f" valid: up to {EXAMPLES:,} at random.",
     ),
 ]
 
@@ -191,10 +194,6 @@ Data: TypeAlias = Annotated[
 def calibrate(
     index: IndexFolder,
     data: Data,
-    split: ValidSplit = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="At most N random examples.")
-    ] = None,
     context: Earlier = None,
     model: Model = None,
     picture: Annotated[
@@ -203,7 +202,6 @@ def calibrate(
             "--output", "-o", metavar="PICTURE", help="Picture to write: .png, .svg or .pdf."
         ),
     ] = None,
-    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Learn from conversations the probability that the best reply is right.
@@ -214,9 +212,7 @@ def calibrate(
 
     Example: rejoinder calibrate replies.index --data data/support -o calibration.png
     """
-    from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation import plots
-    from rejoinder.evaluation.tasks import sample
     from rejoinder.files import atomic_file
     from rejoinder.retrieval.calibration import calibrate as fit_calibration
 
@@ -225,10 +221,9 @@ def calibrate(
         plots.require("matplotlib.figure")
     opened = open_index(index, model)
     with track(f"Reading {data}") as advance:
-        part = "valid" if split is None and data.is_dir() else split
-        examples = sample(read_examples(data, part), limit, seed, progress=advance)
+        examples = read_sample(data, advance)
     with track("Searching", total=len(examples), unit="examples") as advance:
-        fit = fit_calibration(opened, examples, history=context, seed=seed, progress=advance)
+        fit = fit_calibration(opened, examples, history=context, progress=advance)
     report_truncated(opened.encoder, "messages")
     fit.calibration.save(index)
     if picture is not None:

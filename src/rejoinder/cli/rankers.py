@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rejoinder.progress import note, track
+from rejoinder.progress import Advance, note, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Example, Split
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # examples per call, except for BM25, whose scores depend on all candidates of a call
 ENCODER_BLOCK = 5000
+EXAMPLES = 10_000  # drawn at random to choose or fit one number or a few
 
 
 class Rankers:
@@ -101,6 +102,15 @@ def read_training(
             fit_on or path, path, ranked_part(path, split), seed=seed, progress=advance
         )
     return [replace(example, context=tuple(cut.cut(example.context))) for example in found]
+
+
+def read_sample(path: Path, advance: Advance) -> list[Example]:
+    """Draw `EXAMPLES` from a file, or from the split `valid` of a data folder."""
+    from rejoinder.corpora.examples import read_examples
+    from rejoinder.evaluation.tasks import sample
+
+    part = read_examples(path, "valid" if path.is_dir() else None)
+    return sample(part, EXAMPLES, progress=advance)
 
 
 def fit_ranker(

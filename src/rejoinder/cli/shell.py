@@ -81,10 +81,17 @@ RETIRED = {
         "--about": "rejoinder corpora",
         "--redact": "--set redact=true",
         "--respond": "--set respond=VALUE",
+        "--engine": "--ray ADDRESS",
     },
     "reply": {"--no-repeat": "--omit both", "--copies": "--omit nothing"},
     "chat": {"--repeat": "--omit copies", "--copies": "--omit repeats"},
+    "tokenise": {"--engine": "--ray ADDRESS"},
+    "index build": {"--engine": "--ray ADDRESS"},
     "intents train": {"--several": "--multi-label"},
+    "export": {
+        f"--{form}": f"--to {form}"
+        for form in ("eight-bits", "quantized", "onnx", "sentence-transformers", "transformers")
+    },
 }
 """Retired options of verbs, and what replaces each."""
 

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from rejoinder.cli.options import (
-    Address,
     Json,
     Limit,
     Processes,
-    RunOn,
+    Ray,
     Seed,
     Settings,
-    Split,
+    check_processes,
     ray_engine,
-    wants_ray,
 )
 from rejoinder.cli.shell import emit
 from rejoinder.errors import RejoinderError
@@ -105,8 +103,7 @@ def tokenise(
     init: Init = None,
     settings: Settings = None,
     processes: Processes = None,
-    engine: RunOn = "local",
-    address: Address = None,
+    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Tokenise the examples of a recipe; `rejoinder train` with data.cache=CACHE then finds them.
@@ -120,7 +117,7 @@ def tokenise(
     from rejoinder.settings import find_recipe
     from rejoinder.training import display, prepare, recipe_files
 
-    on_ray = wants_ray(engine, address, processes)
+    check_processes(ray, processes)
     places = {**_places(data, general, init), "data.cache": cache}
     plan = recipe_files.load_recipe(find_recipe(recipe), settings or [], places)
     # `prepare` reports missing data.
@@ -137,7 +134,7 @@ def tokenise(
     ]
     check_shared(cache, "a cache of tokens", prepare.CACHED)
     cache.mkdir(parents=True, exist_ok=True)
-    cluster = ray_engine(address, cache / "store", files) if on_ray else None
+    cluster = None if ray is None else ray_engine(ray, cache / "store", files)
     with cluster or local_engine(processes, sum(file.stat().st_size for file in files)) as opened:
         prepared = prepare.prepare(plan, cache, display.TerminalDisplay(), opened)
     counts = {"train": len(prepared.train), "valid": sum(map(len, prepared.valid.values()))}
@@ -163,9 +160,6 @@ def ablate(
         int, typer.Option(metavar="N", help="N of 1-of-N, if the data has no lists.")
     ] = 100,
     limit: Limit = None,
-    split: Annotated[
-        Split, typer.Option(help="Split to rank; valid if you choose by the table.")
-    ] = "test",
     seed: Seed = 0,
     seeds: Seeds = 1,
     as_json: Json = False,
@@ -187,7 +181,7 @@ def ablate(
     names = rows or []
     plan = ablations.load_plan(find_recipe(file), settings or [], data)
     plan.chosen(names)  # a wrong name is refused before the data is read
-    name, task = read_task(data, split, candidates, limit, seed)
+    name, task = read_task(data, plan.split, candidates, limit, seed)
     with _first_process_shows() as display:
         table = ablations.ablate(
             plan, folder, task, data=name, names=names, seed=seed, seeds=seeds, display=display

@@ -113,7 +113,7 @@ class RayEngine:
         try:
             import ray
         except ImportError:
-            raise MissingExtraError("--engine ray", "cluster") from None
+            raise MissingExtraError("--ray", "cluster") from None
         self._ray = ray
         self._probes: list[Path] = []
         self._connected_here = not ray.is_initialized()
@@ -256,7 +256,7 @@ def _no_cluster(address: str | None, error: BaseException) -> InputError:
     target = f"at {address}" if address else "of RAY_ADDRESS or on this machine"
     return InputError(
         f"no Ray cluster answers {target} ({last_line(error)}); "
-        "`ray start --head` starts one; --address is auto, HOST:PORT or ray://HOST:PORT"
+        "`ray start --head` starts one; --ray is auto, HOST:PORT or ray://HOST:PORT"
     )
 
 

@@ -122,7 +122,7 @@ def onnx_folder(
     if (kind := config["model"].get("kind")) not in WITH_PROGRAMS:
         raise InputError(
             f"{folder} is of kind '{kind}', and only {' and '.join(WITH_PROGRAMS)} have an ONNX"
-            " form; `export --quantized` takes every kind"
+            " form; `export --to quantized` takes every kind"
         )
     stored = persistence.is_quantized(config)
     loaded = (

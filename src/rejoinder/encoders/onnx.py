@@ -69,7 +69,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(
             f"{folder} has no {MANIFEST};"
-            " `rejoinder export MODEL --onnx -o DIR` writes such a folder"
+            " `rejoinder export MODEL --to onnx -o DIR` writes such a folder"
         )
     try:
         manifest = parse_json(path.read_text(encoding="utf-8"))
@@ -201,7 +201,7 @@ class OnnxEncoder(TextEncoder):
     """Encodes and scores as `rejoinder.load` does in float32, without PyTorch .
 
     Args:
-        folder: what `rejoinder export MODEL --onnx` or `rejoinder intents export` wrote, or
+        folder: what `rejoinder export MODEL --to onnx` or `rejoinder intents export` wrote, or
             "bi-small".
         threads: processor threads to use; None: `OMP_NUM_THREADS`, or onnxruntime's own choice.
 

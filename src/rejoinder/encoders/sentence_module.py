@@ -127,7 +127,7 @@ class SentenceModule(nn.Module):
 
     @classmethod
     def load(cls, input_path: str) -> SentenceModule:
-        """Open what `save` or `rejoinder export --sentence-transformers` wrote."""
+        """Open what `save` or `rejoinder export --to sentence-transformers` wrote."""
         folder = Path(input_path)
         network, tokenizer, config = persistence.load_as_validated(folder)
         return cls(network.eval(), tokenizer, config["max_length"], _read_side(folder))
@@ -187,7 +187,7 @@ def export_sentence_transformers(
         raise InputError(
             f"{folder} is of kind '{config['model']['kind']}',"
             " which does not read a conversation as newest message and one history;"
-            " write the transformer inside with `export --transformers`"
+            " write the transformer inside with `export --to transformers`"
         )
     with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
         for name in (persistence.CONFIG, persistence.WEIGHTS, persistence.VOCABULARY):

@@ -299,8 +299,8 @@ class TransformerModel(nn.Module):
 # Pretraining of a transformer (POLY, section 4.1; heads as in BERT, Devlin et al. 2019).
 #
 # It guesses masked tokens of a context joined with its response, and whether a response followed.
-# The result is a start for rankers (`[init] transformer`, after `rejoinder export
-# --transformers`).
+# The result is a start for rankers (`[init] transformer`, after `rejoinder export --to
+# transformers`).
 
 
 @dataclass(frozen=True)
@@ -376,6 +376,6 @@ def refuse_to_rank(*_: object, name: str = "", **__: object) -> NoReturn:
     """Refuse to open a pretrained transformer to rank with; the error says what it is for."""
     raise InputError(
         f"{name or 'this model'} is a pretrained transformer, which ranks nothing yet:"
-        " rejoinder export --transformers writes a checkpoint,"
+        " rejoinder export --to transformers writes a checkpoint,"
         " from which another encoder starts (init.transformer)"
     )

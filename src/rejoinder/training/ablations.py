@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, PositiveFloat
 
+from rejoinder.corpora.example import Split
 from rejoinder.documents import markdown_table
 from rejoinder.encoders import export, persistence
 from rejoinder.errors import InputError, RejoinderError
@@ -72,6 +73,7 @@ class Ablations:
     settings: tuple[str, ...] = ()  # what all rows change in it, the base row too, such as budgets
     cumulative: bool = False
     """Add the changes of all rows above to each row (ACL19, Table 2)."""
+    split: Split = "test"  # that is ranked; valid if a choice follows from the table
     published: Percent | None = None  # recall at 1 that a paper gives for the recipe
     published_cost: PublishedCost | None = None  # and what it took there
     row: Annotated[tuple[Change, ...], Field(min_length=1)]  # in the table's order
@@ -126,6 +128,7 @@ class Plan:
 
     name: str
     origin: str  # the file
+    split: Split  # that is ranked
     rows: tuple[Row, ...]
 
     def chosen(self, names: Sequence[str]) -> set[str]:
@@ -133,13 +136,10 @@ class Plan:
         known = [row.name for row in self.rows]
         for name in names:
             if name not in known:
+                nearest = difflib.get_close_matches(name, known, 1)
+                guess = f"; did you mean '{nearest[0]}'?" if nearest else ";"
                 rows = ", ".join(known)
-                if nearest := difflib.get_close_matches(name, known, 1):
-                    raise InputError(
-                        f"{self.origin} has no row '{name}'; did you mean '{nearest[0]}'?"
-                        f" its rows: {rows}"
-                    )
-                raise InputError(f"{self.origin} has no row '{name}'; its rows: {rows}")
+                raise InputError(f"{self.origin} has no row '{name}'{guess} its rows: {rows}")
         return {BASE, *names} if names else set(known)
 
 
@@ -189,7 +189,7 @@ def load_plan(
         title = change.description or change.name
         cost = change.published_cost
         rows.append(Row(change.name, title, settings, change.published, cost, recipe))
-    return Plan(file.name, str(path), tuple(rows))
+    return Plan(file.name, str(path), file.split, tuple(rows))
 
 
 def _check_row(base: Recipe, row: Recipe) -> None:
