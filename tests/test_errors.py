@@ -11,9 +11,9 @@ HUGE = ["We open at nine."] * 100_000
 @pytest.mark.parametrize(
     "call",
     [
-        lambda index: rejoinder.load(HUGE),
-        lambda index: rejoinder.Index.build(HUGE, ["Hello!"], "other"),
-        lambda index: rejoinder.evaluate(HUGE, []),
+        lambda _: rejoinder.load(HUGE),
+        lambda _: rejoinder.Index.build(HUGE, ["Hello!"], "other"),
+        lambda _: rejoinder.evaluate(HUGE, []),
         lambda index: index.search([["Hello!"]], where=HUGE),
         lambda index: index.search(HUGE),
         lambda index: index.delete(3.5),
