@@ -71,15 +71,14 @@ def _desk(figures: Json) -> Rows:
 SECTIONS = {
     "examples": Section(
         "Replies with examples",
-        "R@1 of two public bots, in %: by replies alone; with questions. Last rows: the share of"
-        " the bot's questions that the default threshold keeps, and of CLINC150's that it refuses.",
+        "R@1 of two public bots, in %: by replies alone; with questions. Last rows: the shares of"
+        " the bot's questions that the default threshold keeps, and of CLINC150's it refuses.",
         _examples,
     ),
     "desk": Section(
         "A desk that learns",
         "R@1 of the last 500 of 2,000 chats, without learning and with `rejoinder learn` after"
-        " every hundred; the right reply among five without. Lost: acknowledged entries that random"
-        " kills removed.",
+        " every hundred; recall at five without. Lost: acknowledged entries lost to random kills.",
         _desk,
     ),
     "examples_speed": Section(
@@ -90,9 +89,9 @@ SECTIONS = {
     "mining": Section(
         "Mined replies",
         "Coverage of the second half of some chats by replies mined from the first, in % of a"
-        " hand-made list's. Columns are numbers of replies. A generated message is covered by a"
-        " reply of its template, a real one from a cosine of 0.6, and of 0.7, on. MiniLM judges,"
-        " of which `bi-small` has two layers.",
+        " hand-made list's. Columns are numbers of replies. A reply covers generated messages of"
+        " its template, and real ones with a cosine of 0.6 (and 0.7) or more. MiniLM judges;"
+        " `bi-small` has two of its layers.",
         _mining,
     ),
     "mining_speed": Section(

@@ -294,7 +294,7 @@ SECTIONS: dict[str, Section] = {
         "Training against the machine's limit",
         (
             "The limit counts products with weights on real tokens. ConveRT's paper has 14.7 steps"
-            " of 512 a second on 12 GPUs, 7,526 examples."
+            " of 512 examples a second on 12 GPUs: 7,526 examples."
         ),
         _named(
             "rows",
@@ -308,16 +308,18 @@ SECTIONS: dict[str, Section] = {
         [limit],
     ),
     "trainer": Section(
-        "Training beside sentence-transformers", "A BERT of ConveRT's layers and width.", _pairs
+        "Training beside sentence-transformers",
+        "A BERT with ConveRT's number of layers and width.",
+        _pairs,
     ),
     "bi_trainer": Section(
         "Bi-encoder's training beside sentence-transformers",
-        "MiniLM's weights; ours updates two transformers, theirs one.",
+        "MiniLM's weights. Rejoinder updates two transformers, the other one.",
         _pairs,
     ),
     "cross_scoring": Section(
         "Cross-encoder",
-        "Pairs scored a second, MiniLM's weights.",
+        "Pairs scored a second, with MiniLM's weights.",
         _named(
             "precisions",
             ["pairs/s", "sentence-transformers", "ratio"],
@@ -331,8 +333,8 @@ SECTIONS: dict[str, Section] = {
     "approximate": Section(
         "Recall against latency of the searches",
         (
-            "ACL19's HNSW is 130 times as fast as its exact search, of which it gives neither size"
-            " nor speed."
+            "ACL19's HNSW is 130 times as fast as its exact search, whose size and speed it does"
+            " not give."
         ),
         lambda figures: [
             ["", "recall@30", "median, ms", "times as fast as exact"],
@@ -369,7 +371,7 @@ SECTIONS: dict[str, Section] = {
     ),
     "exact_search": Section(
         "A scan of all replies in 8 bits",
-        ("Medians of one query for the ten best, in ms; how often they equal those of float32."),
+        ("Medians of a query for the ten best, in ms; how often float32 finds the same ten."),
         lambda figures: [
             [
                 ("replies"),
@@ -399,7 +401,7 @@ SECTIONS: dict[str, Section] = {
     ),
     "reply_speed": Section(
         "Time to pick a reply",
-        "MiniLM's sizes on one thread; POLY's are of BERT's size, on 80 cores.",
+        "MiniLM's sizes on one thread; POLY's models have BERT's size, on 80 cores.",
         _reply_speed,
     ),
     "ngram": Section(
@@ -412,7 +414,7 @@ SECTIONS: dict[str, Section] = {
     ),
     "hostile": Section(
         "Honest clients beside hostile ones",
-        "Two honest clients beside two hostile ones of a kind.",
+        "Two honest clients beside two hostile ones of each kind.",
         _named(
             ("rows"),
             ["wrong answers", "99 %, ms", "MB more"],

@@ -78,13 +78,13 @@ def read_figures(folder: Path) -> dict[str, Json]:
 def pages(folder: Path) -> dict[str, str]:
     """Return the pages by their names: written by benchmarks, then recorded, if any."""
     about = (
-        "Each command writes a file in benchmarks/results; `python -m workshop.results"
-        " benchmarks/results -o docs/results` makes this page of them."
+        "Each command writes a file to benchmarks/results; `python -m workshop.results"
+        " benchmarks/results -o docs/results` makes this page from them."
     )
     texts = {"tables.md": page("Tables", about, read_figures(folder))}
     if (recorded := folder / "recorded").is_dir():
         about = (
-            "Figures copied by hand from the output of the commands into"
+            "These figures were copied by hand from the commands' output into"
             " benchmarks/results/recorded."
         )
         texts["recorded.md"] = page("Recorded tables", about, read_figures(recorded))
