@@ -86,9 +86,10 @@ def recipes() -> dict[str, Path]:
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in files}
 
 
-# a word, or names (Bea O'Neill & Sons) or pairs NAME=WORD with commas between
-_NAME = r"[^\W\d][\w .&'’-]*"  # noqa: RUF001 (apostrophes of both kinds)
-_BARE = rf"""[^\s"'\[\]{{}}=,]+|{_NAME}(,{_NAME})*|\w+=[\w-]+(,\w+=[\w-]+)*"""
+# a word, or names (Bea O'Neill & Sons), or pairs KEY=NAME (perhaps after a word), with commas
+_LETTER = r"[\w .&'’-]"  # noqa: RUF001 (apostrophes of both kinds)
+_NAME = rf"[^\W\d]{_LETTER}*"
+_BARE = rf"""[^\s"'\[\]{{}}=,]+|{_NAME}(,{_NAME})*|(\w+,)?\w+={_LETTER}+(,\w+={_LETTER}+)*"""
 
 
 def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, Any]:

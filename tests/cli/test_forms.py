@@ -37,7 +37,7 @@ def test_all_forms_are_listed_and_one_is_described(command, answer, refused):
     refused("formats", "excel", said="no form 'excel'; there are whatsapp, telegram")
 
 
-COLUMNS = ("--column", "text=Antwort", "--column", "questions=frage", "--column", "title=Thema")
+COLUMNS = ("--set", "columns=text=Antwort,questions=frage,title=Thema")
 
 
 def test_a_dry_run_shows_what_a_file_of_replies_holds_and_writes_nothing(command, answer, refused, tmp_path):
@@ -61,8 +61,8 @@ def test_replies_are_indexed_in_the_form_that_is_found_or_chosen(command, refuse
     assert "faq.csv: table (semicolon, cp1252): text = Antwort" in err
     assert "left out: 1 rows without a reply" in err
     (tmp_path / "more.log").write_text("One.\nTwo.\n")
-    refused("index", "add", "faq", "more.log", said="--format text reads one reply a line")
-    command("index", "add", "faq", "more.log", "--format", "text")
+    refused("index", "add", "faq", "more.log", said="--set format=text reads one reply a line")
+    command("index", "add", "faq", "more.log", "--set", "format=text")
     assert [candidate.text for _, candidate in Index.open("faq")] == ["Unterwegs, für Sie.", "One.", "Two."]
     refused("index", "build", "convert-small", "chat.txt", "-o", "no",
             said="looks like chats (WhatsApp chat), not replies; make examples of it (rejoinder data")  # fmt: skip
@@ -85,3 +85,17 @@ def test_an_export_becomes_examples_and_an_index_of_its_responses(command, refus
     assert [candidate.text for _, candidate in Index.open("replies")] == ["On its way, <name>.", "Hello, <name>."]
     refused("data", "chats", "chat.txt", "-o", "no", "--set", "agent=Eva",
             said="no message of an agent answers another; there are those of customer (5): `--set")  # fmt: skip
+
+
+def test_a_table_without_a_header_and_columns_of_two_words_are_chosen(answer, refused, tmp_path):
+    words = ("index", "build", "convert-small", "--dry-run")
+    (tmp_path / "two.csv").write_text("Meine Frage;Kurze Antwort\nWo?;Hier.\n")
+    chosen = ("--set", "columns=text=Kurze Antwort,questions=Meine Frage")
+    (reply,) = answer(*words, "two.csv", *chosen)["shown"]
+    assert (reply["text"], reply["examples"]) == ("Hier.", [["Wo?"]])
+    (tmp_path / "bare.csv").write_text("Wo?;Hier.\n")
+    chosen = ("--set", "format=table,delimiter=semicolon,header=no", "--set", "columns=text=2")
+    (reply,) = answer(*words, "bare.csv", *chosen)["shown"]
+    assert reply["text"] == "Hier."
+    refused(*words, "two.csv", "--set", "form=table", said="unknown key 'form'")
+    refused(*words, "two.csv", "--set", "format=5", said="format")

@@ -33,6 +33,8 @@ LINES = {
     "data reddit x -o d --engine ray --address auto": "--ray ADDRESS",
     "tokenise r.toml -o d --engine=ray": "--ray ADDRESS",
     "index build model r.txt -o i --engine ray": "--ray ADDRESS",
+    "index build model r.txt -o i --format text": "--set format=NAME",
+    "index build model r.csv -o i --column text=Antwort": "--set columns=ROLE=NAME",
     "intents train model t.csv -o c --several": "--multi-label",
 }
 

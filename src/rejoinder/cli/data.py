@@ -275,7 +275,7 @@ def formats(
     """List the file formats of replies and chats, and how to export them from each tool.
 
     `rejoinder index build` reads replies, `rejoinder data chats` reads chats. The format is
-    detected. --format NAME, or for chats --set format=NAME, overrides it.
+    detected; --set format=NAME overrides it.
 
     Example: rejoinder formats whatsapp
     """

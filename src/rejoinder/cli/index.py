@@ -22,7 +22,7 @@ from rejoinder.cli.options import (
     ray_engine,
 )
 from rejoinder.cli.rankers import open_index, report_truncated
-from rejoinder.cli.replies import Columns, DryRun, FormatName, ReplyFile, survey_text
+from rejoinder.cli.replies import DryRun, ReplyFile, Settings, parse_settings, survey_text
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
@@ -90,8 +90,7 @@ def build(
     model: Encoder,
     replies: Replies,
     output: OutputOrNone = None,
-    form: FormatName = None,
-    column: Columns = None,
+    settings: Settings = None,
     dry_run: DryRun = False,
     split: PartOf = None,
     limit: First = None,
@@ -120,7 +119,7 @@ def build(
     from rejoinder.retrieval.manifest import check_target
     from rejoinder.retrieval.stores import Store
 
-    source = ReplyFile(replies, split, limit, deduplicate, form or "", tuple(column or ()))
+    source = ReplyFile(replies, split, limit, deduplicate, parse_settings(settings))
     if dry_run:
         emit(source.survey(), as_json, survey_text)
         return
@@ -150,9 +149,7 @@ def add(
     folder: IndexFolder,
     replies: Replies,
     model: Model = None,
-    form: FormatName = None,
-    column: Columns = None,
-    dry_run: DryRun = False,
+    settings: Settings = None,
     deduplicate: Annotated[
         bool,
         typer.Option("--deduplicate", help="Skip duplicates, also of replies in the index."),
@@ -166,10 +163,7 @@ def add(
     """
     from rejoinder.retrieval.manifest import read_manifest
 
-    source = ReplyFile(replies, None, None, deduplicate, form or "", tuple(column or ()))
-    if dry_run:
-        emit(source.survey(), as_json, survey_text)
-        return
+    source = ReplyFile(replies, None, None, deduplicate, parse_settings(settings))
     named = model or ("" if ray is None else read_manifest(folder).model.locate(folder))
     with _engine(ray, folder, named) as engine:
         opened = open_index(folder, model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
@@ -18,28 +18,40 @@ from rejoinder.progress import note, track
 if TYPE_CHECKING:
     from rejoinder.corpora.example import Candidate
     from rejoinder.corpora.lines import Reading
+    from rejoinder.corpora.tables import Choice
 
 SHOWN = 5  # replies of a survey, and questions of each
-FormatName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        help="Format of the file; `rejoinder formats` lists them. For tables also "
-        "table,encoding=cp1252,delimiter=semicolon,header=no. Default: detected.",
-    ),
-]
-Columns: TypeAlias = Annotated[
+Settings: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--column",
-        metavar="ROLE=NAME",
-        help="Column or field of the text, title or questions, as text=Antwort; repeatable.",
+        "--set",
+        metavar="KEY=VALUE",
+        help="format=NAME (of `rejoinder formats`; for tables also"
+        " table,encoding=cp1252,delimiter=semicolon,header=no), columns=text=NAME,questions=NAME."
+        " Default: detected.",
     ),
 ]
 DryRun: TypeAlias = Annotated[
     bool, typer.Option("--dry-run", help="Show what the file holds without writing anything.")
 ]
+
+
+@dataclass(frozen=True)
+class ReplySettings:
+    """Settings of a file of replies, as those of exported chats."""
+
+    format: str = ""
+    columns: str = ""
+
+
+def parse_settings(settings: Sequence[str] | None) -> Choice:
+    """Return the format and columns of `--set`."""
+    from rejoinder.corpora.tables import parse_choice
+    from rejoinder.settings import parse_setting, validate
+
+    values = dict(parse_setting(text, "name=value") for text in settings or ())
+    chosen = validate(ReplySettings, values, "settings of replies")
+    return parse_choice(chosen.format, chosen.columns)
 
 
 class ReplyFile(NamedTuple):
@@ -49,18 +61,15 @@ class ReplyFile(NamedTuple):
     split: Split | None
     limit: int | None
     deduplicate: bool
-    form: str
-    columns: tuple[str, ...]
+    choice: Choice
 
     def read(
         self, known: Sequence[str] = (), reading: Reading | None = None
     ) -> Iterator[Candidate]:
         """Yield the replies; on request without duplicates of each other or of known ones."""
         from rejoinder.corpora.recognition import distinct, read_candidates
-        from rejoinder.corpora.tables import parse_choice
 
-        choice = parse_choice(self.form, self.columns)
-        replies = read_candidates(self.path, self.split, choice, reading)
+        replies = read_candidates(self.path, self.split, self.choice, reading)
         return itertools.islice(
             distinct(replies, known) if self.deduplicate else replies, self.limit
         )

@@ -86,7 +86,11 @@ RETIRED = {
     "reply": {"--no-repeat": "--omit both", "--copies": "--omit nothing"},
     "chat": {"--repeat": "--omit copies", "--copies": "--omit repeats"},
     "tokenise": {"--engine": "--ray ADDRESS"},
-    "index build": {"--engine": "--ray ADDRESS"},
+    "index build": {
+        "--engine": "--ray ADDRESS",
+        "--format": "--set format=NAME",
+        "--column": "--set columns=ROLE=NAME",
+    },
     "intents train": {"--several": "--multi-label"},
     "export": {
         f"--{form}": f"--to {form}"

@@ -68,7 +68,7 @@ class Markup:
 class Form:
     """A form of files."""
 
-    name: str  # as in `--format NAME`
+    name: str  # as in `--set format=NAME`
     title: str  # "Telegram chats"
     holds: Literal["replies", "chats"]
     export: str  # one line: how to get such a file

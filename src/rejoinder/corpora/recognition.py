@@ -60,7 +60,7 @@ def find_form(
     """Return a file's form and beginning. InputError: no form is known, or it holds others."""
     if choice.form and choice.form not in FORMS:
         raise InputError(
-            f"--format {choice.form}: no such form; `rejoinder formats` lists {', '.join(FORMS)}"
+            f"--set format={choice.form}: no such format; there are {', '.join(FORMS)}"
         )
     sample = inspect(path, choice)
     if choice.form:
@@ -93,7 +93,7 @@ def inspect(path: str | Path, choice: Choice, member: str = "") -> Sample:
         if not choice.form:
             raise InputError(
                 f"{path} is a pipe, whose form cannot be found by its content; name it "
-                "(--format text, of chats --set format=NAME), or save it to a file"
+                "(--set format=text), or save it to a file"
             )
         return Sample(Source(Path(path)), "json" if choice.form == "json" else "text")
     sample = look(path, member, choice.encoding)
@@ -149,7 +149,7 @@ def _unknown(sample: Sample, holds: str) -> str:
     names = f" with {', '.join(sorted(sample.columns)[:8])}"[:160] if sample.columns else ""
     text = (
         f"{sample.source} looks like {kinds[sample.kind]}{names}, but like no form of {holds} that "
-        f"is known; `rejoinder formats` lists all {len(known)}, --format NAME decides"
+        f"is known; `rejoinder formats` lists all {len(known)}, --set format=NAME decides"
     )
     if holds == "chats" and sample.kind == "json lines" and _OF_EXAMPLES & set(sample.columns):
         return (
@@ -162,7 +162,7 @@ def _unknown(sample: Sample, holds: str) -> str:
             "--set columns=author=NAME,text=NAME,conversation=NAME"
         )
     if holds == "replies" and sample.kind in ("text", "yaml", "markdown", "html", "json lines"):
-        text += "; --format text reads one reply a line"
+        text += "; --set format=text reads one reply a line"
     return text
 
 
@@ -170,7 +170,7 @@ def _other_verb(path: str | Path, form: Form) -> str:
     if form.holds == "chats":
         return (
             f"{path} looks like chats ({form.title}), not replies; make examples of it "
-            f"(rejoinder data chats {path} -o DIR) and index that folder, or name another --format"
+            f"(rejoinder data chats {path} -o DIR) and index that folder, or name another format"
         )
     return (
         f"{path} looks like replies ({form.title}), not chats; index it with "

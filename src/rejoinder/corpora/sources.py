@@ -80,10 +80,7 @@ class ChatsSettings(OwnSettings):
     def __post_init__(self) -> None:
         if self.gap not in ("", "none") and not _GAP.fullmatch(self.gap):
             raise InputError(f"gap is {self.gap!r}; give a time, such as 30m, 12h or 2d, or none")
-        parse_choice(self.format, self._columns())
-
-    def _columns(self) -> list[str]:
-        return [pair for pair in self.columns.split(",") if pair]
+        parse_choice(self.format, self.columns)
 
     def seconds(self, *, endless: bool) -> float:
         """Return the silence that splits a chat, in seconds."""
@@ -94,7 +91,7 @@ class ChatsSettings(OwnSettings):
 
 def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterator[Example]:
     """Yield the examples of a file of chats."""
-    choice = parse_choice(settings.format, [pair for pair in settings.columns.split(",") if pair])
+    choice = parse_choice(settings.format, settings.columns)
     form, sample = find_form(path, choice, "chats")
     filled = (chat for chat in form.read(sample, choice, reading) if chat.messages)
     first = next(filled, None)

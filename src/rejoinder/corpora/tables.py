@@ -44,18 +44,18 @@ _BROKEN_WORKBOOK = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The value of `--format`: FORM[,encoding=...][,delimiter=...][,header=no]."""
+    """The settings `columns` and `format`: FORM[,encoding=...][,delimiter=...][,header=no]."""
 
     form: str = ""
     encoding: str = ""
     delimiter: str = ""
     header: bool = True
-    columns: Mapping[str, str] = field(default_factory=dict)  # of `--column role=name`
+    columns: Mapping[str, str] = field(default_factory=dict)  # names by role
 
     def untaken(self, takes: Set[str]) -> str:
         """Return which choice a form that `takes` some of them has no use for, or nothing."""
         made = {
-            "columns": ("--column", bool(self.columns)),
+            "columns": ("columns", bool(self.columns)),
             "delimiter": ("a delimiter", bool(self.delimiter)),
             "header": ("header=no", not self.header),
         }
@@ -64,8 +64,8 @@ class Choice:
         )
 
 
-def parse_choice(text: str, columns: Iterable[str] = ()) -> Choice:
-    """Return what `--format` and `--column` say. InputError: not so written."""
+def parse_choice(text: str, columns: str = "") -> Choice:
+    """Return what the settings `format` and `columns` say. InputError: not so written."""
     form, *options = text.split(",") if text else [""]
     words = {name: delimiter for delimiter, name in DELIMITERS.items()}
     values: dict[str, str] = {}
@@ -73,18 +73,20 @@ def parse_choice(text: str, columns: Iterable[str] = ()) -> Choice:
         key, equals, value = option.partition("=")
         if key not in ("encoding", "delimiter", "header") or not equals:
             raise InputError(
-                f"--format {text}: {option!r} is none of encoding=NAME, header=no and "
+                f"format={text}: {option!r} is none of encoding=NAME, header=no and "
                 f"delimiter=NAME ({', '.join(words)})"
             )
         values[key] = value
     delimiter = values.get("delimiter", "")
     if delimiter not in ("", *words, *DELIMITERS):
-        raise InputError(f"--format {text}: the delimiter is one of {', '.join(words)}")
+        raise InputError(f"format={text}: the delimiter is one of {', '.join(words)}")
     if values.get("header", "yes") not in ("yes", "no"):
-        raise InputError(f"--format {text}: header is yes or no")
-    pairs = [pair.partition("=") for pair in columns]
+        raise InputError(f"format={text}: header is yes or no")
+    pairs = [pair.partition("=") for pair in columns.split(",") if pair]
     if wrong := [role for role, equals, name in pairs if not (role and equals and name)]:
-        raise InputError(f"--column {wrong[0]}: write it as ROLE=NAME, such as text=Antwort")
+        raise InputError(
+            f"columns={columns}: write {wrong[0]!r} as ROLE=NAME, such as text=Antwort"
+        )
     return Choice(
         form=form,
         encoding=values.get("encoding", ""),
@@ -115,10 +117,10 @@ def columns_of(
 ) -> dict[str, str]:
     """Return the column of each role: the chosen one, or the first of the role's usual words.
 
-    InputError: `--column` names an unknown role, or a column that is not there.
+    InputError: the choice names an unknown role, or a column that is not there.
     """
     if unknown := [role for role in choice.columns if role not in words]:
-        raise InputError(f"--column {unknown[0]}=...: the columns are {', '.join(words)}")
+        raise InputError(f"columns={unknown[0]}=...: the columns are {', '.join(words)}")
     columns: dict[str, str] = {}
     for role, usual in words.items():
         name = find_column(names, usual)

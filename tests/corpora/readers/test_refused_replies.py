@@ -15,16 +15,16 @@ from tests.corpora.readers.workbook import workbook
 @pytest.mark.parametrize(("name", "content", "told"), [
     ("a.txt", "version: 1\nkey:\n  - a: 1\n  - b: 2\n", "a.txt looks like YAML, but like no form of replies"),
     ("a.txt", '{"a": 1}\n', "a.txt:1: no field text, response, .*; there is a: name it"),
-    ("a.txt", "# Hours\nFrom 9 to 5.\n# Parcels\nSoon.\n", "looks like Markdown, .*--format text reads one"),
+    ("a.txt", "# Hours\nFrom 9 to 5.\n# Parcels\nSoon.\n", "looks like Markdown, .*--set format=text reads one"),
     ("a.txt", "Look:\n<p>Hello</p>\n", "a.txt:2: this looks like HTML, JSON, YAML, a table or a chat"),
     ("a.txt", "Hello\n[01.03.24, 09:00:00] Bea: Hi\n", "a.txt:2: this looks like .* a chat in a file"),
     ("a.txt", "Hello\na\tb\n", "a.txt:2: this looks like .* a table"),
     ("a.md", "Some words\nand no heading\n", "no FAQ in it"),
-    ("a.log", "Hello\nBye\n", "a.log looks like plain text, but .*--format text reads one reply a line"),
+    ("a.log", "Hello\nBye\n", "a.log looks like plain text, but .*--set format=text reads one reply a line"),
     ("a", "Hello\nBye\n", "a looks like plain text"),
-    ("a.txt", "a\tb\nc\td\n", "a.txt: no column text, response, .*there is a, b: name it with --column text=NAME, its questions with --column questions=NAME"),
+    ("a.txt", "a\tb\nc\td\n", "a.txt: no column text, response, .*there is a, b: name it with --set columns=text=NAME, of its questions with columns=text=NAME,questions=NAME"),
     ("a.csv", "Hello there.\nBye.\n", "no column text, .*table,header=no"),
-    ("a.csv", "text,answer\na,b\n", "text and answer may both be the reply; say which: --column text=answer"),
+    ("a.csv", "text,answer\na,b\n", "text and answer may both be the reply; say which: --set columns=text=answer"),
     ("a.csv", "text,Text\na,b\n", "a.csv:1: two columns are named 'text'"),
     ("a.csv", "id,text\n1,a,b\n", "a.csv:2: the row has 3 fields"),
     ("a.json", '{"a": [1, 2', "looks like JSON"),
@@ -48,7 +48,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path, name, content, told):
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    ("excel", "no such form; `rejoinder formats` lists"),
+    ("excel", "no such format; there are whatsapp"),
     ("table,colour=red", "'colour=red' is none of"),
     ("table,delimiter=x", "the delimiter is one of comma, semicolon, tab, bar"),
     ("table,header=maybe", "header is yes or no"),
@@ -63,10 +63,10 @@ def test_a_wrong_choice_is_one_line(tmp_path, text, told):
 def test_a_column_that_is_not_there_and_a_role_that_is_none(tmp_path):
     path = write(tmp_path, COMMAS)
     for pair, told in (("text=reply", "no column 'reply' for text; there is question, answer"),
-                       ("body=answer", "--column body=...: the columns are text, title, questions"),
-                       ("text", "write it as ROLE=NAME")):  # fmt: skip
+                       ("body=answer", "columns=body=...: the columns are text, title, questions"),
+                       ("text", "write 'text' as ROLE=NAME")):  # fmt: skip
         with pytest.raises(InputError, match=told):
-            list(read_candidates(path, choice=parse_choice("", [pair])))
+            list(read_candidates(path, choice=parse_choice("", pair)))
 
 
 @pytest.mark.parametrize(("name", "content", "choice"), [

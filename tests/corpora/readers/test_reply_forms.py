@@ -354,7 +354,7 @@ def write(folder, file):
 def test_replies_are_read_by_content_alone(tmp_path, file):
     path = write(tmp_path, file)
     reading = Reading()
-    choice = parse_choice(file.format, file.column)
+    choice = parse_choice(file.format, ",".join(file.column))
     assert list(read_candidates(path, choice=choice, reading=reading)) == file.wanted
     assert file.notes in reading.notes[0]
     assert reading.dropped == file.dropped

@@ -61,7 +61,7 @@ def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         if not choice.form and (_STRUCTURE.search(text) or whatsapp_line(text) is not None):
             raise InputError(
                 f"{sample.source}:{number}: this looks like HTML, JSON, YAML, a table or a chat "
-                "in a file of text; --format text reads one reply a line all the same"
+                "in a file of text; --set format=text reads one reply a line all the same"
             )
         if text:
             yield Candidate(text)
@@ -137,18 +137,18 @@ def reply_columns(
     if "text" not in columns:
         if len(names) == 1 and kind == "column" and is_name(names[0]):
             return {"text": names[0]}
-        headless = "; where there is no header: --format table,header=no --column text=1"
+        headless = "; without a header: --set format=table,header=no --set columns=text=1"
         raise InputError(
             f"{where}: no {kind} {', '.join(WORDS['text'][:-1])} or {WORDS['text'][-1]}; there is "
-            f"{', '.join(map(str, names))[:200] or 'none'}: name it with --column text=NAME, "
-            "its questions with --column questions=NAME"
+            f"{', '.join(map(str, names))[:200] or 'none'}: name it with "
+            "--set columns=text=NAME, of its questions with columns=text=NAME,questions=NAME"
             f"{headless if kind == 'column' else ''}"
         )
     rivals = [name for name in REPLY if find_column(names, [name]) is not None]
     if len(rivals) > 1 and "text" not in choice.columns:
         raise InputError(
             f"{where}: {' and '.join(rivals)} may both be the reply; say which: "
-            f"--column text={rivals[-1]}"
+            f"--set columns=text={rivals[-1]}"
         )
     return columns
 
@@ -282,7 +282,7 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
             return
     raise InputError(
         f"{sample.source}: no FAQ in it: no schema.org FAQPage, details, definition list, or "
-        "heading with a text below it; --format text reads one reply a line"
+        "heading with a text below it; --set format=text reads one reply a line"
     )
 
 
