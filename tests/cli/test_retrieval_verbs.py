@@ -296,7 +296,7 @@ def test_a_slow_model_ranks_the_best_replies_again(command, index, slow, monkeyp
     assert [(each["text"], each["score"]) for each in found] == [("At noon.", 8), ("Hello!", 6), ("Bye.", 4)]
     assert found[0]["payload"] == {"id": "a2", "tag": "time"}
     with monkeypatch.context() as patch:
-        patch.setattr(verbs, "RERANKED", 1)
+        patch.setattr("rejoinder.retrieval.queries.RERANKED", 1)
         [only] = command("reply", index, "Bye.", "--rerank", slow, "-k", 1, "--json").json["replies"]
         assert only["text"] == "Bye."
         assert len(command("reply", index, "Bye.", "--rerank", slow, "-k", 2, "--json").json["replies"]) == 2

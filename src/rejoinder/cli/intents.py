@@ -13,9 +13,9 @@ import typer
 from rejoinder.cli.options import Json, Overwrite, Settings, number_or_all
 from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, check_replaceable, check_shared
-from rejoinder.progress import track
+from rejoinder.progress import note, track
 
 Model = Annotated[
     str,
@@ -154,9 +154,6 @@ def evaluate(
     to: Annotated[
         Path | None, typer.Option("--report", metavar="DIR", help="Folder for report and pictures.")
     ] = None,
-    no_pictures: Annotated[
-        bool, typer.Option("--no-pictures", help="No pictures in the report.")
-    ] = False,
     oos: OutOfScope = "oos",
     model: Where = None,
     overwrite: Overwrite = False,
@@ -172,8 +169,7 @@ def evaluate(
 
     if to is not None:
         check_replaceable(to, report.FOLDER, overwrite=overwrite)
-        if not no_pictures:
-            report.check_plots()
+    pictures = to is not None and _can_draw(to)
     cut = SEPARATOR if folder.read_classifier(classifier)["multi_label"] else None
     inside, oos_texts = data.read_scoped(test, "test", separator=cut, out_of_scope=oos)
     learned = (
@@ -184,9 +180,21 @@ def evaluate(
     opened = folder.load_classifier(classifier, model or ())
     found = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
-        report.write_report(found, opened.labels, to, pictures=not no_pictures, overwrite=overwrite)
+        report.write_report(found, opened.labels, to, pictures=pictures, overwrite=overwrite)
     result = {"classifier": str(classifier), "test": str(test), **evaluation.to_json(found)}
     emit(result, as_json, lambda _: found.markdown().rstrip("\n"))
+
+
+def _can_draw(folder: Path) -> bool:
+    """Return whether a report can have pictures; print a note if it cannot."""
+    from rejoinder.intents import report
+
+    try:
+        report.check_plots()
+    except MissingExtraError as error:
+        note(f"no pictures in {folder}: {error}")
+        return False
+    return True
 
 
 def predict(

@@ -50,7 +50,6 @@ HELP = """/back   take back the last message and its answer
 /reset  start a new conversation
 /help   show this
 /quit   leave (so does Ctrl-D)"""
-RERANKED = 50  # replies that --rerank ranks again, more if -k is larger
 
 
 Messages: TypeAlias = Annotated[
@@ -324,7 +323,7 @@ def _typed(prompt: str) -> Iterator[str]:
 
 
 def _options(*, omit: Omitted, rerank: str | None, k: int, **values: Any) -> SearchOptions:
-    from rejoinder.retrieval.queries import SearchOptions
+    from rejoinder.retrieval.queries import RERANKED, SearchOptions
 
     return SearchOptions(
         k=k,

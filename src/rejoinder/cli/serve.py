@@ -26,7 +26,6 @@ from rejoinder.cli.options import (
     MinConfidence,
     Model,
     Rerank,
-    RerankTop,
 )
 from rejoinder.cli.rankers import open_index
 from rejoinder.cli.shell import emit
@@ -75,7 +74,6 @@ def serve(
     model: Model = None,
     intents: Intents = None,
     rerank: Rerank = None,
-    rerank_top: RerankTop = 50,
     min_confidence: MinConfidence = None,
     beside: Beside = None,
     workers: Workers = 1,
@@ -105,7 +103,6 @@ def serve(
         index=index,
         model=model,
         intents=intents,
-        rerank_top=rerank_top,
         calibrated=min_confidence is not None,
         reranker=None if rerank is None else partial(open_ranker, rerank),
         second=None if beside is None else Sources(index=beside),
