@@ -26,6 +26,8 @@ LINES = {
     "data jsonl x --respond agent -o d": "--set respond=VALUE",
     "reply idx Hi --no-repeat": "--omit both",
     "reply idx Hi --copies": "--omit nothing",
+    "reply idx Hi --model folder": "REJOINDER_MODEL=FOLDER in the environment",
+    "serve idx --model=folder": "REJOINDER_MODEL=FOLDER in the environment",
     "chat idx --repeat": "--omit copies",
     "chat idx --copies": "--omit repeats",
     "export model --quantized --eight-bits -o small": "--to eight-bits",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rejoinder.cli.index import describe, describe_text
-from rejoinder.cli.options import IndexFolder, Json, Limit, Model, Overwrite, Settings
+from rejoinder.cli.options import IndexFolder, Json, Limit, Overwrite, Settings
 from rejoinder.cli.rankers import open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
@@ -144,7 +144,6 @@ def learn(
     ] = None,
     limit: Limit = None,
     forget: Annotated[bool, typer.Option("--forget", help="Remove everything learned.")] = False,
-    model: Model = None,
     as_json: Json = False,
 ) -> None:
     """Learn from chats and feedback what replies answer, in seconds.
@@ -161,7 +160,7 @@ def learn(
 
     if forget and data is not None:
         raise InputError("--forget removes examples; leave --data out, or learn afterwards")
-    opened = open_index(folder, model)
+    opened = open_index(folder)
     if not isinstance(opened, Index):
         raise InputError(f"{folder}: replies in Milvus have no examples; use an index on disk")
     if forget:
@@ -346,7 +345,6 @@ def report(
             help="A .html or .md file for the report. Default: the screen.",
         ),
     ] = None,
-    model: Model = None,
     as_json: Json = False,
 ) -> None:
     """Report on the use of an index: how often replies are taken, and which are missing.
@@ -361,7 +359,7 @@ def report(
 
     if output is not None and output.suffix not in (".html", ".md"):
         raise InputError(f"{output}: name a file that ends in .html or .md")
-    opened = open_index(folder, model)
+    opened = open_index(folder)
     if not isinstance(opened, Index):
         raise InputError(f"{folder}: replies in Milvus have no feedback; use an index on disk")
     told = usage(opened)

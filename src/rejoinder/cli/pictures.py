@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.evaluate import FitOn
-from rejoinder.cli.options import Earlier, IndexFolder, Json, Model
+from rejoinder.cli.options import Earlier, IndexFolder, Json
 from rejoinder.cli.rankers import (
     EXAMPLES,
     Rankers,
@@ -195,7 +195,6 @@ def calibrate(
     index: IndexFolder,
     data: Data,
     context: Earlier = None,
-    model: Model = None,
     picture: Annotated[
         Path | None,
         typer.Option(
@@ -219,7 +218,7 @@ def calibrate(
     if picture is not None:
         kind = plots.picture_kind(picture)
         plots.require("matplotlib.figure")
-    opened = open_index(index, model)
+    opened = open_index(index)
     with track(f"Reading {data}") as advance:
         examples = read_sample(data, advance)
     with track("Searching", total=len(examples), unit="examples") as advance:

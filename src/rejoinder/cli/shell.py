@@ -84,7 +84,12 @@ RETIRED = {
         "--engine": "--ray ADDRESS",
         "--max-bad": "--skip-bad N",
     },
-    "reply": {"--no-repeat": "--omit both", "--copies": "--omit nothing"},
+    "reply": {
+        "--no-repeat": "--omit both",
+        "--copies": "--omit nothing",
+        "--model": "REJOINDER_MODEL=FOLDER in the environment",
+    },
+    "serve": {"--model": "REJOINDER_MODEL=FOLDER in the environment"},
     "chat": {"--repeat": "--omit copies", "--copies": "--omit repeats"},
     "feedback": {
         "--before": "--delete before=DAY",
