@@ -96,7 +96,7 @@ def main() -> None:
         many = str(Path(folder) / "many")
         build(distinct[: options.many], many)
         result["start_seconds"] = start(ours(many), contexts)
-        result["start_with_pytorch_seconds"] = start(ours(many, "--model", pytorch), contexts)
+        result["start_with_pytorch_seconds"] = start(under(pytorch, ours(many)), contexts)
     show(result)
     write_result(
         "serving",
@@ -149,6 +149,11 @@ class Server:
 def ours(index: str, *options: str) -> list[str]:
     """The command of our server."""
     return [sys.executable, "-m", "rejoinder", "serve", index, "--port", "0", "--json", *options]
+
+
+def under(model: str, command: Sequence[str]) -> list[str]:
+    """The command with another folder of the index's model."""
+    return ["env", f"REJOINDER_MODEL={model}", *command]
 
 
 def peer(name: str, index: str) -> list[str]:
@@ -321,7 +326,7 @@ def race(
     """The greatest load of each server, two turns each, and the library's own speed."""
     result: dict[str, Any] = {}
     commands = {"rejoinder": ours(index), "rejoinder, 2 workers": ours(index, "--workers", "2")}
-    commands["rejoinder, with PyTorch"] = ours(index, "--model", pytorch)
+    commands["rejoinder, with PyTorch"] = under(pytorch, ours(index))
     commands |= {shown: peer(name, index) for name, shown in PEERS.items()}
     for name, command in commands.items():
         with serving(command) as server:

@@ -219,7 +219,7 @@ def test_control_characters_of_the_input_are_not_shown(refused, command, tmp_pat
         assert "\ufffd[31m" in line
         assert line.isprintable()
     for arguments in (
-        ["data", "jsonl", f"{ESCAPES}.jsonl", "-o", "out", "--skip-bad"],
+        ["data", "jsonl", f"{ESCAPES}.jsonl", "-o", "out", "--skip-bad", "9"],
         ["index", "build", "convert-small", "replies.txt", "-o", f"index {ESCAPES}"],
         ["reply", f"index {ESCAPES}", "Hello!"],
     ):
@@ -242,7 +242,6 @@ def test_control_characters_of_the_input_are_not_shown(refused, command, tmp_pat
         ["index", "evaluate", "index", "--data", "x", "--hybrid"],
         ["join", "a", "b", "-o", "c", "--share"],
         ["plot", "x", "--data", "x", "-o", "a.png", "--perplexity"],
-        ["models", "x", "--price-per-hour"],
         ["intents", "train", "convert-small", "x", "-o", "y", "--reject"],
     ],
 )

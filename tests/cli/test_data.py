@@ -57,13 +57,15 @@ def test_history_is_cut_kept_whole_or_refused(command, refused, tmp_path):
 
 def test_bad_lines_stop_or_are_skipped_and_shown(command, refused, chats):
     chats.write_text(chats.read_text() + "oops\n" * 30)
-    line = refused("jsonl", chats, "-o", "data", said="--skip-bad")
+    line = refused("jsonl", chats, "-o", "data", said="--skip-bad 1000")
     assert line.startswith(f"rejoinder: error: {chats}:201: not JSON")
-    refused("jsonl", chats, "-o", "data", "--skip-bad", "--max-bad", 29, said="more than 29 bad lines")
-    _, out, err = command("jsonl", chats, "-o", "data", "--skip-bad", "--max-bad", 30)
+    refused("jsonl", chats, "-o", "data", "--skip-bad", 29, said="more than 29 bad lines")
+    _, out, err = command("jsonl", chats, "-o", "data", "--skip-bad", 30)
     assert "30 bad ones skipped" in out
     assert err.count("skipped: ") == 11
     assert "skipped: 20 more bad lines there" in err
+    assert "30 bad ones skipped" in command("jsonl", chats, "-o", "all", "--skip-bad", "all").out
+    refused("jsonl", chats, "-o", "no", "--skip-bad", said="requires an argument")
 
 
 def test_bad_input_is_one_line_and_code_2(refused, chats, tmp_path, monkeypatch):

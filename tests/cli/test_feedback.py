@@ -46,19 +46,22 @@ def test_entries_are_written_as_examples(index, answer, tmp_path):
 
 
 def test_entries_are_deleted(index, answer, command):
-    assert answer("feedback", index.folder, "--delete", "--source", "anna")["deleted"] == 1
-    assert answer("feedback", index.folder, "--delete", "--before", "2020-01-31")["deleted"] == 0
-    assert answer("feedback", index.folder, "--delete", "--entry", 2)["entries"] == 2
-    assert "2 deleted; what was learned" in command("feedback", index.folder, "--delete").out
+    assert answer("feedback", index.folder, "--delete", "source=anna")["deleted"] == 1
+    assert answer("feedback", index.folder, "--delete", "before=2020-01-31")["deleted"] == 0
+    both = ("--delete", "source=anna", "--delete", 2)
+    assert answer("feedback", index.folder, *both)["deleted"] == 0
+    assert answer("feedback", index.folder, "--delete", 2, "--delete", 7)["entries"] == 2
+    assert "2 deleted; what was learned" in command("feedback", index.folder, "--delete", "all").out
     assert len(index.log) == 0
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--before", "2026-01-31"], "--before chooses entries to delete; give --delete with it"),
-        (["--source", "anna"], "give --delete with it"),
-        (["--delete", "--before", "yesterday"], "give a day, such as 2026-01-31"),
+        (["--delete", "all", "--delete", "2"], "give all alone"),
+        (["--delete", "source=a", "--delete", "source=b"], "'source=b': give all alone, or before=DAY"),
+        (["--delete", "anna"], "'anna': give all alone, or before=DAY and source=NAME"),
+        (["--delete", "before=yesterday"], "give a day, such as 2026-01-31"),
         (["--set", "days=0"], "days"),
         (["--set", "dasy=1"], "did you mean 'days'"),
         (["--set", "days"], "write it as key=value"),

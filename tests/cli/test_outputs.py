@@ -39,7 +39,7 @@ REPLACED = {
     "export --to transformers": "export BERT --to transformers -o OUT",
     "index build": "index build MODEL replies.txt -o OUT",
     "intents train": "intents train MODEL intents.csv -o OUT",
-    "intents evaluate": "intents evaluate CLASSIFIER intents.csv --report OUT --no-pictures",
+    "intents evaluate": "intents evaluate CLASSIFIER intents.csv --report OUT",
     "intents fine-tune": "intents fine-tune MODEL intents.csv -o OUT --set steps=1",
     "data": "data jsonl dialogues/a.jsonl -o OUT",
 }

@@ -147,7 +147,6 @@ WRONG = {
     "index tune idx --method exact --recall 0.9": "leave --recall out",
     "index tune idx --method exact --data talks.jsonl": "leave --data out",
     "index add x replies.jsonl": "no index x",
-    "index add idx replies.jsonl --model other": "built with the model",
     "index delete idx": "`rejoinder index delete idx 17`, or --id ID",
     "index delete idx 7": "no reply 7",
     "index delete idx --id a9": "'a9'",
@@ -268,11 +267,16 @@ def test_mistake_8_a_retrained_model_at_the_same_place_is_refused(refused, index
     refused("reply", index, "Hi", said=["idx was built with the model", "fingerprint"])
 
 
-def test_a_model_that_moved_is_found_with_the_option_and_another_is_refused(command, refused, index, tmp_path):
+def test_a_model_that_moved_is_found_by_the_environment_and_another_is_refused(
+    command, refused, index, replies, tmp_path, monkeypatch
+):
     (tmp_path / "model").rename(tmp_path / "moved")
-    refused("reply", index, "Hi", said=["which is gone", "--model"])
-    assert command("reply", index, "Bye.", "--model", "moved", "--json").json["replies"][0]["position"] == 2
-    refused("reply", index, "Hi", "--model", "other", said="built with the model")
+    refused("reply", index, "Hi", said=["which is gone", "REJOINDER_MODEL"])
+    monkeypatch.setenv("REJOINDER_MODEL", "moved")
+    assert command("reply", index, "Bye.", "--json").json["replies"][0]["position"] == 2
+    monkeypatch.setenv("REJOINDER_MODEL", "other")
+    for words in (["reply", index, "Hi"], ["index", "add", index, replies]):
+        refused(*words, said=["built with the model", "REJOINDER_MODEL"])
 
 
 def test_verify_checks_a_large_index(command, refused, index, tmp_path, monkeypatch):
@@ -296,7 +300,7 @@ def test_a_slow_model_ranks_the_best_replies_again(command, index, slow, monkeyp
     assert [(each["text"], each["score"]) for each in found] == [("At noon.", 8), ("Hello!", 6), ("Bye.", 4)]
     assert found[0]["payload"] == {"id": "a2", "tag": "time"}
     with monkeypatch.context() as patch:
-        patch.setattr(verbs, "RERANKED", 1)
+        patch.setattr("rejoinder.retrieval.queries.RERANKED", 1)
         [only] = command("reply", index, "Bye.", "--rerank", slow, "-k", 1, "--json").json["replies"]
         assert only["text"] == "Bye."
         assert len(command("reply", index, "Bye.", "--rerank", slow, "-k", 2, "--json").json["replies"]) == 2

@@ -213,7 +213,7 @@ def test_bad_lines_count_over_all_processes(tmp_path, engines, processes):
     assert account.lines == 312
     assert account.faults == faults[:10]
     reading = Reading(skip_bad=True, max_bad=11)
-    with pytest.raises(InputError, match=r"more than 11 bad lines, the first: .*0\.jsonl:101: not JSON.*--max-bad"):
+    with pytest.raises(InputError, match=r"more than 11 bad lines, the first: .*0\.jsonl:101: not JSON.*--skip-bad"):
         build("jsonl", files, tmp_path / "other", reading=reading, engine=engines[processes])
 
 

@@ -100,7 +100,7 @@ def test_classifier_and_model_may_move_together_or_apart(model, tmp_path):
     assert load_classifier(tmp_path / "second" / "made").labels == toy_data().names
     shutil.move(tmp_path / "second" / "made", tmp_path / "alone")
     shutil.move(tmp_path / "second" / "model", tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="--model FOLDER"):
+    with pytest.raises(InputError, match="REJOINDER_MODEL"):
         load_classifier(tmp_path / "alone")
     load_classifier(tmp_path / "alone", [str(tmp_path / "elsewhere")])
 

@@ -347,12 +347,12 @@ def test_the_manifest_remembers_where_the_model_was_and_both_may_move_together(t
     home = home.rename(tmp_path / "new")
     assert Path(record.locate(home / "index")).samefile(home / "model")
     (home / "model").rmdir()
-    with pytest.raises(InputError, match=r"which is gone.*--model"):
+    with pytest.raises(InputError, match=r"which is gone.*REJOINDER_MODEL"):
         record.locate(home / "index")
-    with pytest.raises(InputError, match=r"'owner/name' is no folder.*--model"):  # whoever wrote it
+    with pytest.raises(InputError, match=r"'owner/name' is no folder.*REJOINDER_MODEL"):  # whoever wrote it
         model_record("f", "owner/name", home / "index").locate(home / "index")
     assert model_record("f", "convert-small", home / "index").locate(home / "index") == "convert-small"
-    with pytest.raises(InputError, match=r"does not say.*--model"):
+    with pytest.raises(InputError, match=r"does not say.*REJOINDER_MODEL"):
         model_record("f", "", home / "index").locate(home / "index")
 
 

@@ -82,7 +82,7 @@ def test_mistake_8_an_index_of_another_model_is_refused_though_its_name_is_the_s
     message = str(refused.value)
     assert index.manifest.model.fingerprint[:12] in message
     assert retrained.fingerprint[:12] in message
-    assert "--model" in message
+    assert "REJOINDER_MODEL" in message
     assert "\n" not in message
 
 

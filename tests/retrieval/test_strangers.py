@@ -124,9 +124,9 @@ def test_a_name_of_a_manifest_is_not_asked_for_elsewhere(folder, name, monkeypat
     change(folder, model=ModelRecord(HashEncoder().fingerprint, name))
     monkeypatch.setattr("rejoinder.encoders.open.load", lambda *_, **__: pytest.fail("it was opened"))
     index = Index.open(folder)
-    with pytest.raises(InputError, match="is no folder and none that is installed; name it with --model"):
+    with pytest.raises(InputError, match="is no folder and none that is installed; name it in REJOINDER_MODEL"):
         index.search([["reply 3"]])
-    with pytest.raises(InputError, match="--model"):
+    with pytest.raises(InputError, match="REJOINDER_MODEL"):
         read_manifest(folder).model.locate(folder)
 
 

@@ -77,7 +77,8 @@ app = typer.Typer(
     epilog=(
         "Example: rejoinder data chitchat -o conversations, then rejoinder VERB --help."
         " Exit codes: 0 success, 2 bad input, 130 interrupted, 1 anything else."
-        " REJOINDER_DEBUG=1 shows tracebacks."
+        " REJOINDER_DEBUG=1 shows tracebacks. REJOINDER_MODEL=FOLDER names the present path of the"
+        " model of an index or classifier."
     ),
 )
 

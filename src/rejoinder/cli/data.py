@@ -19,6 +19,7 @@ from rejoinder.cli.options import (
     Ray,
     Settings,
     check_processes,
+    number_or_all,
     ray_engine,
 )
 from rejoinder.cli.shell import emit
@@ -34,7 +35,7 @@ _READ_BY = {
     "replies": "rejoinder index build MODEL FILE -o INDEX",
     "chats": "rejoinder data chats FILE -o DIR",
 }
-_SKIP = "--skip-bad skips and counts bad lines"
+_SKIP = "--skip-bad 1000 skips and counts up to 1,000 bad lines"
 _MAX_NOTES = 20  # below the counts
 _FILES = "Files, also .zst, .gz, .bz2 or .xz. The prefix train=, valid= or test= chooses the split."
 Source: TypeAlias = Annotated[str, typer.Argument(help="A corpus; `rejoinder corpora` lists them.")]
@@ -42,11 +43,9 @@ Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...
 Output: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the examples.")
 ]
+_SKIPPED = "Number of bad lines to skip and count; one more stops the build."
 SkipBad: TypeAlias = Annotated[
-    bool, typer.Option("--skip-bad", help="Skip and count bad lines instead of stopping.")
-]
-MaxBad: TypeAlias = Annotated[
-    int, typer.Option(min=0, metavar="N", help="With --skip-bad: maximum number of bad lines.")
+    int | None, typer.Option(parser=number_or_all(0), metavar="N|all", help=_SKIPPED)
 ]
 DryRun: TypeAlias = Annotated[
     bool,
@@ -62,8 +61,7 @@ def data(
     inputs: Inputs = None,
     output: Output = None,
     settings: Settings = None,
-    skip_bad: SkipBad = False,
-    max_bad: MaxBad = 1_000,
+    skip_bad: SkipBad = 0,
     history: History = 10,
     dry_run: DryRun = False,
     limit: MaxExamples = None,
@@ -94,7 +92,7 @@ def data(
     corpus = find_corpus(source)
     values = read_settings(corpus, settings or [])
     files = find_inputs(corpus, inputs or [])
-    reading = _reading(skip_bad, history, max_bad)
+    reading = _reading(skip_bad, history)
     if output is None or dry_run:
         if ray is not None:
             raise InputError("--dry-run reads on this machine; leave --ray out")
@@ -117,13 +115,13 @@ def data(
     emit({"output": str(output), **summary.to_json()}, as_json, _summary_text)
 
 
-def _reading(skip_bad: bool, history: int | None, max_bad: int) -> Reading:
+def _reading(skip_bad: int | None, history: int | None) -> Reading:
     from rejoinder.corpora.lines import Reading
 
     return Reading(
-        skip_bad=skip_bad,
+        skip_bad=skip_bad != 0,
         history=history,
-        max_bad=max_bad,
+        max_bad=skip_bad,
         on_fault=lambda fault: note(f"skipped: {fault}"),
     )
 

@@ -217,7 +217,7 @@ def evaluate_index(
         with track(f"Reading {path}") as advance:
             examples = sample(read_examples(path, part), limit, progress=advance)
         for folder in indexes:
-            opened = open_index(folder, None)
+            opened = open_index(folder)
             search = partial(_search, opened, ranking.RETRIEVED_AT[-1], context, hybrid)
             replies = (candidate.text for _, candidate in opened)
             with track(f"Searching {folder}", total=len(examples)) as advance:

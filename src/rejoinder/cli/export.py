@@ -112,29 +112,15 @@ def models(
     with_sizes: Annotated[
         bool, typer.Option("--sizes", help="Show parameters, bytes and speeds of runs.")
     ] = False,
-    price: Annotated[
-        float | None,
-        typer.Option(
-            "--price-per-hour",
-            min=0,
-            metavar="PRICE",
-            help="Price of an hour, for the cost of runs.",
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help=("Number of steps, to show how long they take.")),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """List bundled models and the model folders below other folders.
 
-    Example: rejoinder models runs --sizes --price-per-hour 4.65 --steps 966000
+    Example: rejoinder models runs --sizes
     """
     from rejoinder.encoders.export import describe, sizes
     from rejoinder.training.metrics import run_cost
 
-    with_sizes = with_sizes or price is not None or steps is not None
     found = []
     for folder, named in _model_folders(folders or []):
         row = describe(folder) | named
@@ -143,7 +129,7 @@ def models(
             cost = run_cost(folder.resolve().parent)
             row |= {
                 "sizes": asdict(sizes(folder)),
-                "run": None if cost is None else cost.to_json(price, steps),
+                "run": None if cost is None else cost.to_json(),
             }
         found.append(row)
     emit(
@@ -219,23 +205,10 @@ def _sizes_table(found: Sequence[Mapping[str, Any]]) -> str:
 def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     from rejoinder.training.display import duration
 
-    cost = ["cost"] if "cost" in runs[0] else []
-    stated = runs[0].get("stated")
-    rows = [
-        [
-            "run",
-            "steps",
-            "steps/s",
-            "time",
-            *cost,
-            *([f"{stated['steps']:,} steps", *cost] if stated else []),
-        ]
-    ]
+    rows = [["run", "steps", "steps/s", "time"]]
     for run in runs:
-        row = [run["run"], f"{run['steps']:,}", f"{run['steps_per_second']:.2f}"]
-        for account in (run, run["stated"]) if stated else (run,):
-            row += [duration(account["seconds"]), *(f"{account[name]:,.2f}" for name in cost)]
-        rows.append(row)
+        speed = f"{run['steps_per_second']:.2f}"
+        rows.append([run["run"], f"{run['steps']:,}", speed, duration(run["seconds"])])
     return _aligned(rows)
 
 

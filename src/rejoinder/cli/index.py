@@ -15,13 +15,12 @@ from rejoinder.cli.evaluate import evaluate_index
 from rejoinder.cli.options import (
     IndexFolder,
     Json,
-    Model,
     Overwrite,
     Ray,
     Split,
     ray_engine,
 )
-from rejoinder.cli.rankers import open_index, report_truncated
+from rejoinder.cli.rankers import named_model, open_index, report_truncated
 from rejoinder.cli.replies import DryRun, ReplyFile, Settings, parse_settings, survey_text
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
@@ -148,7 +147,6 @@ def build(
 def add(
     folder: IndexFolder,
     replies: Replies,
-    model: Model = None,
     settings: Settings = None,
     deduplicate: Annotated[
         bool,
@@ -164,9 +162,9 @@ def add(
     from rejoinder.retrieval.manifest import read_manifest
 
     source = ReplyFile(replies, None, None, deduplicate, parse_settings(settings))
-    named = model or ("" if ray is None else read_manifest(folder).model.locate(folder))
+    named = named_model() or ("" if ray is None else read_manifest(folder).model.locate(folder))
     with _engine(ray, folder, named) as engine:
-        opened = open_index(folder, model)
+        opened = open_index(folder)
         known = [candidate.text for _, candidate in opened] if deduplicate else []
         with track("Encoding", total=source.total(known), unit="replies") as advance:
             head = opened.manifest.head
@@ -272,7 +270,6 @@ def tune(
             help="Graph, clusters, 8-bit scan, or exact again. Default: hnsw; ivf above 5M replies."
         ),
     ] = None,
-    model: Model = None,
     as_json: Json = False,
 ) -> None:
     """Make the search of a large index approximate, and measure it (extra ann).
@@ -293,7 +290,7 @@ def tune(
         opened.exact()
         emit(describe(opened), as_json, describe_text)
         return
-    tuned = open_index(folder, model)
+    tuned = open_index(folder)
     if not isinstance(tuned, Index):
         raise InputError(
             f"{folder}: Milvus searches approximately by itself; there is nothing to tune"

@@ -11,11 +11,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.options import Json, Overwrite, Settings, number_or_all
+from rejoinder.cli.rankers import named_model
 from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, check_replaceable, check_shared
-from rejoinder.progress import track
+from rejoinder.progress import note, track
 
 Model = Annotated[
     str,
@@ -56,9 +57,6 @@ Sizes = Annotated[
         metavar="N|all",
         help="Texts per intent; repeatable. Default: 5, 10, 30, all.",
     ),
-]
-Where = Annotated[
-    list[str] | None, typer.Option("--model", metavar="MODEL", help="Path of each encoder.")
 ]
 Classifier = Annotated[Path, typer.Argument(help="Folder written by `rejoinder intents train`.")]
 
@@ -154,11 +152,7 @@ def evaluate(
     to: Annotated[
         Path | None, typer.Option("--report", metavar="DIR", help="Folder for report and pictures.")
     ] = None,
-    no_pictures: Annotated[
-        bool, typer.Option("--no-pictures", help="No pictures in the report.")
-    ] = False,
     oos: OutOfScope = "oos",
-    model: Where = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -172,8 +166,7 @@ def evaluate(
 
     if to is not None:
         check_replaceable(to, report.FOLDER, overwrite=overwrite)
-        if not no_pictures:
-            report.check_plots()
+    pictures = to is not None and _can_draw(to)
     cut = SEPARATOR if folder.read_classifier(classifier)["multi_label"] else None
     inside, oos_texts = data.read_scoped(test, "test", separator=cut, out_of_scope=oos)
     learned = (
@@ -181,12 +174,29 @@ def evaluate(
         if training is None
         else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     )
-    opened = folder.load_classifier(classifier, model or ())
+    opened = folder.load_classifier(classifier, _models())
     found = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
-        report.write_report(found, opened.labels, to, pictures=not no_pictures, overwrite=overwrite)
+        report.write_report(found, opened.labels, to, pictures=pictures, overwrite=overwrite)
     result = {"classifier": str(classifier), "test": str(test), **evaluation.to_json(found)}
     emit(result, as_json, lambda _: found.markdown().rstrip("\n"))
+
+
+def _models() -> list[str]:
+    """Return the encoders in the environment, with commas between them."""
+    return [name for name in (named_model() or "").split(",") if name]
+
+
+def _can_draw(folder: Path) -> bool:
+    """Return whether a report can have pictures; print a note if it cannot."""
+    from rejoinder.intents import report
+
+    try:
+        report.check_plots()
+    except MissingExtraError as error:
+        note(f"no pictures in {folder}: {error}")
+        return False
+    return True
 
 
 def predict(
@@ -197,7 +207,6 @@ def predict(
     top: Annotated[
         int, typer.Option(min=1, metavar="N", help="Show the N most probable intents.")
     ] = 3,
-    model: Where = None,
     as_json: Json = False,
 ) -> None:
     """Print the intents of texts.
@@ -206,7 +215,7 @@ def predict(
     """
     from rejoinder.intents.folder import load_classifier
 
-    opened = load_classifier(classifier, model or ())
+    opened = load_classifier(classifier, _models())
     given = list(texts or read_messages(sys.stdin.buffer))
     if not given:
         raise InputError("no text; give one or more, or lines on standard input")
@@ -229,7 +238,6 @@ def predict(
 def export(
     classifier: Classifier,
     output: Output,
-    model: Where = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -241,7 +249,7 @@ def export(
     """
     from rejoinder.intents.folder import export_classifier
 
-    result = export_classifier(classifier, output, model or (), overwrite=overwrite)
+    result = export_classifier(classifier, output, _models(), overwrite=overwrite)
     lines = f"{result['intents']} intents, {result['bytes'] / 1e6:.1f} MB\nfolder: {result['path']}"
     emit({"classifier": str(classifier), **result}, as_json, lambda _: lines)
 

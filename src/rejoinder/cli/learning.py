@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rejoinder.cli.index import describe, describe_text
-from rejoinder.cli.options import IndexFolder, Json, Limit, Model, Overwrite, Settings
+from rejoinder.cli.options import IndexFolder, Json, Limit, Overwrite, Settings
 from rejoinder.cli.rankers import open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
@@ -144,7 +144,6 @@ def learn(
     ] = None,
     limit: Limit = None,
     forget: Annotated[bool, typer.Option("--forget", help="Remove everything learned.")] = False,
-    model: Model = None,
     as_json: Json = False,
 ) -> None:
     """Learn from chats and feedback what replies answer, in seconds.
@@ -161,7 +160,7 @@ def learn(
 
     if forget and data is not None:
         raise InputError("--forget removes examples; leave --data out, or learn afterwards")
-    opened = open_index(folder, model)
+    opened = open_index(folder)
     if not isinstance(opened, Index):
         raise InputError(f"{folder}: replies in Milvus have no examples; use an index on disk")
     if forget:
@@ -215,20 +214,11 @@ def feedback(
         typer.Option("-o", "--output", metavar="FILE", help="JSONL file to write the feedback to."),
     ] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete entries: all, or the selected ones.")
-    ] = False,
-    before: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="DATE", help=("With --delete: entries before a day, such as 2026-01-31.")
+            metavar="all|before=DAY|source=NAME|N",
+            help="Entries to delete: those for which all conditions hold; N: an entry's number.",
         ),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --delete: entries of one source.")
-    ] = None,
-    entry: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", help="With --delete: an entry by its number; repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -239,22 +229,41 @@ def feedback(
     examples; at-once: the server does).
 
     Example: rejoinder feedback replies.index --set days=90
+
+    To delete the old entries of one source: rejoinder feedback replies.index --delete source=anna
+    --delete before=2026-01-31
     """
     from rejoinder.retrieval.feedback import FeedbackLog
     from rejoinder.retrieval.manifest import read_manifest
     from rejoinder.settings import parse_setting
 
-    for option, value in (("--before", before), ("--source", source), ("--entry", entry)):
-        if value is not None and not delete:
-            raise InputError(f"{option} chooses entries to delete; give --delete with it")
+    conditions = _conditions(delete or [])
     read_manifest(folder)
     log = FeedbackLog(folder)
-    day = None if before is None else _seconds(before)
     if settings:
         log.set(**dict(parse_setting(setting, "key=value") for setting in settings))
     written = None if output is None else _write_examples(log, output)
-    deleted = log.delete(ids=entry, before=day, source=source) if delete else None
+    deleted = log.delete(**conditions) if delete else None
     emit(_describe_log(log, written, deleted), as_json, _feedback_text)
+
+
+def _conditions(words: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments of `FeedbackLog.delete`."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if word == "all" and len(words) == 1:
+            return {}
+        if word.isascii() and word.isdecimal() and len(word) < 19:
+            found.setdefault("ids", []).append(int(word))
+        elif name in ("before", "source") and value and name not in found:
+            found[name] = _seconds(value) if name == "before" else value
+        else:
+            raise InputError(
+                f"--delete {word[:40]!r}: give all alone, or before=DAY and source=NAME once and"
+                " numbers of entries"
+            )
+    return found
 
 
 def _seconds(day: str) -> float:
@@ -262,7 +271,7 @@ def _seconds(day: str) -> float:
     try:
         return datetime.datetime.fromisoformat(day).astimezone().timestamp()
     except ValueError:
-        raise InputError(f"--before {day[:40]!r}: give a day, such as 2026-01-31") from None
+        raise InputError(f"before={day[:40]!r}: give a day, such as 2026-01-31") from None
 
 
 def _write_examples(log: FeedbackLog, path: Path) -> int:
@@ -336,7 +345,6 @@ def report(
             help="A .html or .md file for the report. Default: the screen.",
         ),
     ] = None,
-    model: Model = None,
     as_json: Json = False,
 ) -> None:
     """Report on the use of an index: how often replies are taken, and which are missing.
@@ -351,7 +359,7 @@ def report(
 
     if output is not None and output.suffix not in (".html", ".md"):
         raise InputError(f"{output}: name a file that ends in .html or .md")
-    opened = open_index(folder, model)
+    opened = open_index(folder)
     if not isinstance(opened, Index):
         raise InputError(f"{folder}: replies in Milvus have no feedback; use an index on disk")
     told = usage(opened)

@@ -47,14 +47,8 @@ Ray: TypeAlias = Annotated[
 IndexFolder: TypeAlias = Annotated[
     Path, typer.Argument(metavar="INDEX", help="A folder that `rejoinder index build` wrote.")
 ]
-Model: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="FOLDER", help="Path of the index's model.")
-]
 Rerank: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="MODEL", help="Model to re-rank the best replies with.")
-]
-RerankTop: TypeAlias = Annotated[
-    int, typer.Option(min=1, metavar="N", help="With --rerank: number of replies to rank again.")
+    str | None, typer.Option(metavar="MODEL", help="Model to re-rank the 50 best replies with.")
 ]
 Threshold: TypeAlias = Annotated[
     float | None,

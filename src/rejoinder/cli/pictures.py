@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.evaluate import FitOn
-from rejoinder.cli.options import Earlier, IndexFolder, Json, Model
+from rejoinder.cli.options import Earlier, IndexFolder, Json
 from rejoinder.cli.rankers import (
     EXAMPLES,
     Rankers,
@@ -51,11 +51,11 @@ Perplexity: TypeAlias = Annotated[
     typer.Option(min=1, metavar="N", help=("Perplexity of t-SNE: about the number of neighbours.")),
 ]
 Categories: TypeAlias = Annotated[
-    int, typer.Option(min=2, metavar="N", help="The N categories with the most texts.")
-]
-Names: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--category", metavar="NAME", help="These categories instead; repeatable."),
+    typer.Option(
+        metavar="N|NAME",
+        help="Number of the largest categories to show, or a category; repeatable. Default: 10.",
+    ),
 ]
 AtMost: TypeAlias = Annotated[
     int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")
@@ -71,8 +71,7 @@ def plot(
     output: Picture,
     method: Method = "tsne",
     perplexity: Perplexity = 30.0,
-    categories: Categories = 10,
-    names: Names = None,
+    categories: Categories = None,
     limit: AtMost = 2000,
     neighbours: Neighbours = 10,
     fit_on: FitOn = None,
@@ -95,7 +94,7 @@ def plot(
     plots.require("sklearn", "a projection of encodings")
     read = read_intents(data)
     rows = [(text, category) for text, (category,) in zip(read.texts, read.labels, strict=True)]
-    order = _categories(rows, names, categories)
+    order = _categories(rows, categories or ["10"])
     rows = [row for row in rows if row[1] in order]
     drawn = sorted(random.Random(0).sample(range(len(rows)), min(limit, len(rows))))
     texts = [rows[place][0] for place in drawn]
@@ -120,15 +119,16 @@ def plot(
     emit(result, as_json, lambda _: "\n".join([*lines, f"picture: {output}"]))
 
 
-def _categories(
-    rows: Sequence[tuple[str, str]], names: Sequence[str] | None, count: int
-) -> list[str]:
-    """Return the categories to draw: `names`, or those with the most texts."""
+def _categories(rows: Sequence[tuple[str, str]], wanted: Sequence[str]) -> list[str]:
+    """Return the categories to draw: a number of those with the most texts, or named ones."""
     counts = Counter(category for _, category in rows)
-    order = list(dict.fromkeys(names or [category for category, _ in counts.most_common(count)]))
-    if unknown := [category for category in order if category not in counts]:
+    if len(wanted) == 1 and wanted[0].isdecimal():
+        if int(wanted[0]) < 2:
+            raise InputError(f"--categories {wanted[0]}: a picture needs 2 or more")
+        return [category for category, _ in counts.most_common(int(wanted[0]))]
+    if unknown := [category for category in wanted if category not in counts]:
         raise InputError(f"there is no category '{unknown[0]}'; there are {', '.join(counts)}")
-    return order
+    return list(dict.fromkeys(wanted))
 
 
 def split_title(model: str) -> tuple[str, str]:
@@ -195,7 +195,6 @@ def calibrate(
     index: IndexFolder,
     data: Data,
     context: Earlier = None,
-    model: Model = None,
     picture: Annotated[
         Path | None,
         typer.Option(
@@ -219,7 +218,7 @@ def calibrate(
     if picture is not None:
         kind = plots.picture_kind(picture)
         plots.require("matplotlib.figure")
-    opened = open_index(index, model)
+    opened = open_index(index)
     with track(f"Reading {data}") as advance:
         examples = read_sample(data, advance)
     with track("Searching", total=len(examples), unit="examples") as advance:

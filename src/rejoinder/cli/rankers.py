@@ -139,8 +139,15 @@ def _short(value: object) -> str:
     )
 
 
-def open_index(folder: Path, model: str | None, *, light: bool = False) -> Index | Store:
-    """Open an index with the model that it names, or with the one at `model`.
+def named_model() -> str | None:
+    """Return the model in the environment, by which an index or a classifier is opened."""
+    from rejoinder.retrieval.manifest import MODEL
+
+    return os.environ.get(MODEL) or None
+
+
+def open_index(folder: Path, *, light: bool = False) -> Index | Store:
+    """Open an index with the model in the environment, or with the one that it names.
 
     `light` is `open_model`'s.
     """
@@ -149,7 +156,6 @@ def open_index(folder: Path, model: str | None, *, light: bool = False) -> Index
     from rejoinder.retrieval import stores
 
     index = stores.open_index(folder)
-    index.use(
-        track_truncation(open_encoder(model or index.manifest.model.locate(folder), light=light))
-    )
+    model = named_model() or index.manifest.model.locate(folder)
+    index.use(track_truncation(open_encoder(model, light=light)))
     return index

@@ -21,7 +21,6 @@ from rejoinder.cli.options import (
     IndexFolder,
     Json,
     MinConfidence,
-    Model,
     Omit,
     Omitted,
     Rerank,
@@ -50,7 +49,6 @@ HELP = """/back   take back the last message and its answer
 /reset  start a new conversation
 /help   show this
 /quit   leave (so does Ctrl-D)"""
-RERANKED = 50  # replies that --rerank ranks again, more if -k is larger
 
 
 Messages: TypeAlias = Annotated[
@@ -99,7 +97,6 @@ def reply(
     diversity: Diversity = 0,
     hybrid: Hybrid = 0,
     why: Why = False,
-    model: Model = None,
     rerank: Rerank = None,
     as_json: Json = False,
 ) -> None:
@@ -129,7 +126,7 @@ def reply(
         rerank=rerank,
     )
     asked = _one(messages or []) if file is None else read_conversations(file)
-    searcher = _open_searcher(index, model, rerank, options.rerank)
+    searcher = _open_searcher(index, rerank, options.rerank)
     first: Any = getattr(searcher, "first", searcher)
     lowest = _lowest(first, threshold)
     find = _finder(searcher, options)
@@ -180,7 +177,6 @@ def chat(
     omit: Omit = "both",
     where: Filter = None,
     hybrid: Hybrid = 0,
-    model: Model = None,
     rerank: Rerank = None,
     as_json: Json = False,
 ) -> None:
@@ -206,7 +202,7 @@ def chat(
         hybrid=hybrid,
         rerank=rerank,
     )
-    searcher = _open_searcher(index, model, rerank, options.rerank)
+    searcher = _open_searcher(index, rerank, options.rerank)
     first: Any = getattr(searcher, "first", searcher)
     find = _finder(searcher, options)
     lowest = _lowest(first, threshold)
@@ -324,7 +320,7 @@ def _typed(prompt: str) -> Iterator[str]:
 
 
 def _options(*, omit: Omitted, rerank: str | None, k: int, **values: Any) -> SearchOptions:
-    from rejoinder.retrieval.queries import SearchOptions
+    from rejoinder.retrieval.queries import RERANKED, SearchOptions
 
     return SearchOptions(
         k=k,
@@ -341,8 +337,8 @@ def _lowest(index: Index | Store, threshold: float | None) -> float | None:
     return head.minimum_score if threshold is None and head is not None else threshold
 
 
-def _open_searcher(folder: Path, model: str | None, rerank: str | None, count: int) -> AnyIndex:
-    index = open_index(folder, model, light=True)
+def _open_searcher(folder: Path, rerank: str | None, count: int) -> AnyIndex:
+    index = open_index(folder, light=True)
     if rerank is None:
         return index
     from rejoinder.cli.rankers import Rankers

@@ -24,11 +24,9 @@ from rejoinder.cli.options import (
     IndexFolder,
     Json,
     MinConfidence,
-    Model,
     Rerank,
-    RerankTop,
 )
-from rejoinder.cli.rankers import open_index
+from rejoinder.cli.rankers import named_model, open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
 
@@ -72,10 +70,8 @@ def serve(
     index: IndexFolder,
     host: Host = "127.0.0.1",
     port: Port = 8000,
-    model: Model = None,
     intents: Intents = None,
     rerank: Rerank = None,
-    rerank_top: RerankTop = 50,
     min_confidence: MinConfidence = None,
     beside: Beside = None,
     workers: Workers = 1,
@@ -103,9 +99,8 @@ def serve(
     keys = _keys(host)
     sources = Sources(
         index=index,
-        model=model,
+        model=named_model(),
         intents=intents,
-        rerank_top=rerank_top,
         calibrated=min_confidence is not None,
         reranker=None if rerank is None else partial(open_ranker, rerank),
         second=None if beside is None else Sources(index=beside),
@@ -256,7 +251,6 @@ def desk(
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: any free one.")
     ] = 8001,
-    model: Model = None,
     as_json: Json = False,
 ) -> None:
     """Suggest three replies to each message of a customer, in a note for the agents.
@@ -283,7 +277,7 @@ def desk(
             f"{host} can be reached from other machines, and events are not signed; set {SECRET}, "
             "or leave --host out"
         )
-    opened = open_index(index, model, light=True)
+    opened = open_index(index, light=True)
     if not isinstance(opened, Index):
         raise InputError(f"{index}: replies in Milvus take no feedback; use an index on disk")
     listening = listen(host, port)
@@ -323,7 +317,6 @@ def _desk_text(result: Mapping[str, Any]) -> str:
 
 def mcp(
     index: IndexFolder,
-    model: Model = None,
     intents: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="A classifier, for classify_intent.")
     ] = None,
@@ -347,7 +340,7 @@ def mcp(
     from rejoinder.integrations.mcp import make_server
     from rejoinder.retrieval.index import Index
 
-    opened = open_index(index, model, light=True)
+    opened = open_index(index, light=True)
     if not isinstance(opened, Index):
         raise InputError(f"{index}: replies in Milvus are not offered; use an index on disk")
     classifier = None

@@ -82,9 +82,20 @@ RETIRED = {
         "--redact": "--set redact=true",
         "--respond": "--set respond=VALUE",
         "--engine": "--ray ADDRESS",
+        "--max-bad": "--skip-bad N",
     },
-    "reply": {"--no-repeat": "--omit both", "--copies": "--omit nothing"},
+    "reply": {
+        "--no-repeat": "--omit both",
+        "--copies": "--omit nothing",
+        "--model": "REJOINDER_MODEL=FOLDER in the environment",
+    },
+    "serve": {"--model": "REJOINDER_MODEL=FOLDER in the environment"},
     "chat": {"--repeat": "--omit copies", "--copies": "--omit repeats"},
+    "feedback": {
+        "--before": "--delete before=DAY",
+        "--source": "--delete source=NAME",
+        "--entry": "--delete N",
+    },
     "tokenise": {"--engine": "--ray ADDRESS"},
     "index build": {
         "--engine": "--ray ADDRESS",

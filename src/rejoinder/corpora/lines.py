@@ -131,7 +131,7 @@ class Reading(Counts):
         if self.max_bad is not None and self.bad_lines > self.max_bad:
             raise InputError(
                 f"more than {self.max_bad:,} bad lines, the first: {self.faults[0]}; "
-                "check that the file is what it is taken for, or allow more (--max-bad)"
+                "check that the file is what it is taken for, or allow more (--skip-bad)"
             )
 
 

@@ -29,7 +29,7 @@ from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.heads import SETTINGS, Centroids, head_from
 from rejoinder.intents.prediction import Rejection
 from rejoinder.networks.quantization import check_header
-from rejoinder.retrieval.manifest import ModelRecord, model_record
+from rejoinder.retrieval.manifest import MODEL, ModelRecord, model_record
 from rejoinder.settings import validate
 
 FORMAT = 2
@@ -233,7 +233,8 @@ def _open_encoders(
 ) -> SentenceEncoder:
     if models and len(models) != len(records):
         raise InputError(
-            f"{folder} reads {len(records)} encoders, but {len(models)} were named with --model"
+            f"{folder} reads {len(records)} encoders, but {len(models)} were named;"
+            f" {MODEL} names all, with commas between"
         )
     opened = []
     for number, record in enumerate(records):
@@ -243,7 +244,7 @@ def _open_encoders(
             raise InputError(
                 f"{folder} was trained on an encoder other than {place} (its fingerprint is"
                 f" {record.fingerprint[:12]}, not {encoder.fingerprint[:12]}); name the right one"
-                " with --model, or train again"
+                f" in {MODEL}, or train again"
             )
         opened.append(encoder)
     return concatenate(opened)

@@ -142,7 +142,7 @@ def check_plots() -> None:
 
     The error comes before any work for pictures.
     """
-    plots.require("matplotlib.figure", "pictures (or leave them out: --no-pictures)")
+    plots.require("matplotlib.figure", "a picture")
 
 
 def write_report(

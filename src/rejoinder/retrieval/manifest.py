@@ -44,6 +44,8 @@ or texts that were encoded without the frame of templates."""
 # fields that earlier versions do not know
 _LATER = ("holes", "examples", "same_as", "approximate", "store", "head", "plain")
 KIND = "rejoinder index"
+MODEL = "REJOINDER_MODEL"  # variable of the command: where a model is now
+_NAME_IT = f"name its folder in {MODEL} (in Python: pass the model)"
 MOST_DELETED = 1 << 24  # positions in Milvus whose rows are still to go
 REPLIES = "replies.jsonl"
 OFFSETS = "offsets.i64"
@@ -93,18 +95,13 @@ class ModelRecord:
         if self.path and Path(self.path).is_dir():
             return str(Path(self.path))
         if self.path:
-            raise InputError(
-                f"{index}: its model was {self.path}, which is gone; name its folder with --model "
-                "FOLDER"
-            )
+            raise InputError(f"{index}: its model was {self.path}, which is gone; {_NAME_IT}")
         if not self.name:
-            raise InputError(
-                f"{index}: it does not say where its model is; name its folder with --model FOLDER"
-            )
+            raise InputError(f"{index}: it does not say where its model is; {_NAME_IT}")
         if not _is_local(self.name):
             raise InputError(
                 f"{index}: its model {self.name!r} is no folder and none that is installed; "
-                "name it with --model, if it may be fetched from elsewhere, too"
+                f"name it in {MODEL} if it may be fetched from elsewhere"
             )
         return self.name
 
@@ -152,9 +149,8 @@ def check_model(folder: Path, record: ModelRecord, encoder: DualEncoder) -> None
         built = f"the model {record.name or '(unnamed)'} of fingerprint {record.fingerprint[:12]}"
         given = f"{encoder.name or 'the given model'} has {encoder.fingerprint[:12]}"
         raise InputError(
-            f"{folder} was built with {built}, but {given}; use that model (--model), or encode "
-            "the replies with this "
-            "one (`rejoinder index reencode`)"
+            f"{folder} was built with {built}, but {given}; use that model ({MODEL}=FOLDER), or"
+            " encode the replies with this one (`rejoinder index reencode`)"
         )
 
 

@@ -25,6 +25,7 @@ from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import Outcome, Recorded
 from rejoinder.retrieval.manifest import CALIBRATION, MANIFEST, read_manifest
 from rejoinder.retrieval.queries import (
+    RERANKED,
     SearchOptions,
     drop_stale_history,
     forbidden_keys,
@@ -62,7 +63,6 @@ class Sources:
     model: str | None = None  # where the index's model is now; None: where it was
     intents: Path | None = None
     reranker: Callable[[], Ranker] | None = None  # opens what may rank the best replies again
-    rerank_top: int = 50
     calibrated: bool = False  # refuse an index that is not
     second: Sources | None = None  # a second index, to compare with
 
@@ -114,9 +114,10 @@ class Question:
         """All of a question but the conversation, as JSON: equal keys share a search."""
         return json.dumps(self._settings(), sort_keys=True)
 
-    def options(self, rerank_top: int) -> SearchOptions:
-        """Return the options of its search; `rerank_top` replies are ranked again if it asks so."""
-        return SearchOptions(**{**self._settings(), "rerank": rerank_top if self.rerank else 0})
+    def options(self) -> SearchOptions:
+        """Return the options of its search."""
+        count = max(self.k, RERANKED) if self.rerank else 0
+        return SearchOptions(**{**self._settings(), "rerank": count})
 
     def _settings(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "messages"}
@@ -334,7 +335,7 @@ class Answers:
 
         Refuse those that this server or its calibration lacks.
         """
-        options = question.options(self.sources.rerank_top)
+        options = question.options()
         if options.rerank and self.ranker is None:
             raise InputError("this server has no second model; start it with --rerank MODEL")
         if options.minimum_confidence is None:

@@ -287,29 +287,11 @@ class RunCost:
     stages: dict[str, Speed]  # by name, in order
     seconds: float  # validation and checkpoints included
 
-    def to_json(
-        self, price_per_hour: float | None = None, steps: int | None = None
-    ) -> dict[str, Any]:
-        """Return plain values, with costs if there is a price.
-
-        With `steps` also the costs of so many at the run's speed.
-        """
-
-        def account(seconds: float) -> dict[str, float]:
-            return {"seconds": seconds} | (
-                {} if price_per_hour is None else {"cost": seconds / 3600 * price_per_hour}
-            )
-
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
         stages = {name: dataclasses.asdict(speed) for name, speed in self.stages.items()}
-        result = {
-            "run": self.run,
-            **dataclasses.asdict(self.whole),
-            "stages": stages,
-            **account(self.seconds),
-        }
-        if steps is not None:
-            result["stated"] = {"steps": steps, **account(steps / self.whole.steps_per_second)}
-        return result
+        speed = dataclasses.asdict(self.whole)
+        return {"run": self.run, **speed, "stages": stages, "seconds": self.seconds}
 
 
 def run_cost(run: Path) -> RunCost | None:
