@@ -52,7 +52,7 @@ DryRun: TypeAlias = Annotated[
     typer.Option("--dry-run", help="Print statistics of the input without writing anything."),
 ]
 MaxExamples: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Stop after N examples; one process.")
+    int | None, typer.Option(min=1, metavar="N", help="Stop after N examples (uses one process).")
 ]
 
 

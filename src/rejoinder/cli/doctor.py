@@ -17,7 +17,7 @@ from rejoinder.environment import TELEMETRY_OFF
 
 
 def doctor(as_json: Json = False) -> None:
-    """Show versions, the processor's features, installed extras, and what would be faster.
+    """Show versions, the processor's features, installed extras, and hints for speed.
 
     Example: rejoinder doctor --json
     """

@@ -53,14 +53,14 @@ _MODELS = (
 _DATA = "Data folders, or Parquet, JSONL or CSV files of examples."
 _FOLDER = "Folder for table.md, .json, .png and .svg."
 _ALL = (
-    "N of 1-of-N, if the data has no candidate lists; all: every different response of the data"
+    "Candidates per example, if the data has no lists; all: every different response of the data"
     " set."
 )
 _PARTS = (
     "Part of a context to read: full; N: the newest message and N earlier ones; table: compare"
     " all readings. Multi-context models also read input, history or history=N alone."
 )
-_COPIES = "How to count other candidates with the right text; wrong: as in the papers."
+_COPIES = "How to count other candidates with the right text (the papers: wrong)."
 _REPLIES = (
     "Your canned replies, as for `rejoinder index build`: all of them are ranked for each example."
 )
@@ -109,8 +109,8 @@ def evaluate(
     With several models and data sets, a last table shows one line per model and one column per data
     set: rejoinder evaluate runs/general/model runs/support/model --data data/support data/general
 
-    How often your own right reply is first, in the first three or ten: rejoinder evaluate bm25
-    runs/support/model --replies replies.jsonl --data chats.jsonl
+    To see how often the right reply of your own ranks first, or in the first ten:
+    rejoinder evaluate bm25 runs/support/model --replies replies.jsonl --data chats.jsonl
     """
     from rejoinder.evaluation import report
     from rejoinder.evaluation.table import table_of_rows
@@ -175,7 +175,7 @@ Data: TypeAlias = Annotated[
 ]
 Hybrid: TypeAlias = Annotated[
     float,
-    typer.Option(min=0, metavar="W", help="Weight of BM25 beside the score, as for `reply`."),
+    typer.Option(min=0, metavar="W", help="Weight of BM25, added to each score."),
 ]
 To: TypeAlias = Annotated[
     Path | None,
@@ -197,7 +197,7 @@ def evaluate_index(
     to: To = None,
     as_json: Json = False,
 ) -> None:
-    """Measure the recall of a search in indexes, at 1, 3, 10, 30 and 100 of all replies.
+    """Measure recall at 1, 3, 10, 30 and 100 among all replies of an index.
 
     Example: rejoinder index evaluate replies.index --data chats.jsonl
     """
@@ -392,7 +392,7 @@ def table(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure every system of FILE on every data set of it: DIR/table.md, .json, .png, .svg.
+    """Measure every system of FILE on every data set; write DIR/table.md, .json, .png, .svg.
 
     Finished cells are kept in DIR/cells, and measured again only if model, data or settings
     changed. After Ctrl-C the same command continues. A missing model or data set gets a dash, and a

@@ -110,7 +110,7 @@ def models(
         ),
     ] = None,
     with_sizes: Annotated[
-        bool, typer.Option("--sizes", help="Show parameters, bytes and speeds of runs.")
+        bool, typer.Option("--sizes", help="Show parameters, bytes and training speeds.")
     ] = False,
     as_json: Json = False,
 ) -> None:

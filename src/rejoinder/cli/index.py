@@ -73,7 +73,7 @@ index = typer.Typer(
 StoreOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        metavar="milvus|http://HOST:19530", help="Milvus for the replies: a file or an address."
+        metavar="milvus|http://HOST:19530", help="Keep the replies in Milvus: a file or a server."
     ),
 ]
 AsWritten: TypeAlias = Annotated[
@@ -150,7 +150,7 @@ def add(
     settings: Settings = None,
     deduplicate: Annotated[
         bool,
-        typer.Option("--deduplicate", help="Skip duplicates, also of replies in the index."),
+        typer.Option("--deduplicate", help="Skip duplicates of each other and of the index."),
     ] = False,
     ray: Ray = None,
     as_json: Json = False,
@@ -307,7 +307,7 @@ def tune(
 
 
 def draw_map(folder: IndexFolder, as_json: Json = False) -> None:
-    """Draw the map that `rejoinder serve` shows, before anybody asks for it.
+    """Draw the map that `rejoinder serve` shows, so that its page opens faster.
 
     Example: rejoinder index map replies.index
     """
@@ -321,7 +321,7 @@ def draw_map(folder: IndexFolder, as_json: Json = False) -> None:
 
 
 def verify(folder: IndexFolder, as_json: Json = False) -> None:
-    """Check all files of an index against their digests; opening checks only small ones.
+    """Check all files of an index against their digests. Opening an index checks small files only.
 
     Example: rejoinder index verify replies.index
     """

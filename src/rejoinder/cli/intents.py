@@ -24,7 +24,9 @@ Model = Annotated[
 ]
 Train = Annotated[
     Path,
-    typer.Argument(help="Texts and labels: CSV, JSONL, or a folder (seq.in and label, or parts)."),
+    typer.Argument(
+        help="Texts and labels: CSV, JSONL, or a folder (seq.in and label; train, valid and test)."
+    ),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")]
 Vectors = Annotated[
@@ -100,7 +102,7 @@ def train(
             min=0,
             max=0.5,
             metavar="SHARE",
-            help=f"Share in scope to refuse. Default: the best value; {REFUSED:g} without oos.",
+            help=f"Share of in-scope texts to refuse. Default: the best; {REFUSED:g} without oos.",
         ),
     ] = None,
     overwrite: Overwrite = False,
@@ -108,7 +110,7 @@ def train(
 ) -> None:
     """Train a classifier on a frozen encoder.
 
-    Texts with the label oos are no intent: they set the threshold for refusing texts as out of
+    Texts with the label oos have no intent: they set the threshold for refusing texts as out of
     scope. Without any, everyday messages, other languages and gibberish are used instead.
 
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
@@ -305,7 +307,7 @@ def few_shot(
     ] = None,
     shots: Sizes = None,
     seeds: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="N", help="Draws of each size.")
+        int, typer.Option(min=1, max=1000, metavar="N", help="Random draws per size.")
     ] = 5,
     vectors: Vectors = "r",
     also: Also = None,

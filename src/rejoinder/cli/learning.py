@@ -55,7 +55,7 @@ def mine(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Find canned replies in old chats: what agents send again and again, and what it answers.
+    """Find canned replies in old chats: messages that agents repeat, and what they answer.
 
     Personal data and names are replaced. --set agent=NAME names the agent, as for `data chats`.
 

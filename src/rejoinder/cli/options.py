@@ -25,10 +25,10 @@ Settings: TypeAlias = Annotated[
 Split: TypeAlias = Literal["train", "valid", "test"]
 TestSplit: TypeAlias = Annotated[
     Split | None,
-    typer.Option("--split", help="Default: `test` for a data folder, everything for a file."),
+    typer.Option("--split", help="Split to use. Default: `test` of a data folder, all of a file."),
 ]
 Limit: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Rank at most N random examples.")
+    int | None, typer.Option(min=1, metavar="N", help="Use at most N random examples.")
 ]
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 Processes: TypeAlias = Annotated[
@@ -96,7 +96,7 @@ Hybrid: TypeAlias = Annotated[
 Host: TypeAlias = Annotated[
     str,
     typer.Option(
-        metavar="ADDRESS", help="Address to listen on; beyond this machine it needs an API key."
+        metavar="ADDRESS", help="Address to listen on; other machines need a key or secret."
     ),
 ]
 
@@ -118,7 +118,7 @@ def number_or_all(least: int) -> Callable[[str], int | None]:
 
 
 _HISTORY = typer.Option(
-    parser=number_or_all(0), metavar="N|all", help="Messages kept before the newest of a context."
+    parser=number_or_all(0), metavar="N|all", help="Earlier messages to keep in a context."
 )
 History: TypeAlias = Annotated[int | None, _HISTORY]
 

@@ -60,7 +60,7 @@ Messages: TypeAlias = Annotated[
 File: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--input", metavar="FILE", help="Conversations to answer, as JSON lines, like the answers."
+        "--input", metavar="FILE", help="JSONL file of conversations to answer; prints JSONL."
     ),
 ]
 

@@ -56,13 +56,14 @@ Intents: TypeAlias = Annotated[
 ]
 Beside: TypeAlias = Annotated[
     Path | None,
-    typer.Option(metavar="INDEX", help="A second index, to compare with on the page."),
+    typer.Option(metavar="INDEX", help="A second index to compare on the page."),
 ]
 Workers: TypeAlias = Annotated[
     int, typer.Option(min=1, metavar="N", help="Server processes; each opens the models.")
 ]
 Queue: TypeAlias = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Maximum of waiting requests; others get 429.")
+    int,
+    typer.Option(min=1, metavar="N", help="Maximum number of waiting requests; others get 429."),
 ]
 
 
@@ -83,7 +84,7 @@ def serve(
 ) -> None:
     """Answer over HTTP: replies, embeddings, re-ranking, intents, candidates.
 
-    / is a page for trying it.
+    / is a web page for trying the server.
 
     Example: rejoinder serve replies.index, and then
     curl localhost:8000/v1/replies -H 'content-type: application/json' -d '{"messages": ["Hello!"]}'
@@ -335,7 +336,7 @@ def mcp(
 
     Example: claude mcp add replies -- rejoinder mcp replies.index
 
-    Over HTTP the address is printed; with --json as one JSON object.
+    Over HTTP, the command prints its address.
     """
     from rejoinder.integrations.mcp import make_server
     from rejoinder.retrieval.index import Index

@@ -33,7 +33,7 @@ RecipeFile: TypeAlias = Annotated[
     ),
 ]
 Data: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Examples to train on: data.train.")
+    Path | None, typer.Option(metavar="DIR", help="Training examples (sets data.train).")
 ]
 General: TypeAlias = Annotated[
     list[str] | None,
@@ -157,7 +157,7 @@ def ablate(
     rows: Rows = None,
     settings: Settings = None,
     candidates: Annotated[
-        int, typer.Option(metavar="N", help="N of 1-of-N, if the data has no lists.")
+        int, typer.Option(metavar="N", help="Candidates per example, if the data has no lists.")
     ] = 100,
     limit: Limit = None,
     seed: Seed = 0,
@@ -167,7 +167,7 @@ def ablate(
     """Train each row of FILE with the same budget and compare them on the same examples.
 
     The output is DIR/table.md and DIR/table.json. A row that is finished is not trained again;
-    after Ctrl-C the same command goes on where it stopped.
+    after Ctrl-C the same command continues.
 
     Example: rejoinder ablate ablations/convert-quick --data data/chat -o runs/ablations --row
     heads-8 --row no-skip
@@ -204,7 +204,7 @@ _VERBS = {"ablations": "ablate", "tables": "table"}  # of the folders of recipes
 
 
 def recipes(as_json: Json = False) -> None:
-    """List the recipes that come with Rejoinder; the verbs take them by these names.
+    """List the recipes that come with Rejoinder; commands accept these names.
 
     Example: rejoinder recipes --json
     """
