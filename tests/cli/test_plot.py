@@ -72,6 +72,7 @@ def test_models_side_by_side(command, texts, tmp_path, monkeypatch):
     train(recipe(write_data(tmp_path / "data")), tmp_path / "run")
     model, load = tmp_path / "run" / "model", rejoinder.load
     (tmp_path / "letters").mkdir()
+    monkeypatch.setattr("rejoinder.evaluation.plots.NEIGHBOURS", 4)
     choose = lambda name: Letters() if Path(name).name == "letters" else load(name)  # noqa: E731
     monkeypatch.setattr("rejoinder.encoders.open.load", choose)
     arguments = [
@@ -81,8 +82,6 @@ def test_models_side_by_side(command, texts, tmp_path, monkeypatch):
         texts,
         "--perplexity",
         5,
-        "--neighbours",
-        4,
     ]
     found = command(*arguments, "-o", tmp_path / "p.svg", "--json").json
     data = read_intents(texts)
@@ -121,7 +120,7 @@ def test_bad_input_gives_one_line_and_no_picture(refused, texts, letters, monkey
         ("MODEL -o p.png --categories kind_9", "there is no category 'kind_9'"),
         ("MODEL -o p.png --categories 1", "--categories 1: a picture needs 2 or more"),
         ("MODEL -o p.png --perplexity 40", "perplexity is 40; with 40 texts"),
-        ("MODEL -o p.png --neighbours 40", "40 neighbours of 40 texts"),
+        ("MODEL -o p.png --limit 10", "10 neighbours of 10 texts"),
         ("=MODEL -o p.png", "write TITLE=MODEL"),
     ):
         refused(

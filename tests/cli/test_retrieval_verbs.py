@@ -267,9 +267,7 @@ def test_mistake_8_a_retrained_model_at_the_same_place_is_refused(refused, index
     refused("reply", index, "Hi", said=["idx was built with the model", "fingerprint"])
 
 
-def test_a_model_that_moved_is_found_by_the_environment_and_another_is_refused(
-    command, refused, index, replies, tmp_path, monkeypatch
-):
+def test_a_moved_model_is_named_in_the_environment(command, refused, index, replies, tmp_path, monkeypatch):
     (tmp_path / "model").rename(tmp_path / "moved")
     refused("reply", index, "Hi", said=["which is gone", "REJOINDER_MODEL"])
     monkeypatch.setenv("REJOINDER_MODEL", "moved")

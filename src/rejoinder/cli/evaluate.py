@@ -15,7 +15,6 @@ from rejoinder.cli.options import (
     Earlier,
     Json,
     Limit,
-    Seed,
     Settings,
     Split,
     TestSplit,
@@ -95,7 +94,6 @@ def evaluate(
     context: ContextOption = "full",
     fit_on: FitOn = None,
     above: Above = None,
-    seed: Seed = 0,
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
@@ -123,19 +121,19 @@ def evaluate(
     opener = Rankers()
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: report.restrict(ranker, reading, name) for name, ranker in bare.items()}
-    loading = (read_task(Path(p), split, candidates, limit, seed, copies, pool) for p in places)
+    loading = (read_task(Path(p), split, candidates, limit, copies, pool) for p in places)
     if context == TABLE:
-        _compare_readings(rankers, loading, seed, as_json)
+        _compare_readings(rankers, loading, as_json)
         return
     tasks = list(loading)
-    training = [read_training(bare, Path(place), split, reading, fit_on, seed) for place in places]
+    training = [read_training(bare, Path(place), split, reading, fit_on) for place in places]
     rows = []
     learned = []
     for (name, task), examples in zip(tasks, training, strict=True):
         for model, ranker in rankers.items():
             if found := fit_ranker(model, bare[model], partial(list, examples)):
                 learned.append({"model": model, "data": name, **found})
-            result = _ranked(model, ranker, task, opener.block_size(model), seed)
+            result = _ranked(model, ranker, task, opener.block_size(model))
             rows.append(report.Row(model, name, result, str(reading)))
     opener.report_truncated()
     if folder is not None:
@@ -144,13 +142,11 @@ def evaluate(
     emit(found, as_json, lambda _: report.plain(rows, _width(), above).rstrip("\n"))
 
 
-def _ranked(
-    model: str, ranker: Ranker, task: RankingTask, block_size: int | None, seed: int
-) -> RankingResult:
+def _ranked(model: str, ranker: Ranker, task: RankingTask, block_size: int | None) -> RankingResult:
     from rejoinder.evaluation.ranking import evaluate_task
 
     with track(f"Ranking with {model}", total=len(task)) as advance:
-        return evaluate_task(ranker, task, seed=seed, block_size=block_size, progress=advance)
+        return evaluate_task(ranker, task, block_size=block_size, progress=advance)
 
 
 def _check_table(
@@ -275,7 +271,6 @@ def _width() -> int | None:
 def _compare_readings(
     rankers: Mapping[str, Ranker],
     tasks: Iterable[tuple[str, RankingTask]],
-    seed: int,
     as_json: bool,
 ) -> None:
     from rejoinder.evaluation.report import context_table, table_readings, with_parts
@@ -286,9 +281,7 @@ def _compare_readings(
     for name, task in list(tasks):
         for model, ranker in rankers.items():
             with track(f"Ranking with {model}", total=len(task) * len(table_readings())) as advance:
-                tables.append(
-                    context_table(ranker, task, model, name, seed, ENCODER_BLOCK, advance)
-                )
+                tables.append(context_table(ranker, task, model, name, 0, ENCODER_BLOCK, advance))
     found = {"results": [row for table in tables for row in table.to_json()]}
     emit(
         found, as_json, lambda _: "\n".join(table.plain(_width()) for table in tables).rstrip("\n")
@@ -345,7 +338,6 @@ def read_task(
     split: Split | None,
     candidates: int | None,
     limit: int | None,
-    seed: int,
     copies: Copies = "wrong",
     replies: Sequence[str] | None = None,
 ) -> tuple[str, RankingTask]:
@@ -360,13 +352,13 @@ def read_task(
     split = ranked_part(path, split)
     name = f"{path} ({split})" if split else str(path)
     with track(f"Reading {path}") as advance:
-        examples = sample(read_examples(path, split), limit, seed, progress=advance)
+        examples = sample(read_examples(path, split), limit, progress=advance)
     try:
         if replies is not None:
             return name, ranking_task(examples, pool=replies, key=text_key)
         if candidates is None:
             return name, ranking_task(examples, pool=all_responses(path))
-        return name, ranking_task(examples, candidates=candidates, copies=copies, seed=seed)
+        return name, ranking_task(examples, candidates=candidates, copies=copies)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rejoinder.cli.index import describe, describe_text
-from rejoinder.cli.options import IndexFolder, Json, Limit, Overwrite, Settings
+from rejoinder.cli.options import IndexFolder, Json, Overwrite, Settings
 from rejoinder.cli.rankers import open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
@@ -142,7 +142,6 @@ def learn(
             help="Chats with sent replies. Default: only feedback.",
         ),
     ] = None,
-    limit: Limit = None,
     forget: Annotated[bool, typer.Option("--forget", help="Remove everything learned.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -170,7 +169,7 @@ def learn(
     chats: list[Example] = []
     if data is not None:
         with track(f"Reading {data}") as advance:
-            chats = sample(read_examples(data), limit, 0, progress=advance)
+            chats = sample(read_examples(data), None, progress=advance)
     with track("Comparing", total=len(chats), unit="messages") as advance:
         tuned = opened.manifest.approximate
         learned = opened.learn(chats, progress=advance)

@@ -30,7 +30,6 @@ TestSplit: TypeAlias = Annotated[
 Limit: TypeAlias = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Use at most N random examples.")
 ]
-Seed: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 Processes: TypeAlias = Annotated[
     int | None,
     typer.Option(

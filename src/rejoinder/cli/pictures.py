@@ -60,9 +60,6 @@ Categories: TypeAlias = Annotated[
 AtMost: TypeAlias = Annotated[
     int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")
 ]
-Neighbours: TypeAlias = Annotated[
-    int, typer.Option(min=1, metavar="K", help="Neighbours for the purity below each panel.")
-]
 
 
 def plot(
@@ -73,14 +70,13 @@ def plot(
     perplexity: Perplexity = 30.0,
     categories: Categories = None,
     limit: AtMost = 2000,
-    neighbours: Neighbours = 10,
     fit_on: FitOn = None,
     as_json: Json = False,
 ) -> None:
     """Draw encoded texts, coloured by category, a panel for each model.
 
-    The purity below each panel is the share of a text's nearest neighbours, by cosine, in its
-    category.
+    The purity below each panel is the share of a text's 10 nearest neighbours, by cosine, in
+    its category.
 
     Example: rejoinder plot DIRECT=runs/general/model MiniLM=sim:minilm --data banking77/test.csv -o
     banking.png
@@ -105,8 +101,8 @@ def plot(
     for model in models:
         title, spec = split_title(model)
         vectors = _encode(spec, texts, fit_on)
-        purity = plots.neighbour_purity(vectors, kinds, neighbours)
-        caption = f"{neighbours}-neighbour purity {100 * purity:.1f} %"
+        purity = plots.neighbour_purity(vectors, kinds, plots.NEIGHBOURS)
+        caption = f"{plots.NEIGHBOURS}-neighbour purity {100 * purity:.1f} %"
         points = plots.project(vectors, method, perplexity=perplexity)
         panels.append(plots.Panel(title, points, caption))
         found.append({"title": title, "model": spec, "purity": purity})
@@ -115,7 +111,7 @@ def plot(
     with atomic_file(output) as part:
         plots.save_figure(figure, part, kind)
     result = {"picture": output, "texts": len(texts), "categories": order, "method": method}
-    result |= {"neighbours": neighbours, "models": found}
+    result |= {"neighbours": plots.NEIGHBOURS, "models": found}
     emit(result, as_json, lambda _: "\n".join([*lines, f"picture: {output}"]))
 
 

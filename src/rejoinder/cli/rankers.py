@@ -84,7 +84,6 @@ def read_training(
     split: Split | None,
     cut: ContextReading,
     fit_on: Path | None,
-    seed: int,
 ) -> list[Example]:
     """Read the examples that learning rankers are fitted to.
 
@@ -98,9 +97,7 @@ def read_training(
     ):
         return []
     with track(f"Reading {fit_on or path} for {', '.join(names)}", unit="examples") as advance:
-        found = training_examples(
-            fit_on or path, path, ranked_part(path, split), seed=seed, progress=advance
-        )
+        found = training_examples(fit_on or path, path, ranked_part(path, split), progress=advance)
     return [replace(example, context=tuple(cut.cut(example.context))) for example in found]
 
 

@@ -14,7 +14,6 @@ from rejoinder.cli.options import (
     Limit,
     Processes,
     Ray,
-    Seed,
     Settings,
     check_processes,
     ray_engine,
@@ -160,7 +159,6 @@ def ablate(
         int, typer.Option(metavar="N", help="Candidates per example, if the data has no lists.")
     ] = 100,
     limit: Limit = None,
-    seed: Seed = 0,
     seeds: Seeds = 1,
     as_json: Json = False,
 ) -> None:
@@ -181,10 +179,10 @@ def ablate(
     names = rows or []
     plan = ablations.load_plan(find_recipe(file), settings or [], data)
     plan.chosen(names)  # a wrong name is refused before the data is read
-    name, task = read_task(data, plan.split, candidates, limit, seed)
+    name, task = read_task(data, plan.split, candidates, limit)
     with _first_process_shows() as display:
         table = ablations.ablate(
-            plan, folder, task, data=name, names=names, seed=seed, seeds=seeds, display=display
+            plan, folder, task, data=name, names=names, seeds=seeds, display=display
         )
     if not distributed.is_first():
         return
