@@ -39,7 +39,7 @@ the reply has one; or a function that returns whether a candidate passes. Values
 JSON writes them, so 3 finds 3 and "3"; a payload's list has each of its items."""
 POOL = 10  # times k: the number of best replies among which `diversity` chooses
 ANY_SCORE = -1e30  # a minimum that every score passes
-RERANKED = 50  # best replies that a slow ranker orders again, more if k is larger
+RERANKED = 50  # best replies that a slow ranker orders again; `reply -k` may raise it
 MAX_HYBRID_WEIGHT = 1_000_000  # of BM25: scores stay finite
 
 
@@ -91,7 +91,7 @@ class SearchOptions:
         elif not (is_whole(self.k) and 1 <= self.k <= self.rerank):
             raise InputError(
                 f"k is {self.k}; {self.rerank} replies are ranked again, so 1 to {self.rerank} is "
-                "allowed; lower k, or raise rerank"
+                "allowed; lower k"
             )
         check_minimum(self.minimum_score)
         if self.history is not None:

@@ -116,7 +116,7 @@ class Question:
 
     def options(self) -> SearchOptions:
         """Return the options of its search."""
-        count = max(self.k, RERANKED) if self.rerank else 0
+        count = RERANKED if self.rerank else 0  # a bound on the cost of a request
         return SearchOptions(**{**self._settings(), "rerank": count})
 
     def _settings(self) -> dict[str, Any]:
