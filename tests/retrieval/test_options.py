@@ -72,6 +72,7 @@ def test_a_command_reads_the_manifest_once(tmp_path, monkeypatch):
         return real(path, *given, **options)
 
     monkeypatch.setattr(Path, "read_text", read_text)
-    index = open_index(tmp_path / "index", "model")
+    monkeypatch.setenv("REJOINDER_MODEL", "model")
+    index = open_index(tmp_path / "index")
     assert index.search([["a"]], 1)[0][0].text == "a"
     assert read == ["manifest.json"]
