@@ -27,7 +27,7 @@ import rejoinder
 from common import write_result
 from encoding import chat
 from rejoinder.encoders.open import open_encoder
-from rejoinder.environment import keep_few_programs, keep_memory
+from rejoinder.environment import limit_onednn_cache, keep_memory
 
 BATCH = 1024
 
@@ -80,7 +80,7 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> None:
     """Print the rate of one of the two, and the memory that this process took."""
     torch.set_num_threads(options.threads)
-    keep_few_programs()  # as the command does
+    limit_onednn_cache()  # as the command does
     keep_memory()
     lines = (
         Path(options.replies).read_text(encoding="utf-8").splitlines()

@@ -49,10 +49,10 @@ LAYERS = """
 import re, sys
 from pathlib import Path
 import torch
-from rejoinder.environment import keep_few_programs
+from rejoinder.environment import limit_onednn_cache
 from rejoinder.environment import pack_weight, packed_linear
 if sys.argv[1] == "few":
-    keep_few_programs()
+    limit_onednn_cache()
 torch.set_num_threads(1)
 weight = pack_weight(torch.zeros(512, 256))
 for rows in range(1, 2400, 8):
@@ -84,9 +84,9 @@ INDEXES = """
 import random, re, sys, tempfile
 from pathlib import Path
 import torch
-from rejoinder.environment import keep_few_programs
+from rejoinder.environment import limit_onednn_cache
 if sys.argv[1] == "few":
-    keep_few_programs()
+    limit_onednn_cache()
 from rejoinder import Index, load
 torch.set_num_threads(1)
 words, model = "hello there how are you today fine thanks and what about the cats".split(), load("convert-small")

@@ -49,7 +49,7 @@ def keep_memory() -> bool:
     return bool(mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
 
 
-def keep_few_programs() -> None:
+def limit_onednn_cache() -> None:
     """Let oneDNN, in this process and those that it starts, keep 64 compiled programs, not 1,024.
 
     It compiles one for each layer and number of rows, a megabyte each in bfloat16: a server, whose

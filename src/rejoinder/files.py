@@ -88,7 +88,7 @@ def atomic_folder(
     with (
         contextlib.nullcontext()
         if kind is None
-        else locked(beside(target), f"{path} is being written")
+        else locked(lock_path(target), f"{path} is being written")
     ):
         if kind is not None:
             check_replaceable(path, kind, overwrite=overwrite)
@@ -114,7 +114,7 @@ def _check_name(path: str | Path) -> None:
         ) from None
 
 
-def refuse_endless(path: str | Path) -> None:
+def check_regular_file(path: str | Path) -> None:
     """Refuse an input file that could be read without end; a pipe that a shell made is fine."""
     path = Path(path)
     mode = path.stat().st_mode
@@ -206,7 +206,7 @@ def _stranger(folder: Path, files: Sequence[str]) -> PurePath | None:
     return None
 
 
-def beside(path: str | Path) -> Path:
+def lock_path(path: str | Path) -> Path:
     """Return the lock file of a folder that is replaced as a whole."""
     target = _real(path)
     return target.with_name(f".{target.name}.lock")
@@ -267,7 +267,7 @@ def discard(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def full_disk_named(path: str | Path) -> Iterator[None]:
+def name_path_on_enospc(path: str | Path) -> Iterator[None]:
     """Let an error of a full disk name `path`.
 
     A library may raise it with the system's words alone.
@@ -329,7 +329,7 @@ def follow_umask(path: Path) -> None:
 def _tidied(part: Path, path: str | Path) -> Iterator[None]:
     """Remove what is left of `part` at the end; let errors about it name `path` instead."""
     try:
-        with full_disk_named(path):
+        with name_path_on_enospc(path):
             yield
     except OSError as error:
         if str(part) in str(error.filename):

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ErrorDetails
 
 from rejoinder.errors import InputError
-from rejoinder.files import refuse_endless
+from rejoinder.files import check_regular_file
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -64,7 +64,7 @@ def read_toml(path: str | Path, wanted: str) -> dict[str, Any]:
     """Read a TOML file; if it is missing, the InputError ends with `wanted`."""
     path = Path(path)
     try:
-        refuse_endless(path)
+        check_regular_file(path)
         return _parse_toml(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError):
         raise InputError(f"{path}: {wanted}") from None

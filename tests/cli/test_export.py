@@ -48,7 +48,7 @@ def test_a_quantised_folder_opens_and_says_whether_it_was_trained_for_it(command
     assert result["fingerprint"] == rejoinder.load(tmp_path / "small").fingerprint
     card = (tmp_path / "small" / "README.md").read_text()
     assert card.startswith("# Mine\n")
-    assert "which knew nothing of it" in card
+    assert "without training for it" in card
     _, out, _ = command(
         "export", run / "model", "--to", "quantized", "-o", tmp_path / "small", "--overwrite"
     )

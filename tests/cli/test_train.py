@@ -32,7 +32,7 @@ def test_recipes_are_listed_and_every_verb_takes_them_by_name(
 ):
     monkeypatch.chdir(tmp_path)
     listed = {each["name"]: each for each in command("recipes", "--json").json["recipes"]}
-    assert "The bundled model fine-tuned" in listed["fine-tune-fast"]["description"]
+    assert "convert-small fine-tuned" in listed["fine-tune-fast"]["description"]
     assert {each["verb"] for each in listed.values()} == {"train", "ablate", "table"}
     assert all(Path(each["path"]).is_file() and each["description"] for each in listed.values())
     assert re.search(r"\n  fine-tune-fast +The bundled model", command("recipes").out)

@@ -33,9 +33,9 @@ def _open_closed() -> None:
 def _run() -> None:
     # Imported here so that even Ctrl-C during the imports ends in one line.
     from rejoinder.cli.app import app
-    from rejoinder.environment import keep_few_programs
+    from rejoinder.environment import limit_onednn_cache
 
-    keep_few_programs()
+    limit_onednn_cache()
     for stream in (sys.stdout, sys.stderr):
         # a terminal that cannot show a reply's letters shows their codes
         if isinstance(stream, io.TextIOWrapper):

@@ -24,10 +24,10 @@ from rejoinder.errors import InputError
 from rejoinder.files import (
     Kind,
     atomic_file,
-    beside,
     discard,
-    full_disk_named,
+    lock_path,
     locked,
+    name_path_on_enospc,
     remove,
     remove_leftovers,
 )
@@ -215,14 +215,14 @@ def open_work(
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locked(beside(path), f"{output} is being made"))
+            stack.enter_context(locked(lock_path(path), f"{output} is being made"))
         except InputError as error:
             raise WorkFolderError(str(error)) from None
         remove_leftovers(path.parent, path.name)
         boot = _BOOT_ID.read_text(encoding="utf-8").strip() if _BOOT_ID.exists() else ""
         _prepare(path, json.dumps({**job, "boot": boot}, indent=1, default=str), temporary)
         try:
-            with full_disk_named(path):
+            with name_path_on_enospc(path):
                 yield path
         except BaseException as error:
             if isinstance(error, NothingKeptError) or not any((path / DONE).iterdir()):

@@ -22,7 +22,7 @@ from rejoinder.corpora.example import SPLITS, Example, Split, content_thread, sp
 from rejoinder.corpora.formats import ChatSettings, no_response, read_csv, read_jsonl
 from rejoinder.corpora.lines import COMPRESSIONS, Reading, strip_compression
 from rejoinder.errors import InputError
-from rejoinder.files import atomic_file, refuse_endless
+from rejoinder.files import atomic_file, check_regular_file
 
 _TEXT = pa.string()
 _TEXTS = pa.list_(_TEXT)
@@ -259,7 +259,7 @@ def _files(path: Path, split: Split | None) -> list[tuple[Path, Split | None]]:
         raise InputError(
             f"{path} does not exist; name a data folder, or a .parquet, .jsonl or .csv file"
         )
-    refuse_endless(path)
+    check_regular_file(path)
     if not _is_table(path):
         if _kind(path) not in (".jsonl", ".ndjson", ".csv"):
             raise InputError(

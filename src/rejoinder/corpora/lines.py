@@ -21,7 +21,7 @@ import zstandard
 
 from rejoinder.corpora.example import Split
 from rejoinder.errors import InputError
-from rejoinder.files import refuse_endless
+from rejoinder.files import check_regular_file
 from rejoinder.progress import Advance
 
 MAX_LINE_BYTES = 64 * 1024 * 1024  # a longer line is bad
@@ -256,7 +256,7 @@ def _open(path: Path, on_bytes: Advance | None, any_content: bool) -> IO[bytes]:
     if path.is_dir():
         raise InputError(f"{path} is a folder; name the files in it")
     try:
-        refuse_endless(path)
+        check_regular_file(path)
         source = io.BufferedReader(_Counted(path, on_bytes), _BUFFER)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; check the name") from None

@@ -21,7 +21,7 @@ from rejoinder.corpora.tables import (
     sampled_rows,
 )
 from rejoinder.errors import InputError
-from rejoinder.files import refuse_endless
+from rejoinder.files import check_regular_file
 
 # A form is recognised by the first of these that matches, so the special ones come first.
 _ALL: list[Form] = [
@@ -89,7 +89,7 @@ def inspect(path: str | Path, choice: Choice, member: str = "") -> Sample:
     A pipe of the shell can be read once, so its form must be named. InputError: it is not.
     """
     if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
-        refuse_endless(path)
+        check_regular_file(path)
         if not choice.form:
             raise InputError(
                 f"{path} is a pipe, whose form cannot be found by its content; name it "

@@ -281,14 +281,14 @@ class _Forest:
         thread = records["thread"].dictionary_encode().indices.to_numpy().astype(np.int64)
         names = pa.concat_arrays([records["id"], records["parent"]]).dictionary_encode()
         name, parent = np.split(names.indices.to_numpy().astype(np.int64), [len(thread)])
-        self.rows = self._without_copies(thread, name)
+        self.rows = self._drop_duplicates(thread, name)
         self.lost = Counter({"the same comment again": len(thread) - len(self.rows)})
         self.thread = thread[self.rows]
         self.state = records["state"].to_numpy()[self.rows]
         self.above = _above(self.thread, name[self.rows], parent[self.rows], len(names.dictionary))
         self.above[_flags(pc.equal(records["parent"], ""))[self.rows]] = _SUBMISSION
 
-    def _without_copies(self, thread: Numbers, name: Numbers) -> Numbers:
+    def _drop_duplicates(self, thread: Numbers, name: Numbers) -> Numbers:
         """Return a row for each comment: of copies the greatest, at the place of the first.
 
         Copies are compared by state, parent and text.

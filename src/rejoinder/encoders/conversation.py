@@ -25,7 +25,7 @@ from rejoinder.text.tokenizer import HistoryText, Ids, Tokenizer, encode_message
 T = TypeVar("T")
 CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache
 # of the attention over statements; a power of 2, so that multiplying by it rounds nothing
-SHARPNESS = 16.0
+INVERSE_TEMPERATURE = 16.0
 CHUNK_CONTEXTS = 1024  # contexts with their histories encoded between two steps of a progress bar
 # what a text is encoded as
 Side: TypeAlias = Literal["context", "opening", "history", "response", "reduction"]
@@ -201,8 +201,8 @@ class TextEncoder(TruncationCounter, DualEncoder):
         Without a persona that is what `encode_contexts` gives. Of a conversation c with a persona
         whose statements, as history, have h_i, the vectors are c + w·h_i, w being
         `HistoryText.persona_weight`: a response y scores c·y and w times the mean of the h_i·y,
-        each weighted by the softmax of `SHARPNESS`·w·h_i·y. So one statement counts that the
-        response has to do with (POLY 4.4's attention, here over statements).
+        each weighted by the softmax of `INVERSE_TEMPERATURE`·w·h_i·y. So the statement counts that
+        the response is about (POLY 4.4's attention, here over statements).
         """
         vectors = self.encode_contexts(contexts)
         history = self.history
@@ -224,7 +224,9 @@ class TextEncoder(TruncationCounter, DualEncoder):
         for row, statements in enumerate(stated):
             for place, text in enumerate(statements):
                 several[row, place] += h[text]
-        return ContextVectors(several, np.arange(counts.max()) < counts[:, None], SHARPNESS)
+        return ContextVectors(
+            several, np.arange(counts.max()) < counts[:, None], INVERSE_TEMPERATURE
+        )
 
     def encode_responses(
         self, responses: Sequence[str], advance: Advance | None = None

@@ -58,7 +58,7 @@ def export_quantized(
     how = (
         "the model was trained for that"
         if scheme.trained
-        else "done after training, which knew nothing of it"
+        else "done after training, without training for it"
     )
     eight = "Embeddings" if linear_bits == 16 else "Embeddings and linear layers"
     card = f"\n\n## Quantised\n\n{eight} in 8 bits, all other weights in {scheme.half}; {how}.\n"

@@ -24,7 +24,7 @@ import msgspec
 
 from rejoinder.corpora.example import Candidate, redact, text_key
 from rejoinder.errors import BusyError, InputError
-from rejoinder.files import atomic_file, beside, locked
+from rejoinder.files import atomic_file, lock_path, locked
 from rejoinder.settings import Count, section, validate
 
 SUFFIX = ".feedback.db"
@@ -326,7 +326,7 @@ def _connect(path: Path, *, create: bool) -> sqlite3.Connection:
 
 def _make(path: Path) -> None:
     """Make the file of a log, whole or not at all, unless another process has done so meanwhile."""
-    with locked(beside(path), f"{path} is being made", wait=True):
+    with locked(lock_path(path), f"{path} is being made", wait=True):
         if path.exists():
             return
         with atomic_file(path) as part:

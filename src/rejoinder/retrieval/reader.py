@@ -18,7 +18,7 @@ from rejoinder.corpora.example import Candidate
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError, shown
-from rejoinder.files import beside
+from rejoinder.files import lock_path
 from rejoinder.retrieval.ann import SMALL, FaissIndex
 from rejoinder.retrieval.feedback import FeedbackLog
 from rejoinder.retrieval.learning import KnownReplies, Outcome, Recorded
@@ -144,7 +144,7 @@ def stamp_of(folder: Path) -> tuple[int, int, int] | None:
 
 def _is_changing(folder: Path, manifest: Manifest | None) -> bool:
     try:
-        return beside(folder).exists() or read_manifest(folder) != manifest
+        return lock_path(folder).exists() or read_manifest(folder) != manifest
     except InputError:
         return False
 

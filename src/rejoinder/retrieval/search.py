@@ -27,7 +27,7 @@ from rejoinder.encoders.protocol import (
     encode_queries,
 )
 from rejoinder.errors import BusyError, InputError
-from rejoinder.files import beside, locked
+from rejoinder.files import lock_path, locked
 from rejoinder.retrieval.manifest import Manifest, Positions, check_model, read_manifest
 from rejoinder.retrieval.queries import (
     Queries,
@@ -220,7 +220,7 @@ class Searcher(Searchable, Described):
     @contextlib.contextmanager
     def _write_lock(self) -> Iterator[None]:
         """Keep other processes from changing the index; this one must have its latest state."""
-        with locked(beside(self.folder), f"{self.folder} is being written"):
+        with locked(lock_path(self.folder), f"{self.folder} is being written"):
             if read_manifest(self.folder).fingerprint != self.fingerprint:
                 raise BusyError(
                     f"{self.folder} was changed by somebody else since it was opened; open it again"

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from rejoinder.environment import keep_few_programs
+from rejoinder.environment import limit_onednn_cache
 from rejoinder.errors import MissingExtraError
 from rejoinder.serving.answers import Sources
 from rejoinder.serving.app import Settings, make_app
@@ -60,7 +60,7 @@ def app(options: Options) -> Any:
     )
 
     def make() -> Any:
-        keep_few_programs()
+        limit_onednn_cache()
         computing = Computing(sources)
         computing.open()
         made = make_app(settings, computing)

@@ -29,8 +29,8 @@ from rejoinder.files import (
     atomic_file,
     check_replaceable,
     check_shared,
-    full_disk_named,
     locked,
+    name_path_on_enospc,
     parse_json,
     remove_leftovers,
 )
@@ -104,7 +104,7 @@ def open_run(path: Path, recipe: Recipe) -> Iterator[RunFolder]:
                 if lock != path / _LOCK:  # nobody else is in here
                     lock.unlink()
         check_replaceable(folder.model, persistence.FOLDER, overwrite=True)
-        with full_disk_named(path):
+        with name_path_on_enospc(path):
             yield folder
 
 
