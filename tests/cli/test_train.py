@@ -35,7 +35,7 @@ def test_recipes_are_listed_and_every_verb_takes_them_by_name(
     assert "convert-small fine-tuned" in listed["fine-tune-fast"]["description"]
     assert {each["verb"] for each in listed.values()} == {"train", "ablate", "table"}
     assert all(Path(each["path"]).is_file() and each["description"] for each in listed.values())
-    assert re.search(r"\n  fine-tune-fast +The bundled model", command("recipes").out)
+    assert re.search(r"\n  fine-tune-fast +convert-small fine-tuned", command("recipes").out)
     for verb in ("train", "tokenise"):
         refused(
             verb,
