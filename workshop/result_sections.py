@@ -396,7 +396,7 @@ SECTIONS: dict[str, Section] = {
         "Poly-encoder scoring",
         "How many times as fast as POLY's form, which builds attended vectors."
         " **Least work**: products with a packed context and a softmax, the bound of any form."
-        " The ten best of 1,000 take 0.3 to 3 ms.",
+        " The ten best of 1,000 take 0.3 to 4 ms.",
         _poly,
     ),
     "reply_speed": Section(

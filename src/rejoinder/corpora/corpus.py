@@ -347,7 +347,8 @@ def xml_elements(
                 parent.remove(element)
     except etree.XMLSyntaxError as error:
         first = next(iter(events.error_log), None)  # the error itself may know no line
-        line, message = (first.line, first.message) if first else (error.lineno, str(error.msg))
+        line = first.line if first else error.lineno
+        message = first.message if first else str(error.msg)
         reason = " ".join(message.split())
         raise InputError(
             f"{path}:{line}: not XML, or cut off ({reason}); copy or download it again"

@@ -344,10 +344,12 @@ def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
     # This limit is one setting for all readers of the library, and lower than a message may be.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     last = 0
-    delimiter, encoding = ",", "utf-8"
+    delimiter = ","
+    encoding = "utf-8"
     if path.is_file():
         sample = look(path)
-        delimiter, encoding = find_delimiter(sample.lines, _NAMES), sample.encoding
+        delimiter = find_delimiter(sample.lines, _NAMES)
+        encoding = sample.encoding
     if (delimiter, encoding) not in ((",", "utf-8"), (",", "utf-8-sig")):
         reading.notes.append(f"{path}: a table ({DELIMITERS[delimiter]}, {encoding})")
 
