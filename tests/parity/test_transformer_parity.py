@@ -1,5 +1,8 @@
 """Our transformer beside `transformers`, with real weights (MiniLM's) and with random ones of both layouts."""
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +13,7 @@ from rejoinder.encoders.checkpoints import (
     read_shape,
     save_checkpoint,
 )
+from rejoinder.errors import InputError
 from rejoinder.networks.packing import pack, rectangle
 from rejoinder.networks.transformer import Transformer, TransformerShape
 
@@ -26,6 +30,15 @@ TEXTS = [
     * 4,
 ]
 BOUND = 1e-4
+MPNET = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "relative_attention_num_buckets": 32,
+    "max_position_embeddings": 400,
+    "initializer_range": 0.5,
+}
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +104,7 @@ def test_real_weights_give_the_same_vectors(minilm, theirs, with_types):
             },
         ),
         ("DistilBertModel", {"dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 40}),
+        ("MPNetModel", MPNET),
     ],
 )
 def test_other_layouts_load_and_come_back(tmp_path, minilm, kind, settings):
@@ -101,19 +115,83 @@ def test_other_layouts_load_and_come_back(tmp_path, minilm, kind, settings):
     their.save_pretrained(tmp_path / "theirs")
     source = find_checkpoint("minilm") / "tokenizer.json"
     (tmp_path / "theirs" / "tokenizer.json").write_bytes(source.read_bytes())
+    # MPNet's own tokens would be "<s>" and "</s>", which MiniLM's tokenizer lacks.
+    roles = {"rejoinder_special": asdict(tokenizer.special)}
+    (tmp_path / "theirs" / "tokenizer_config.json").write_text(json.dumps(roles))
     module, loaded = load_checkpoint(tmp_path / "theirs")
     assert loaded.fingerprint == tokenizer.fingerprint
-    ids = torch.randint(0, tokenizer.rows, (2, 9))
-    batch = rectangle(ids, torch.ones(2, 9, dtype=torch.bool))
+    ids = torch.randint(5, tokenizer.rows, (2, 300))
+    batch = rectangle(ids, torch.ones(2, 300, dtype=torch.bool))
     with torch.inference_mode():
         wanted = their(ids).last_hidden_state
-        assert (module.eval()(batch).view(2, 9, -1) - wanted).abs().max() < BOUND
+        assert (module.eval()(batch).view(2, 300, -1) - wanted).abs().max() < BOUND
     save_checkpoint(tmp_path / "ours", module, read_shape(tmp_path / "theirs"), loaded)
     back = transformers.AutoModel.from_pretrained(str(tmp_path / "ours")).eval()
     with torch.inference_mode():
         assert torch.equal(back(ids).last_hidden_state, wanted)
     auto = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "ours"))
     assert auto(TEXTS[0], add_special_tokens=False)["input_ids"] == encoded(loaded)[0][1:-1]
+
+
+def mpnet():
+    torch.manual_seed(0)
+    shape = TransformerShape(
+        hidden_size=24,
+        blocks=2,
+        heads=3,
+        feed_forward_size=40,
+        positions=64,
+        segments=0,
+        relative_buckets=16,
+        dropout=0.0,
+    )
+    module = Transformer(shape, 50)
+    torch.nn.init.normal_(module.relative.table.weight)
+    return module
+
+
+def test_relative_positions_do_not_depend_on_padding_or_on_what_a_text_is_packed_with():
+    module = mpnet().eval()
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(1, 50, length).astype(np.int32) for length in (3, 30, 29, 1, 12)]
+    batch = pack(np.concatenate(rows), np.array([len(row) for row in rows], np.int32), 0, 16)
+    padded = torch.zeros(5, 40, dtype=torch.long)
+    for place, row in enumerate(rows):
+        padded[place, : len(row)] = torch.from_numpy(row)
+    with torch.inference_mode():
+        packed = module(batch)
+        first = module.first(batch)
+        starts, _ = batch.places()
+        wide = module(rectangle(padded, padded > 0)).view(5, 40, -1)
+        for place, row in enumerate(rows):
+            alone = module(pack(row, np.array([len(row)], np.int32), 0))
+            start = int(starts[place])
+            assert (packed[start : start + len(row)] - alone).abs().max() < BOUND
+            assert (wide[place, : len(row)] - alone).abs().max() < BOUND
+            assert (first[place] - alone[0]).abs().max() < BOUND
+
+
+@pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)])
+def test_relative_positions_learn(kind, bound):
+    rows = [np.arange(1, 1 + length, dtype=np.int32) for length in (20, 19, 5)]
+    batch = pack(np.concatenate(rows), np.array([20, 19, 5], np.int32), 0, 16)
+    wanted = mpnet()
+    wanted(batch).pow(3).sum().backward()
+    module = mpnet().to(kind)
+    module(batch).float().pow(3).sum().backward()
+    expected = wanted.relative.table.weight.grad
+    difference = (module.relative.table.weight.grad.float() - expected).norm()
+    assert expected.norm() > 0
+    assert difference < bound * expected.norm()
+
+
+def test_mpnet_has_its_own_special_tokens(tmp_path):
+    config = transformers.MPNetConfig(vocab_size=30522, **MPNET)
+    transformers.MPNetModel(config).save_pretrained(tmp_path)
+    source = find_checkpoint("minilm") / "tokenizer.json"
+    (tmp_path / "tokenizer.json").write_bytes(source.read_bytes())
+    with pytest.raises(InputError, match=r"the tokenizer has no token '<pad>' \(padding\)"):
+        load_checkpoint(tmp_path)
 
 
 def test_random_weights_are_of_berts_size():

