@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, JsonValue, StringConstraints, model_valid
 from pydantic_core import PydanticCustomError
 
 from rejoinder.conversations import read_contexts
-from rejoinder.corpora.example import Candidate
+from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.recognition import distinct, read_candidates
 from rejoinder.errors import BusyError, InputError
