@@ -17,6 +17,7 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -87,14 +88,19 @@ def install(venv: Path, extras: Sequence[str], torch: str, system: str = sys.pla
     if is_missing and not _succeeds([*uv, "--no-deps", f"torch=={_pinned_torch()}+cpu"]):
         uv.append("--torch-backend=cpu")
     # A project on the command line is always installed again, one in a file if it has changed.
-    project = f"-e .[{','.join(extras)}]"
-    done = subprocess.run([*uv, "-r", "-"], input=project, text=True, cwd=ROOT, check=False)
+    # The build tools are for the tests, which build the wheel, and for `make lock`.
+    lines = "\n".join([*_settings()["build-system"]["requires"], f"-e .[{','.join(extras)}]"])
+    done = subprocess.run([*uv, "-r", "-"], input=lines, text=True, cwd=ROOT, check=False)
     if done.returncode:
         sys.exit(
             "The installation failed (uv's reasons above); the same command goes on where it"
             " stopped. If only torch's CPU build cannot be had, add TORCH=default: the default"
             " build works too, but on Linux brings several GB of CUDA packages."
         )
+
+
+def _settings() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def _pinned_torch() -> str:
@@ -127,11 +133,10 @@ def _run(command: Sequence[str | Path], failure: str) -> None:
 
 def main() -> None:
     """Parse the command line and install."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    names = list(project["optional-dependencies"])
+    names = list(_settings()["project"]["optional-dependencies"])
     parser.add_argument("extras", nargs="+", choices=names, metavar="EXTRA", help=", ".join(names))
     parser.add_argument(
         "--torch", choices=["cpu", "default"], default="cpu", help="which build of torch"
