@@ -10,7 +10,7 @@ from rejoinder.encoders.checkpoints import (
     read_shape,
     save_checkpoint,
 )
-from rejoinder.networks.packing import pack, rectangle
+from rejoinder.networks import pack, rectangle
 from rejoinder.networks.transformer import Transformer, TransformerShape
 
 transformers = pytest.importorskip("transformers")
