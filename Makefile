@@ -57,7 +57,9 @@ bench: python  ## run every benchmark beside its peers; figures go to benchmarks
 
 lock: python  ## write constraints.txt from an environment with every extra
 	@$(INSTALL) dev train baselines encoders bert ann milvus serve onnx plots demo bench cluster docs langchain haystack spacy mcp notebooks
-	@$(BIN)/python scripts/lock.py
+	@$(BIN)/python -m uv pip freeze --exclude-editable --exclude pip >constraints.new
+	@{ grep '^#' constraints.txt; sed 's/+.*//' constraints.new; } >constraints.all
+	@mv constraints.all constraints.txt && rm constraints.new
 
 clean:  ## remove the environment, caches and build output (demo and runs stay)
 	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -38,7 +38,7 @@ from rich.table import Table
 import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray
-from rejoinder.corpora.example import split_of
+from rejoinder.corpora import split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.progress import track
 from rejoinder.retrieval.ann import EF_CONSTRUCTION, LINKS, MEASURED_AT, library

@@ -37,8 +37,8 @@ import torch
 
 import rejoinder
 from common import write_result
-from rejoinder.corpora.example import Candidate, text_key
-from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.corpora import Candidate, text_key
+from rejoinder.encoders import DualEncoder
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.queries import ANY_SCORE
 from serving import build, load, ours, serving

@@ -30,8 +30,8 @@ import zstandard
 import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.corpora.example import Candidate, Example
-from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.corpora import Candidate, Example
+from rejoinder.encoders import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.learning import ReplyMatcher
 from rejoinder.retrieval.mining import Mining, mine

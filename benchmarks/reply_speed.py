@@ -31,7 +31,7 @@ from common import use_threads, write_result
 from encoding import SIZES, chat
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
-from rejoinder.encoders.protocol import ContextVectors, Ranker
+from rejoinder.encoders import ContextVectors, Ranker
 from rejoinder.encoders.torch import Encoder, build_module
 from rejoinder.environment import keep_memory
 from rejoinder.networks.inference import choose_precision, pack_linears

@@ -20,8 +20,8 @@ from encoding import SIZES, chat, race
 from peers import minilm_forms
 from rejoinder.encoders.torch import Encoder, build_module
 from rejoinder.environment import keep_memory
+from rejoinder.networks import pack
 from rejoinder.networks.inference import pack_linears
-from rejoinder.networks.packing import pack
 from rejoinder.text.subwords import Subwords
 from rejoinder.training.recipe_files import load_recipe
 

@@ -2,111 +2,129 @@
 
     python3 scripts/environment.py dev train   # .venv has these extras afterwards
 
-A second call costs nothing: for every extra a stamp in .venv holds the hash of what was asked for,
-so a changed requirement or pin installs again and anything else does not.
+pip installs uv there, and uv the rest; if nothing is missing, uv does nothing. The default Linux
+build of torch brings several gigabytes of CUDA packages, so the CPU build is installed unless
+`--torch default` asks for it.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-import os
+import ast
+import re
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-
-import install_torch
-import quiet_pip
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
-
-
-def fingerprint(root: Path, extra: str) -> str:
-    """Hash of all that decides what an extra installs: requirements, entry points and pins."""
-    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    project = settings["project"]
-    extras = project["optional-dependencies"]
-    if extra not in extras:
-        sys.exit(f"there is no extra '{extra}' in pyproject.toml; there are: {', '.join(extras)}")
-    entries = [project["scripts"], project.get("entry-points")]
-    relevant = [project["dependencies"], extras[extra], *entries, settings["build-system"]]
-    pins = (root / "constraints.txt").read_bytes()
-    return hashlib.sha256(json.dumps(relevant).encode() + pins).hexdigest()
-
-
-def stale_extras(root: Path, venv: Path, extras: Sequence[str]) -> dict[str, str]:
-    """Return the extras that are not installed as declared, each with its expected fingerprint."""
-    wanted = {extra: fingerprint(root, extra) for extra in extras}
-    return {
-        extra: print_ for extra, print_ in wanted.items() if _read(_stamp(venv, extra)) != print_
-    }
+CONSTRAINTS = ROOT / "constraints.txt"
+# pip's settings of indexes, which uv does not read, as uv's options
+OPTIONS = {
+    "cert": "--cert",
+    "extra-index-url": "--index",
+    "find-links": "--find-links",
+    "index-url": "--default-index",
+    "trusted-host": "--allow-insecure-host",
+}
 
 
 def create(venv: Path) -> Path:
-    """Make the environment if there is none; return its interpreter."""
-    python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    """Make the environment with pip and uv, or what of it is missing; return its interpreter."""
+    python = venv / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if python.is_symlink() and not python.exists():
         sys.exit(
             f"The Python that {venv.name} was made with is gone;"
             " run: make clean, and then the same again"
         )
     if not python.exists():
-        print(f"Creating {venv.name} with Python {sys.version.split()[0]}", flush=True)
-        _run([sys.executable, "-m", "venv", "--without-pip", str(venv)], "could not be created")
+        print(
+            f"Creating {venv.name} with Python {sys.version.split()[0]}; it takes minutes",
+            flush=True,
+        )
+        _run([sys.executable, "-m", "venv", "--without-pip", venv], "could not be created")
     # Separately, so that an environment whose creation was interrupted gets its pip on the next
     # call.
-    if subprocess.run([python, "-c", "import pip"], capture_output=True, check=False).returncode:
+    if not _succeeds([python, "-c", "import pip"]):
         _run(
-            [str(python), "-m", "ensurepip", "--upgrade", "--default-pip"],
-            (
-                "has no working pip; on Debian and Ubuntu: apt install python3-venv;"
-                " then: make clean, and again"
-            ),
+            [python, "-m", "ensurepip", "--upgrade", "--default-pip"],
+            "has no working pip; on Debian and Ubuntu: apt install python3-venv;"
+            " then: make clean, and again",
+        )
+    if not _succeeds([python, "-c", "import uv"]):
+        quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
+        _run(
+            [python, "-m", "pip", "install", *quiet, "-c", CONSTRAINTS, "uv"],
+            "has no uv (pip's reasons above)",
         )
     return python
 
 
-def install(root: Path, venv: Path, extras: Sequence[str], torch: str) -> None:
+def index_options(listing: str) -> list[str]:
+    """Return pip's settings of indexes, as `pip config list` prints them, as options of uv."""
+    values = {}
+    for section in ("global", "install", ":env:"):  # the last one counts, as for pip
+        for name, text in re.findall(rf"^{section}\.([\w-]+)=(.+)$", listing, flags=re.MULTILINE):
+            values[name] = ast.literal_eval(text).split()
+    options = [f"{OPTIONS[name]}={value}" for name in OPTIONS for value in values.get(name, ())]
+    # pip takes the best version of all indexes, uv by itself those of the first that has any.
+    return [*options, "--index-strategy=unsafe-best-match"]
+
+
+def install(venv: Path, extras: Sequence[str], torch: str, system: str = sys.platform) -> None:
     """Bring the environment to where it holds the project, editable, with `extras`."""
-    stale = stale_extras(root, venv, extras)
-    if not stale:
-        return
-    begin = time.monotonic()
     python = create(venv)
-    install_torch.install(python, torch)
-    print(f"Installing Rejoinder with {', '.join(stale)}", flush=True)
-    pins = ["-c", str(root / "constraints.txt")]
-    build = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["build-system"][
-        "requires"
-    ]
-    # The build tools come first and are pinned too; an isolated build would fetch their newest
-    # versions each time.
-    project = ["--no-build-isolation", "-e", f"{root}[{','.join(stale)}]"]
-    for arguments in ([*build, "editables"], project):
-        if quiet_pip.install(python, [*pins, *arguments]):
-            sys.exit(
-                "The installation failed (pip's reasons above);"
-                " the next call takes it up where it stopped."
-            )
-    for extra, print_ in stale.items():
-        _stamp(venv, extra).parent.mkdir(exist_ok=True)
-        _stamp(venv, extra).write_text(print_, encoding="utf-8")
-    print(f"The environment is ready ({time.monotonic() - begin:.0f} s)", flush=True)
+    listing = subprocess.run(
+        [python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True
+    )
+    pins: list[str | Path] = ["--constraints", CONSTRAINTS, "--build-constraints", CONSTRAINTS]
+    settings = [*index_options(listing.stdout), *pins, "--quiet"]
+    uv = [python, "-m", "uv", "pip", "install", "--python", python, *settings]
+    # The plain wheels of Linux carry CUDA; those of macOS and Windows are CPU builds.
+    is_missing = torch == "cpu" and system == "linux" and not _has_pinned_torch(python)
+    # The indexes that pip is configured with may have the CPU build; else PyTorch's has it.
+    if is_missing and not _succeeds([*uv, "--no-deps", f"torch=={_pinned_torch()}+cpu"]):
+        uv.append("--torch-backend=cpu")
+    # A project on the command line is always installed again, one in a file if it has changed.
+    # The build tools are for the tests, which build the wheel, and for `make lock`.
+    lines = "\n".join([*_settings()["build-system"]["requires"], f"-e .[{','.join(extras)}]"])
+    done = subprocess.run([*uv, "-r", "-"], input=lines, text=True, cwd=ROOT, check=False)
+    if done.returncode:
+        sys.exit(
+            "The installation failed (uv's reasons above); the same command goes on where it"
+            " stopped. If only torch's CPU build cannot be had, add TORCH=default: the default"
+            " build works too, but on Linux brings several GB of CUDA packages."
+        )
 
 
-def _stamp(venv: Path, extra: str) -> Path:
-    return venv / "stamps" / extra
+def _settings() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+def _pinned_torch() -> str:
+    found = re.search(r"^torch==(\S+)$", CONSTRAINTS.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        sys.exit(
+            "constraints.txt has no line 'torch==VERSION';"
+            " restore it with: git checkout constraints.txt"
+        )
+    return found[1]
 
 
-def _run(command: list[str], failure: str) -> None:
+def _has_pinned_torch(python: Path) -> bool:
+    """Return whether the pinned version of torch is installed, whatever its build."""
+    probe = "import importlib.metadata; print(importlib.metadata.version('torch'))"
+    done = subprocess.run([python, "-c", probe], capture_output=True, text=True, check=False)
+    return done.stdout.strip().partition("+")[0] == _pinned_torch()
+
+
+def _succeeds(command: Sequence[str | Path]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _run(command: Sequence[str | Path], failure: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         print((done.stderr or done.stdout).strip(), file=sys.stderr)
@@ -118,12 +136,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("extras", nargs="+", help="extras of pyproject.toml")
+    names = list(_settings()["project"]["optional-dependencies"])
+    parser.add_argument("extras", nargs="+", choices=names, metavar="EXTRA", help=", ".join(names))
     parser.add_argument(
         "--torch", choices=["cpu", "default"], default="cpu", help="which build of torch"
     )
     options = parser.parse_args()
-    install(ROOT, ROOT / ".venv", options.extras, options.torch)
+    install(ROOT / ".venv", options.extras, options.torch)
 
 
 if __name__ == "__main__":

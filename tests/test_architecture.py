@@ -160,6 +160,17 @@ def test_no_module_imports_itself_by_way_of_others():
     ).prepare()
 
 
+def test_what_a_rooms_files_share_imports_none_of_them():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in MODULES
+        if path.stem == "__init__" and path.parent != SOURCE
+        for line, name in imports(path, run_on_import(parse(path)))
+        if name.startswith(f"{module_name(path)}.")
+    ]
+    assert not wrong
+
+
 def test_every_third_party_import_is_declared():
     base, extras = libraries()
     known = {"rejoinder", *sys.stdlib_module_names}

@@ -1,75 +1,112 @@
-"""The Makefile's environment: installed again when what is asked for changed, and only then."""
+"""The Makefile's environment: uv gets pip's indexes, and nobody gets CUDA packages without asking for them."""
+
+import shlex
+import sys
 
 import pytest
 
 import environment
 
-SETTINGS = """\
-[build-system]
-requires = ["hatchling"]
-[project]
-dependencies = ["numpy"]
-[project.optional-dependencies]
-train = ["tensorboard"]
-demo = ["chitchat-dataset"]
-[project.scripts]
-rejoinder = "rejoinder.cli:main"
-[tool.ruff]
-line-length = 120
-"""
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="a Python of the tests is a shell script"
+)
+CPU = f"torch=={environment._pinned_torch()}+cpu"
 
 
 @pytest.fixture
-def root(tmp_path):
-    (tmp_path / "pyproject.toml").write_text(SETTINGS)
-    (tmp_path / "constraints.txt").write_text("numpy==2.4.6\n")
-    return tmp_path
+def venv(tmp_path):
+    """Make an environment whose Python writes down what it is asked, and fails at what holds one of some words."""
+
+    def make(*fails, torch=""):
+        python = tmp_path / "bin" / "python"
+        python.parent.mkdir()
+        cases = "".join(f"  *{shlex.quote(words)}*) echo no >&2; exit 1;;\n" for words in fails)
+        python.write_text(
+            f'#!/bin/sh\necho "$*" >>{tmp_path}/asked\ncase "$*" in\n{cases}'
+            f'  *version*) echo "{torch}";;\n'
+            "  *'config list'*) echo \"global.find-links='/wheels /more'\";;\n"
+            f"  *'-r -') cat >{tmp_path}/project;;\nesac\n"
+        )
+        python.chmod(0o755)
+        return tmp_path
+
+    return make
 
 
-def change(root, file, old, new):
-    path = root / file
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
+def installations(venv):
+    """What uv was asked to install, in order."""
+    asked = (venv / "asked").read_text().splitlines()
+    return [line for line in asked if " uv pip install " in line]
 
 
-def stamp(root, *extras):
-    (root / ".venv" / "stamps").mkdir(parents=True, exist_ok=True)
-    for extra, fingerprint in environment.stale_extras(root, root / ".venv", extras).items():
-        (root / ".venv" / "stamps" / extra).write_text(fingerprint, encoding="utf-8")
+def test_pip_settings_become_options_of_uv():
+    listing = """\
+:env:.find-links='/opt/wheels'
+:env:.timeout='60'
+download.index-url='https://elsewhere/simple'
+global.extra-index-url='https://one/simple\\nhttps://two/simple'
+global.find-links='/usr/wheels'
+install.index-url='https://mirror/simple'
+"""
+    assert environment.index_options(listing) == [
+        "--index=https://one/simple",
+        "--index=https://two/simple",
+        "--find-links=/opt/wheels",
+        "--default-index=https://mirror/simple",
+        "--index-strategy=unsafe-best-match",
+    ]
+    assert environment.index_options("") == ["--index-strategy=unsafe-best-match"]
 
 
-def stale(root):
-    return list(environment.stale_extras(root, root / ".venv", ["train", "demo"]))
+@pytest.mark.parametrize(
+    ("fails", "installed", "build", "system", "expected"),
+    [
+        ((), "", "cpu", "linux", [CPU, "-r -"]),  # an index of pip's has the CPU build
+        ((CPU,), "", "cpu", "linux", [CPU, "--torch-backend=cpu -r -"]),
+        ((CPU,), "2.9.0", "cpu", "linux", [CPU, "--torch-backend=cpu -r -"]),
+        ((), CPU.partition("==")[2], "cpu", "linux", ["-r -"]),  # it is there
+        ((), "", "default", "linux", ["-r -"]),
+        ((), "", "cpu", "darwin", ["-r -"]),  # there the plain version is a CPU build
+        ((), "", "cpu", "win32", ["-r -"]),
+    ],
+)
+def test_which_torch_is_installed(venv, fails, installed, build, system, expected):
+    place = venv(*fails, torch=installed)
+    environment.install(place, ["demo", "train"], build, system)
+    found = installations(place)
+    assert len(found) == len(expected)
+    for line, end in zip(found, expected, strict=True):
+        assert line.endswith(f" {end}")
+        assert "--find-links=/wheels --find-links=/more" in line
+    assert ("--torch-backend" in found[-1]) == ("--torch-backend" in expected[-1])
+    *tools, project = (place / "project").read_text().splitlines()
+    assert project == "-e .[demo,train]"
+    assert any(line.startswith("hatchling") for line in tools)
 
 
-def test_a_new_environment_needs_everything_and_what_is_installed_is_left_alone(root):
-    assert stale(root) == ["train", "demo"]
-    stamp(root, "train")
-    assert stale(root) == ["demo"]
-    change(root, "pyproject.toml", "line-length = 120", "line-length = 100")
-    assert stale(root) == ["demo"]
+def test_a_failed_installation_says_what_to_do(venv):
+    place = venv("-r -", torch=CPU.partition("==")[2])
+    with pytest.raises(SystemExit, match=r"(?s)reasons above.*TORCH=default"):
+        environment.install(place, ["train"], "cpu", "linux")
 
 
-def test_a_change_installs_again(root):
-    for file, old, new, expected in (
-        ("constraints.txt", "2.4.6", "2.4.7", ["train", "demo"]),
-        ("pyproject.toml", '"numpy"', '"numpy", "regex"', ["train", "demo"]),
-        ("pyproject.toml", "cli:main", "shell:main", ["train", "demo"]),
-        ("pyproject.toml", '"chitchat-dataset"', '"chitchat-dataset>=1"', ["demo"]),
-    ):
-        stamp(root, "train", "demo")
-        assert stale(root) == []
-        change(root, file, old, new)
-        assert stale(root) == expected
+def test_without_uv_pip_installs_the_pinned_one_or_its_reasons_are_shown(venv, capfd):
+    place = venv("import uv", "install --quiet")
+    with pytest.raises(SystemExit, match="has no uv"):
+        environment.install(place, ["train"], "cpu", "linux")
+    assert (place / "asked").read_text().splitlines()[-1].endswith(" uv")
+    assert capfd.readouterr().err == "no\n"
 
 
-def test_a_failed_installation_leaves_no_stamp(root, monkeypatch):
-    monkeypatch.setattr(environment, "create", lambda venv: venv / "bin" / "python")
-    monkeypatch.setattr(environment.install_torch, "install", lambda _python, _build: None)
-    monkeypatch.setattr(
-        environment.quiet_pip, "install", lambda _python, _arguments: ["ERROR: no space"]
-    )
-    with pytest.raises(SystemExit, match="pip's reasons above"):
-        environment.install(root, root / ".venv", ["train"], "cpu")
-    assert stale(root) == ["train", "demo"]
+def test_says_how_to_restore_a_missing_pin(tmp_path, monkeypatch):
+    (tmp_path / "pins").write_text("torchmetrics==1.0\n")
+    monkeypatch.setattr(environment, "CONSTRAINTS", tmp_path / "pins")
+    with pytest.raises(SystemExit, match="git checkout"):
+        environment._pinned_torch()
+
+
+def test_unknown_extras_are_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["environment.py", "corpora"])
+    with pytest.raises(SystemExit):
+        environment.main()
+    assert "'corpora'" in capsys.readouterr().err

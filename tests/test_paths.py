@@ -1,18 +1,27 @@
 """The main paths: the files that a job enters are those that CONTRIBUTING names."""
 
+import asyncio
+import contextlib
 import inspect
 import re
 import sys
+import threading
 from pathlib import Path
 
+import httpx2
 import zstandard
 
 import rejoinder
 from rejoinder.cli.data import data
 from rejoinder.cli.intents import train
 from rejoinder.corpora import build  # noqa: F401 (imports are no part of the path)
+from rejoinder.serving.answers import Sources
+from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.worker import Computing
+from rejoinder.training import loop
 
 from .corpora.reddit_lines import comment, dump
+from .training.tiny import recipe, stage, write_data
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(rejoinder.__file__).parent
@@ -25,16 +34,23 @@ CALLBACKS = {
     ("corpora/lines.py", "corpora/build.py"),
     ("corpora/reddit.py", "corpora/lines.py"),
 }
+# An ASGI application receives the body and sends the answer by functions of the middleware.
+ASGI = {("serving/requests.py", "serving/guard.py")}
+SEARCH = ("retrieval/", "encoders/conversation.py", "encoders/torch.py")
 
 
 def named_in(path):
     """The files of a main path, in the order in which CONTRIBUTING names them."""
-    row = re.search(rf"\| {path} \|(.*?)(; of other corpora| \|\n)", (ROOT / "CONTRIBUTING.md").read_text())
+    row = re.search(rf"\| {path} \|(.*?)(; | \|\n)", (ROOT / "CONTRIBUTING.md").read_text())
     return re.findall(r"`([\w/]+\.py)`", row[1])
 
 
-def traced(work, rooms):
-    """The calls from one file of some rooms to another; a generator that goes on is not called again."""
+@contextlib.contextmanager
+def traced(*rooms):
+    """The calls from one file of some rooms to another, in this thread and those that it starts.
+
+    A generator that goes on is not called again.
+    """
     calls = []
 
     def module(frame):
@@ -55,12 +71,19 @@ def traced(work, rooms):
         if caller is not None and module(caller) != callee:
             calls.append((module(caller), callee))
 
+    threading.setprofile(profile)
     sys.setprofile(profile)
     try:
-        work()
+        yield calls
     finally:
         sys.setprofile(None)
-    return calls
+        threading.setprofile(None)
+
+
+def going_back(calls, named):
+    """Those of the calls that lead to an earlier file of a path."""
+    place = {file: number for number, file in enumerate(named)}
+    return {(a, b) for a, b in calls if a in place and b in place and place[a] > place[b]}
 
 
 def test_a_line_goes_through_the_files_that_are_named_and_through_none_twice(tmp_path):
@@ -74,15 +97,37 @@ def test_a_line_goes_through_the_files_that_are_named_and_through_none_twice(tmp
     named = named_in("a raw line to Parquet")
     assert len(named) == len(set(named)) <= 9
 
-    calls = traced(
-        lambda: data("reddit", [str(dumped)], tmp_path / "out", processes=1),
-        ("corpora/", "engine.py", "cli/data.py"),
-    )
+    with traced("corpora/", "engine.py", "cli/data.py") as calls:
+        data("reddit", [str(dumped)], tmp_path / "out", processes=1)
 
     assert {file for call in calls for file in call} - AROUND == set(named)
-    place = {file: number for number, file in enumerate(named)}
-    back = {(a, b) for a, b in calls if a in place and b in place and place[a] > place[b]}
-    assert back == CALLBACKS
+    assert going_back(calls, named) == CALLBACKS
+
+
+def test_an_optimisation_step_goes_through_the_files_that_are_named(tmp_path, monkeypatch):
+    named = named_in(r"one optimisation step \(`Trainer._step`\)")
+    assert len(named) == len(set(named)) <= 8
+    calls = []
+    step = loop.Trainer._step
+
+    def traced_step(self, stage, batches):
+        with traced("training/", "networks/", "text/", "encoders/") as own:
+            done = step(self, stage, batches)
+        calls.extend(own)
+        return done
+
+    def in_this_thread(make, first, stop):
+        while stop is None or first < stop:
+            yield make(first)
+            first += 1
+
+    monkeypatch.setattr(loop.Trainer, "_step", traced_step)
+    monkeypatch.setattr(loop, "prefetched", in_this_thread)
+    examples = write_data(tmp_path / "data")
+    loop.train(recipe(examples, stage=[stage(steps=2)]), tmp_path / "run")
+
+    assert {file for call in calls for file in call} == set(named)
+    assert not going_back(calls, named)
 
 
 def test_a_message_goes_through_the_files_that_are_named(tmp_path):
@@ -90,11 +135,37 @@ def test_a_message_goes_through_the_files_that_are_named(tmp_path):
     assert len(named) == len(set(named)) <= 10
     model = rejoinder.load("convert-small")
     index = rejoinder.Index.build(model, ["We open at nine.", "By card."], tmp_path / "index")
-    calls = traced(
-        lambda: index.search([["Hello!", "When do you open?"]], k=1, no_repeat=True),
-        ("retrieval/", "encoders/conversation.py", "encoders/torch.py"),
-    )
+    with traced(*SEARCH) as calls:
+        index.search([["Hello!", "When do you open?"]], k=1, no_repeat=True)
     assert {file for call in calls for file in call} == set(named) - {"cli/retrieval.py", "retrieval/ann.py"}
+
+
+def test_a_request_goes_through_the_files_that_are_named_and_through_none_twice(tmp_path):
+    named = named_in("a request to its replies")
+    assert len(named) == len(set(named)) <= 10
+    model = rejoinder.load("convert-small")
+    index = rejoinder.Index.build(model, ["We open at nine.", "By card."], tmp_path / "index")
+    sources = Sources(index=index.folder)
+    computing = Computing(sources)
+    computing.open()
+    app = make_app(Settings(sources=sources), computing)
+
+    async def request():
+        transport = httpx2.ASGITransport(app)
+        client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")
+        async with app.state.api.lifespan(app), client:
+            body = {"messages": ["Hello!", "When do you open?"], "k": 1, "no_repeat": True}
+            with traced("serving/", *SEARCH) as calls:
+                answer = await client.post("/v1/replies", json=body)
+        assert answer.json()["replies"][0]["text"] == "We open at nine."
+        return calls
+
+    calls = asyncio.run(request())
+    of_serving = [call for call in calls if call[1].startswith("serving/")]
+    assert {file for call in of_serving for file in call} == set(named)
+    assert going_back(of_serving, named) == ASGI
+    search = {file for call in calls for file in call} - set(named)
+    assert search <= set(named_in("a message to its replies"))
 
 
 def test_an_intent_classifier_is_trained_by_the_files_that_are_named(tmp_path):
@@ -103,8 +174,6 @@ def test_an_intent_classifier_is_trained_by_the_files_that_are_named(tmp_path):
     rows = [f"{words} {number},{intent}" for intent, words in INTENTS.items() for number in range(8)]
     texts = tmp_path / "texts.csv"
     texts.write_text("\n".join(["text,intent", *rows]) + "\n")
-    calls = traced(
-        lambda: train("convert-small", texts, tmp_path / "out"),
-        ("cli/intents.py", "intents/", "encoders/open.py"),
-    )
+    with traced("cli/intents.py", "intents/", "encoders/open.py") as calls:
+        train("convert-small", texts, tmp_path / "out")
     assert {file for call in calls for file in call} == set(named)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import quality
-from rejoinder.corpora.example import Example
+from rejoinder.corpora import Example
 from rejoinder.corpora.examples import write_examples
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rejoinder.environment import switch_telemetry_off
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.example import Candidate, Example
+    from rejoinder.corpora import Candidate, Example
     from rejoinder.corpora.examples import read_examples
     from rejoinder.encoders.open import load
     from rejoinder.encoders.torch import Encoder, Model
@@ -46,9 +46,9 @@ __all__ = [
 # Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed
 # for it.
 _HOMES = {
-    "Candidate": "rejoinder.corpora.example",
+    "Candidate": "rejoinder.corpora",
     "Encoder": "rejoinder.encoders.torch",
-    "Example": "rejoinder.corpora.example",
+    "Example": "rejoinder.corpora",
     "Index": "rejoinder.retrieval.index",
     "Model": "rejoinder.encoders.torch",
     "evaluate": "rejoinder.evaluation.ranking",

@@ -8,6 +8,6 @@ Numpy, onnxruntime and Rejoinder's tokenizer are enough.
 """
 
 from rejoinder.encoders.onnx import OnnxEncoder
-from rejoinder.intents.prediction import OnnxIntents, Prediction
+from rejoinder.intents import OnnxIntents, Prediction
 
 __all__ = ["OnnxEncoder", "OnnxIntents", "Prediction"]

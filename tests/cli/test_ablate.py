@@ -11,7 +11,8 @@ import tomli_w
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.encoders import persistence
 from rejoinder.errors import RejoinderError
-from rejoinder.training import display, loop
+from rejoinder.progress import TerminalDisplay
+from rejoinder.training import loop
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import recipe, stage, write_data
 
@@ -131,7 +132,7 @@ def test_ctrl_c_keeps_the_table_and_the_row_goes_on(
 
     words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--json")
     with monkeypatch.context() as patched:
-        patched.setattr(display.TerminalDisplay, "show", show)
+        patched.setattr(TerminalDisplay, "show", show)
         code, out, err = command(*words)
     assert (code, out) == (130, "")
     assert "stopped at step 3, checkpoint written; the same command continues from there" in err
@@ -236,7 +237,7 @@ def test_ctrl_c_keeps_the_seed_that_is_being_trained(
         2,
     )
     with monkeypatch.context() as patched:
-        patched.setattr(display.TerminalDisplay, "show", show)
+        patched.setattr(TerminalDisplay, "show", show)
         assert command(*words).code == 130
     again = command(*words)
     assert "at step 3" in again.err

@@ -8,7 +8,7 @@ from unittest.mock import DEFAULT, Mock
 
 import pytest
 
-from rejoinder.training import display
+from rejoinder.progress import TerminalDisplay
 from rejoinder.training import prepare as prepare_module
 from rejoinder.training import run as runs
 from rejoinder.training.prepare import prepare
@@ -131,7 +131,7 @@ def test_ctrl_c_is_130_and_says_how_to_go_on(command, recipe_file, data, tmp_pat
 
     words = ("train", recipe_file, "--data", data, "-o", tmp_path / "run")
     with monkeypatch.context() as patched:
-        patched.setattr(display.TerminalDisplay, "show", show)
+        patched.setattr(TerminalDisplay, "show", show)
         code, _, err = command(*words)
     assert code == 130
     assert "stopped at step 7, checkpoint written; the same command continues from there" in err

@@ -10,7 +10,7 @@ from rejoinder.corpora import chunks as tasks
 from rejoinder.corpora import gather
 from rejoinder.corpora.chunks import Bucket, Job, Sizes
 from rejoinder.corpora.corpus import Input
-from rejoinder.corpora.example import SPLITS, Example
+from rejoinder.corpora import SPLITS, Example
 from rejoinder.corpora.examples import batch_of, read_examples
 from rejoinder.corpora.formats import JSONL
 

@@ -7,7 +7,7 @@ import pytest
 
 import rejoinder
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.example import redact
+from rejoinder.corpora import redact
 from rejoinder.corpora.sources import find_corpus
 
 

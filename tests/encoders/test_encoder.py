@@ -8,11 +8,11 @@ import rejoinder
 from rejoinder.encoders import conversation as texts_module
 from rejoinder.encoders import torch as encoder_module
 from rejoinder.encoders.export import export_quantized
-from rejoinder.encoders.protocol import DualEncoder, Ranker
+from rejoinder.encoders import DualEncoder, Ranker
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.networks.inference import pack_linears
-from rejoinder.networks.packing import TokenBatch
+from rejoinder.networks import TokenBatch
 from tests.encoders.conftest import SUBWORDS, convert, saved
 
 TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are you?", "日本語 😀"]

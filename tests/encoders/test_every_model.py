@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rejoinder.encoders.torch import build_module, parse_config
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import Convert
-from rejoinder.networks.packing import SidesBatch, pack, rectangle
+from rejoinder.networks import SidesBatch, pack, rectangle
 from rejoinder.networks.poly import BiEncoder, PolyConvert
 from tests.encoders import tiny_transformer
 from tests.encoders.conftest import ROWS, lively, small_config

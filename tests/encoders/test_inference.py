@@ -7,7 +7,7 @@ import torch
 from rejoinder.errors import InputError
 from rejoinder.networks import inference
 from rejoinder.networks.inference import FIXED_LENGTH, SingleTexts, pack_linears
-from rejoinder.networks.packing import pack
+from rejoinder.networks import pack
 
 from .conftest import ROWS, convert, random_batch, random_texts
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.encoders.persistence import load, save
-from rejoinder.encoders.protocol import DualEncoder, Ranker
+from rejoinder.encoders import DualEncoder, Ranker
 from rejoinder.encoders.sentence_module import export_sentence_transformers
 from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
@@ -20,7 +20,7 @@ from rejoinder.networks.layers import (
     own_scores,
     segment_means,
 )
-from rejoinder.networks.packing import pack
+from rejoinder.networks import pack
 from rejoinder.text.subwords import MarkedPretrained, Subwords
 from tests.encoders.conftest import ROWS, lively
 from tests.encoders.test_every_model import multi_context_bi, poly_convert

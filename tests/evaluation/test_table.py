@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from rejoinder.corpora.example import Example
+from rejoinder.corpora import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation import report

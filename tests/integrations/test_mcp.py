@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import rejoinder
-from rejoinder.corpora.example import Candidate
+from rejoinder.corpora import Candidate
 from rejoinder.retrieval.index import Index
 
 pytest.importorskip("mcp")
@@ -88,7 +88,7 @@ class Upper:
     """A classifier whose intents are the words of a text in capitals."""
 
     def predict(self, texts):
-        from rejoinder.intents.prediction import Prediction
+        from rejoinder.intents import Prediction
 
         return [
             Prediction((text.upper(),), ((text.upper(), 1.0),), out_of_scope=False)

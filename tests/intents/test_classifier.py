@@ -18,9 +18,9 @@ from rejoinder.files import signed
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.evaluation import evaluate
-from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
+from rejoinder.intents.classifier import CONFIG, WEIGHTS, load_classifier, save_classifier
 from rejoinder.intents.heads import Centroids, Encoded
-from rejoinder.intents.prediction import (
+from rejoinder.intents import (
     HeldOut,
     Rejection,
     best_threshold,

@@ -16,7 +16,7 @@ from rejoinder.intents.classifier import IntentClassifier, encode_data, train_cl
 from rejoinder.intents.data import IntentData, TrainingTexts, draw
 from rejoinder.intents.evaluation import crossed_interval, evaluate, few_shot, suspect_labels
 from rejoinder.intents.heads import FOLDS, Centroids, Logistic, cross_validate, folds_of, head_from
-from rejoinder.intents.prediction import Rejection
+from rejoinder.intents import Rejection
 from rejoinder.intents.report import build_report, write_report
 from tests.intents.toy import WordVectors, multi_label_data, toy_data
 

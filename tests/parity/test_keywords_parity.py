@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.example import Example
+from rejoinder.corpora import Example
 from rejoinder.encoders.keywords import BM25, BUCKETS, Data19BM25, TfIdf
 
 murmurhash = pytest.importorskip("sklearn.utils").murmurhash3_32

@@ -19,8 +19,8 @@ from rejoinder.encoders.open import load, open_texts
 from rejoinder.encoders.sentence import concatenate
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
-from rejoinder.intents.folder import export_classifier, load_classifier, save_classifier
-from rejoinder.intents.prediction import Rejection
+from rejoinder.intents.classifier import export_classifier, load_classifier, save_classifier
+from rejoinder.intents import Rejection
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
 from rejoinder.text.subwords import Subwords
 from tests.encoders import tiny_transformer

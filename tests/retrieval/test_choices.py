@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.corpora.example import Candidate, Example
+from rejoinder.corpora import Candidate, Example
 from rejoinder.retrieval.feedback import Entry
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.example import Candidate
-from rejoinder.encoders.protocol import ContextVectors
+from rejoinder.corpora import Candidate
+from rejoinder.encoders import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.editing import Editor
 from rejoinder.retrieval.feedback import changes

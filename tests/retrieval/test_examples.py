@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.arrays import unit_rows
-from rejoinder.corpora.example import Candidate, words_of
-from rejoinder.encoders.protocol import ContextVectors
+from rejoinder.corpora import Candidate, words_of
+from rejoinder.encoders import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.calibration import CalibratedIndex

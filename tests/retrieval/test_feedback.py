@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora.example import Candidate
+from rejoinder.corpora import Candidate
 from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval import feedback
 from rejoinder.retrieval.feedback import Entry, FeedbackLog

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora.example import Candidate
-from rejoinder.encoders.protocol import ContextVectors, DualEncoder
+from rejoinder.corpora import Candidate
+from rejoinder.encoders import ContextVectors, DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST

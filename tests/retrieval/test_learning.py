@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from rejoinder.corpora.example import Candidate, Example
-from rejoinder.encoders.protocol import ContextVectors
+from rejoinder.corpora import Candidate, Example
+from rejoinder.encoders import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import MOST_EXAMPLES, ReplyMatcher, match, most_different

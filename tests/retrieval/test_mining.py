@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.arrays import unit_rows
-from rejoinder.corpora.example import Example
+from rejoinder.corpora import Example
 from rejoinder.corpora.recognition import read_candidates
 from rejoinder.errors import InputError
 from rejoinder.retrieval import mining

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from rejoinder.cli.review import save_review
-from rejoinder.corpora.example import Candidate, Example
+from rejoinder.retrieval.editing import save_review
+from rejoinder.corpora import Candidate, Example
 from rejoinder.errors import InputError
 from rejoinder.retrieval.editing import review
 from rejoinder.retrieval.index import Index

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from rejoinder.corpora.example import Candidate
+from rejoinder.corpora import Candidate
 from rejoinder.retrieval.feedback import Entry
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.usage import SHOWN, group_by_meaning, usage, usage_document

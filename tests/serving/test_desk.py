@@ -19,13 +19,21 @@ import pytest
 from starlette.testclient import TestClient
 
 import rejoinder
-from rejoinder.corpora.example import Candidate
+from rejoinder.corpora import Candidate
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply
-from rejoinder.serving import desk, desks
-from rejoinder.serving.desk import Receiver, make_receiver
-from rejoinder.serving.desks import Address, Chatwoot, Generic, NoteError, is_signed, sign
+from rejoinder.serving import desk
+from rejoinder.serving.desk import (
+    Address,
+    Chatwoot,
+    Generic,
+    NoteError,
+    Receiver,
+    is_signed,
+    make_receiver,
+    sign,
+)
 
 SECRET = "of the webhook"
 TOKEN = "of a bot"
@@ -69,7 +77,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    monkeypatch.setattr(desks, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(desk, "PAUSES", (0.01, 0.01))
     with StandIn() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -265,6 +273,8 @@ def test_proxies_of_the_environment_are_not_asked(stand_in, monkeypatch):
         "ftp://desk",
         "file:///etc/passwd",
         "desk.example",
+        "https://desk.example:port",
+        "https://desk.example:65536",
         "http://",
         "http://a:b@desk",
         "http://d?x=1",
@@ -411,5 +421,5 @@ def test_the_example_of_the_documentation_stands_between_two_desks(stand_in, tmp
     assert event == ("104", "81", "customer", "Where is it?", "")
     assert note_path == "/api/v1/ticket_articles"
     assert note_headers["Authorization"] == f"Token token={TOKEN}"
-    wanted = {"ticket_id": 81, "body": desks.note_text(REPLIES), "internal": True}
+    wanted = {"ticket_id": 81, "body": desk.note_text(REPLIES), "internal": True}
     assert json.loads(note) == wanted

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from rejoinder.corpora.example import Candidate
+from rejoinder.corpora import Candidate
 from rejoinder.corpora.recognition import read_candidates
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from rejoinder.retrieval.index import Index
-from rejoinder.serving import schema
+from rejoinder.serving import requests
 from rejoinder.serving.answers import Answers
 from rejoinder.serving.worker import ComputingProcess, Job, Lane, _answer
 from tests.retrieval.conftest import HashEncoder
@@ -140,7 +140,7 @@ def test_of_unknown_keys_the_first_is_told(client):
 
 def test_one_error_is_made_where_many_keys_are_unknown():
     with pytest.raises(ValueError, match="no such field") as found:
-        schema.RepliesRequest.model_validate(
+        requests.RepliesRequest.model_validate(
             {"messages": ["Hi!"], **{str(number): 0 for number in range(1000)}}
         )
     assert len(found.value.errors()) == 1
@@ -148,10 +148,10 @@ def test_one_error_is_made_where_many_keys_are_unknown():
 
 def test_a_body_of_very_many_values_is_not_parsed(client, monkeypatch):
     server, parsed = client(), []
-    decode = "rejoinder.serving.responses.msgspec.json.decode"
+    decode = "rejoinder.serving.requests.msgspec.json.decode"
     monkeypatch.setattr(decode, lambda body: parsed.append(body) or {})
     for part in ("[],", "{},", '"a":0,'):
-        body = part * (schema.MOST_MARKS + 1)
+        body = part * (requests.MOST_MARKS + 1)
         answer = server.post(
             "/v1/candidates", content=body, headers={"content-type": "application/json"}
         )

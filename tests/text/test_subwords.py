@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.text import subwords as module
-from rejoinder.text.tokenizer import lower, tokens
+from rejoinder.text import lower, tokens
 from rejoinder.text.subwords import MARK, UNKNOWN, Subwords
 from rejoinder.text.vocabulary import build_subwords
 

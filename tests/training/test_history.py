@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rejoinder
-from rejoinder.corpora.example import Example
+from rejoinder.corpora import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
-from rejoinder.text.tokenizer import HistoryText
+from rejoinder.text import HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training.loop import train
 from rejoinder.training.losses import ContextMask, InBatchLoss, SummedLoss

@@ -7,8 +7,8 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rejoinder.training import display
-from rejoinder.training.display import Progress, TerminalDisplay, duration
+from rejoinder import progress
+from rejoinder.progress import Progress, TerminalDisplay, duration
 from rejoinder.training.losses import Loss
 from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
 from rejoinder.training.run import RunFolder, RunState
@@ -102,7 +102,7 @@ def test_speeds_only_where_there_are_metrics(tmp_path):
 
 def test_without_a_terminal_there_is_a_plain_line_now_and_then(monkeypatch, capsys):
     clock = iter([0.0, 0.0, 1.0, 2.0, 20.0, 20.0])
-    monkeypatch.setattr(display.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     shown = TerminalDisplay()
     for _ in range(4):
         shown.show(PROGRESS)

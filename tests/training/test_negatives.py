@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
-from rejoinder.corpora.example import Example
+from rejoinder.corpora import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
 from rejoinder.training import loop, negatives
 from rejoinder.training.batches import WHOLE, MixedOrder, make_step
-from rejoinder.training.display import Display
+from rejoinder.progress import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.negatives import GivenNegatives, Miner, Tables
 from rejoinder.training.optimization import HardNegatives

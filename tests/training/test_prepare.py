@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 import rejoinder
 from rejoinder.corpora import examples as tables
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.example import Example
+from rejoinder.corpora import Example
 from rejoinder.corpora.examples import pieces_of, write_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError
 from rejoinder.text.subwords import MARK, Subwords
-from rejoinder.text.tokenizer import Dialogue, HistoryText
+from rejoinder.text import Dialogue, HistoryText
 from rejoinder.text.vocabulary import build_subwords
 from rejoinder.training import prepare as prepare_module
-from rejoinder.training.display import Display
+from rejoinder.progress import Display
 from rejoinder.training.loop import train
 from rejoinder.training.prepare import prepare, word_vectors
 from rejoinder.training.tokens import Encode, build_store, open_store, token_hashes

@@ -21,7 +21,7 @@ from rejoinder.corpora.examples import read_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.training.ablations import ablate, load_plan
-from rejoinder.training.display import Display
+from rejoinder.progress import Display
 from rejoinder.training.distributed import LostProcessError, RankZeroFailedError, joined
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.recipe_files import load_recipe

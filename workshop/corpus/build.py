@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from rejoinder import __version__
+from rejoinder.corpora import SPLITS, Example, conversation_thread
 from rejoinder.corpora.corpus import Threads, dialogue_examples, parse_lines, parse_object
-from rejoinder.corpora.example import SPLITS, Example, conversation_thread
 from rejoinder.corpora.examples import ExampleWriter
 from rejoinder.corpora.formats import spoken_turns, text_of
 from rejoinder.corpora.lines import Reading, strip_compression

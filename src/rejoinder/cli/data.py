@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import (
+from rejoinder.cli.arguments import (
     History,
     Json,
     Overwrite,

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import rejoinder
-from rejoinder.cli.options import Json
+from rejoinder.cli.arguments import Json
 from rejoinder.cli.shell import emit
 from rejoinder.environment import TELEMETRY_OFF
 

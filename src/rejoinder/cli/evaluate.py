@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import (
+from rejoinder.cli.arguments import (
+    ENCODER_BLOCK,
     Earlier,
     Json,
     Limit,
+    Rankers,
     Settings,
     Split,
     TestSplit,
-    number_or_all,
-)
-from rejoinder.cli.rankers import (
-    ENCODER_BLOCK,
-    Rankers,
     fit_ranker,
+    number_or_all,
     open_index,
     read_training,
     report_truncated,
@@ -34,8 +32,8 @@ from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.conversations import Context
-    from rejoinder.corpora.example import Example
-    from rejoinder.encoders.protocol import Ranker
+    from rejoinder.corpora import Example
+    from rejoinder.encoders import Ranker
     from rejoinder.evaluation.ranking import RankingResult
     from rejoinder.evaluation.table import Table
     from rejoinder.evaluation.table_run import TablePlan
@@ -235,8 +233,7 @@ def evaluate_index(
 
 
 def _review(index: Searcher, examples: Sequence[Example], folder: Path) -> None:
-    from rejoinder.cli.review import save_review
-    from rejoinder.retrieval.editing import review
+    from rejoinder.retrieval.editing import review, save_review
     from rejoinder.retrieval.index import Index
 
     if not isinstance(index, Index):
@@ -313,7 +310,7 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
 
 
 def _read_replies(file: Path, given: typer.Context) -> list[str]:
-    from rejoinder.corpora.example import text_key
+    from rejoinder.corpora import text_key
     from rejoinder.corpora.recognition import read_candidates
 
     for option in ("candidates", "copies"):
@@ -345,7 +342,7 @@ def read_task(
 
     With `candidates` None, all different responses are candidates.
     """
-    from rejoinder.corpora.example import text_key
+    from rejoinder.corpora import text_key
     from rejoinder.corpora.examples import read_examples
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
 

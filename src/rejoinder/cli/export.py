@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import typer
 
-from rejoinder.cli.options import Json, Overwrite
-from rejoinder.cli.rankers import EXAMPLES, read_sample, report_truncated
+from rejoinder.cli.arguments import EXAMPLES, Json, Overwrite, read_sample, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import check_replaceable
@@ -203,7 +202,7 @@ def _sizes_table(found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    from rejoinder.training.display import duration
+    from rejoinder.progress import duration
 
     rows = [["run", "steps", "steps/s", "time"]]
     for run in runs:

@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.evaluate import evaluate_index
-from rejoinder.cli.options import (
+from rejoinder.cli.arguments import (
+    DryRun,
     IndexFolder,
     Json,
     Overwrite,
     Ray,
+    ReplyFile,
+    ReplyForm,
     Split,
+    named_model,
+    open_index,
+    parse_settings,
     ray_engine,
+    report_truncated,
+    survey_text,
 )
-from rejoinder.cli.rankers import named_model, open_index, report_truncated
-from rejoinder.cli.replies import DryRun, ReplyFile, Settings, parse_settings, survey_text
+from rejoinder.cli.evaluate import evaluate_index
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track
@@ -89,7 +95,7 @@ def build(
     model: Encoder,
     replies: Replies,
     output: OutputOrNone = None,
-    settings: Settings = None,
+    settings: ReplyForm = None,
     dry_run: DryRun = False,
     split: PartOf = None,
     limit: First = None,
@@ -147,7 +153,7 @@ def build(
 def add(
     folder: IndexFolder,
     replies: Replies,
-    settings: Settings = None,
+    settings: ReplyForm = None,
     deduplicate: Annotated[
         bool,
         typer.Option("--deduplicate", help="Skip duplicates of each other and of the index."),

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import Json, Overwrite, Settings, number_or_all
-from rejoinder.cli.rankers import named_model
+from rejoinder.cli.arguments import Json, Overwrite, Settings, named_model, number_or_all
 from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
@@ -116,9 +115,9 @@ def train(
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
     from rejoinder.encoders.open import open_all
-    from rejoinder.intents import classifier, data, folder, heads
+    from rejoinder.intents import classifier, data, heads
 
-    check_replaceable(output, folder.FOLDER, overwrite=overwrite)
+    check_replaceable(output, classifier.FOLDER, overwrite=overwrite)
     chosen = heads.parse_settings(preset, settings or ())
     cut = SEPARATOR if multi_label else None
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
@@ -129,7 +128,7 @@ def train(
     made = classifier.train_classifier(
         encoder, given, chosen, multi_label=multi_label, reject=reject, track=track
     )
-    folder.save_classifier(made, output, overwrite=overwrite)
+    classifier.save_classifier(made, output, overwrite=overwrite)
     rejection = None if made.rejection is None else asdict(made.rejection)
     result = {
         "classifier": str(output),
@@ -164,19 +163,20 @@ def evaluate(
 
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
-    from rejoinder.intents import data, evaluation, folder, report
+    from rejoinder.intents import data, evaluation, report
+    from rejoinder.intents.classifier import load_classifier, read_classifier
 
     if to is not None:
         check_replaceable(to, report.FOLDER, overwrite=overwrite)
     pictures = to is not None and _can_draw(to)
-    cut = SEPARATOR if folder.read_classifier(classifier)["multi_label"] else None
+    cut = SEPARATOR if read_classifier(classifier)["multi_label"] else None
     inside, oos_texts = data.read_scoped(test, "test", separator=cut, out_of_scope=oos)
     learned = (
         None
         if training is None
         else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     )
-    opened = folder.load_classifier(classifier, _models())
+    opened = load_classifier(classifier, _models())
     found = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
         report.write_report(found, opened.labels, to, pictures=pictures, overwrite=overwrite)
@@ -215,7 +215,7 @@ def predict(
 
     Example: rejoinder intents predict runs/intents "where is my card?"
     """
-    from rejoinder.intents.folder import load_classifier
+    from rejoinder.intents.classifier import load_classifier
 
     opened = load_classifier(classifier, _models())
     given = list(texts or read_messages(sys.stdin.buffer))
@@ -249,7 +249,7 @@ def export(
 
     Example: rejoinder intents export runs/intents -o intents-onnx
     """
-    from rejoinder.intents.folder import export_classifier
+    from rejoinder.intents.classifier import export_classifier
 
     result = export_classifier(classifier, output, _models(), overwrite=overwrite)
     lines = f"{result['intents']} intents, {result['bytes'] / 1e6:.1f} MB\nfolder: {result['path']}"
@@ -273,10 +273,10 @@ def grid(
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
     from rejoinder.encoders.open import open_all
-    from rejoinder.intents import classifier, data, evaluation, folder, heads
+    from rejoinder.intents import classifier, data, evaluation, heads
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
-    check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
+    check_replaceable(output / "classifier", classifier.FOLDER, overwrite=True)
     given = data.read_training(texts, out_of_scope=oos)
     encoder = open_all([model, *(also or ())], vectors)
     names = given.train.names
@@ -294,7 +294,7 @@ def grid(
     with atomic_file(output / "grid.md") as part:
         part.write_text(text, encoding="utf-8")
     best = classifier.train_head(encoder, names, learned, rows[0].settings, checked)
-    folder.save_classifier(best, output / "classifier", overwrite=True)
+    classifier.save_classifier(best, output / "classifier", overwrite=True)
     result = {"classifier": str(output / "classifier"), "rows": list(map(asdict, rows))}
     emit(result, as_json, lambda _: text.rstrip("\n"))
 

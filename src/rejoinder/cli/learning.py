@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rejoinder.cli.arguments import IndexFolder, Json, Overwrite, Settings, open_index
 from rejoinder.cli.index import describe, describe_text
-from rejoinder.cli.options import IndexFolder, Json, Overwrite, Settings
-from rejoinder.cli.rankers import open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.example import Example
+    from rejoinder.corpora import Example
     from rejoinder.retrieval.feedback import Entry, FeedbackLog
 
 _SHOWN = 10  # replies, and groups without one
@@ -88,7 +87,7 @@ def mine(
 
 def _examples(paths: list[Path], settings: list[str]) -> Iterator[Example]:
     """Yield the examples of exported chats, and of folders of examples; redacted by default."""
-    from rejoinder.corpora.example import redact_example
+    from rejoinder.corpora import redact_example
     from rejoinder.corpora.examples import read_examples
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.sources import find_corpus, read_settings

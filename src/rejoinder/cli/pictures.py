@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.evaluate import FitOn
-from rejoinder.cli.options import Earlier, IndexFolder, Json
-from rejoinder.cli.rankers import (
+from rejoinder.cli.arguments import (
     EXAMPLES,
+    Earlier,
+    IndexFolder,
+    Json,
     Rankers,
     open_index,
     read_sample,
     report_truncated,
 )
+from rejoinder.cli.evaluate import FitOn
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import track
 
 if TYPE_CHECKING:
     from rejoinder.arrays import FloatArray
-    from rejoinder.corpora.example import Example
+    from rejoinder.corpora import Example
     from rejoinder.evaluation.plots import Probabilities, Right
 
 _ENCODED_AT_ONCE = 512  # texts between two steps of the progress bar
@@ -141,7 +143,7 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None) -> FloatArray:
     """Encode texts, each as a conversation of one message: (n, d)."""
     import numpy as np
 
-    from rejoinder.encoders.protocol import ContextVectors, DualEncoder
+    from rejoinder.encoders import ContextVectors, DualEncoder
     from rejoinder.evaluation.tasks import training_examples
 
     def training() -> Sequence[Example]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import (
+from rejoinder.cli.arguments import (
     Earlier,
     Filter,
     Hybrid,
@@ -25,10 +25,11 @@ from rejoinder.cli.options import (
     Omitted,
     Rerank,
     Threshold,
+    open_index,
+    report_truncated,
 )
-from rejoinder.cli.rankers import open_index, report_truncated
 from rejoinder.cli.shell import emit
-from rejoinder.corpora.example import text_key
+from rejoinder.corpora import text_key
 from rejoinder.errors import InputError
 from rejoinder.progress import note, printable, track
 
@@ -341,7 +342,7 @@ def _open_searcher(folder: Path, rerank: str | None, count: int) -> AnyIndex:
     index = open_index(folder, light=True)
     if rerank is None:
         return index
-    from rejoinder.cli.rankers import Rankers
+    from rejoinder.cli.arguments import Rankers
     from rejoinder.retrieval.search import Cascade
 
     return Cascade(index, Rankers().ranker(rerank), count)

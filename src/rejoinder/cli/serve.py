@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import (
+from rejoinder.cli.arguments import (
     Host,
     IndexFolder,
     Json,
     MinConfidence,
     Rerank,
+    named_model,
+    open_index,
 )
-from rejoinder.cli.rankers import named_model, open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
 
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
-    from rejoinder.encoders.protocol import Ranker
+    from rejoinder.encoders import Ranker
+    from rejoinder.serving.desk import Desk
     from rejoinder.serving.guard import Keys
     from rejoinder.serving.worker import Worker
 
@@ -209,7 +211,7 @@ def _end_after(parent: BaseProcess) -> None:
 
 def open_ranker(name: str) -> Ranker:
     """Open the re-ranking model, also in a worker."""
-    from rejoinder.cli.rankers import Rankers
+    from rejoinder.cli.arguments import Rankers
 
     return Rankers().ranker(name)
 
@@ -266,8 +268,7 @@ def desk(
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         raise MissingExtraError("rejoinder desk", "serve")
     from rejoinder.retrieval.index import Index
-    from rejoinder.serving.desk import PATH, IndexSearcher, Receiver, make_receiver
-    from rejoinder.serving.desks import Address
+    from rejoinder.serving.desk import PATH, Address, IndexSearcher, Receiver, make_receiver
 
     token = os.environ.get(TOKEN, "")
     secret = os.environ.get(SECRET, "")
@@ -299,8 +300,8 @@ def desk(
     uvicorn.Server(config).run([listening])
 
 
-def _desk(kind: str, token: str, secret: str) -> Any:
-    from rejoinder.serving.desks import Chatwoot, Generic
+def _desk(kind: str, token: str, secret: str) -> Desk:
+    from rejoinder.serving.desk import Chatwoot, Generic
 
     if kind == "generic":
         return Generic(secret)

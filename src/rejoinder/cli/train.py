@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.options import (
+from rejoinder.cli.arguments import (
     Json,
     Limit,
     Processes,
@@ -23,7 +23,7 @@ from rejoinder.errors import RejoinderError
 from rejoinder.progress import note
 
 if TYPE_CHECKING:
-    from rejoinder.training.display import Display
+    from rejoinder.progress import Display
 
 RecipeFile: TypeAlias = Annotated[
     Path,
@@ -113,8 +113,9 @@ def tokenise(
     """
     from rejoinder.engine import local_engine
     from rejoinder.files import check_shared
+    from rejoinder.progress import TerminalDisplay
     from rejoinder.settings import find_recipe
-    from rejoinder.training import display, prepare, recipe_files
+    from rejoinder.training import prepare, recipe_files
 
     check_processes(ray, processes)
     places = {**_places(data, general, init), "data.cache": cache}
@@ -135,7 +136,7 @@ def tokenise(
     cache.mkdir(parents=True, exist_ok=True)
     cluster = None if ray is None else ray_engine(ray, cache / "store", files)
     with cluster or local_engine(processes, sum(file.stat().st_size for file in files)) as opened:
-        prepared = prepare.prepare(plan, cache, display.TerminalDisplay(), opened)
+        prepared = prepare.prepare(plan, cache, TerminalDisplay(), opened)
     counts = {"train": len(prepared.train), "valid": sum(map(len, prepared.valid.values()))}
     shown = ", ".join(f"{count:,} {split}" for split, count in counts.items())
     result = {"cache": str(cache), "examples": counts}
@@ -232,10 +233,11 @@ def _first_process_shows() -> Iterator[Display]:
 
     Only the first process of torchrun reports errors.
     """
-    from rejoinder.training import display, distributed, loop
+    from rejoinder.progress import Display, TerminalDisplay
+    from rejoinder.training import distributed, loop
 
     try:
-        yield display.TerminalDisplay() if distributed.is_first() else display.Display()
+        yield TerminalDisplay() if distributed.is_first() else Display()
     except loop.TrainingInterrupted as interruption:
         if not distributed.is_first():
             raise typer.Exit(130) from None
@@ -253,7 +255,7 @@ def _places(
 
 
 def _train_text(result: Mapping[str, Any]) -> str:
-    from rejoinder.training.display import duration
+    from rejoinder.progress import duration
     from rejoinder.training.run import FEW, figure_texts
 
     done = f"{result['run']} is finished already; name another folder to train again"

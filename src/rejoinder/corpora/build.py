@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from rejoinder import __version__
-from rejoinder.corpora import gather
+from rejoinder.corpora import Split, gather
 from rejoinder.corpora.chunks import (
     Bucket,
     Chunk,
@@ -46,7 +46,6 @@ from rejoinder.corpora.data_folder import (
     NothingKeptError,
     open_work,
 )
-from rejoinder.corpora.example import Split
 from rejoinder.corpora.gather import Scattered, ScatterTask
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import find_corpus, find_inputs

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rejoinder.corpora import SPLITS, Example, Split, split_of
 from rejoinder.corpora.corpus import Corpus, Input
-from rejoinder.corpora.example import SPLITS, Example, Split, split_of
 from rejoinder.corpora.examples import (
     BATCH_ROWS,
     GROUP_CHARACTERS,

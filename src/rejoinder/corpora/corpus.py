@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rejoinder.corpora.example import Example, Split, content_thread, thread_share
+from rejoinder.corpora import Example, Split, content_thread, thread_share
 from rejoinder.corpora.lines import Block, Reading, open_lines, open_pieces
 from rejoinder.errors import InputError
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from rejoinder.corpora import KINDS, SPLITS, Example, Split, redact, redact_example
 from rejoinder.corpora.corpus import Corpus, Input
-from rejoinder.corpora.example import KINDS, SPLITS, Example, Split, redact, redact_example
 from rejoinder.corpora.formats import no_response
 from rejoinder.corpora.lines import Counts, Reading
 from rejoinder.errors import InputError

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rejoinder.corpora.example import SPLITS, Example, Split, content_thread, split_of
+from rejoinder.corpora import SPLITS, Example, Split, content_thread, split_of
 from rejoinder.corpora.formats import ChatSettings, no_response, read_csv, read_jsonl
 from rejoinder.corpora.lines import COMPRESSIONS, Reading, strip_compression
 from rejoinder.errors import InputError

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.conversations import NO_TURNS, is_call, join_turns
+from rejoinder.corpora import Example, content_thread, redact_example
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -26,7 +27,6 @@ from rejoinder.corpora.corpus import (
     parse_object,
     parse_records,
 )
-from rejoinder.corpora.example import Example, content_thread, redact_example
 from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, strip_compression
 from rejoinder.corpora.source import Source, look
 from rejoinder.corpora.tables import DELIMITERS, find_delimiter

@@ -24,9 +24,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import zstandard
 
+from rejoinder.corpora import Split
 from rejoinder.corpora.chunks import Job, ReadResult, with_splits, write_chunks
 from rejoinder.corpora.corpus import Input
-from rejoinder.corpora.example import Split
 from rejoinder.corpora.lines import COMPRESSIONS, Block, Counts, Reading, open_blocks
 from rejoinder.engine import Engine
 from rejoinder.files import atomic_file

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import zstandard
 
-from rejoinder.corpora.example import Split
+from rejoinder.corpora import Split
 from rejoinder.errors import InputError
 from rejoinder.files import check_regular_file
 from rejoinder.progress import Advance

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from rejoinder.corpora.example import Candidate, Split
-from rejoinder.corpora.form import Form, Markup
+from rejoinder.corpora import Candidate, Split
 from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.readers import answers, bots, chat_apps, help_desks, messages
+from rejoinder.corpora.readers import Form, Markup, answers, bots, chat_apps, help_desks, messages
 from rejoinder.corpora.source import Sample, Source, look
 from rejoinder.corpora.tables import (
     Choice,

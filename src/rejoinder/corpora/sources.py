@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rejoinder.conversations import join_turns
-from rejoinder.corpora import formats, reddit
+from rejoinder.corpora import SPLITS, Example, content_thread, formats, redact, reddit
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -27,11 +27,9 @@ from rejoinder.corpora.corpus import (
     parse_object,
     split_by_shares,
 )
-from rejoinder.corpora.example import SPLITS, Example, content_thread, redact
-from rejoinder.corpora.form import Chat, Markup, Message
 from rejoinder.corpora.formats import OwnSettings, describe_fields, read_csv, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.readers import dialogues, pairs, wikipedia
+from rejoinder.corpora.readers import Chat, Markup, Message, dialogues, pairs, wikipedia
 from rejoinder.corpora.recognition import find_form, read_candidates
 from rejoinder.corpora.tables import fold, parse_choice
 from rejoinder.errors import InputError

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context, ContextPart, Conversation, read_contexts, read_texts
 from rejoinder.documents import Described
-from rejoinder.encoders.protocol import ContextVectors, DualEncoder, VectorCache
+from rejoinder.encoders import ContextVectors, DualEncoder, VectorCache
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
-from rejoinder.text.tokenizer import HistoryText, Ids, Tokenizer, encode_messages, too_long
+from rejoinder.text import HistoryText, Ids, Tokenizer, encode_messages, too_long
 
 T = TypeVar("T")
 CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
-from rejoinder.corpora.example import Example
-from rejoinder.encoders.protocol import (
+from rejoinder.corpora import Example
+from rejoinder.encoders import (
     CandidateLists,
     Ranker,
     candidate_lists,

@@ -39,7 +39,7 @@ from rejoinder.networks import quantization
 from rejoinder.networks.inference import choose_precision, find_device, move, pack_linears
 from rejoinder.networks.quantization import Ranges, Scheme
 from rejoinder.settings import validate
-from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.text import Tokenizer
 
 FORMAT = 1
 CONFIG = "config.json"

@@ -17,24 +17,23 @@ import torch
 
 from rejoinder.arrays import FloatArray, by_length, take
 from rejoinder.conversations import Conversation, read_texts
-from rejoinder.encoders import joined
+from rejoinder.encoders import ContextVectors, DualEncoder, candidate_lists, joined
 from rejoinder.encoders.conversation import CHUNK_TOKENS, Side, TextEncoder, TruncationCounter
 from rejoinder.encoders.joined import JoinedConfig, JoinedEncoder
-from rejoinder.encoders.protocol import ContextVectors, DualEncoder, candidate_lists
 from rejoinder.errors import InputError
-from rejoinder.networks import poly
-from rejoinder.networks.convert import Convert, ConvertConfig
-from rejoinder.networks.dual import NGramConfig, NGramDual
-from rejoinder.networks.inference import SingleTexts
-from rejoinder.networks.layers import own_scores
-from rejoinder.networks.packing import (
+from rejoinder.networks import (
     SEGMENT_COST,
     TRANSFORMER_SEGMENT_COST,
     IntArray,
     TokenBatch,
     chunks,
     pack,
+    poly,
 )
+from rejoinder.networks.convert import Convert, ConvertConfig
+from rejoinder.networks.dual import NGramConfig, NGramDual
+from rejoinder.networks.inference import SingleTexts
+from rejoinder.networks.layers import own_scores
 from rejoinder.networks.transformer import (
     MaskedLm,
     MaskedLmConfig,
@@ -43,9 +42,9 @@ from rejoinder.networks.transformer import (
 )
 from rejoinder.progress import Advance
 from rejoinder.settings import validate
+from rejoinder.text import Dialogue, HistoryText, Tokenizer, join_response
 from rejoinder.text.ngrams import NGrams
 from rejoinder.text.subwords import MarkedPretrained, Pretrained, Subwords
-from rejoinder.text.tokenizer import Dialogue, HistoryText, Tokenizer, join_response
 
 CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at once: 64 MB
 

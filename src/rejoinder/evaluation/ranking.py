@@ -24,9 +24,9 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, check_count, read_texts
-from rejoinder.corpora.example import Example, text_key
+from rejoinder.corpora import Example, text_key
 from rejoinder.documents import Described
-from rejoinder.encoders.protocol import Ranker
+from rejoinder.encoders import Ranker
 from rejoinder.errors import InputError, RejoinderError, shown
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
 from rejoinder.progress import Advance, silent
@@ -212,7 +212,7 @@ def evaluate(
     >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP
 
     All different `replies` are candidates of each example, as in `rejoinder evaluate --replies`.
-    The right one equals the response by `corpora.example.text_key`; examples without one are
+    The right one equals the response by `corpora.text_key`; examples without one are
     omitted, and counted as `dropped`. `copies` says how to count a candidate with the same text as
     the right one: "right" or, as in the papers, "wrong". `seed` is for the shuffle into groups and
     the bootstrap. `block_size` limits the contexts in one call of `ranker.score`. None (all at

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, 
 
 from pydantic import Field
 
-from rejoinder.encoders.protocol import Ranker
+from rejoinder.encoders import Ranker
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation.ranking import RankingResult, evaluate_task
 from rejoinder.evaluation.table import Cell, Table
@@ -32,7 +32,7 @@ from rejoinder.progress import Advance, Track, silent
 from rejoinder.settings import Count, Natural, section
 
 if TYPE_CHECKING:
-    from rejoinder.corpora.example import Example, Split
+    from rejoinder.corpora import Example, Split
 
 CANDIDATES = 100  # of 1-of-N, unless a column says otherwise
 FORMAT = 1  # format of the files of finished cells

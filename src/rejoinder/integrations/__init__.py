@@ -13,8 +13,8 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Conversation, read_contexts
+from rejoinder.encoders import DualEncoder, Ranker
 from rejoinder.encoders.open import load, open_encoder
-from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError, shown
 from rejoinder.retrieval.search import score_lists
 

@@ -37,7 +37,7 @@ Count = Annotated[int, Field(ge=1, le=50, description="Maximum number of replies
 
 
 class _Classifier(Protocol):
-    """A predictor of intents; `intents.classifier` and `intents.prediction` have one each."""
+    """A predictor of intents; `intents` and `intents.classifier` have one each."""
 
     def predict(self, texts: list[str], /) -> Any:
         """Return a prediction for each text."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rejoinder.errors import MissingExtraError
+from rejoinder.intents.classifier import load_classifier
 from rejoinder.intents.data import OUT_OF_SCOPE
-from rejoinder.intents.folder import load_classifier
 
 try:
     from spacy.language import Language

@@ -18,6 +18,15 @@ from rejoinder.documents import Described, markdown_table
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
 from rejoinder.files import atomic_file, parse_json
+from rejoinder.intents import (
+    MIN_PROBABILITY,
+    SCORES,
+    BoolArray,
+    HeldOut,
+    Rejection,
+    ScoreName,
+    probabilities,
+)
 from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntArray, IntentData, draw
 from rejoinder.intents.heads import (
@@ -29,15 +38,6 @@ from rejoinder.intents.heads import (
     fit,
     held_out,
     sklearn,
-)
-from rejoinder.intents.prediction import (
-    MIN_PROBABILITY,
-    SCORES,
-    BoolArray,
-    HeldOut,
-    Rejection,
-    ScoreName,
-    probabilities,
 )
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import validate

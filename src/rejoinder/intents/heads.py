@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.intents import SCORES, HeldOut, scores
 from rejoinder.intents.data import IntArray, shuffled_ranks
-from rejoinder.intents.prediction import SCORES, HeldOut, scores
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import Count, Decay, Natural, Positive, parse_setting, section, validate
 

@@ -17,6 +17,7 @@ from pydantic import Field, NonNegativeFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from rejoinder.networks import Segment, TokenBatch
 from rejoinder.networks.dual import SharedTrunk
 from rejoinder.networks.layers import (
     GATE,
@@ -31,9 +32,8 @@ from rejoinder.networks.layers import (
     split_heads,
     switch_blocks,
 )
-from rejoinder.networks.packing import Segment, TokenBatch
 from rejoinder.settings import Count, Natural, Share
-from rejoinder.text.tokenizer import HistoryText
+from rejoinder.text import HistoryText
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from rejoinder.networks import AnchoredBatch, Segment, TokenBatch, TrunkBatch, VectorBatch
 from rejoinder.networks.layers import (
     Dropout,
     DropoutShare,
@@ -22,9 +23,8 @@ from rejoinder.networks.layers import (
     segment_parts,
     switch_blocks,
 )
-from rejoinder.networks.packing import AnchoredBatch, Segment, TokenBatch, TrunkBatch, VectorBatch
 from rejoinder.settings import Count, Natural
-from rejoinder.text.tokenizer import HistoryText
+from rejoinder.text import HistoryText
 
 
 class SharedTrunk(nn.Module):

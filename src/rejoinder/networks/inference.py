@@ -18,9 +18,9 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder import environment
 from rejoinder.errors import InputError
+from rejoinder.networks import Segment, TokenBatch
 from rejoinder.networks.convert import FeedForward, SelfAttention, TokenEmbedding
 from rejoinder.networks.layers import GATE, GatedLinear
-from rejoinder.networks.packing import Segment, TokenBatch
 from rejoinder.networks.transformer import GeluLinear
 
 Precision: TypeAlias = Literal["fp32", "bf16", "int8"]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks import Segment, TokenBatch
 
 Encodings: TypeAlias = Mapping[str, Tensor]
 """Encodings of K pairs: float32 matrices by name, whose rows follow the pairs. In training

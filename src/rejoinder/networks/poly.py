@@ -17,11 +17,10 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.networks import layers
+from rejoinder.networks import SidesBatch, TokenBatch, layers
 from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2
 from rejoinder.networks.dual import SharedTrunk
 from rejoinder.networks.layers import DropoutShare, Encodings, MessageGates, check
-from rejoinder.networks.packing import SidesBatch, TokenBatch
 from rejoinder.networks.transformer import (
     DialogueShape,
     GeluLinear,
@@ -30,7 +29,7 @@ from rejoinder.networks.transformer import (
     TransformerShape,
 )
 from rejoinder.settings import Count, Share
-from rejoinder.text.tokenizer import Dialogue, HistoryText, Tokenizer
+from rejoinder.text import Dialogue, HistoryText, Tokenizer
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.networks import layers
+from rejoinder.networks import BesideTokens, Segment, TokenBatch, layers
 from rejoinder.networks.layers import (
     Dropout,
     DropoutShare,
@@ -27,10 +27,9 @@ from rejoinder.networks.layers import (
     segment_parts,
     switch_blocks,
 )
-from rejoinder.networks.packing import BesideTokens, Segment, TokenBatch
 from rejoinder.settings import Count, Natural
+from rejoinder.text import Dialogue, HistoryText
 from rejoinder.text.subwords import Pretrained
-from rejoinder.text.tokenizer import Dialogue, HistoryText
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.corpora.example import Candidate
-from rejoinder.encoders.protocol import ContextVectors, DualEncoder
+from rejoinder.corpora import Candidate
+from rejoinder.encoders import ContextVectors, DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Advance, silent

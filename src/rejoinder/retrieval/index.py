@@ -29,8 +29,8 @@ from typing import Self
 import numpy as np
 
 from rejoinder.conversations import Conversation, check_number, read_contexts
-from rejoinder.corpora.example import Candidate, Example
-from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.corpora import Candidate, Example
+from rejoinder.encoders import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track, silent

@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Conversation, read_contexts
-from rejoinder.corpora.example import Candidate, Example, text_key, thread_share, words_of
-from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.corpora import Candidate, Example, text_key, thread_share, words_of
+from rejoinder.encoders import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.feedback import Entry

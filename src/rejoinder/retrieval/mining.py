@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray, IntArray, unit_rows
-from rejoinder.corpora.example import Example, text_key
-from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.corpora import Example, text_key
+from rejoinder.encoders import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance, silent

@@ -25,12 +25,12 @@ from rejoinder.conversations import (
     read_contexts,
     spoken,
 )
+from rejoinder.corpora import Candidate, text_key
 from rejoinder.corpora.corpus import BadRecordError
-from rejoinder.corpora.example import Candidate, text_key
 from rejoinder.corpora.formats import earlier_context
 from rejoinder.corpora.lines import open_lines
 from rejoinder.corpora.tables import parse_line
-from rejoinder.encoders.protocol import ContextVectors, DualEncoder, check_vectors, encode_queries
+from rejoinder.encoders import ContextVectors, DualEncoder, check_vectors, encode_queries
 from rejoinder.errors import InputError
 
 Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]

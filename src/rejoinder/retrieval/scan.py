@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
-from rejoinder.encoders.protocol import attended
+from rejoinder.encoders import attended
 
 Array: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -319,7 +319,7 @@ def greatest_products(multiplied: FloatArray) -> FloatArray:
 
 
 def scores_of(multiplied: FloatArray) -> FloatArray:
-    """Return the scores (b,) of rows with products (b, m); see `protocol.attended`."""
+    """Return the scores (b,) of rows with products (b, m); see `encoders.attended`."""
     if not _torch_loaded():
         weights = np.exp(multiplied - multiplied.max(axis=1, keepdims=True))
         # `sum` is slower

@@ -34,8 +34,8 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context
-from rejoinder.corpora.example import Candidate
-from rejoinder.encoders.protocol import DualEncoder, check_vectors
+from rejoinder.corpora import Candidate
+from rejoinder.encoders import DualEncoder, check_vectors
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance, silent

@@ -16,16 +16,16 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, Conversation, check_count
-from rejoinder.corpora.example import Candidate
+from rejoinder.corpora import Candidate
 from rejoinder.documents import Described
-from rejoinder.encoders.open import open_encoder
-from rejoinder.encoders.protocol import (
+from rejoinder.encoders import (
     ContextVectors,
     DualEncoder,
     Ranker,
     check_vectors,
     encode_queries,
 )
+from rejoinder.encoders.open import open_encoder
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import lock_path, locked
 from rejoinder.retrieval.manifest import Manifest, Positions, check_model, read_manifest

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.corpora.example import Candidate, text_key, words_of
+from rejoinder.corpora import Candidate, text_key, words_of
 from rejoinder.documents import Bars, Block, Document, Table, Text
-from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders import DualEncoder
 from rejoinder.errors import import_extra
 from rejoinder.retrieval.feedback import Entry, Taken, renamed
 from rejoinder.retrieval.head import encode_background, takes_examples

@@ -15,10 +15,10 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import read_contexts
+from rejoinder.encoders import ContextVectors, DualEncoder, Ranker, encode_queries
 from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.onnx import MANIFEST as ONNX
 from rejoinder.encoders.open import open_encoder
-from rejoinder.encoders.protocol import ContextVectors, DualEncoder, Ranker, encode_queries
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
@@ -37,11 +37,11 @@ from rejoinder.retrieval.scan import all_scores
 from rejoinder.retrieval.search import Cascade, score_lists
 from rejoinder.serving.guard import logger
 from rejoinder.serving.reports import Report, Reports
-from rejoinder.text.tokenizer import encode_messages
+from rejoinder.text import encode_messages
 
 if TYPE_CHECKING:
+    from rejoinder.intents import OnnxIntents
     from rejoinder.intents.classifier import IntentClassifier
-    from rejoinder.intents.prediction import OnnxIntents
 
 # seconds for which a change waits for another process that is changing the index
 CHANGE_TIMEOUT = 10.0
@@ -430,10 +430,10 @@ class Answers:
 def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
     """Open a classifier, or its ONNX folder, which needs no PyTorch."""
     if (folder / ONNX).is_file():
-        from rejoinder.intents.prediction import OnnxIntents
+        from rejoinder.intents import OnnxIntents
 
         return OnnxIntents(folder)
-    from rejoinder.intents.folder import load_classifier
+    from rejoinder.intents.classifier import load_classifier
 
     return load_classifier(folder)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from rejoinder import __version__
 from rejoinder.errors import BusyError, InputError, MissingExtraError
-from rejoinder.serving import schema
+from rejoinder.serving import requests, responses
 from rejoinder.serving.answers import Answers, Question, Sources, UnavailableError
 from rejoinder.serving.changes import (
     FAILURES,
@@ -29,17 +29,9 @@ from rejoinder.serving.changes import (
     Imported,
     Recorded,
 )
-from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, logger
-from rejoinder.serving.responses import (
-    Metrics,
-    RecentAnswers,
-    error_answer,
-    json_answer,
-    json_route,
-    on_http_error,
-    on_validation_error,
-    plain_response,
-)
+from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
+from rejoinder.serving.requests import json_route, on_http_error, on_validation_error
+from rejoinder.serving.responses import Metrics, RecentAnswers, json_answer, plain_response
 from rejoinder.serving.worker import (
     Batcher,
     ComputingProcess,
@@ -97,7 +89,7 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
         redoc_url=None,
         lifespan=api.lifespan,
         redirect_slashes=False,  # a redirect would name whatever host the request names
-        responses={code: {"model": schema.Error} for code in _ERRORS},
+        responses={code: {"model": responses.Error} for code in _ERRORS},
         description="Given a conversation so far, the best replies out of a set of candidates.",
     )
     app.state.api = api
@@ -125,24 +117,24 @@ def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
 def _routes(api: Api) -> list[tuple[str, str, Callable[..., Any], Any]]:
     """Return method, path, endpoint and response of each route below a key."""
     return [
-        ("POST", "/v1/replies", api.replies, schema.RepliesResponse),
-        ("POST", "/v1/embeddings", api.embeddings, schema.EmbeddingsResponse),
-        ("POST", "/v1/rerank", api.rerank, schema.RerankResponse),
-        ("POST", "/v2/rerank", api.rerank, schema.RerankResponse),
-        ("POST", "/v1/intents", api.intents, schema.IntentsResponse),
-        ("GET", "/v1/candidates", api.candidates, schema.CandidatesResponse),
-        ("POST", "/v1/candidates", api.changes.add, schema.Added),
-        ("DELETE", "/v1/candidates/{position}", api.changes.delete, schema.Deleted),
-        ("POST", "/v1/examples", api.changes.add_examples, schema.Taught),
+        ("POST", "/v1/replies", api.replies, responses.RepliesResponse),
+        ("POST", "/v1/embeddings", api.embeddings, responses.EmbeddingsResponse),
+        ("POST", "/v1/rerank", api.rerank, responses.RerankResponse),
+        ("POST", "/v2/rerank", api.rerank, responses.RerankResponse),
+        ("POST", "/v1/intents", api.intents, responses.IntentsResponse),
+        ("GET", "/v1/candidates", api.candidates, responses.CandidatesResponse),
+        ("POST", "/v1/candidates", api.changes.add, responses.Added),
+        ("DELETE", "/v1/candidates/{position}", api.changes.delete, responses.Deleted),
+        ("POST", "/v1/examples", api.changes.add_examples, responses.Taught),
         ("POST", "/v1/import", api.changes.import_file, Imported),
         ("GET", "/v1/edits", api.changes.changes, ChangesResponse),
         ("POST", "/v1/edits", api.changes.edit, ChangeFacts),
         ("POST", "/v1/feedback", api.changes.feedback, Recorded),
-        ("GET", "/v1/models", api.models, schema.ModelsResponse),
-        ("GET", "/v1/about", api.about, schema.About),
-        ("GET", "/v1/map", api.map, schema.MapResponse),
-        ("GET", "/v1/report", api.report, schema.UsageResponse),
-        ("POST", "/admin/reload", api.reload, schema.Status),
+        ("GET", "/v1/models", api.models, responses.ModelsResponse),
+        ("GET", "/v1/about", api.about, responses.About),
+        ("GET", "/v1/map", api.map, responses.MapResponse),
+        ("GET", "/v1/report", api.report, responses.UsageResponse),
+        ("POST", "/admin/reload", api.reload, responses.Status),
     ]
 
 
@@ -154,17 +146,17 @@ def _add_routes(app: FastAPI, api: Api) -> dict[str, int]:
     keyed: dict[str, Any] = {
         "dependencies": [Depends(HTTPBearer(auto_error=False))] if api.settings.keys else []
     }
-    app.add_api_route("/health", api.health, response_model=schema.Status)
-    app.add_api_route("/ready", api.ready, response_model=schema.Status)
+    app.add_api_route("/health", api.health, response_model=responses.Status)
+    app.add_api_route("/ready", api.ready, response_model=responses.Status)
     app.add_api_route("/metrics", api.metrics_text, response_class=plain_response(), **keyed)
     limits: dict[str, int] = {}
     for method, path, endpoint, response in _routes(api):
-        responses: dict[int | str, dict[str, Any]] = {
-            404: {"model": schema.Error},
-            507: {"model": schema.Error},
+        failures: dict[int | str, dict[str, Any]] = {
+            404: {"model": responses.Error},
+            507: {"model": responses.Error},
         }
         if endpoint == api.reload:
-            responses[202] = {"model": schema.Status}
+            failures[202] = {"model": responses.Status}
         form = get_type_hints(endpoint).get("body")
         if form is not None:
             limits[path] = form.most_bytes
@@ -174,7 +166,7 @@ def _add_routes(app: FastAPI, api: Api) -> dict[str, int]:
             methods=[method],
             response_model=response,
             status_code=201 if endpoint in (api.changes.add, api.changes.import_file) else 200,
-            responses=responses,
+            responses=failures,
             operation_id=f"{path[1:].translate({47: 95, 123: None, 125: None})}_{method.lower()}",
             route_class_override=None if form is None else json_route(form),
             **keyed,
@@ -257,7 +249,7 @@ class Api:
         text = self.metrics.text(first["index"], first["model"], first["candidates"])
         return plain_response()(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def replies(self, body: schema.RepliesRequest) -> Any:
+    async def replies(self, body: requests.RepliesRequest) -> Any:
         """Find the best replies to a conversation."""
         options = body.model_dump(exclude_unset=True)
         options.setdefault("minimum_confidence", self.settings.minimum_confidence)
@@ -270,7 +262,7 @@ class Api:
         name = self.changes.recent.add(index, question.messages, answer["replies"])
         return json_answer({**answer, "answer": name})
 
-    async def embeddings(self, body: schema.EmbeddingsRequest) -> Any:
+    async def embeddings(self, body: requests.EmbeddingsRequest) -> Any:
         """Encode texts."""
         refusal = self._other_model(body.model)
         if refusal is not None:
@@ -294,7 +286,7 @@ class Api:
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return json_answer({"object": "list", "model": self.model, "data": data, "usage": usage})
 
-    async def rerank(self, body: schema.RerankRequest) -> Any:
+    async def rerank(self, body: requests.RerankRequest) -> Any:
         """Order documents by how well they reply to a message."""
         refusal = self._other_model(body.model)
         if refusal is not None:
@@ -317,7 +309,7 @@ class Api:
             {"id": CURRENT.get().request_id, "model": self.model, "results": results}
         )
 
-    async def intents(self, body: schema.IntentsRequest) -> Any:
+    async def intents(self, body: requests.IntentsRequest) -> Any:
         """Classify texts."""
         if not self.facts["intents"]:
             return error_answer(404, "this server has no intents; start it with --intents FOLDER")
@@ -330,7 +322,7 @@ class Api:
             {"data": [{"index": i, **prediction} for i, prediction in enumerate(predictions)]}
         )
 
-    async def candidates(self, first: schema.Position = 0, limit: schema.PageSize = 100) -> Any:
+    async def candidates(self, first: requests.Position = 0, limit: requests.PageSize = 100) -> Any:
         """List candidates from a position on."""
         page, total = await self.search_queue.submit(Job(Answers.candidates, (first, limit + 1)))
         following = page[limit]["position"] if len(page) > limit else None
@@ -346,14 +338,14 @@ class Api:
         """Return what the server has, for the page."""
         return json_answer(await self._facts())
 
-    async def map(self, field: schema.Name | None = None) -> Any:
+    async def map(self, field: requests.Name | None = None) -> Any:
         """Place the replies so that like ones are near each other.
 
         They are drawn anew at most once a minute.
         """
         return json_answer(await self.map_queue.submit(Job(Answers.map, field)))
 
-    async def report(self, form: schema.ReportForm = "json") -> Any:
+    async def report(self, form: requests.ReportForm = "json") -> Any:
         """Report on the use of the index: what was taken over time, and what the index lacks."""
         report = await self.map_queue.submit(Job(Answers.report, None))
         if form == "json":

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, JsonValue, StringConstraints, model_valid
 from pydantic_core import PydanticCustomError
 
 from rejoinder.conversations import read_contexts
-from rejoinder.corpora.example import Candidate
+from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.recognition import distinct, read_candidates
 from rejoinder.errors import BusyError, InputError
@@ -25,11 +25,10 @@ from rejoinder.files import is_plain
 from rejoinder.retrieval.editing import Editor
 from rejoinder.retrieval.feedback import Change
 from rejoinder.retrieval.learning import Outcome
-from rejoinder.serving import edits, schema
+from rejoinder.serving import edits, requests
 from rejoinder.serving.answers import UnavailableError
-from rejoinder.serving.guard import logger
-from rejoinder.serving.responses import RecentAnswers, error_answer, json_answer
-from rejoinder.serving.schema import (
+from rejoinder.serving.guard import error_answer, logger
+from rejoinder.serving.requests import (
     EXAMPLES,
     NUMBER,
     Conversation,
@@ -40,6 +39,7 @@ from rejoinder.serving.schema import (
     Text,
     example,
 )
+from rejoinder.serving.responses import RecentAnswers, json_answer
 from rejoinder.serving.worker import Batcher, Job, Lane, OverloadedError, Worker
 
 ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | Name
@@ -182,7 +182,7 @@ class Changes:
         """Start the queues, each for so many requests."""
         run = worker.run
         self.queue = Batcher(
-            functools.partial(run, Lane.CHANGE), max_size=schema.CANDIDATES, queue=queue
+            functools.partial(run, Lane.CHANGE), max_size=requests.CANDIDATES, queue=queue
         )
         self.feedback_queue = Batcher(functools.partial(run, Lane.FEEDBACK), queue=queue)
         self._learning = asyncio.get_running_loop().create_task(self._learn())
@@ -193,7 +193,7 @@ class Changes:
         self._learning.cancel()
         await self.queue.close()
 
-    async def add(self, body: schema.CandidatesRequest) -> Any:
+    async def add(self, body: requests.CandidatesRequest) -> Any:
         """Add candidates.
 
         They are on the disk when this answers, and found by every later request.
@@ -236,12 +236,12 @@ class Changes:
             return error_answer(404, self.anonymous(error))
         return json_answer(_change(change))
 
-    async def changes(self, limit: schema.PageSize = 50) -> Any:
+    async def changes(self, limit: requests.PageSize = 50) -> Any:
         """List the latest changes of replies, newest first."""
         latest = await self.feedback_queue.submit(Job(edits.latest, limit))
         return json_answer({"changes": [_change(each) for each in latest]})
 
-    async def add_examples(self, body: schema.ExamplesRequest) -> Any:
+    async def add_examples(self, body: requests.ExamplesRequest) -> Any:
         """Add conversations that a candidate answers.
 
         They count in every later request.
@@ -296,7 +296,7 @@ class Changes:
             self._unlearned.set()
         return json_answer(recorded)
 
-    async def delete(self, position: schema.Position) -> Any:
+    async def delete(self, position: requests.Position) -> Any:
         """Delete a candidate; the positions of the others stay as they are."""
         try:
             count = await self.queue.submit(Job(edits.delete, position))
@@ -341,7 +341,7 @@ def conversations(examples: Sequence[str | Sequence[Any]]) -> list[list[Any]]:
         if isinstance(example, str)
         else [
             message.model_dump(exclude_unset=True)
-            if isinstance(message, schema.Message)
+            if isinstance(message, requests.Message)
             else message
             for message in example
         ]

@@ -1,34 +1,32 @@
-"""The receiver of a help desk's webhooks: suggestions as notes, feedback from what agents send.
+"""Help desks: their webhooks bring messages, and suggestions go back as notes in a conversation.
 
-It answers the desk at once, and works then. The last messages of conversations are remembered in
-memory; one that is delivered twice counts once.
+Chatwoot's webhooks (`message_created`) and its API for messages; a generic form for other desks.
+The receiver answers a desk at once, and works then. What agents send is feedback. The last messages
+of conversations are remembered in memory; one that is delivered twice counts once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import hashlib
+import hmac
+import http.client
 import threading
+import time
+import urllib.parse
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from rejoinder.conversations import Conversation
-from rejoinder.errors import InputError
+from rejoinder.errors import InputError, RejoinderError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import Outcome
 from rejoinder.retrieval.replies import Reply
-from rejoinder.serving.desks import (
-    Address,
-    BadEventError,
-    Desk,
-    Event,
-    NoteError,
-    is_signed,
-    json_bytes,
-)
 from rejoinder.serving.guard import logger
 
 if TYPE_CHECKING:
@@ -45,16 +43,231 @@ REMEMBERED = 5_000  # conversations, and events
 MESSAGES = 10  # of a conversation
 RECEIVING = 10.0  # seconds for the bytes of an event
 CLOSING = 20.0  # seconds for accepted events after the signal to end
+AGE = 300.0  # seconds for which a signature is valid
+SECONDS = 10.0  # for an answer of the desk
+PAUSES = (0.5, 2.0)  # seconds before each further attempt
+ANSWER_BYTES = 64 << 10
+_AGAIN = frozenset((429, 502, 503, 504))
+MOST_LETTERS = 4_000  # of a message, which is cut there
 
 
-class Searcher(Protocol):
-    """Finds replies, and takes feedback on them; see `IndexSearcher`."""
+class RefusedError(Exception):
+    """A request that is no event, or none of the desk."""
 
-    def find(self, messages: Conversation, /) -> list[Reply]:
-        """Return the replies to suggest."""
+    def __init__(self, reason: str, status: int = 400) -> None:
+        super().__init__(reason)
+        self.status = status
 
-    def feedback(self, offer: Offer, text: str, person: str, /) -> None:
-        """Record what an agent has sent after an offer."""
+
+class NoteError(RejoinderError):
+    """The desk did not take a note."""
+
+
+class Event(NamedTuple):
+    """A message that somebody has written in a conversation of the desk."""
+
+    id: str
+    conversation: str
+    author: Literal["customer", "agent"]
+    text: str
+    person: str  # who wrote it, as the desk names them
+
+
+@dataclass(frozen=True)
+class Chatwoot:
+    """Chatwoot, from 4.11.2 on, which signs its webhooks."""
+
+    token: str  # of an agent, or of an agent bot
+    prefix: str = "x-chatwoot"  # of its signature's headers
+
+    def read(self, payload: Mapping[str, Any]) -> Event | None:
+        """Return the message of an event, which may raise RefusedError; None: of another kind.
+
+        Private notes, and what bots and automations send, are left out.
+        """
+        if payload.get("event") != "message_created" or payload.get("private"):
+            return None
+        kind = payload.get("message_type")
+        sender = payload.get("sender")
+        person = sender if isinstance(sender, dict) else {}
+        text = payload.get("content")
+        if kind not in ("incoming", "outgoing") or not isinstance(text, str) or not text.strip():
+            return None
+        if kind == "outgoing" and person.get("type") != "user":
+            return None
+        account = _whole(payload, "account", "id")
+        conversation = _whole(payload, "conversation", "id")
+        return Event(
+            id=f"{account}/{_whole(payload, 'id')}",
+            conversation=f"{account}/{conversation}",
+            author="customer" if kind == "incoming" else "agent",
+            text=text[:MOST_LETTERS],
+            person=str(person.get("id", "")),
+        )
+
+    def note(self, conversation: str, replies: Sequence[Reply]) -> tuple[str, dict[str, Any]]:
+        """Return the path below the desk's address, and the body, of a note with suggestions.
+
+        The note is private: the customer does not see it.
+        """
+        account, _, number = conversation.partition("/")
+        path = f"/api/v1/accounts/{account}/conversations/{number}/messages"
+        return path, {"content": note_text(replies), "message_type": "outgoing", "private": True}
+
+    def headers(self, body: bytes) -> dict[str, str]:  # noqa: ARG002
+        """Return the headers by which the desk knows who sends a note."""
+        return {"api_access_token": self.token}
+
+
+@dataclass(frozen=True)
+class Generic:
+    """Any other desk: events of five fields, and notes as JSON that is signed as the events are."""
+
+    secret: str
+    prefix: str = "x-rejoinder"
+
+    def read(self, payload: Mapping[str, Any]) -> Event:
+        """Return the message of an event, which may raise RefusedError."""
+        values = {}
+        for name in ("id", "conversation", "author", "text"):
+            value = payload.get(name)
+            if not isinstance(value, str) or not value.strip():
+                raise RefusedError(f"no event: {name} is missing or no text")
+            values[name] = value
+        author = values["author"]
+        if author not in ("customer", "agent"):
+            raise RefusedError(f"no event: author is {author[:40]!r}; it is customer or agent")
+        return Event(
+            id=values["id"],
+            conversation=values["conversation"],
+            author="customer" if author == "customer" else "agent",
+            text=values["text"][:MOST_LETTERS],
+            person=str(payload.get("person", "")),
+        )
+
+    def note(self, conversation: str, replies: Sequence[Reply]) -> tuple[str, dict[str, Any]]:
+        """Return nothing to add to the desk's address, and the body of a note."""
+        shown = [
+            {"position": reply.position, "text": reply.text, "score": reply.score}
+            for reply in replies
+        ]
+        return "", {"conversation": conversation, "text": note_text(replies), "replies": shown}
+
+    def headers(self, body: bytes) -> dict[str, str]:
+        """Return the signature of a note."""
+        if not self.secret:
+            return {}
+        stamp = str(int(time.time()))
+        return {f"{self.prefix}-timestamp": stamp,
+                f"{self.prefix}-signature": sign(self.secret, stamp, body)}  # fmt: skip
+
+
+Desk: TypeAlias = Chatwoot | Generic
+
+
+def _whole(payload: Mapping[str, Any], *names: str) -> int:
+    """Return the whole number at a path: it becomes a part of an address."""
+    value: Any = payload
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
+        value = int(value)
+    if type(value) is not int or value < 0:
+        raise RefusedError(f"no event: {'.'.join(names)} is no whole number")
+    return value
+
+
+def note_text(replies: Sequence[Reply]) -> str:
+    """Return the text of a note: the replies, numbered."""
+    lines = [f"{number}. {reply.text}" for number, reply in enumerate(replies, 1)]
+    return "\n\n".join(["Suggested replies:", *lines])
+
+
+# --- Signatures -----------------------------------------------------------------------------------
+
+
+def sign(secret: str, stamp: str, body: bytes) -> str:
+    """Return the signature of a body that is sent at a time: HMAC-SHA256 of "time.body"."""
+    digest = hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256)
+    return f"sha256={digest.hexdigest()}"
+
+
+def is_signed(secret: str, prefix: str, headers: Mapping[str, str], body: bytes) -> bool:
+    """Return whether a body has a valid signature of the last `AGE` seconds."""
+    stamp = headers.get(f"{prefix}-timestamp", "")
+    if not (stamp.isascii() and stamp.isdecimal() and len(stamp) < 12):
+        return False
+    if abs(time.time() - int(stamp)) > AGE:
+        return False
+    known = sign(secret, stamp, body)
+    return hmac.compare_digest(known, headers.get(f"{prefix}-signature", ""))
+
+
+# --- The desk's address ---------------------------------------------------------------------------
+
+
+class Address:
+    """The one address that notes go to: no redirect, no proxy, bounded in time and size.
+
+    Raises:
+        InputError: it is no address of HTTP.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        try:
+            parts = urllib.parse.urlsplit(self.url)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:  # its port or its IPv6 address is none
+            usable = False
+        if not usable or parts.username:
+            raise InputError(
+                f"{url!r} is no address of a desk; write it as https://desk.example.com"
+            )
+        if parts.query or parts.fragment:
+            raise InputError(f"{url!r}: leave out what follows ? or #")
+        self._parts = parts
+
+    def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        """Send JSON; try again what the desk has not taken. NoteError: it does not take it."""
+        for pause in (*PAUSES, None):
+            try:
+                self._post_once(path, body, headers)
+            except _RetryError as error:
+                if pause is None:
+                    raise NoteError(str(error)) from None
+                time.sleep(pause)
+            else:
+                return
+
+    def _post_once(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        secure = self._parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        connection = kind(str(self._parts.hostname), self._parts.port, timeout=SECONDS)
+        headers = {"content-type": "application/json", **headers}
+        with contextlib.closing(connection):
+            try:
+                connection.request("POST", self._parts.path + path or "/", body, headers)
+            except TimeoutError as error:
+                raise NoteError(f"{self.url} cannot be reached: {error}") from None
+            except OSError as error:  # no connection, or lost while sending: the desk has no note
+                raise _RetryError(f"{self.url} cannot be reached: {error}") from None
+            try:
+                answer = connection.getresponse()
+                answer.read(ANSWER_BYTES)
+            except (OSError, http.client.HTTPException) as error:
+                raise NoteError(f"{self.url} has not answered: {error!r}") from None
+        if answer.status in _AGAIN:
+            raise _RetryError(f"{self.url} answered {answer.status}")
+        if answer.status >= 300:
+            raise NoteError(f"{self.url} answered {answer.status}")
+
+
+class _RetryError(NoteError):
+    """Another attempt may succeed, and makes no second note."""
+
+
+# --- The receiver ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +279,14 @@ class Offer:
 
 
 class IndexSearcher:
-    """An index, which one thread at a time may use."""
+    """An index, in which one thread at a time finds replies, and which learns from their use."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
         self._lock = threading.Lock()
 
     def find(self, messages: Conversation) -> list[Reply]:
-        """See `Searcher`."""
+        """Return the replies to suggest."""
         with self._lock:
             try:
                 self._index.refresh()
@@ -83,7 +296,7 @@ class IndexSearcher:
             return self._index.search([messages], SUGGESTED, distinct=True, no_repeat=True)[0]
 
     def feedback(self, offer: Offer, text: str, person: str) -> None:
-        """See `Searcher`."""
+        """Record what an agent has sent after an offer."""
         with self._lock:
             outcome = Outcome(
                 messages=offer.messages,
@@ -109,7 +322,7 @@ class Remembered(OrderedDict[str, Any]):
 class Receiver:
     """What is done with the events of a desk; its methods run in one event loop."""
 
-    def __init__(self, desk: Desk, address: Address, searcher: Searcher, secret: str) -> None:
+    def __init__(self, desk: Desk, address: Address, searcher: IndexSearcher, secret: str) -> None:
         self._desk = desk
         self._address = address
         self._searcher = searcher
@@ -135,8 +348,8 @@ class Receiver:
 
         try:
             event = await self._read(request)
-        except _RefusedError as error:
-            return JSONResponse({"error": error.reason}, error.status)
+        except RefusedError as error:
+            return JSONResponse({"error": str(error)}, error.status)
         if event is None or event.id in self._seen:
             return JSONResponse({"status": "ignored" if event is None else "known"})
         if self._queue.full():
@@ -150,18 +363,16 @@ class Receiver:
             async with asyncio.timeout(RECEIVING):
                 body = await _body(request)
         except TimeoutError:
-            raise _RefusedError(408, "the event did not come in time") from None
+            raise RefusedError("the event did not come in time", 408) from None
         if self._secret and not is_signed(self._secret, self._desk.prefix, request.headers, body):
-            raise _RefusedError(401, "the signature is missing, wrong or too old")
+            raise RefusedError("the signature is missing, wrong or too old", 401)
         if not self._secret and "origin" in request.headers:
-            raise _RefusedError(403, "events of web pages need a signature")
+            raise RefusedError("events of web pages need a signature", 403)
         try:
-            payload = json.loads(body)
-            if not isinstance(payload, dict):
-                raise BadEventError("an event is a JSON object")
-            return self._desk.read(payload)
+            payload = msgspec.json.decode(body, type=dict[str, Any])
         except (ValueError, RecursionError) as error:
-            raise _RefusedError(400, f"no event: {error}"[:200]) from None
+            raise RefusedError(f"no event: {error}") from None
+        return self._desk.read(payload)
 
     def _accept(self, event: Event) -> None:
         """Remember an event, and let a worker see to it."""
@@ -206,7 +417,7 @@ class Receiver:
         offer = Offer(messages, replies)
         self._offers[event.conversation] = offer
         path, values = self._desk.note(event.conversation, replies)
-        body = json_bytes(values)
+        body = msgspec.json.encode(values)
         try:
             await asyncio.to_thread(self._address.post, path, body, self._desk.headers(body))
         except NoteError:
@@ -215,21 +426,12 @@ class Receiver:
             raise
 
 
-class _RefusedError(Exception):
-    """A request that is no event of the desk."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-
-
 async def _body(request: Request) -> bytes:
     body = b""
     async for part in request.stream():
         body += part
         if len(body) > MOST_BYTES:
-            raise _RefusedError(413, f"an event has at most {MOST_BYTES} bytes")
+            raise RefusedError(f"an event has at most {MOST_BYTES} bytes", 413)
     return body
 
 
@@ -239,13 +441,8 @@ def make_receiver(receiver: Receiver) -> Starlette:
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    async def health(_request: Request) -> Response:
+    def health(_request: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
-    return Starlette(
-        routes=[
-            Route(PATH, receiver.receive, methods=["POST"]),
-            Route("/health", health, methods=["GET"]),
-        ],
-        lifespan=receiver.lifespan,
-    )
+    webhook = Route(PATH, receiver.receive, methods=["POST"])
+    return Starlette(routes=[webhook, Route("/health", health)], lifespan=receiver.lifespan)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from rejoinder.conversations import read_contexts
-from rejoinder.corpora.example import Candidate
+from rejoinder.corpora import Candidate
 from rejoinder.corpora.recognition import distinct
 from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.editing import Editor

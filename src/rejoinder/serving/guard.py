@@ -406,6 +406,17 @@ async def respond(send: Send, status: int, message: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+def error_answer(
+    status: int, message: str, parameter: str | None = None, headers: dict[str, str] | None = None
+) -> Any:
+    """Return an error in the form of all errors."""
+    from fastapi import Response
+
+    more = {"retry-after": "1"} if status in (429, 503) else {}
+    body = problem(status, message, parameter)
+    return Response(body, status, {**(headers or {}), **more}, media_type="application/json")
+
+
 def places(error: Exception) -> list[str]:
     """Return where in the code an error was raised, innermost first."""
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,4 @@
-"""Bodies and answers of the application: JSON, errors in one form, metrics, the latest answers.
+"""Responses: their types and JSON, the metrics, and the latest answers.
 
 The metrics for Prometheus of several workers are added up if PROMETHEUS_MULTIPROC_DIR names a
 folder for them. The latest answers are kept by their ids, so that feedback need not send them
@@ -12,18 +12,242 @@ import os
 import re
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
-from pydantic import ValidationError
+from pydantic import BaseModel
 
-from rejoinder.serving import schema
-from rejoinder.serving.guard import Receive, Scope, Send, problem
+from rejoinder.serving.requests import Document
 
 if TYPE_CHECKING:
-    from fastapi.routing import APIRoute
+    from prometheus_client import Counter, Histogram
+
+
+class Why(BaseModel):
+    """The part of a reply most like the conversation: text, title or example, with the cosine."""
+
+    view: Literal["text", "title", "example"]
+    like: list[str]
+    similarity: float
+
+
+class Reply(BaseModel):
+    """A reply of the index."""
+
+    text: str
+    score: float
+    position: int
+    payload: dict[str, Any]
+    title: str | None = None
+    why: Why | None = None
+
+
+class RepliesResponse(BaseModel):
+    """The best replies, best first, and the confidence if minimum_confidence was given."""
+
+    replies: list[Reply]
+    confidence: float | None
+    answer: str
+    """Names this answer in /v1/feedback, for a day or so, until the server starts again."""
+
+
+class Embedding(BaseModel):
+    """A vector: numbers, or float32 in little-endian order as base64."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(BaseModel):
+    """Tokens that the model has read."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsResponse(BaseModel):
+    """Vectors in the order of the texts."""
+
+    object: Literal["list"]
+    model: str
+    data: list[Embedding]
+    usage: Usage
+
+
+class Ranked(BaseModel):
+    """A document by its place in the request."""
+
+    index: int
+    relevance_score: float
+    document: Document | None = None
+
+
+class RerankResponse(BaseModel):
+    """Documents, best first."""
+
+    id: str
+    model: str
+    results: list[Ranked]
+
+
+class Intent(BaseModel):
+    """An intent and its probability."""
+
+    label: str
+    probability: float
+
+
+class Intents(BaseModel):
+    """The intents of a text: labels (none if it is refused), and all of them by probability."""
+
+    index: int
+    labels: list[str]
+    out_of_scope: bool | None
+    ranking: list[Intent]
+
+
+class IntentsResponse(BaseModel):
+    """Intents in the order of the texts."""
+
+    data: list[Intents]
+
+
+class Added(BaseModel):
+    """The positions of what was added, in its order."""
+
+    positions: list[int]
+
+
+class Taught(BaseModel):
+    """Number of new examples."""
+
+    added: int
+
+
+class Deleted(BaseModel):
+    """Number of deleted replies."""
+
+    deleted: int
+
+
+class Candidate(BaseModel):
+    """A candidate of the index."""
+
+    position: int
+    text: str
+    payload: dict[str, Any]
+    title: str
+    examples: list[list[str]]
+
+
+class CandidatesResponse(BaseModel):
+    """A page of candidates by position.
+
+    `next` is where the next one begins, null after the last.
+    """
+
+    candidates: list[Candidate]
+    total: int
+    next: int | None
+
+
+class IndexFacts(BaseModel):
+    """An index by its folder's name, its model, and whether it knows how sure it is."""
+
+    index: str
+    model: str
+    size: int
+    candidates: int
+    calibrated: bool
+
+
+class About(BaseModel):
+    """Contents of the server: one or two indexes, and whether it has intents."""
+
+    first: IndexFacts
+    second: IndexFacts | None
+    intents: bool
+
+
+class Point(BaseModel):
+    """A reply on the map; x and y go from 0 to 1."""
+
+    x: float
+    y: float
+    text: str
+    group: int
+
+
+class MapResponse(BaseModel):
+    """Replies on a plane, like ones near each other, in groups.
+
+    Groups are by a field of the payload, or by likeness.
+    """
+
+    points: list[Point]
+    groups: list[str]
+    fields: list[str]
+    """Fields of the payloads that tell replies apart."""
+    total: int
+
+
+class ModelFacts(BaseModel):
+    """The index's model."""
+
+    id: str
+    object: Literal["model"]
+    owned_by: str
+
+
+class ModelsResponse(BaseModel):
+    """The models of the server, in OpenAI's format."""
+
+    object: Literal["list"]
+    data: list[ModelFacts]
+
+
+class Status(BaseModel):
+    """Server status, and why it takes no requests."""
+
+    status: str
+    reason: str | None = None
+
+
+class ErrorFacts(BaseModel):
+    """The error and its remedy."""
+
+    message: str
+    type: str
+    param: str | None
+    code: int
+
+
+class Error(BaseModel):
+    """The form of all errors; that of OpenAI's API."""
+
+    error: ErrorFacts
+    request_id: str
+
+
+class UsageResponse(BaseModel):
+    """The use of the index, as far as its log goes back; replies by position."""
+
+    entries: int
+    replies: int
+    taken: dict[str, int]
+    """Counts of the first reply, another offered one, one not offered, a text, and nothing."""
+    periods: list[dict[str, Any]]
+    period: str
+    unused: list[dict[str, int]]
+    unused_count: int
+    confusions: list[dict[str, Any]]
+    unanswered: int
+    groups: list[dict[str, Any]]
+    unlike: float | None
+    """Share of the newest messages that are unlike all examples."""
 
 
 def plain_response() -> Any:
@@ -38,59 +262,6 @@ def json_answer(value: Any, status: int = 200) -> Any:
     from fastapi import Response
 
     return Response(msgspec.json.encode(value), status, media_type="application/json")
-
-
-def error_answer(
-    status: int, message: str, parameter: str | None = None, headers: dict[str, str] | None = None
-) -> Any:
-    """Return an error in the form of all errors."""
-    from fastapi import Response
-
-    more = {"retry-after": "1"} if status in (429, 503) else {}
-    body = problem(status, message, parameter)
-    return Response(body, status, {**(headers or {}), **more}, media_type="application/json")
-
-
-async def on_validation_error(_request: Any, error: Any) -> Any:
-    """Answer a query string or a path that is not as described."""
-    return invalid_answer(error.errors(), None)
-
-
-def invalid_answer(errors: Sequence[Any], value: Any) -> Any:
-    """Return the error of a body that is the nearest among `errors`, and its place in `value`."""
-    # Of the kinds that a value may have, the nearest: where the value is of one, but not as it
-    # should be.
-    found = max(errors, key=lambda each: (len(each["loc"]), not each["type"].endswith("_type")))
-    place = [*found["loc"], *([found["ctx"]["key"]] if found["type"] == "unknown_key" else [])]
-    parts = []
-    for part in place:  # these also name kinds of values; what the body holds is said
-        known = (
-            isinstance(part, int)
-            if isinstance(value, list)
-            else isinstance(value, dict) and part in value
-        )
-        if known:
-            value = value[part]
-        if known or (part == place[-1] and found["type"] in ("missing", "unknown_key")):
-            parts.append(str(part)[:100])
-    parameter = ".".join(parts)[:200] or (str(place[-1]) if place else "the body")
-    return error_answer(422, f"{parameter}: {found['msg']}", parameter)
-
-
-async def on_http_error(request: Any, error: Any) -> Any:
-    """Answer a request that no address takes."""
-    headers = dict(error.headers or {})
-    # the framework names those of one route; an address may have several
-    if error.status_code == 405:
-        routes = [each for each in request.app.routes if getattr(each, "methods", None)]
-        allowed = {
-            method
-            for each in routes
-            if each.path_regex.match(request.url.path)
-            for method in each.methods
-        }
-        headers = {"allow": ", ".join(sorted(allowed))}
-    return error_answer(error.status_code, str(error.detail), headers=headers)
 
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -159,61 +330,6 @@ class Metrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
-
-
-_JSON = re.compile(rb"application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
-
-
-def json_route(form: type[schema.Request]) -> type[APIRoute]:
-    """Return the class of routes with a body, which are checked here.
-
-    FastAPI describes and finds them. The framework would parse a body before anything counts its
-    values, and check answers that need no check.
-    """
-    from fastapi.routing import APIRoute
-    from starlette.requests import Request
-
-    class JsonRoute(APIRoute):
-        """A route whose endpoint takes a checked body."""
-
-        async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-            """Answer a request without the stacks of contexts that dependencies need.
-
-            Routes here have none.
-            """
-            if scope["method"] not in (self.methods or ()):
-                await super().handle(scope, receive, send)
-                return
-            response = await _answer_json(form, self.endpoint, Request(scope, receive))
-            await response(scope, receive, send)
-
-    return JsonRoute
-
-
-async def _answer_json(
-    form: type[schema.Request], endpoint: Callable[[Any], Any], request: Any
-) -> Any:
-    if not _JSON.fullmatch(dict(request.scope["headers"]).get(b"content-type", b"")):
-        return error_answer(415, "send JSON, with the header Content-Type: application/json")
-    body = await request.body()
-    marks = sum(body.count(mark) for mark in schema.MARKS)
-    if marks > schema.MOST_MARKS:
-        return error_answer(
-            413,
-            (
-                f"the body has {marks:,} brackets, braces and colons;"
-                f" a body has {schema.MOST_MARKS:,} at most; send less at once"
-            ),
-        )
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return error_answer(422, f"the body is no JSON: {error}")
-    try:
-        checked = form.model_validate(value)
-    except ValidationError as error:
-        return invalid_answer(error.errors(include_url=False, include_input=False), value)
-    return await endpoint(checked)
 
 
 ANSWER_BYTES = 16 << 20  # of the answers of a worker; the oldest make room

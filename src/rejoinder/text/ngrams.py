@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.errors import InputError
-from rejoinder.text.tokenizer import IdCache, Ids, Vocabulary, check_texts, visible_classes
+from rejoinder.text import IdCache, Ids, Vocabulary, check_texts, visible_classes
 
 START = "<S>"
 END = "</S>"

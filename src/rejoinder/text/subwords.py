@@ -16,7 +16,7 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, parse_json
-from rejoinder.text.tokenizer import (
+from rejoinder.text import (
     SEPARATOR,
     WORD,
     Cut,

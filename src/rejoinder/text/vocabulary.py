@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.errors import InputError
+from rejoinder.text import lower, tokens
 from rejoinder.text.subwords import MARK, Subwords
-from rejoinder.text.tokenizer import lower, tokens
 
 _Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, PositiveFloat
 
-from rejoinder.corpora.example import Split
+from rejoinder.corpora import Split
 from rejoinder.documents import markdown_table
 from rejoinder.encoders import export, persistence
 from rejoinder.errors import InputError, RejoinderError
@@ -21,8 +21,8 @@ from rejoinder.evaluation.ranking import Estimate, RankingResult, compare, evalu
 from rejoinder.evaluation.report import describe, percent
 from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.files import atomic_file
+from rejoinder.progress import Display
 from rejoinder.settings import read_toml, section, validate
-from rejoinder.training.display import Display
 from rejoinder.training.distributed import Processes, is_first, joined, launch_place
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import run_cost

@@ -17,7 +17,7 @@ from torch import Tensor
 from rejoinder.arrays import Ids
 from rejoinder.encoders.torch import Packing
 from rejoinder.errors import InputError
-from rejoinder.networks.packing import (
+from rejoinder.networks import (
     TRANSFORMER_SEGMENT_COST,
     AnchoredBatch,
     SidesBatch,
@@ -26,7 +26,7 @@ from rejoinder.networks.packing import (
     pack,
 )
 from rejoinder.networks.transformer import MaskedBatch
-from rejoinder.text.tokenizer import join_response
+from rejoinder.text import join_response
 from rejoinder.training.losses import ALL_PRESENT, ContextMask
 from rejoinder.training.recipe import History
 from rejoinder.training.tokens import Rows, TokenStore

@@ -29,11 +29,11 @@ from rejoinder.encoders.open import is_library
 from rejoinder.encoders.torch import FAMILIES, family
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
+from rejoinder.networks import TRANSFORMER_SEGMENT_COST, VectorBatch, pack
 from rejoinder.networks.inference import pack_linears
-from rejoinder.networks.packing import TRANSFORMER_SEGMENT_COST, VectorBatch, pack
 from rejoinder.networks.transformer import TransformerShape
-from rejoinder.text.tokenizer import Tokenizer
-from rejoinder.training.display import Display
+from rejoinder.progress import Display
+from rejoinder.text import Tokenizer
 from rejoinder.training.distillation import vectors_once
 from rejoinder.training.distributed import Machine
 from rejoinder.training.recipe import NO_START, Init, Recipe

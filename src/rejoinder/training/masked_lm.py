@@ -16,10 +16,10 @@ import torch
 
 from rejoinder.arrays import Ids
 from rejoinder.errors import InputError
-from rejoinder.networks.packing import pack
+from rejoinder.networks import pack
 from rejoinder.networks.transformer import MaskedBatch
+from rejoinder.text import Tokenizer, join_response
 from rejoinder.text.subwords import Pretrained
-from rejoinder.text.tokenizer import Tokenizer, join_response
 from rejoinder.training.batches import WHOLE, PairBatch, Portion, StepBatch
 from rejoinder.training.losses import ALL_PRESENT
 from rejoinder.training.tokens import Rows, TokenStore

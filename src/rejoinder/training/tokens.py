@@ -30,10 +30,10 @@ from rejoinder.files import (
     file_digest,
     parse_json,
 )
-from rejoinder.networks.packing import VectorBatch
+from rejoinder.networks import VectorBatch
 from rejoinder.progress import Advance
+from rejoinder.text import Dialogue, HistoryText, Tokenizer, encode_messages
 from rejoinder.text.ngrams import mix
-from rejoinder.text.tokenizer import Dialogue, HistoryText, Tokenizer, encode_messages
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Split: TypeAlias = Literal["train", "valid"]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rejoinder.corpora.example import Candidate
+from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.recognition import FORMS, find_form, read_candidates
 from rejoinder.corpora.tables import parse_choice

@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.form import (
+from rejoinder.corpora import Candidate
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers import (
     OF_JSON,
     OF_TABLES,
     Form,
@@ -21,7 +22,6 @@ from rejoinder.corpora.form import (
     text_of_element,
     text_of_html,
 )
-from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat_apps import whatsapp_line
 from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import (

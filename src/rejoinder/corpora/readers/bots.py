@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.form import OF_TABLES, Chat, Form, Message
+from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers import OF_TABLES, Chat, Form, Message
 from rejoinder.corpora.readers.answers import read_table
 from rejoinder.corpora.source import Sample, Source, dicts, json_values, texts_of
 from rejoinder.corpora.tables import Choice, fold

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from rejoinder.corpora.form import Chat, Form, Message, date_seconds, find_order, parse_time
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers import Chat, Form, Message, date_seconds, find_order, parse_time
 from rejoinder.corpora.source import Sample, Source, json_values
 from rejoinder.corpora.tables import Choice, fold, open_table
 from rejoinder.errors import InputError

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from rejoinder.corpora import Example, content_thread, conversation_thread
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -22,7 +23,6 @@ from rejoinder.corpora.corpus import (
     parse_records,
     tab_pairs,
 )
-from rejoinder.corpora.example import Example, content_thread, conversation_thread
 from rejoinder.corpora.formats import record_examples, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.errors import InputError, MissingExtraError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from rejoinder.corpora.example import Candidate
-from rejoinder.corpora.form import Chat, Form, Message, parse_time, text_of_html
+from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers import Chat, Form, Message, parse_time, text_of_html
 from rejoinder.corpora.source import Sample, dicts, json_values, texts_of
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError

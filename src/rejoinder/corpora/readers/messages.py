@@ -11,7 +11,8 @@ from email.message import EmailMessage
 from typing import Any
 
 from rejoinder.conversations import NO_TURNS
-from rejoinder.corpora.form import (
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers import (
     OF_TABLES,
     Chat,
     Form,
@@ -21,7 +22,6 @@ from rejoinder.corpora.form import (
     parse_time,
     text_of_html,
 )
-from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.source import MAX_DOCUMENT_BYTES, Sample, Source, json_values
 from rejoinder.corpora.tables import Choice, columns_of, find_column, fold, json_rows, open_table
 from rejoinder.errors import InputError

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from rejoinder.corpora import Example, content_thread, split_of
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -20,7 +21,6 @@ from rejoinder.corpora.corpus import (
     tab_pairs,
     xml_elements,
 )
-from rejoinder.corpora.example import Example, content_thread, split_of
 from rejoinder.corpora.formats import csv_rows
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.errors import InputError

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.cli import rankers
-from rejoinder.cli.rankers import Rankers
-from rejoinder.corpora.example import Example
+from rejoinder.cli import arguments
+from rejoinder.cli.arguments import Rankers
+from rejoinder.corpora import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders import sentence
 from rejoinder.encoders.map import Map
@@ -157,8 +157,8 @@ def test_a_sample_is_of_the_validation_split_and_bounded(tmp_path, monkeypatch):
     for split in ("train", "valid"):
         examples = [Example((f"{split} {i}?",), f"{split}.") for i in range(20)]
         write_examples(examples, tmp_path / f"{split}-0.parquet")
-    monkeypatch.setattr(rankers, "EXAMPLES", 7)
-    drawn = rankers.read_sample(tmp_path, silent)
+    monkeypatch.setattr(arguments, "EXAMPLES", 7)
+    drawn = arguments.read_sample(tmp_path, silent)
     assert [example.response for example in drawn] == ["valid."] * 7
-    assert drawn == rankers.read_sample(tmp_path, silent)
-    assert len(rankers.read_sample(tmp_path / "train-0.parquet", silent)) == 7
+    assert drawn == arguments.read_sample(tmp_path, silent)
+    assert len(arguments.read_sample(tmp_path / "train-0.parquet", silent)) == 7
