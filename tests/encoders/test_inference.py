@@ -64,9 +64,26 @@ def test_without_onednn_plain_layers_stay_and_int8_says_so(monkeypatch):
         inference.pack_linears(network, "int8")
 
 
-def test_auto_takes_bfloat16_only_where_the_processor_has_it(monkeypatch):
-    for has_it, expected in ((True, "bf16"), (False, "fp32")):
-        monkeypatch.setattr(inference.environment, "has_fast_bfloat16", lambda has_it=has_it: has_it)
-        assert inference.choose_precision("auto") == expected
+@pytest.mark.parametrize(
+    ("bfloat16", "vnni", "onednn", "transformer", "convert"),
+    [
+        (True, True, True, "bf16", "bf16"),
+        (False, True, True, "int8", "fp32"),
+        (False, True, False, "fp32", "fp32"),
+        (False, False, True, "fp32", "fp32"),
+    ],
+)
+def test_auto_takes_what_the_processor_computes(
+    monkeypatch, bfloat16, vnni, onednn, transformer, convert
+):
+    monkeypatch.setattr(inference.environment, "has_fast_bfloat16", lambda: bfloat16)
+    monkeypatch.setattr(inference.environment, "has_exact_int8", lambda: vnni)
+    monkeypatch.setattr(inference.environment, "has_onednn", lambda: onednn)
+    assert inference.choose_precision("auto", "multi-context-bi-encoder") == transformer
+    for kind in ("convert", "cross-encoder", None):
+        assert inference.choose_precision("auto", kind) == convert
+
+
+def test_an_unknown_precision_is_refused():
     with pytest.raises(InputError, match="auto, fp32, bf16, int8"):
-        inference.choose_precision("fp8")
+        inference.choose_precision("fp8", "convert")

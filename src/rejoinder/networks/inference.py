@@ -1,7 +1,7 @@
 """Fast encoding on a CPU: the same model with its linear layers packed once for the processor.
 
 oneDNN's layers store weights in the processor's order (three times as fast on a single sentence)
-and compute the activation in the same pass; where asked for, products have 8 bits. Where oneDNN is
+and compute the activation in the same pass; its 8-bit products are faster still. Where oneDNN is
 absent, plain layers stay.
 """
 
@@ -20,6 +20,7 @@ from rejoinder.errors import InputError
 from rejoinder.networks import Segment, TokenBatch
 from rejoinder.networks.convert import FeedForward, SelfAttention, TokenEmbedding
 from rejoinder.networks.layers import GATE, GatedLinear
+from rejoinder.networks.poly import MultiContextBiEncoderConfig
 from rejoinder.networks.transformer import GeluLinear
 
 Precision: TypeAlias = Literal["fp32", "bf16", "int8"]
@@ -40,17 +41,20 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
 
-def choose_precision(wanted: str) -> Precision:
-    """Resolve "auto": bfloat16 where the processor multiplies it in hardware, else float32.
+def choose_precision(wanted: str, kind: object) -> Precision:
+    """Resolve "auto" for a model of a kind: bfloat16 where the processor multiplies it in hardware.
 
-    8-bit products change the vectors a little, also by what is encoded beside them: only where
-    asked for.
+    Other processors with VNNI compute a multi-context bi-encoder in 8 bits, the kind on which speed
+    and recall were measured (docs/choices.md, "Quantisation"). The rest is float32.
     """
     if wanted not in PRECISIONS:
         raise InputError(f"precision {wanted!r} is unknown; allowed are {', '.join(PRECISIONS)}")
     if wanted != "auto":
         return cast("Precision", wanted)
-    return "bf16" if environment.has_fast_bfloat16() else "fp32"
+    if environment.has_fast_bfloat16():
+        return "bf16"
+    eight_bits = environment.has_exact_int8() and environment.has_onednn()
+    return "int8" if eight_bits and kind == MultiContextBiEncoderConfig.kind else "fp32"
 
 
 def find_device(name: str) -> str:
