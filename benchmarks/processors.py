@@ -28,6 +28,7 @@ from rejoinder.encoders import bundled
 from rejoinder.environment import keep_memory
 
 PRECISIONS = ("fp32", "bf16", "int8")
+RATIO = "int8 / fp32"
 PROCESSORS = {
     "as it is": {},
     "AVX-512 with VNNI": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"},
@@ -51,7 +52,7 @@ def main() -> None:
     if options.here:
         print(json.dumps(measure(options.sentences, options.repetitions, options.threads)))
         return
-    table = Table("processor", "model", *PRECISIONS, "int8 / fp32")
+    table = Table("model, processor", *PRECISIONS, RATIO)
     rows = {}
     for processor, settings in PROCESSORS.items():
         run = subprocess.run(
@@ -61,12 +62,13 @@ def main() -> None:
             check=True,
             text=True,
         )
-        rows[processor] = json.loads(run.stdout)
-        for model, row in rows[processor].items():
-            rates = [f"{row[precision]:,.0f}" for precision in PRECISIONS]
-            table.add_row(processor, model, *rates, f"{row['int8 / fp32']:.2f}")
+        for model, row in json.loads(run.stdout).items():
+            rows[f"{model}, {processor}"] = row
+    for name, row in sorted(rows.items()):
+        rates = [f"{row[precision]:,.0f}" for precision in PRECISIONS]
+        table.add_row(name, *rates, f"{row[RATIO]:.2f}")
     Console().print(table)
-    write_result("processors", {"threads": options.threads, "rows": rows})
+    write_result("processors", {"threads": options.threads, "rows": dict(sorted(rows.items()))})
 
 
 def measure(sentences: int, repetitions: int, threads: int) -> dict[str, dict[str, float]]:
@@ -86,7 +88,7 @@ def measure(sentences: int, repetitions: int, threads: int) -> dict[str, dict[st
                     seconds[precision].append(time.perf_counter() - started)
         rows[name] = {each: sentences / statistics.median(seconds[each]) for each in PRECISIONS}
         pairs = zip(seconds["fp32"], seconds["int8"], strict=True)
-        rows[name]["int8 / fp32"] = statistics.median(fp32 / int8 for fp32, int8 in pairs)
+        rows[name][RATIO] = statistics.median(fp32 / int8 for fp32, int8 in pairs)
     return rows
 
 

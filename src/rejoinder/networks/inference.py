@@ -17,7 +17,6 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder import environment
 from rejoinder.errors import InputError
-from rejoinder.networks import Segment, TokenBatch
 from rejoinder.networks.convert import FeedForward, SelfAttention, TokenEmbedding
 from rejoinder.networks.layers import GATE, GatedLinear
 from rejoinder.networks.poly import MultiContextBiEncoderConfig
