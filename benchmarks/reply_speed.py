@@ -90,7 +90,7 @@ def random_convert(subwords: Subwords) -> Encoder:
     """
     config = load_recipe(ROOT / "recipes" / SIZES["paper"]).model
     module = build_module(config, max(subwords.rows, 32_477))
-    pack_linears(module, choose_precision("auto"))
+    pack_linears(module, choose_precision("auto", module.config.kind))
     return Encoder(module, subwords, max_length=60, fingerprint="", name="ConveRT paper")
 
 

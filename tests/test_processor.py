@@ -29,6 +29,19 @@ def test_a_probe_that_is_absent_says_no(monkeypatch, name):
     assert not environment.has_exact_int8()
 
 
+@pytest.mark.skipif(not environment.has_onednn(), reason="a PyTorch without oneDNN")
+def test_eight_bit_products_are_the_sums_of_integers():
+    x = torch.randint(0, 256, (5, 16), dtype=torch.uint8)
+    weight = torch.randint(-63, 64, (24, 16), dtype=torch.int8)
+    scales = torch.rand(24)
+    zeros = torch.zeros(24, dtype=torch.int64)
+    product = environment.packed_int8_linear(
+        x, 100, environment.pack_int8_weight(weight), scales, zeros
+    )
+    expected = (x.long() - 100) @ weight.long().T * scales
+    torch.testing.assert_close(product, expected)
+
+
 def test_where_an_operation_or_all_of_onednn_is_absent_nothing_is_packed(monkeypatch):
     layer = torch.nn.Sequential(torch.nn.Linear(4, 4))
     with monkeypatch.context() as patch:
@@ -38,12 +51,3 @@ def test_where_an_operation_or_all_of_onednn_is_absent_nothing_is_packed(monkeyp
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert not environment.has_onednn()
     assert not environment.packs_bfloat16()
-
-
-def test_without_fbgemm_few_rows_take_the_operation_of_many(monkeypatch):
-    monkeypatch.setattr(inference, "_fbgemm_weight", lambda *_: None)
-    weight, x = torch.randn(24, 32), torch.randn(3, 32)
-    layer = inference._Int8Linear(weight, None)
-    assert layer.single is None
-    assert not inference.SingleTexts(layer)._recordable
-    assert (layer(x) - F.linear(x, weight)).abs().max() < 0.5

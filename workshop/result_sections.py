@@ -282,8 +282,26 @@ SECTIONS: dict[str, Section] = {
     ),
     "encoding": Section(
         "Encoding",
-        "640 chat messages with tokenisation, sentences a second; one sentence alone, ms.",
+        (
+            "640 chat messages with tokenisation, sentences a second; one sentence alone, ms. int8"
+            " had one range for a batch then, and TorchScript for one sentence."
+        ),
         _encoding,
+    ),
+    "processors": Section(
+        "Encoding on processors with less",
+        (
+            "Chat messages a second. Settings hide instructions of one processor in PyTorch and"
+            " oneDNN: no other machine was measured."
+        ),
+        _named(
+            "rows",
+            ["fp32", "bf16", "int8", "int8 / fp32"],
+            lambda row: [
+                *(number(row[precision]) for precision in ("fp32", "bf16", "int8")),
+                number(row["int8 / fp32"], 2),
+            ],
+        ),
     ),
     "quantized": Section(
         "Few bits at the paper's sizes",

@@ -6,7 +6,7 @@ import ctypes
 import os
 import platform
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -129,26 +129,18 @@ def pack_int8_weight(weight: Tensor) -> Tensor:
 
 
 def packed_int8_linear(
-    x: Tensor,
-    scale: float,
-    zero: int,
-    weight: Tensor,
-    scales: Tensor,
-    zeros: Tensor,
-    bias: Any,
-    post: str,
-    form: str,
+    x: Tensor, zero_point: int, weight: Tensor, scales: Tensor, zeros: Tensor
 ) -> Tensor:
-    """Compute a linear layer of 8-bit inputs and weights, in float32, and its activation.
+    """Multiply 8-bit inputs by a packed 8-bit weight, in float32.
 
-    The weight is packed.
+    `zero_point` is that of x, `scales` and `zeros` are those of the weight's outputs.
     """
     import torch
 
-    found = torch.ops.onednn.qlinear_pointwise.default(
-        x, scale, zero, weight, scales, zeros, bias, 1.0, 0, torch.float32, post, [], form
+    product = torch.ops.onednn.qlinear_pointwise.default(
+        x, 1.0, zero_point, weight, scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
     )
-    return cast("Tensor", found)
+    return cast("Tensor", product)
 
 
 def _has_any(*probes: str) -> bool:

@@ -10,9 +10,10 @@ from rejoinder.encoders import torch as encoder_module
 from rejoinder.encoders.export import export_quantized
 from rejoinder.encoders import DualEncoder, Ranker
 from rejoinder.encoders.torch import Encoder
+from rejoinder.environment import has_onednn
 from rejoinder.errors import InputError
-from rejoinder.networks.inference import pack_linears
 from rejoinder.networks import TokenBatch
+from tests.encoders import tiny_transformer
 from tests.encoders.conftest import SUBWORDS, convert, saved
 
 TEXTS = ["how are you?", "fine, thanks", "", "the " * 40, "x", "bye!", "how are you?", "日本語 😀"]
@@ -127,14 +128,23 @@ def test_a_quantised_folder_encodes_conversations(tmp_path, multi, precision):
         assert cosines.sum(axis=1).min() > 0.99
 
 
-def test_one_conversation_at_a_time_is_encoded_by_recordings_to_the_same_vector():
-    network = pack_linears(convert(history=10), "int8")
-    multi, ordinary = encoder_of(network), encoder_of(network)
-    ordinary._single_texts = lambda *_: None
-    for context in CONTEXTS * 2:
-        found, expected = (each.encode_contexts([context]) for each in (multi, ordinary))
-        assert np.abs(found - expected).max() < 1e-5
-    assert set(multi._single_texts._recordings) == {"context", "history"}
+@pytest.mark.skipif(not has_onednn(), reason="a PyTorch without oneDNN")
+@pytest.mark.parametrize("kind", ["multi-context-bi-encoder", "bi mean"])
+def test_in_eight_bits_texts_of_all_lengths_keep_their_vectors_in_a_batch(tmp_path, kind):
+    """With padding, three of these texts get another vector (a difference of up to 2e-3)."""
+    sizes = {"hidden_size": 128, "blocks": 4, "feed_forward_size": 256}
+    if kind == "multi-context-bi-encoder":
+        sizes["context_length"] = None
+    encoder = tiny_transformer.opened(tmp_path / "model", kind, precision="int8", **sizes)
+    generator = np.random.default_rng(0)
+    texts = [
+        " ".join(generator.choice(tiny_transformer.WORDS, n)) for n in range(20) for _ in range(9)
+    ]
+    alone = np.concatenate([encoder.encode_responses([text]) for text in texts])
+    np.testing.assert_allclose(encoder.encode_responses(texts), alone, rtol=0, atol=1e-6)
+    some = list(range(0, len(texts), 7))
+    found = encoder.encode_responses([texts[i] for i in some])
+    np.testing.assert_allclose(found, alone[some], rtol=0, atol=1e-6)
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,15 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rejoinder import environment
 from rejoinder.encoders.torch import build_module, parse_config
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import Convert
 from rejoinder.networks import SidesBatch, pack, rectangle
+from rejoinder.networks.inference import pack_linears
 from rejoinder.networks.poly import BiEncoder, PolyConvert
 from tests.encoders import tiny_transformer
 from tests.encoders.conftest import ROWS, lively, small_config
@@ -152,6 +154,26 @@ def test_a_text_has_the_same_vector_alone_beside_others_and_padded(module):
             and not (isinstance(module, PolyConvert) and side == "context")
         ):
             torch.testing.assert_close(alone.norm(dim=1), torch.ones(len(alone)), atol=1e-5, rtol=0)
+
+
+@pytest.fixture
+def eight_bits(module):
+    return pack_linears(module, "int8")
+
+
+@pytest.mark.skipif(not environment.has_onednn(), reason="a PyTorch without oneDNN")
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lengths=st.lists(st.integers(0, 60), min_size=1, max_size=12), seed=st.integers(0, 99))
+def test_in_eight_bits_a_text_has_the_same_vector_in_every_batch_without_padding(
+    eight_bits, lengths, seed
+):
+    """A difference of 1e-7 could round to another integer and change the vector by 1e-2."""
+    rows = texts(lengths, seed)
+    for side in sides(eight_bits):
+        with torch.inference_mode():
+            together = eight_bits.encode(packed(eight_bits, rows, cost=0), side)
+            alone = torch.cat([eight_bits.encode(packed(eight_bits, [row]), side) for row in rows])
+        torch.testing.assert_close(together, alone, atol=1e-6, rtol=0)
 
 
 def pairs_of(module):

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora import Candidate
 from rejoinder.encoders import ContextVectors, DualEncoder
+from rejoinder.encoders.persistence import load
+from rejoinder.environment import has_onednn
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST
 from rejoinder.retrieval.queries import SearchOptions, check_rows
 from rejoinder.retrieval.replies import Reply
 from tests.corpora.jobs import Watched
+from tests.encoders.conftest import saved
 from tests.encoders.small import small_model
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_scan import attended
@@ -95,6 +98,19 @@ def test_mistake_8_the_fingerprint_covers_model_and_candidates(tmp_path, encoder
     assert fingerprint("3", encoder, ["b", "a"]) != first
     assert fingerprint("4", encoder, ["a", Candidate("b", {"id": 1})]) != first
     assert fingerprint("5", HashEncoder("retrained"), ["a", "b"]) != first
+
+
+@pytest.mark.skipif(not has_onednn(), reason="a PyTorch without oneDNN")
+def test_the_model_in_another_precision_searches_the_index_with_like_scores(tmp_path):
+    """The fingerprint is the weights': each machine computes in what its processor has."""
+    saved(tmp_path / "model", history=3)
+    precise, eight_bits = (load(tmp_path / "model", precision=each) for each in ("fp32", "int8"))
+    texts = ["how are you?", "fine, thanks", "bye!", "the cat sleeps"]
+    expected = Index.build(precise, texts, tmp_path / "index").search([["bye!"]], k=4)[0]
+    found = Index.open(tmp_path / "index", eight_bits).search([["bye!"]], k=4)[0]
+    scores = {reply.text: reply.score for reply in found}
+    assert scores == pytest.approx({reply.text: reply.score for reply in expected}, abs=0.05)
+    assert scores != {reply.text: reply.score for reply in expected}
 
 
 DAMAGES = {

@@ -99,7 +99,7 @@ def test_attention_learns_the_same_in_bfloat16(start):
     assert torch.nn.functional.cosine_similarity(*map(torch.flatten, found), dim=0) > 0.99
 
 
-def frozen_recipe(data, start):
+def frozen_recipe(data, start, examples=0):
     model = {"kind": "multi-context-bi-encoder", "dropout": 0.0, "persona_first": True}
     optimizer, rates = {"kind": "sgd"}, {"embedding": 0.0, "blocks": 0.0}
     stages = [stage(steps=4, optimizer=optimizer, learning_rate=0.5, rates=rates)]
@@ -109,7 +109,13 @@ def frozen_recipe(data, start):
         "model": model,
         "text": {"max_length": 20},
     }
-    return recipe(data, **sections, stage=stages, validation={"examples": 0})
+    return recipe(data, **sections, stage=stages, validation={"examples": examples})
+
+
+def test_too_few_validation_examples_are_refused_before_the_texts_are_read(tmp_path, data, start):
+    with pytest.raises(InputError, match="validation examples make no group of 100"):
+        train(frozen_recipe(data, start, examples=50), tmp_path)
+    assert not list((tmp_path / "tokens").glob("vectors-*"))
 
 
 def test_a_trunk_that_learns_nothing_reads_each_text_once(tmp_path, data, start, monkeypatch):

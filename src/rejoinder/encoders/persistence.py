@@ -165,8 +165,8 @@ def load(
     Args:
         name_or_path: a model folder, the name of a bundled model (see `bundled`), or an id on the
             Hugging Face Hub.
-        precision: "fp32", "bf16", "int8" (a text's vector then depends a little on what is beside
-            it), or "auto".
+        precision: "fp32", "bf16", "int8" (x86 processors), or "auto": the fastest that changes
+            vectors little on this processor.
         threads: processor threads to use; None leaves PyTorch's own choice.
         device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere
             than on the CPU "auto" is "fp32", and there is no "int8".
@@ -196,14 +196,15 @@ def load(
         return JoinedEncoder(
             first, second, share, opening, name=str(name_or_path), fingerprint=known, reopen=reopen
         )
-    chosen = choose_precision(precision if device == "cpu" or precision != "auto" else "fp32")
+    kind = config["model"].get("kind")
+    chosen = choose_precision(precision if device == "cpu" or precision != "auto" else "fp32", kind)
     if is_quantized(config):
         module, tokenizer, config = load_module(
             folder, torch.bfloat16 if chosen == "bf16" else torch.float32
         )
     else:
         module, tokenizer, config = load_as_validated(folder)
-    return family(config["model"].get("kind")).open(
+    return family(kind).open(
         pack_linears(module, chosen) if device == "cpu" else move(module, chosen, device),
         tokenizer,
         max_length=config["max_length"],

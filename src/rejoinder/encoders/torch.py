@@ -27,12 +27,12 @@ from rejoinder.networks import (
     IntArray,
     TokenBatch,
     chunks,
+    inference,
     pack,
     poly,
 )
 from rejoinder.networks.convert import Convert, ConvertConfig
 from rejoinder.networks.dual import NGramConfig, NGramDual
-from rejoinder.networks.inference import SingleTexts
 from rejoinder.networks.layers import own_scores
 from rejoinder.networks.transformer import (
     MaskedLm,
@@ -78,8 +78,9 @@ class _Model(TruncationCounter):
         self.name = name
         self.device = device
         self.reopen = reopen
-        self._single_texts = SingleTexts(module)
-        self._segment_cost = SEGMENT_COST
+        # without padding a text's float products are the same in every batch, so none rounds to
+        # another integer
+        self._segment_cost = 0 if inference.is_int8(module) else SEGMENT_COST
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.reopen is None:
@@ -128,10 +129,8 @@ class _Model(TruncationCounter):
             for chosen, batch in chunks(
                 ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS, self._segment_cost
             ):
-                found = self._single_texts(batch, side)
-                if found is None:
-                    found = self.module.encode(self._moved(batch), side)
-                pieces.append(found.float().cpu().numpy())
+                encoded = self.module.encode(self._moved(batch), side)
+                pieces.append(encoded.float().cpu().numpy())
                 places.append(chosen)
                 if advance is not None:
                     advance(len(chosen))
@@ -223,9 +222,8 @@ class _DialogueModel(_Model):
     def __init__(self, module: Any, tokenizer: Tokenizer, **given: Any) -> None:
         super().__init__(module, tokenizer, **given)
         self.dialogue: Dialogue = module.config.dialogue(tokenizer, self.max_length)
-        self._single_texts = SingleTexts(None)
         if isinstance(module.config, TransformerShape):
-            self._segment_cost = TRANSFORMER_SEGMENT_COST
+            self._segment_cost = min(self._segment_cost, TRANSFORMER_SEGMENT_COST)
 
     @property
     def message_length(self) -> int:

@@ -1,16 +1,15 @@
 """Fast encoding on a CPU: the same model with its linear layers packed once for the processor.
 
 oneDNN's layers store weights in the processor's order (three times as fast on a single sentence)
-and compute the activation in the same pass; where asked for, products have 8 bits. Where oneDNN is
+and compute the activation in the same pass; its 8-bit products are faster still. Where oneDNN is
 absent, plain layers stay.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,19 +17,20 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder import environment
 from rejoinder.errors import InputError
-from rejoinder.networks import Segment, TokenBatch
 from rejoinder.networks.convert import FeedForward, SelfAttention, TokenEmbedding
 from rejoinder.networks.layers import GATE, GatedLinear
+from rejoinder.networks.poly import MultiContextBiEncoderConfig
 from rejoinder.networks.transformer import GeluLinear
 
 Precision: TypeAlias = Literal["fp32", "bf16", "int8"]
 FIXED_LENGTH = 64  # positions that are prepared for; longer texts are computed all the same
-FEW_ROWS = 256  # rows below which what a layer costs is mostly the number of its operations
+ZERO_POINT = 128  # of 8-bit inputs
 
 POSTS = {"none": "", "swish": "", "gelu": "none", "relu": ""}
 """Activations that oneDNN computes with a product (swish is x·sigmoid(x)), each with its variant
 ("none": exact)."""
-ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda y: y,
     "swish": partial(F.silu, inplace=True),
     "gelu": F.gelu,
     "relu": F.relu,
@@ -40,17 +40,20 @@ ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
 
-def choose_precision(wanted: str) -> Precision:
-    """Resolve "auto": bfloat16 where the processor multiplies it in hardware, else float32.
+def choose_precision(wanted: str, kind: object) -> Precision:
+    """Resolve "auto" for a model of a kind: bfloat16 where the processor multiplies it in hardware.
 
-    8-bit products change the vectors a little, also by what is encoded beside them: only where
-    asked for.
+    Other processors with VNNI compute a multi-context bi-encoder in 8 bits, the kind on which speed
+    and recall were measured (docs/choices.md, "Quantisation"). The rest is float32.
     """
     if wanted not in PRECISIONS:
         raise InputError(f"precision {wanted!r} is unknown; allowed are {', '.join(PRECISIONS)}")
     if wanted != "auto":
         return cast("Precision", wanted)
-    return "bf16" if environment.has_fast_bfloat16() else "fp32"
+    if environment.has_fast_bfloat16():
+        return "bf16"
+    eight_bits = environment.has_exact_int8() and environment.has_onednn()
+    return "int8" if eight_bits and kind == MultiContextBiEncoderConfig.kind else "fp32"
 
 
 def find_device(name: str) -> str:
@@ -97,6 +100,11 @@ def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:
     return module
 
 
+def is_int8(module: nn.Module) -> bool:
+    """Return whether `pack_linears` gave a network 8-bit products."""
+    return any(isinstance(layer, _Int8Linear) for layer in module.modules())
+
+
 def _fix_positions(module: nn.Module) -> None:
     for child in module.modules():
         if isinstance(child, TokenEmbedding):
@@ -141,12 +149,11 @@ class _PackedLinear(nn.Module):
 
 
 class _Int8Linear(nn.Module):
-    """A linear layer with 8-bit products: weights signed with a scale per output, inputs unsigned.
+    """A linear layer with 8-bit products: weights have a scale per output, inputs one per row.
 
-    Without VNNI the processor adds two products in 16 bits: weights have 7 bits there, so that 2 ·
-    255 · 63 still fits. Inputs share one range: one for each row would cost 13 to 33 % of the
-    speed. oneDNN's product is the faster one for many rows; few go through FBGEMM's single
-    operation where PyTorch has it.
+    A row's scale and the exact sums of integers make a row independent of the rows beside it.
+    Inputs are unsigned, with zero at 128. Without VNNI the processor adds two products in 16 bits:
+    weights have 7 bits there, so that 2 · 255 · 63 still fits.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, post: str = "none") -> None:
@@ -158,108 +165,16 @@ class _Int8Linear(nn.Module):
         rounded = (weight / self.scales[:, None]).round().to(torch.int8)
         self.weight = environment.pack_int8_weight(rounded)
         self.zeros = torch.zeros(len(rounded), dtype=torch.int64)
-        self.bias = None if bias is None else bias.detach().float()
-        self.post = post
-        self.single = _fbgemm_weight(weight, self.scales, self.bias)
+        self.bias = torch.zeros(len(rounded)) if bias is None else bias.detach().float()
+        self.offset = torch.tensor(ZERO_POINT + 0.5)  # the cast truncates: the half rounds
+        self.activation = ACTIVATIONS[post]
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.single is not None and len(x) < FEW_ROWS:
-            y = torch.ops.quantized.linear_dynamic.default(x, self.single, False)
-            return y if self.post == "none" else ACTIVATIONS[self.post](y)
-        bounds = torch.aminmax(x)
-        low = min(float(bounds.min), 0.0)
-        high = max(float(bounds.max), 0.0)
-        scale = max((high - low) / 254, 1e-12)
-        zero_point = round(-low / scale)
-        # One pass for scaling, one for the cast; the half makes the cast's truncation a rounding.
-        quantised = torch.add(torch.tensor(zero_point + 0.5), x, alpha=1 / scale).to(torch.uint8)
-        return environment.packed_int8_linear(
-            quantised,
-            scale,
-            zero_point,
-            self.weight,
-            self.scales,
-            self.zeros,
-            self.bias,
-            self.post,
-            POSTS[self.post],
+        # (n, 1), by two readings of x: `x.abs()` would write it again
+        largest = torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
+        scales = largest.clamp_(min=1e-12).mul_(1 / 127)
+        quantised = torch.addcmul(self.offset, x, scales.reciprocal()).to(torch.uint8)
+        y = environment.packed_int8_linear(
+            quantised, ZERO_POINT, self.weight, self.scales, self.zeros
         )
-
-
-def _fbgemm_weight(weight: Tensor, scales: Tensor, bias: Tensor | None) -> Any:
-    if "fbgemm" not in torch.backends.quantized.supported_engines or not hasattr(
-        torch.ops.quantized, "linear_dynamic"
-    ):
-        return None
-    with warnings.catch_warnings():
-        # quantised tensors are going away in PyTorch; then this path does too
-        warnings.simplefilter("ignore")
-        zeros = torch.zeros(len(weight), dtype=torch.int64)
-        quantised = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
-        return torch.ops.quantized.linear_prepack(quantised, bias)
-
-
-class SingleTexts:
-    """Encodes batches of one text by TorchScript's recordings of a network, made at the first text.
-
-    Two thirds of a short text's time are Python calling a hundred small operations. oneDNN's packed
-    float layers cannot be recorded, 8-bit ones can.
-    """
-
-    def __init__(self, module: nn.Module | None) -> None:
-        self._module = module
-        kinds = nn.Linear | _PackedLinear | _Int8Linear
-        layers = (
-            []
-            if module is None
-            else [child for child in module.modules() if isinstance(child, kinds)]
-        )
-        self._recordable = bool(layers) and all(
-            isinstance(layer, _Int8Linear) and layer.single is not None for layer in layers
-        )
-        self._recordings: dict[str, Any] = {}
-
-    def __call__(self, batch: TokenBatch, side: str) -> Tensor | None:
-        """Return the vector (1, d) of a batch of one text.
-
-        None if it has to be computed the ordinary way.
-        """
-        if not self._recordable or len(batch.restore) != 1 or batch.computed_tokens > FIXED_LENGTH:
-            return None
-        if side not in self._recordings:
-            self._recordings[side] = _record(self._module, side)
-        # TorchScript's optimiser would spend a tenth of a second on each new length, and gains
-        # nothing here.
-        optimized: Any = torch.jit.optimized_execution  # type: ignore[attr-defined]
-        with optimized(False):
-            return cast("Tensor", self._recordings[side](batch.ids))
-
-
-class _OneText(nn.Module):
-    """ids (L,) -> the vector (1, d).
-
-    L is taken from a tensor, so that it stays a variable of the recording.
-    """
-
-    def __init__(self, module: Any, side: str) -> None:
-        super().__init__()
-        self.module = module
-        self.side = side
-        self.restore = torch.zeros(1, dtype=torch.int64)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        length = ids.size(0)
-        batch = TokenBatch(
-            ids, torch.arange(length), (Segment(0, 1, length),), self.restore, length
-        )
-        return cast("Tensor", self.module.encode(batch, self.side))
-
-
-def _record(module: Any, side: str) -> Any:
-    # Tensors made under inference mode cannot be recorded.
-    with torch.inference_mode(mode=False), torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # comparisons of lengths become constants, as they should
-        record: Any = torch.jit.trace
-        return record(
-            _OneText(module, side), (torch.zeros(2, dtype=torch.int64),), check_trace=False
-        )
+        return self.activation(torch.addcmul(self.bias, y, scales, out=y))

@@ -39,7 +39,18 @@ scores (K, C), twice."""
 
 
 def drawn(store: TokenStore, config: Validation) -> Rows:
-    """Return which examples a store is validated on, the same each time."""
+    """Return which examples a store is validated on, the same each time.
+
+    Raises:
+        InputError: they make no group of candidates.
+    """
+    limit = min(len(store), config.examples)
+    if limit < config.candidates:
+        raise InputError(
+            f"{limit} validation examples make no group of {config.candidates};"
+            " set validation.candidates lower,"
+            " or validation.examples = 0 to train without validation"
+        )
     return np.random.default_rng(0).permutation(len(store))[: config.examples]
 
 
@@ -61,16 +72,10 @@ class Validator:
     ) -> None:
         self._packing = packing
         self.candidates = config.candidates
-        limit = min(len(store), config.examples)
-        if limit < config.candidates:
-            raise InputError(
-                f"{limit} validation examples make no group of {config.candidates};"
-                " set validation.candidates lower,"
-                " or validation.examples = 0 to train without validation"
-            )
-        self.examples = limit
         order = drawn(store, config)
-        order = np.concatenate([order, order[: -limit % config.candidates]])  # in whole groups
+        self.examples = len(order)
+        # in whole groups
+        order = np.concatenate([order, order[: -len(order) % config.candidates]])
         together = max(1, PAIRS_AT_ONCE // config.candidates) * config.candidates
         self._store = store
         self._padding_id = padding_id

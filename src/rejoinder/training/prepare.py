@@ -156,6 +156,8 @@ class _Preparation:
             self.note_long(data, store, tokenizer)
         each = zip(self.valid, [digests[0], *aside], strict=False)
         valid = {data.name: self.store(data, digest, "valid", tokenizer) for data, digest in each}
+        for store in valid.values():
+            drawn(store, self.recipe.validation)  # fail early: reading all texts may take an hour
         train = join_stores(stores)
         digest = joined_digest([*digests, *aside])
         words = self.words(train, digests, tokenizer) if self.recipe.init.words else None
