@@ -183,7 +183,8 @@ def starts(document: Path, start: Path, init: bool = False) -> list[str]:
     teacher = [] if is_library(taught) else ["distillation.encoder=convert-small"]
     if "transformer" in read.get("init", {}) or document.stem.endswith("-own"):
         return [f"init.transformer={start}", *teacher]
-    if "anchor" in read.get("init", {}):
+    of_heads = any("head" in stage.get("rates", {}) for stage in read["stage"])
+    if of_heads or "anchor" in read.get("init", {}):
         return [f"init.model={write_bi_encoder(start)}", *teacher]
     needs = init or "kind" not in read.get("model", {})
     return [*(["init.model=convert-small"] if needs else []), *teacher]
