@@ -35,7 +35,7 @@ TRAINING = sorted(
     path for folder in (".", "poly", "ablations") for path in (RECIPES / folder).glob("*.toml")
 )
 TABLES = sorted((RECIPES / "tables").glob("*.toml"))
-MOST_SETTINGS = 286  # of recipes, those of every kind of model together
+MOST_SETTINGS = 291  # of recipes, those of every kind of model together
 REDDIT = 654_000_000  # pairs to train on (DATA19)
 # for models on them alone
 OF_TRANSFORMERS = [RECIPES / f"fine-tune-{what}.toml" for what in ("heads", "layers")]

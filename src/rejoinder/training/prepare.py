@@ -108,9 +108,11 @@ def with_vectors(
         machine.precision,
     )
     path = place.folder / f"vectors-{key}.f16"
+    # Too few are refused here: reading all texts may take an hour.
+    rows = {name: drawn(store, recipe.validation) for name, store in prepared.valid.items()}
     with place.writing():
         examples = [(prepared.train, np.arange(len(prepared.train)))]
-        examples += [(store, drawn(store, recipe.validation)) for store in valid.values()]
+        examples += [(store, rows[name]) for name, store in valid.items()]
         vectors = read_texts_once(path, examples, module, machine, display)
     train = dataclasses.replace(
         prepared.train, vectors=None if learns else vectors, start=vectors if learns else None
@@ -156,8 +158,6 @@ class _Preparation:
             self.note_long(data, store, tokenizer)
         each = zip(self.valid, [digests[0], *aside], strict=False)
         valid = {data.name: self.store(data, digest, "valid", tokenizer) for data, digest in each}
-        for store in valid.values():
-            drawn(store, self.recipe.validation)  # fail early: reading all texts may take an hour
         train = join_stores(stores)
         digest = joined_digest([*digests, *aside])
         words = self.words(train, digests, tokenizer) if self.recipe.init.words else None
