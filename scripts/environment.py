@@ -32,7 +32,7 @@ OPTIONS = {
 
 
 def create(venv: Path) -> Path:
-    """Make the environment with pip and uv, or what of it is missing; return its interpreter."""
+    """Create what is missing of the environment, pip and uv; return its interpreter."""
     python = venv / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if python.is_symlink() and not python.exists():
         sys.exit(
@@ -41,7 +41,7 @@ def create(venv: Path) -> Path:
         )
     if not python.exists():
         print(
-            f"Creating {venv.name} with Python {sys.version.split()[0]}; it takes minutes",
+            f"Creating {venv.name} with Python {sys.version.split()[0]}; this takes minutes",
             flush=True,
         )
         _run([sys.executable, "-m", "venv", "--without-pip", venv], "could not be created")
@@ -57,7 +57,7 @@ def create(venv: Path) -> Path:
         quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
         _run(
             [python, "-m", "pip", "install", *quiet, "-c", CONSTRAINTS, "uv"],
-            "has no uv (pip's reasons above)",
+            "has no uv, since pip failed (reasons above)",
         )
     return python
 
@@ -69,6 +69,8 @@ def index_options(listing: str) -> list[str]:
         for name, text in re.findall(rf"^{section}\.([\w-]+)=(.+)$", listing, flags=re.MULTILINE):
             values[name] = ast.literal_eval(text).split()
     options = [f"{OPTIONS[name]}={value}" for name in OPTIONS for value in values.get(name, ())]
+    if values.get("no-index") in (["true"], ["1"]):
+        options.append("--no-index")
     # pip takes the best version of all indexes, uv by itself those of the first that has any.
     return [*options, "--index-strategy=unsafe-best-match"]
 
@@ -93,9 +95,9 @@ def install(venv: Path, extras: Sequence[str], torch: str, system: str = sys.pla
     done = subprocess.run([*uv, "-r", "-"], input=lines, text=True, cwd=ROOT, check=False)
     if done.returncode:
         sys.exit(
-            "The installation failed (uv's reasons above); the same command goes on where it"
-            " stopped. If only torch's CPU build cannot be had, add TORCH=default: the default"
-            " build works too, but on Linux brings several GB of CUDA packages."
+            "The installation failed (uv's reasons above). Run the same command to continue."
+            " If only torch's CPU build is missing, add TORCH=default; on Linux that build brings"
+            " several GB of CUDA packages."
         )
 
 
@@ -104,13 +106,13 @@ def _settings() -> dict[str, Any]:
 
 
 def _pinned_torch() -> str:
-    found = re.search(r"^torch==(\S+)$", CONSTRAINTS.read_text(encoding="utf-8"), re.MULTILINE)
-    if found is None:
+    pin = re.search(r"^torch==(\S+)$", CONSTRAINTS.read_text(encoding="utf-8"), re.MULTILINE)
+    if pin is None:
         sys.exit(
             "constraints.txt has no line 'torch==VERSION';"
             " restore it with: git checkout constraints.txt"
         )
-    return found[1]
+    return pin[1]
 
 
 def _has_pinned_torch(python: Path) -> bool:

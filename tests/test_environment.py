@@ -55,6 +55,7 @@ install.index-url='https://mirror/simple'
         "--default-index=https://mirror/simple",
         "--index-strategy=unsafe-best-match",
     ]
+    assert "--no-index" in environment.index_options("global.no-index='true'\n")
     assert environment.index_options("") == ["--index-strategy=unsafe-best-match"]
 
 
@@ -71,30 +72,30 @@ install.index-url='https://mirror/simple'
     ],
 )
 def test_which_torch_is_installed(venv, fails, installed, build, system, expected):
-    place = venv(*fails, torch=installed)
-    environment.install(place, ["demo", "train"], build, system)
-    found = installations(place)
-    assert len(found) == len(expected)
-    for line, end in zip(found, expected, strict=True):
+    folder = venv(*fails, torch=installed)
+    environment.install(folder, ["demo", "train"], build, system)
+    commands = installations(folder)
+    assert len(commands) == len(expected)
+    for line, end in zip(commands, expected, strict=True):
         assert line.endswith(f" {end}")
         assert "--find-links=/wheels --find-links=/more" in line
-    assert ("--torch-backend" in found[-1]) == ("--torch-backend" in expected[-1])
-    *tools, project = (place / "project").read_text().splitlines()
+    assert ("--torch-backend" in commands[-1]) == ("--torch-backend" in expected[-1])
+    *tools, project = (folder / "project").read_text().splitlines()
     assert project == "-e .[demo,train]"
     assert any(line.startswith("hatchling") for line in tools)
 
 
 def test_a_failed_installation_says_what_to_do(venv):
-    place = venv("-r -", torch=CPU.partition("==")[2])
+    folder = venv("-r -", torch=CPU.partition("==")[2])
     with pytest.raises(SystemExit, match=r"(?s)reasons above.*TORCH=default"):
-        environment.install(place, ["train"], "cpu", "linux")
+        environment.install(folder, ["train"], "cpu", "linux")
 
 
 def test_without_uv_pip_installs_the_pinned_one_or_its_reasons_are_shown(venv, capfd):
-    place = venv("import uv", "install --quiet")
+    folder = venv("import uv", "install --quiet")
     with pytest.raises(SystemExit, match="has no uv"):
-        environment.install(place, ["train"], "cpu", "linux")
-    assert (place / "asked").read_text().splitlines()[-1].endswith(" uv")
+        environment.install(folder, ["train"], "cpu", "linux")
+    assert (folder / "asked").read_text().splitlines()[-1].endswith(" uv")
     assert capfd.readouterr().err == "no\n"
 
 

@@ -82,8 +82,8 @@ def traced(*rooms):
 
 def going_back(calls, named):
     """Those of the calls that lead to an earlier file of a path."""
-    place = {file: number for number, file in enumerate(named)}
-    return {(a, b) for a, b in calls if a in place and b in place and place[a] > place[b]}
+    order = {file: number for number, file in enumerate(named)}
+    return {(a, b) for a, b in calls if a in order and b in order and order[a] > order[b]}
 
 
 def test_a_line_goes_through_the_files_that_are_named_and_through_none_twice(tmp_path):

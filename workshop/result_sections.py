@@ -282,17 +282,14 @@ SECTIONS: dict[str, Section] = {
     ),
     "encoding": Section(
         "Encoding",
-        (
-            "640 chat messages with tokenisation, sentences a second; one sentence alone, ms. int8"
-            " had one range for a batch then, and TorchScript for one sentence."
-        ),
+        ("640 chat messages with tokenisation, sentences a second; one sentence alone, ms."),
         _encoding,
     ),
     "processors": Section(
-        "Encoding on processors with less",
+        "Encoding by instruction set",
         (
-            "Chat messages a second. Settings hide instructions of one processor in PyTorch and"
-            " oneDNN: no other machine was measured."
+            "Chat messages a second on one processor, with instructions hidden by settings of"
+            " PyTorch and oneDNN. Its speed varied between rows, so compare within a row."
         ),
         _named(
             "rows",

@@ -1,4 +1,4 @@
-"""The same jobs on a Ray cluster: tasks, and training through Ray Train (version 2).
+"""Ray cluster: an engine for tasks, and training through Ray Train (version 2).
 
 A task runs on any node. Ray runs it again if its worker or node is lost, which changes nothing: a
 task writes whole files or nothing, the same ones each time. All nodes must see the folders of the

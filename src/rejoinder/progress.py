@@ -1,7 +1,6 @@
-"""Progress of long work and of a training, and notes, on standard error; Ctrl-C of a training.
+"""Progress bars, notes and Ctrl-C handling on standard error.
 
-It is a bar, or in a log file a line every ten seconds. In a notebook the bar is an output of the
-cell.
+Progress is a bar, in a log file a line every ten seconds, in a notebook an output of the cell.
 """
 
 from __future__ import annotations

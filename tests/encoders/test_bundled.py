@@ -162,7 +162,9 @@ def test_programs_of_a_joined_model_are_in_the_folders_of_its_parts(small, tmp_p
     parts = [rejoinder.load(small.parent / "full") for _ in range(2)]
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts))
     script.bundle(tmp_path / "joined", "tiny", tmp_path / "tiny", code)
-    found = {str(path.relative_to(tmp_path / "tiny")) for path in (tmp_path / "tiny").rglob("*.onnx")}
+    found = {
+        str(path.relative_to(tmp_path / "tiny")) for path in (tmp_path / "tiny").rglob("*.onnx")
+    }
     names = ("context.onnx", "response.onnx", "trunk.onnx")
     assert found == {f"{part}/{name}" for part in ("first", "second") for name in names}
     for model in (rejoinder.load(tmp_path / "tiny"), open_encoder(tmp_path / "tiny", light=True)):

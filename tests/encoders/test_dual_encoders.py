@@ -196,5 +196,8 @@ def test_few_bits_change_vectors_little(folder, tmp_path):
 
 def test_onnx_is_refused_with_what_can_be_had_instead(folder, tmp_path):
     pytest.importorskip("onnxscript")
-    with pytest.raises(InputError, match=r"only convert and multi-context-bi-encoder have an ONNX form; .*--to quantized"):
+    with pytest.raises(
+        InputError,
+        match=r"only convert and multi-context-bi-encoder have an ONNX form; .*--to quantized",
+    ):
         export_onnx(folder, tmp_path / "onnx")

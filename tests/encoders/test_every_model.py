@@ -91,6 +91,9 @@ BUILDERS = {
     **{name: partial(tiny_transformer.network, name) for name in tiny_transformer.KINDS},
     "poly-convert": poly_convert,
     "multi-context bi": multi_context_bi,
+    "multi-context bi, relative positions": partial(
+        multi_context_bi, segments=0, relative_buckets=8
+    ),
 }
 
 
@@ -162,7 +165,9 @@ def eight_bits(module):
 
 
 @pytest.mark.skipif(not environment.has_onednn(), reason="a PyTorch without oneDNN")
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(lengths=st.lists(st.integers(0, 60), min_size=1, max_size=12), seed=st.integers(0, 99))
 def test_in_eight_bits_a_text_has_the_same_vector_in_every_batch_without_padding(
     eight_bits, lengths, seed

@@ -36,7 +36,8 @@ def test_packed_layers_give_the_same_vectors(precision, closeness, layout):
 def test_eight_bit_products_keep_a_row_apart_from_the_rows_beside_it(post, rows, magnitude):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(100, 48, generator=generator)
-    weight, bias = torch.randn(24, 48, generator=generator), torch.randn(24, generator=generator)
+    weight = torch.randn(24, 48, generator=generator)
+    bias = torch.randn(24, generator=generator)
     layer = inference._Int8Linear(weight, bias, post)
     found = layer(x[rows])
     beside = torch.cat([x[rows], magnitude * torch.ones(1, 48)])

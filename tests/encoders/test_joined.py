@@ -137,12 +137,17 @@ def test_programs_of_both_parts_give_the_same_vectors(parts, tmp_path):
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts, 0.3, 0.1))
     export_onnx(tmp_path / "joined", tmp_path / "programs")
     model = rejoinder.load(tmp_path / "joined", precision="fp32")
-    for light in (load(tmp_path / "programs"), pickle.loads(pickle.dumps(load(tmp_path / "programs")))):
+    for light in (
+        load(tmp_path / "programs"),
+        pickle.loads(pickle.dumps(load(tmp_path / "programs"))),
+    ):
         assert light.fingerprint == model.fingerprint
         np.testing.assert_allclose(
             light.score(CONTEXTS, [REPLIES] * 2), model.score(CONTEXTS, [REPLIES] * 2), atol=1e-5
         )
-    with pytest.raises(InputError, match=r"is a joined model; open it with rejoinder\.load, or one"):
+    with pytest.raises(
+        InputError, match=r"is a joined model; open it with rejoinder\.load, or one"
+    ):
         OnnxEncoder(tmp_path / "programs")
     (tmp_path / "programs" / "second" / "onnx.json").write_text("{}")
     with pytest.raises(InputError, match=r"second/onnx\.json is missing, or not what was written"):

@@ -37,7 +37,9 @@ def wanted(model, weight):
     for row, statements in enumerate(STATEMENTS):
         if statements:
             products = weight * model._encode(statements, "history", None).astype(np.float64) @ y.T
-            shares = np.exp(INVERSE_TEMPERATURE * products) / np.exp(INVERSE_TEMPERATURE * products).sum(axis=0)
+            shares = np.exp(INVERSE_TEMPERATURE * products) / np.exp(
+                INVERSE_TEMPERATURE * products
+            ).sum(axis=0)
             scores[row] += (shares * products).sum(axis=0)
     return scores
 
@@ -134,7 +136,9 @@ def test_joined_models_add_what_their_parts_attend_over(tmp_path):
                 * parts[0]._encode(statements, "history", None).astype(np.float64)
                 @ y[0].T
             )
-            shares = np.exp(INVERSE_TEMPERATURE * products) / np.exp(INVERSE_TEMPERATURE * products).sum(axis=0)
+            shares = np.exp(INVERSE_TEMPERATURE * products) / np.exp(
+                INVERSE_TEMPERATURE * products
+            ).sum(axis=0)
             expected = expected + (shares * products).sum(axis=0)
         np.testing.assert_allclose(found[row], expected, atol=1e-5)
     both = JoinedEncoder(parts[0], parts[0], 0.4)

@@ -69,6 +69,7 @@ APART = {
     "persona_weight": 0.7,
     "subject_threshold": 0.2,
 }
+RELATIVE = APART | {"segments": 0, "relative_buckets": 8}
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +87,11 @@ def folders(tmp_path_factory):
         else:
             (place / "full").rename(place / "model")
         export_onnx(place / "model", place / "onnx")
-    made["apart"] = place = tmp_path_factory.mktemp("apart")
-    tiny_transformer.opened(place / "full", "multi-context-bi-encoder", **APART)
-    export_quantized(place / "full", place / "model", linear_bits=8)
-    export_onnx(place / "model", place / "onnx")
+    for name, changes in (("apart", APART), ("relative", RELATIVE)):
+        made[name] = place = tmp_path_factory.mktemp(name)
+        tiny_transformer.opened(place / "full", "multi-context-bi-encoder", **changes)
+        export_quantized(place / "full", place / "model", linear_bits=8)
+        export_onnx(place / "model", place / "onnx")
     made["joined"] = place = tmp_path_factory.mktemp("joined")
     parts = [rejoinder.load(made[name] / "model") for name in ("apart", "multi")]
     persistence.save_joined(place / "model", JoinedEncoder(*parts, 0.35, 0.05))
@@ -106,7 +108,7 @@ def assert_same(vectors, expected):
     assert np.abs(vectors - expected).max() < 1e-5
 
 
-@pytest.mark.parametrize("name", [*MODELS, "apart", "joined", *bundled.BUNDLED])
+@pytest.mark.parametrize("name", [*MODELS, "apart", "relative", "joined", *bundled.BUNDLED])
 def test_the_runtime_gives_what_pytorch_gives(folders, name):
     onnx = load(folders[name] / "onnx", light=True)
     assert type(onnx) is (JoinedEncoder if name == "joined" else OnnxEncoder)

@@ -1,4 +1,4 @@
-"""Our transformer beside `transformers`, with real weights (MiniLM's) and with random ones of both layouts."""
+"""Our transformer beside `transformers`, with real weights (MiniLM's) and with random ones of all layouts."""
 
 import json
 from dataclasses import asdict
@@ -156,19 +156,19 @@ def test_relative_positions_do_not_depend_on_padding_or_on_what_a_text_is_packed
     rows = [rng.integers(1, 50, length).astype(np.int32) for length in (3, 30, 29, 1, 12)]
     batch = pack(np.concatenate(rows), np.array([len(row) for row in rows], np.int32), 0, 16)
     padded = torch.zeros(5, 40, dtype=torch.long)
-    for place, row in enumerate(rows):
-        padded[place, : len(row)] = torch.from_numpy(row)
+    for i, row in enumerate(rows):
+        padded[i, : len(row)] = torch.from_numpy(row)
     with torch.inference_mode():
         packed = module(batch)
         first = module.first(batch)
         starts, _ = batch.places()
         wide = module(rectangle(padded, padded > 0)).view(5, 40, -1)
-        for place, row in enumerate(rows):
+        for i, row in enumerate(rows):
             alone = module(pack(row, np.array([len(row)], np.int32), 0))
-            start = int(starts[place])
+            start = int(starts[i])
             assert (packed[start : start + len(row)] - alone).abs().max() < BOUND
-            assert (wide[place, : len(row)] - alone).abs().max() < BOUND
-            assert (first[place] - alone[0]).abs().max() < BOUND
+            assert (wide[i, : len(row)] - alone).abs().max() < BOUND
+            assert (first[i] - alone[0]).abs().max() < BOUND
 
 
 @pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)])

@@ -104,7 +104,8 @@ def test_mistake_8_the_fingerprint_covers_model_and_candidates(tmp_path, encoder
 def test_the_model_in_another_precision_searches_the_index_with_like_scores(tmp_path):
     """The fingerprint is the weights': each machine computes in what its processor has."""
     saved(tmp_path / "model", history=3)
-    precise, eight_bits = (load(tmp_path / "model", precision=each) for each in ("fp32", "int8"))
+    precise = load(tmp_path / "model", precision="fp32")
+    eight_bits = load(tmp_path / "model", precision="int8")
     texts = ["how are you?", "fine, thanks", "bye!", "the cat sleeps"]
     expected = Index.build(precise, texts, tmp_path / "index").search([["bye!"]], k=4)[0]
     found = Index.open(tmp_path / "index", eight_bits).search([["bye!"]], k=4)[0]

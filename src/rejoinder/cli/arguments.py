@@ -374,7 +374,8 @@ class ReplyFile(NamedTuple):
 
         reading = Reading()
         shown: list[Candidate] = []
-        replies = questions = 0
+        replies = 0
+        questions = 0
         for candidate in self.read(reading=reading):
             replies += 1
             questions += len(candidate.examples)

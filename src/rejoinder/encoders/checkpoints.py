@@ -97,6 +97,7 @@ class Layout:
     parts: Mapping[str, str]  # as `_PARTS`
     special: Special
     first_position: int = 0  # row of the position table that belongs to the first token
+    required: tuple[str, ...] = ()  # fields without which it would be another model
 
     def names(self, parameter: str) -> list[str]:
         """Return the names there of one of our parameters."""
@@ -135,6 +136,7 @@ LAYOUTS = {
         _MPNET_PARTS,
         MPNET,
         first_position=2,  # behind the padding's
+        required=("relative_buckets",),
     ),
 }
 """Layouts by the `model_type` of config.json, which is also what a model with a head on top puts
@@ -172,6 +174,12 @@ def read_shape(folder: Path) -> TransformerShape:
     config = _read_config(folder)
     layout = _layout(folder, config)
     values = {field: config[key] for field, key in layout.fields.items() if key in config}
+    for field in layout.required:
+        if field not in values:
+            raise InputError(
+                f"{folder / CONFIG}: {layout.fields[field]} is missing;"
+                " save the model with transformers' save_pretrained"
+            )
     if "segments" not in layout.fields:
         values["segments"] = 0
     if isinstance(values.get("positions"), int):

@@ -142,7 +142,7 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
 
     @property
     def subject_threshold(self) -> float:
-        """The first part's; see `protocol.DualEncoder`."""
+        """The first part's; see `encoders.DualEncoder`."""
         return self.parts[0].subject_threshold
 
     @property

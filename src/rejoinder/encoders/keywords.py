@@ -118,7 +118,7 @@ class WordIndex:
 class Hybrid:
     """Words and meaning: a ranker's score plus a weight times `BM25`.
 
-    Fulfils `protocol.FittedRanker`.
+    Fulfils `encoders.FittedRanker`.
     """
 
     def __init__(self, ranker: Ranker) -> None:
@@ -179,7 +179,7 @@ class Hybrid:
 class TfIdf:
     """TF-IDF behind the `Ranker` protocol: the cosine of two vectors of words.
 
-    Fulfils `protocol.FittedRanker`. A text's vector is, for each bucket w of its words of two or
+    Fulfils `encoders.FittedRanker`. A text's vector is, for each bucket w of its words of two or
     more characters,
 
         tf(w) * idf(w),   idf(w) = 1 + ln((1 + n) / (1 + df(w)))
@@ -247,7 +247,7 @@ class TfIdf:
 class Data19BM25(TfIdf):
     """DATA19's BM25 behind the `Ranker` protocol: the dot product of two vectors.
 
-    Fulfils `protocol.FittedRanker`.
+    Fulfils `encoders.FittedRanker`.
 
         v(w) * (k1 + 1) / (v(w) + k1 * (1 - b + b * l / L)) * ln((n - df(w) + 0.5) / (df(w) + 0.5))
 

@@ -53,7 +53,7 @@ class MapSettings:
 
 
 class Map(DualEncoder):
-    """Ranks by x·((W + a·I) y) with a learned W (fulfils `protocol.FittedRanker`).
+    """Ranks by x·((W + a·I) y) with a learned W (fulfils `encoders.FittedRanker`).
 
     `encoder` gives a conversation one vector.
     """
@@ -110,11 +110,11 @@ class Map(DualEncoder):
         return hashlib.sha256(self.encoder.fingerprint.encode() + matrix).hexdigest()
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
-        """Return x; see `protocol.DualEncoder`."""
+        """Return x; see `encoders.DualEncoder`."""
         return unit_rows(self.encoder.encode_contexts(contexts))
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
-        """Return (W + a·I) y; see `protocol.DualEncoder`."""
+        """Return (W + a·I) y; see `encoders.DualEncoder`."""
         if self._matrix is None:
             raise not_fitted("MAP")
         if not responses:  # vectors of no text have no size

@@ -71,8 +71,8 @@ def load(
         name: a folder, the name of a model, or its id on the Hugging Face Hub.
         light: prefer the ONNX programs of a folder that has them: they start without PyTorch, whose
             import takes seconds, and answer one question sooner.
-        precision: "fp32", "bf16", "int8" (x86 processors), or "auto": the fastest that changes
-            vectors little on this processor.
+        precision: "fp32", "bf16", "int8" (x86 processors), or "auto": bf16 or, for some
+            models, int8 if the processor computes it fast, else fp32.
         threads: processor threads to use; None leaves the library's own choice.
         device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere
             than on the CPU "auto" is "fp32", and there is no "int8".

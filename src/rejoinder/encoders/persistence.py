@@ -165,8 +165,8 @@ def load(
     Args:
         name_or_path: a model folder, the name of a bundled model (see `bundled`), or an id on the
             Hugging Face Hub.
-        precision: "fp32", "bf16", "int8" (x86 processors), or "auto": the fastest that changes
-            vectors little on this processor.
+        precision: "fp32", "bf16", "int8" (x86 processors), or "auto": bf16 or, for some
+            models, int8 if the processor computes it fast, else fp32.
         threads: processor threads to use; None leaves PyTorch's own choice.
         device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere
             than on the CPU "auto" is "fp32", and there is no "int8".

@@ -263,7 +263,7 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
     ) -> FloatArray:
         """Return the score of each of a context's candidates: (n, m).
 
-        See `protocol.Ranker.score`.
+        See `encoders.Ranker.score`.
         """
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
@@ -297,7 +297,7 @@ class PolyDialogueEncoder(DialogueEncoder):
 
 
 class CrossRanker(_DialogueModel):
-    """Scores responses by reading each together with its context (fulfils `protocol.Ranker`)."""
+    """Scores responses by reading each together with its context (fulfils `encoders.Ranker`)."""
 
     real_tokens = 0  # read so far, without and with padding
     computed_tokens = 0
@@ -307,7 +307,7 @@ class CrossRanker(_DialogueModel):
     ) -> FloatArray:
         """Return the score of each of a context's candidates: (n, m).
 
-        See `protocol.Ranker.score`.
+        See `encoders.Ranker.score`.
         """
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)

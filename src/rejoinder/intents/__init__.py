@@ -1,6 +1,6 @@
-"""Intents of texts: what a classifier answers, or its refusal; and its ONNX folder.
+"""Predictions of intent classifiers, refusals, and the ONNX folder.
 
-NumPy and onnxruntime are enough for them.
+This module needs only NumPy and onnxruntime.
 
 A text is refused if one of three scores is above a threshold. The higher the score, the more
 probably a text with logits z and unit vector x is out of scope:

@@ -1,4 +1,4 @@
-"""The papers' networks, which take texts as one run of tokens and give vectors.
+"""Packed batches of tokens, which the papers' networks turn into vectors.
 
 Texts are sorted by length, so that almost nothing is computed on padding. The tokens of a batch lie
 one after the other, (T,). Texts of one length stand together in a *segment*, viewed as

@@ -1,7 +1,7 @@
 """ConveRT (Henderson et al. 2020, "ConveRT"): from subword ids to the encodings of both sides.
 
 One trunk turns a text into r, and a feed-forward network of each side ("feed-forward 2") turns r
-into h, of unit length. Shapes: T tokens of a batch (see `packing`), d the embedding size, n the
+into h, of unit length. Shapes: T tokens of a batch (see `networks`), d the embedding size, n the
 texts of a segment, L their length.
 """
 

@@ -170,7 +170,7 @@ class _Int8Linear(nn.Module):
         self.activation = ACTIVATIONS[post]
 
     def forward(self, x: Tensor) -> Tensor:
-        # (n, 1), by two readings of x: `x.abs()` would write it again
+        # (n, 1); reduces x twice, since `x.abs()` would write a copy
         largest = torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
         scales = largest.clamp_(min=1e-12).mul_(1 / 127)
         quantised = torch.addcmul(self.offset, x, scales.reciprocal()).to(torch.uint8)

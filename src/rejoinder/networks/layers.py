@@ -1,6 +1,6 @@
 """Layers that several models share, reductions of token vectors, and scores (POLY, section 4).
 
-Shapes: T tokens of a batch (see `packing`), d embedding size, n texts, L their length. Reductions
+Shapes: T tokens of a batch (see `networks`), d embedding size, n texts, L their length. Reductions
 take token vectors x (T, d) of a packed batch and give rows in the caller's order, without padding's
 part. A text with fewer than m tokens has fewer than m vectors: the missing rows are zero.
 """

@@ -1,6 +1,6 @@
 """BERT's transformer (Devlin et al. 2019) on packed tokens: token ids to vectors; its pretraining.
 
-Shapes: T tokens of a batch (see `packing`), d the hidden size, n the texts of a segment, L their
+Shapes: T tokens of a batch (see `networks`), d the hidden size, n the texts of a segment, L their
 length.
 """
 
@@ -30,6 +30,8 @@ from rejoinder.networks.layers import (
 from rejoinder.settings import Count, Natural
 from rejoinder.text import Dialogue, HistoryText
 from rejoinder.text.subwords import Pretrained
+
+MAX_DISTANCE = 128  # distances of this many tokens or more share a bucket
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,16 @@ class TransformerShape:
             f"a divisor of hidden_size {self.hidden_size}",
         )
         check(
-            self.relative_buckets % 4 == 0,
+            self.relative_buckets % 4 == 0 and self.relative_buckets < 4 * MAX_DISTANCE,
             "relative_buckets",
             self.relative_buckets,
-            "a multiple of 4, or 0",
+            f"a multiple of 4 below {4 * MAX_DISTANCE}, or 0",
+        )
+        check(
+            not (self.relative_buckets and self.segments),
+            "segments",
+            self.segments,
+            "0 with relative_buckets",
         )
 
 
@@ -114,9 +122,6 @@ class GeluLinear(nn.Linear):
         """x (n, in) -> (n, out)."""
         y = super().forward(x)
         return F.gelu(y) if self.activation == "gelu" else F.relu(y)
-
-
-MAX_DISTANCE = 128  # tokens from which on all relative positions are one
 
 
 class Embeddings(nn.Module):
@@ -171,7 +176,8 @@ class Attention(nn.Module):
         q = q[:, :, :1] if first else q
         mask = None if segment.real is None else segment.real[:, None, None, :]
         if bias is not None:
-            own = bias[:, : q.shape[2], :length]
+            # four dimensions: PyTorch's fused attention takes no three
+            own = bias[None, :, : q.shape[2], :length]
             mask = own if mask is None else own.masked_fill(~mask, -torch.inf)
         share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
         if part.requires_grad and part.dtype == torch.bfloat16 and part.device.type == "cpu":
@@ -226,8 +232,8 @@ class RelativePositions(nn.Module):
 
     def forward(self, length: int) -> Tensor:
         """Return the bias of texts of at most `length` tokens, (heads, length, length)."""
-        place = torch.arange(length, device=self.table.weight.device)
-        distance = place[None, :] - place[:, None]
+        position = torch.arange(length, device=self.table.weight.device)
+        distance = position[None, :] - position[:, None]
         half = self.table.num_embeddings // 2
         single = half // 2
         far = distance.abs()

@@ -1,8 +1,9 @@
 """Help desks: their webhooks bring messages, and suggestions go back as notes in a conversation.
 
 Chatwoot's webhooks (`message_created`) and its API for messages; a generic form for other desks.
-The receiver answers a desk at once, and works then. What agents send is feedback. The last messages
-of conversations are remembered in memory; one that is delivered twice counts once.
+The receiver answers a desk at once, and processes the event afterwards. What agents send is
+feedback. The last messages of conversations are remembered in memory; one that is delivered twice
+counts once.
 """
 
 from __future__ import annotations
@@ -243,7 +244,8 @@ class Address:
     def _post_once(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         secure = self._parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        connection = kind(str(self._parts.hostname), self._parts.port, timeout=SECONDS)
+        port = self._parts.port or kind.default_port
+        connection = kind(str(self._parts.hostname), port, timeout=SECONDS)
         headers = {"content-type": "application/json", **headers}
         with contextlib.closing(connection):
             try:

@@ -37,7 +37,7 @@ def _pattern(end: int) -> re.Pattern[str]:
     return re.compile(f"{word}+(?:{apostrophe}{word}+)*|{mark}+")
 
 
-# As in `tokenizer`: the class for plain ASCII is matched several times as fast.
+# As in `text`: the class for plain ASCII is matched several times as fast.
 _ASCII = _pattern(0x80)
 _ALL = _pattern(0x110000)
 

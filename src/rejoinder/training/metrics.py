@@ -42,7 +42,7 @@ def drawn(store: TokenStore, config: Validation) -> Rows:
     """Return which examples a store is validated on, the same each time.
 
     Raises:
-        InputError: they make no group of candidates.
+        InputError: there are fewer of them than candidates in a group.
     """
     limit = min(len(store), config.examples)
     if limit < config.candidates:

@@ -1,7 +1,7 @@
 """Readers of published corpora, and of the forms of files that people have: replies, or chats.
 
-A form, a part of a file of this room, names itself, says how a sample shows it, and reads. Readers
-share times and the text of HTML.
+A `Form` names a file format, recognises it in a sample and reads it. Readers share the parsing of
+times and of HTML.
 """
 
 from __future__ import annotations
