@@ -36,6 +36,12 @@ CALLBACKS = {
 }
 # An ASGI application receives the body and sends the answer by functions of the middleware.
 ASGI = {("serving/requests.py", "serving/guard.py")}
+# An encoder's class extends one in `conversation`; the choice among candidates reads a reply's text by
+# a method of the rows that it got.
+OF_SEARCH = {
+    ("encoders/torch.py", "encoders/conversation.py"),
+    ("retrieval/replies.py", "retrieval/reader.py"),
+}
 SEARCH = ("retrieval/", "encoders/conversation.py", "encoders/torch.py")
 
 
@@ -138,6 +144,7 @@ def test_a_message_goes_through_the_files_that_are_named(tmp_path):
     with traced(*SEARCH) as calls:
         index.search([["Hello!", "When do you open?"]], k=1, no_repeat=True)
     assert {file for call in calls for file in call} == set(named) - {"cli/retrieval.py", "retrieval/ann.py"}
+    assert going_back(calls, named) == OF_SEARCH
 
 
 def test_a_request_goes_through_the_files_that_are_named_and_through_none_twice(tmp_path):
