@@ -28,6 +28,7 @@ from rejoinder.files import atomic_file, atomic_folder
 
 LIMIT = 20_000_000
 """Bytes of a model in the package at most."""
+PART_CARD = "The [card](../README.md) of the joined model describes this part.\n"
 PACKAGES = Path(__file__).parents[1] / "weights"
 """Where the packages are that bring larger ones."""
 
@@ -88,6 +89,7 @@ def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool
         for name in joined.PARTS:
             (part / "rounded" / name).mkdir(parents=True)
             _write(folder / name, part / "rounded" / name, linear_bits, alone=False)
+            (part / "rounded" / name / persistence.CARD).write_text(PART_CARD, encoding="utf-8")
         first, second = (rejoinder.load(part / "rounded" / name) for name in joined.PARTS)
         shares = config["model"]["share"], config["model"].get("opening_share")
         persistence.save_joined(made, joined.JoinedEncoder(first, second, *shares))
