@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -127,6 +128,18 @@ def test_the_runtime_gives_what_pytorch_gives(folders, name):
         model.score(CONTEXTS, [TEXTS] * len(CONTEXTS)),
     )
     np.testing.assert_allclose(onnx.transfer(TEXTS), model.transfer(TEXTS), rtol=1e-4, atol=1e-4)
+
+
+def test_a_part_may_lack_its_card(folders, tmp_path):
+    for name in ("apart", "multi"):
+        shutil.copytree(folders[name] / "model", tmp_path / name)
+        (tmp_path / name / persistence.CARD).unlink()
+    parts = [rejoinder.load(tmp_path / name) for name in ("apart", "multi")]
+    persistence.save_joined(tmp_path / "joined", JoinedEncoder(*parts, 0.35))
+    export_onnx(tmp_path / "joined", tmp_path / "onnx")
+    onnx = load(tmp_path / "onnx", light=True)
+    model = rejoinder.load(tmp_path / "joined", precision="fp32")
+    assert_same(onnx.encode_responses(TEXTS), model.encode_responses(TEXTS))
 
 
 @pytest.mark.parametrize("name", list(bundled.BUNDLED))

@@ -82,8 +82,8 @@ def _export_joined(folder: Path, output: str | Path, *, overwrite: bool) -> str:
     with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:
         for name in joined.PARTS:
             export_onnx(folder / name, part / name)
-            # config.json has the digest of a part's card
-            shutil.copyfile(folder / name / CARD, part / name / CARD)
+            if f"{name}/{CARD}" in config["files"]:  # with the digest of the part's card
+                shutil.copyfile(folder / name / CARD, part / name / CARD)
         if persistence.is_quantized(persistence.read_config(folder / joined.PARTS[0])[1]):
             shutil.copyfile(folder / persistence.CONFIG, part / persistence.CONFIG)
         card = read_card(folder)
