@@ -322,7 +322,8 @@ class _HeadAndDistance(nn.Module):
     def __init__(self, classifier: IntentClassifier) -> None:
         super().__init__()
         self.head = classifier.head.eval().requires_grad_(False)
-        self.mean, self.directions = map(torch.from_numpy, vars(classifier.centroids).values())
+        self.mean = torch.from_numpy(classifier.centroids.mean)
+        self.directions = torch.from_numpy(classifier.centroids.directions)
 
     def forward(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """See above."""
