@@ -154,6 +154,25 @@ def test_programs_of_both_parts_give_the_same_vectors(parts, tmp_path):
         load(tmp_path / "programs")
 
 
+def test_programs_read_weights_in_several_files(parts, tmp_path, monkeypatch):
+    pytest.importorskip("onnxscript")
+    monkeypatch.setattr("rejoinder.encoders.persistence.LARGEST_FILE", "4KB")
+    for part in ("a", "b"):
+        export_quantized(tmp_path / part, tmp_path / f"{part}8", linear_bits=8)
+        assert len([*(tmp_path / f"{part}8").glob("*.safetensors")]) > 2
+    rounded = (rejoinder.load(tmp_path / f"{part}8", precision="fp32") for part in "ab")
+    persistence.save_joined(tmp_path / "joined", JoinedEncoder(*rounded, 0.3, 0.1))
+    model = rejoinder.load(tmp_path / "joined", precision="fp32")
+    export_onnx(tmp_path / "joined", tmp_path / "programs")
+    light = load(tmp_path / "programs")
+    trunk = (tmp_path / "programs" / "first" / "trunk.onnx").read_bytes()
+    files = (tmp_path / "programs" / "first").glob("*.safetensors")
+    assert sum(path.name.encode() in trunk for path in files) > 1
+    np.testing.assert_allclose(
+        light.score(CONTEXTS, [REPLIES] * 2), model.score(CONTEXTS, [REPLIES] * 2), atol=1e-5
+    )
+
+
 def test_a_part_of_a_named_model_has_a_name(parts, tmp_path, monkeypatch):
     persistence.save_joined(tmp_path / "pair", JoinedEncoder(*parts))
     known = persistence.fingerprint(persistence.whole_config(tmp_path / "pair"))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import rejoinder
+from rejoinder.encoders.export import describe, export_quantized, sizes
 from rejoinder.encoders.persistence import load, load_module, read_config, save
 from rejoinder.errors import InputError
 from rejoinder.files import signed
@@ -39,6 +40,27 @@ def test_a_saved_model_comes_back_with_the_same_weights_and_vectors(folder):
         "model.safetensors",
         "vocabulary.json",
     }
+
+
+def test_weights_in_several_files_are_the_same_model(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr("rejoinder.encoders.persistence.LARGEST_FILE", "20KB")
+    several = saved(tmp_path / "several", 40)
+    files = sorted(path.name for path in several.glob("*.safetensors"))
+    assert len(files) > 2
+    assert files[0] == f"model-00001-of-{len(files):05}.safetensors"
+    again = load_module(several)[0].state_dict()
+    assert all(torch.equal(value, again[name]) for name, value in convert().state_dict().items())
+    assert describe(several)["parameters"] == describe(folder)["parameters"]
+    assert sizes(several) == sizes(folder)
+    export_quantized(several, tmp_path / "few bits")
+    vectors = load(tmp_path / "few bits").encode_responses(TEXTS)
+    assert len([*(tmp_path / "few bits").glob("*.safetensors")]) > 1
+    monkeypatch.undo()
+    export_quantized(folder, tmp_path / "one file")
+    assert np.array_equal(vectors, load(tmp_path / "one file").encode_responses(TEXTS))
+    (several / files[1]).unlink()
+    with pytest.raises(InputError, match=rf"{files[1]} is missing; copy the whole model folder"):
+        load(several)
 
 
 def test_what_both_sides_share_is_stored_once_and_active_blocks_are_kept(tmp_path):
@@ -85,7 +107,7 @@ def test_a_config_that_does_not_fit_is_refused(folder):
     config = json.loads((folder / "config.json").read_text())
     other = {**config, "model": {**config["model"], "output_size": 25}}
     for changed, message in (
-        (signed(other), "does not fit"),
+        (signed(other), "do not fit"),
         ({**config, "format": 99}, "format 99"),
     ):
         (folder / "config.json").write_text(json.dumps(changed))

@@ -152,13 +152,15 @@ def describe(folder: Path) -> dict[str, Any]:
     config = persistence.read_config(folder)[1]
     kind = config["model"].get("kind", "unknown")
     parts = [folder / part for part in joined.PARTS] if kind == joined.KIND else [folder]
-    shapes = [quantization.parameter_shapes(part / persistence.WEIGHTS) for part in parts]
+    configs = [persistence.read_config(part)[1] for part in parts]
+    shapes = [
+        quantization.parameter_shapes(persistence.weight_paths(part, own))
+        for part, own in zip(parts, configs, strict=True)
+    ]
     return {
         "path": str(folder),
         "kind": kind,
-        "quantized": all(
-            persistence.is_quantized(persistence.read_config(part)[1]) for part in parts
-        ),
+        "quantized": all(map(persistence.is_quantized, configs)),
         "parameters": sum(math.prod(shape) for each in shapes for shape in each.values()),
         "bytes": folder_bytes(folder),
         "fingerprint": persistence.fingerprint(config),
@@ -172,17 +174,14 @@ def folder_bytes(folder: Path) -> int:
 
 def sizes(folder: Path) -> Sizes:
     """Return the sizes of a model folder, full or quantised. Reads no weights."""
-    if persistence.read_config(folder)[1]["model"].get("kind") == joined.KIND:
+    config = persistence.read_config(folder)[1]
+    if config["model"].get("kind") == joined.KIND:
         parts = [astuple(sizes(folder / part)) for part in joined.PARTS]
         return Sizes(*(sum(numbers) for numbers in zip(*parts, strict=True)))
     # Which parameters are tables does not depend on their rows.
-    tables = quantization.table_names(
-        persistence.meta_module(folder, persistence.read_config(folder)[1], rows=2)
-    )
-    numbers = {
-        name: math.prod(shape)
-        for name, shape in quantization.parameter_shapes(folder / persistence.WEIGHTS).items()
-    }
+    tables = quantization.table_names(persistence.meta_module(folder, config, rows=2))
+    shapes = quantization.parameter_shapes(persistence.weight_paths(folder, config))
+    numbers = {name: math.prod(shape) for name, shape in shapes.items()}
     embedding = sum(numbers[name] for name in tables)
     network = sum(numbers.values()) - embedding
     scales_and_offsets = 8 * len(tables)

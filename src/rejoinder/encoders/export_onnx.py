@@ -148,8 +148,8 @@ def onnx_folder(
     }
     with atomic_folder(output, ONNX_FOLDER, overwrite=overwrite) as part:
         if stored:
-            for name in (persistence.CONFIG, persistence.WEIGHTS):
-                shutil.copyfile(folder / name, part / name)
+            for path in (folder / persistence.CONFIG, *persistence.weight_paths(folder, config)):
+                shutil.copyfile(path, part / path.name)
         _write_programs(module, part)
         tokenizer.save(part / VOCABULARY)
         card = read_card(folder)
@@ -247,7 +247,7 @@ def write_program(
 ) -> None:
     """Record a network as an ONNX file.
 
-    Weights that a model folder's file has too are not written again, if that file lies beside it.
+    Weights that lie beside it, in a model folder's files, are not written again.
 
     Args:
         network: what to record.
@@ -279,23 +279,42 @@ def write_program(
         # where in which file of this machine each operation came from
         for node in made.model.graph:
             node.metadata_props.clear()
-        if (weights := path.with_name(persistence.WEIGHTS)).is_file():
-            _share(made.model.graph, weights)
+        _share(made.model.graph, sorted(path.parent.glob("*.safetensors")))
         onnx_ir.save(made.model, path)
 
 
-def _share(graph: Any, weights: Path) -> None:
+def _external(weights: Path) -> dict[str, Any]:
+    """Return what an ONNX file says of the tensors of a file beside it, by their names."""
+    import onnx_ir
+
+    with weights.open("rb") as file:
+        # safetensors: a length, that many bytes of JSON, the tensors
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+    return {
+        name: onnx_ir.ExternalTensor(
+            weights.name,
+            offset=8 + length + about["data_offsets"][0],
+            length=about["data_offsets"][1] - about["data_offsets"][0],
+            dtype=onnx_ir.DataType[ONNX_TYPES[about["dtype"]]],
+            shape=onnx_ir.Shape(about["shape"]),
+            name=f"stored.{name}",
+            base_dir=weights.parent,
+        )
+        for name, about in header.items()
+    }
+
+
+def _share(graph: Any, weights: Sequence[Path]) -> None:
     """Let a program read its large constants from a model folder's weights.
 
     They are converted to what it computes in.
     """
     import onnx_ir
 
-    content = weights.read_bytes()
-    # safetensors: a length, that many bytes of JSON, the tensors
-    start = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:start])
-    tensors = load_file(weights)
+    external = {name: each for path in weights for name, each in _external(path).items()}
+    tensors = {name: each for path in weights for name, each in load_file(path).items()}
     stored = {name: tensor for name, tensor in tensors.items() if tensor.numel() > SMALL}
     # a linear layer in 8 bits has a factor for each row
     rows = {
@@ -303,21 +322,6 @@ def _share(graph: Any, weights: Path) -> None:
         for name, tensor in stored.items()
         if tensor.dtype == torch.int8
     }
-
-    def read(name: str) -> Any:
-        (first, end) = header[name]["data_offsets"]
-        external = onnx_ir.ExternalTensor(
-            weights.name,
-            offset=start + first,
-            length=end - first,
-            dtype=onnx_ir.DataType[ONNX_TYPES[header[name]["dtype"]]],
-            shape=onnx_ir.Shape(header[name]["shape"]),
-            name=f"stored.{name}",
-            base_dir=weights.parent,
-        )
-        value = onnx_ir.val(external.name, const_value=external)
-        graph.register_initializer(value)
-        return value
 
     def insert(operation: str, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
         node = onnx_ir.node(operation, operands, attributes)
@@ -330,10 +334,11 @@ def _share(graph: Any, weights: Path) -> None:
         name = next((name for name in stored if _is(value, stored[name], rows.get(name))), None)
         if name is None:
             continue
-        made = insert("Cast", [read(name)], {"to": constant.dtype})
+        made = insert("Cast", [_constant(graph, external[name])], {"to": constant.dtype})
         if name in rows:
             axis = onnx_ir.tensor([1], name=f"axis.{name}")
-            scale = insert("Unsqueeze", [read(name + SCALE), _constant(graph, axis)], {})
+            factors = _constant(graph, external[name + SCALE])
+            scale = insert("Unsqueeze", [factors, _constant(graph, axis)], {})
             made = insert("Mul", [made, scale], {})
         constant.replace_all_uses_with(made)
         del graph.initializers[constant.name]

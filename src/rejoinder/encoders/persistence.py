@@ -1,5 +1,7 @@
 """A model folder: config.json, model.safetensors, vocabulary.json, README.md. Never pickle.
 
+Larger weights are in several files, as model-00001-of-00002.safetensors.
+
 config.json holds every structural choice and the digests of the other files, and thereby the
 model's fingerprint. A folder is written whole or not at all; one with a missing or altered file is
 refused.
@@ -44,6 +46,7 @@ from rejoinder.text import Tokenizer
 FORMAT = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+LARGEST_FILE = "95MB"  # of weights: GitHub refuses files of more than 100
 VOCABULARY = "vocabulary.json"
 CARD = "README.md"
 KIND = "rejoinder model"  # what config.json says of itself; folders of earlier versions do not
@@ -54,7 +57,7 @@ FOLDER = Kind(
     tuple(
         f"{part}{file}"
         for part in ("", *(f"{part}/" for part in joined.PARTS))
-        for file in (CONFIG, WEIGHTS, VOCABULARY, CARD, onnx.MANIFEST, "*.onnx")
+        for file in (CONFIG, "model*.safetensors", VOCABULARY, CARD, onnx.MANIFEST, "*.onnx")
     ),
 )
 TRAINING_PREFIX = "training_"  # parts of a network so named are not written into model folders
@@ -108,7 +111,11 @@ def write_files(
         weights = {name: value.detach().cpu().contiguous() for name, value in named}
         if isinstance(ranges := getattr(module, "quantization", None), Ranges):
             scheme = ranges.scheme()
-    save_file(weights, folder / WEIGHTS)
+    from huggingface_hub import split_torch_state_dict_into_shards
+
+    files = split_torch_state_dict_into_shards(weights, max_shard_size=LARGEST_FILE)
+    for file, names in files.filename_to_tensors.items():
+        save_file({name: weights[name] for name in names}, folder / file)
     tokenizer.save(folder / VOCABULARY)
     config: dict[str, Any] = {
         "kind": KIND,
@@ -116,7 +123,9 @@ def write_files(
         "model": asdict(module.config),
         "active_blocks": module.active_blocks,
         "max_length": max_length,
-        "files": {name: file_digest(folder / name) for name in (WEIGHTS, VOCABULARY)},
+        "files": {
+            name: file_digest(folder / name) for name in (*files.filename_to_tensors, VOCABULARY)
+        },
     }
     if scheme is not None:  # the ranges of a stored table are its scale and offset
         config["quantization"] = asdict(replace(scheme, ranges={}) if scheme.stored else scheme)
@@ -137,8 +146,9 @@ def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = F
         digests = {}
         for name, part in zip(joined.PARTS, model.parts, strict=True):
             (here / name).mkdir()
-            for file in (CONFIG, WEIGHTS, VOCABULARY, CARD):
-                if (source := find(part.name) / file).is_file():
+            folder, config = read_config(part.name)
+            for file in (CONFIG, *config["files"], CARD):
+                if (source := folder / file).is_file():
                     shutil.copyfile(source, here / name / file)
                     digests[f"{name}/{file}"] = file_digest(here / name / file)
         about = {
@@ -148,8 +158,8 @@ def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = F
             "active_blocks": 0,
             "max_length": 0,
         }
-        config = json.dumps(signed({**about, "files": digests}), indent=2)
-        (here / CONFIG).write_text(config + "\n", encoding="utf-8")
+        text = json.dumps(signed({**about, "files": digests}), indent=2)
+        (here / CONFIG).write_text(text + "\n", encoding="utf-8")
         (here / CARD).write_text(model.card(), encoding="utf-8")
 
 
@@ -227,13 +237,14 @@ def load_module(
     tokenizer = load_tokenizer(folder, config)
     scheme = read_scheme(config) if is_quantized(config) else None
     module = meta_module(folder, config, tokenizer.rows)
-    quantization.check_fit(module, folder / WEIGHTS, scheme)
+    weights = weight_paths(folder, config)
+    quantization.check_fit(module, weights, scheme)
     if scheme is None or encode_in is None:
         module = build_module(config["model"], tokenizer.rows)
     if scheme is not None and encode_in is not None:
-        quantization.fill_meta_module(module, folder / WEIGHTS, scheme, encode_in)
+        quantization.fill_meta_module(module, weights, scheme, encode_in)
     else:
-        quantization.fill(module, folder / WEIGHTS, scheme)
+        quantization.fill(module, weights, scheme)
     module.set_active_blocks(config["active_blocks"])
     return module, tokenizer, config
 
@@ -244,11 +255,11 @@ def meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
     One that no file of weights could fill is an InputError. Layers take time and memory even so,
     and each has a tensor of its own.
     """
-    tensors = len(quantization.parameter_shapes(folder / WEIGHTS))
+    tensors = len(quantization.parameter_shapes(weight_paths(folder, config)))
     for name, depth in _depths(config["model"]):
         if depth > tensors:
             raise InputError(
-                f"{folder / CONFIG} does not fit {WEIGHTS}, whose {tensors:,} tensors"
+                f"{folder / CONFIG} does not fit the weights, whose {tensors:,} tensors"
                 f" are not of {name} = {depth:,}; copy the model folder again"
             )
     try:
@@ -258,7 +269,7 @@ def meta_module(folder: Path, config: Mapping[str, Any], rows: int) -> Any:
     except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"{folder / CONFIG} does not fit {WEIGHTS}: {reason}; copy the model folder again"
+            f"{folder / CONFIG} does not fit the weights: {reason}; copy the model folder again"
         ) from None
     return module
 
@@ -418,7 +429,16 @@ def _read_config(folder: Path) -> dict[str, Any]:
 def _are_files(digests: Mapping[str, Any], whole: int) -> bool:
     """Return whether digests name files in the folder, and all that a `whole` model needs."""
     named = all(is_plain(part) for name in digests for part in name.split("/"))
-    return named and (not whole or {WEIGHTS, VOCABULARY} <= digests.keys())
+    return named and (not whole or (VOCABULARY in digests and bool(_weight_files(digests))))
+
+
+def weight_paths(folder: Path, config: Mapping[str, Any]) -> list[Path]:
+    """Return the files with the weights of a folder with this configuration."""
+    return [folder / name for name in _weight_files(config["files"])]
+
+
+def _weight_files(digests: Mapping[str, Any]) -> list[str]:
+    return [name for name in digests if Path(name).suffix == Path(WEIGHTS).suffix]
 
 
 def read_config(name_or_path: str | Path) -> tuple[Path, dict[str, Any]]:

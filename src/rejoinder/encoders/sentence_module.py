@@ -122,7 +122,8 @@ class SentenceModule(nn.Module):
         persistence.write_files(
             folder, self.network, self.tokenizer, max_length=self.max_seq_length
         )
-        follow_umask(folder / persistence.WEIGHTS)
+        for path in persistence.weight_paths(folder, persistence.read_config(folder)[1]):
+            follow_umask(path)
         _write_json(folder / SETTINGS, {"side": self.side})
 
     @classmethod
@@ -190,7 +191,7 @@ def export_sentence_transformers(
             " write the transformer inside with `export --to transformers`"
         )
     with atomic_folder(output, FOLDER, overwrite=overwrite) as part:
-        for name in (persistence.CONFIG, persistence.WEIGHTS, persistence.VOCABULARY):
+        for name in (persistence.CONFIG, *config["files"]):
             shutil.copyfile(folder / name, part / name)
         _write_json(part / SETTINGS, {"side": side})
         _write_json(part / MODULES, [{"idx": 0, "name": "0", "path": "", "type": MODULE}])

@@ -314,8 +314,8 @@ def quantized_tensors(module: nn.Module, scheme: Scheme) -> dict[str, Tensor]:
     return tensors
 
 
-def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
-    """Give a network in float32 the parameters of a folder.
+def fill(module: nn.Module, weights: Sequence[Path], scheme: Scheme | None) -> None:
+    """Give a network in float32 the parameters of a folder's files.
 
     Of a quantised one, with a `scheme`, they are the rounded values.
     """
@@ -336,7 +336,9 @@ def fill(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
                 rows.copy_(codes.float().mul_(scale).add_(offset))
 
 
-def fill_meta_module(module: nn.Module, weights: Path, scheme: Scheme, dtype: torch.dtype) -> None:
+def fill_meta_module(
+    module: nn.Module, weights: Sequence[Path], scheme: Scheme, dtype: torch.dtype
+) -> None:
     """Give a network built `on_meta_device` a quantised folder's parameters.
 
     Tables get 8 bits, all others `dtype`.
@@ -371,11 +373,11 @@ def _values(stored: Mapping[str, Tensor], name: str) -> Tensor:
     return stored[name] if scale is None else stored[name].float() * scale[:, None]
 
 
-def check_fit(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
-    """Raise InputError unless a folder's file has the parameters of a network.
+def check_fit(module: nn.Module, weights: Sequence[Path], scheme: Scheme | None) -> None:
+    """Raise InputError unless a folder's files have the parameters of a network.
 
-    The network may be built `on_meta_device`. Only the file's header is read: a network that the
-    file does not fill takes no memory.
+    The network may be built `on_meta_device`. Only the headers are read: a network that the files
+    do not fill takes no memory.
     """
     tables = set(table_names(module)) if scheme is not None else set()
     rows = row_names(module, scheme)
@@ -388,23 +390,31 @@ def check_fit(module: nn.Module, weights: Path, scheme: Scheme | None) -> None:
             expected |= {name + end: _kind(torch.float32, ()) for end in (SCALE, OFFSET)}
         elif name in rows:
             expected[name + SCALE] = _kind(torch.float32, parameter.shape[:1])
-    given = stored_kinds(weights)
+    found = stored_tensors(weights)
+    given = {name: f"{kind} {tuple(shape)}" for name, (kind, shape) in found.items()}
     for name in sorted(given.keys() | expected.keys()):
         if given.get(name) != expected.get(name):
             raise InputError(
-                f"{weights} does not fit its configuration: {name} is {given.get(name, 'missing')},"
+                f"{weights[0].parent}: the weights do not fit the configuration:"
+                f" {name} is {given.get(name, 'missing')},"
                 f" not {expected.get(name, 'to be there')}; copy the model folder again"
             )
 
 
-def stored_kinds(weights: Path) -> dict[str, str]:
-    """Return type and shape of each tensor of a file. Reads no weights."""
-    with _opened(weights) as file:
-        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        return {
-            name: f"{_TYPES.get(each.get_dtype(), each.get_dtype())} {tuple(each.get_shape())}"
-            for name, each in slices.items()
-        }
+def stored_tensors(weights: Sequence[Path]) -> dict[str, tuple[str, list[int]]]:
+    """Return type and shape of each tensor of some files. Reads no weights."""
+    found: dict[str, tuple[str, list[int]]] = {}
+    for path in weights:
+        check_header(path)
+        try:
+            with safe_open(path, framework="pt") as file:
+                for name in file.keys():  # noqa: SIM118
+                    tensor = file.get_slice(name)
+                    kind = _TYPES.get(tensor.get_dtype(), tensor.get_dtype())
+                    found[name] = kind, tensor.get_shape()
+        except SafetensorError as error:
+            raise InputError(f"{path} is damaged ({error}); copy the model folder again") from error
+    return found
 
 
 def check_header(weights: Path) -> None:
@@ -420,27 +430,19 @@ def check_header(weights: Path) -> None:
         )
 
 
-@contextmanager
-def _opened(weights: Path) -> Iterator[Any]:
-    check_header(weights)
-    try:
-        with safe_open(weights, framework="pt") as file:
-            yield file
-    except SafetensorError as error:
-        raise InputError(f"{weights} is damaged ({error}); copy the model folder again") from error
-
-
-def _read(module: nn.Module, weights: Path, scheme: Scheme | None) -> dict[str, Tensor]:
+def _read(module: nn.Module, weights: Sequence[Path], scheme: Scheme | None) -> dict[str, Tensor]:
     check_fit(module, weights, scheme)
-    return load_file(weights)
+    return {name: tensor for path in weights for name, tensor in load_file(path).items()}
 
 
 def _kind(dtype: torch.dtype, shape: Sequence[int]) -> str:
     return f"{str(dtype).removeprefix('torch.')} {tuple(shape)}"
 
 
-def parameter_shapes(weights: Path) -> dict[str, list[int]]:
-    """Return the shapes of a file's parameters by name. Reads no weights."""
-    with _opened(weights) as file:
-        names = [name for name in file.keys() if not name.endswith((SCALE, OFFSET))]  # noqa: SIM118
-        return {name: file.get_slice(name).get_shape() for name in names}
+def parameter_shapes(weights: Sequence[Path]) -> dict[str, list[int]]:
+    """Return the shapes of the parameters in some files by name. Reads no weights."""
+    return {
+        name: shape
+        for name, (_, shape) in stored_tensors(weights).items()
+        if not name.endswith((SCALE, OFFSET))
+    }
