@@ -2,6 +2,7 @@
 
     python -m workshop.bundle RUN/model convert-small
     python -m workshop.bundle runs/joined bi-base
+    python -m workshop.bundle runs/joined bi-large --eight-bits
     python -m workshop.bundle runs/bi-small/model bi-small --eight-bits
 
 Writes a quantised folder, of a joined model both parts, and its fingerprint:
@@ -14,9 +15,9 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import rejoinder
 from rejoinder.cli.shell import guarded
@@ -81,7 +82,8 @@ def bundle(
 def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool = True) -> None:
     """Write the files of the quantised folder.
 
-    A part of a joined model is not `alone`: it gets no ONNX programs.
+    A part of a joined model is not `alone`: it gets no ONNX programs, and keeps its bits if it is
+    quantised.
     """
     config = persistence.read_config(folder)[1]
     made = part / "made"
@@ -96,9 +98,7 @@ def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool
         # the new one names the rounded parts
         shutil.copyfile(folder / persistence.CARD, made / persistence.CARD)
         shutil.rmtree(part / "rounded")
-    elif (
-        scheme := persistence.read_scheme(config)
-    ) is not None and scheme.linear_bits == linear_bits:
+    elif persistence.is_quantized(config) and (not alone or _linear_bits(config) == linear_bits):
         shutil.copytree(folder, made)
     else:
         export_quantized(folder, made, linear_bits=linear_bits)
@@ -109,6 +109,12 @@ def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool
     for path in made.iterdir():
         path.rename(part / path.name)
     made.rmdir()
+
+
+def _linear_bits(config: Mapping[str, Any]) -> int:
+    scheme = persistence.read_scheme(config)
+    assert scheme is not None
+    return scheme.linear_bits
 
 
 def places(name: str) -> tuple[Path, Path, int | None]:

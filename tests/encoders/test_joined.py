@@ -10,7 +10,7 @@ from rejoinder.encoders import export, bundled, persistence
 from rejoinder.encoders.export import export_quantized
 from rejoinder.encoders.export_onnx import export_onnx
 from rejoinder.encoders.joined import JoinedEncoder
-from rejoinder.encoders.onnx import OnnxEncoder
+from rejoinder.encoders.onnx import OnnxEncoder, open_folder
 from rejoinder.encoders.open import load
 from rejoinder.errors import InputError
 from rejoinder.training.initialisation import resolve_init
@@ -164,7 +164,7 @@ def test_programs_read_weights_in_several_files(parts, tmp_path, monkeypatch):
     persistence.save_joined(tmp_path / "joined", JoinedEncoder(*rounded, 0.3, 0.1))
     model = rejoinder.load(tmp_path / "joined", precision="fp32")
     export_onnx(tmp_path / "joined", tmp_path / "programs")
-    light = load(tmp_path / "programs")
+    light = open_folder(tmp_path / "programs")
     trunk = (tmp_path / "programs" / "first" / "trunk.onnx").read_bytes()
     files = (tmp_path / "programs" / "first").glob("*.safetensors")
     assert sum(path.name.encode() in trunk for path in files) > 1

@@ -86,6 +86,48 @@ def test_without_titles_and_examples_an_index_is_what_it_was(encoder, tmp_path):
     np.testing.assert_allclose(plain.vectors(range(4)), encoder.encode_responses(list(TOPICS)), atol=1e-7)
 
 
+def answers():
+    """Thirty texts of 32 words in four sentences: half of the words are in all of them."""
+    common = [f"common{number}" for number in range(16)]
+    own = [[f"topic{topic}word{number}" for number in range(16)] for topic in range(30)]
+    parts = [zip(np.roll(common, topic), words, strict=True) for topic, words in enumerate(own)]
+    texts = [[word for pair in pairs for word in pair] for pairs in parts]
+    return [
+        ". ".join(" ".join(words[start : start + 8]) for start in range(0, 32, 8)) for words in texts
+    ], own
+
+
+def test_long_replies_are_found_by_their_sentences_too(tmp_path):
+    encoder = WordEncoder(size=128)
+    texts, own = answers()
+    index = Index.build(encoder, texts, tmp_path / "index")
+    assert (index.manifest.examples, index.manifest.head.held_out) == (0, 0)
+    asked = [[f"common3 common9 common15 {words[1]} {words[2]} common6"] for words in own]
+    by_text = (encoder.encode_contexts(asked) @ encoder.encode_responses(texts).T).argmax(axis=1)
+    found = [best.position for [best] in index.search(asked, k=1, minimum_score=ANY_SCORE)]
+    rights = np.arange(len(texts))
+    assert (found == rights).sum() > (by_text == rights).sum() > 15
+    [[best]] = index.search([asked[0]], k=1, why=True)
+    assert best.why.view == "text"
+
+
+def test_what_counts_of_replies_depends_on_the_replies_alone(encoder, tmp_path, monkeypatch):
+    texts, _ = answers()
+    index = Index.build(encoder, list(TOPICS), tmp_path / "index")
+    index.add(texts)
+    whole = Index.build(encoder, [*TOPICS, *texts], tmp_path / "whole")
+    rows = range(len(whole))
+    np.testing.assert_allclose(index.vectors(rows), whole.vectors(rows), atol=1e-5)
+    changed = replace(dict(index)[0], text="Closed.")
+    index.edit({0: changed})
+    assert index.manifest.head is not None
+    index.delete(range(4, len(whole)))
+    index.learn([])
+    assert index.manifest.head is None
+    monkeypatch.setattr("rejoinder.retrieval.head.MOST_ANSWERS", len(texts) - 1)
+    assert Index.build(encoder, texts, tmp_path / "many").manifest.head is None
+
+
 def test_titles_and_examples_stay_with_their_replies(index, encoder, tmp_path):
     more = Candidate("Hello!", {}, "", (("hi there", "hello", "how are you"),))
     assert list(index.add(["Bye.", more])) == [4, 5]

@@ -1,9 +1,11 @@
-"""The head of an index, fitted to the titles and examples of its replies, and its file."""
+"""The head of an index, fitted to what its replies are known by, and its file."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,6 +32,11 @@ from rejoinder.retrieval.replies import Segment
 from rejoinder.retrieval.scoring import Head, HeldOut, Views
 from rejoinder.retrieval.writing import Batch, example_count, read_as, sweep, to_line, write_segment
 
+ANSWER_WORDS = 24
+MOST_ANSWERS = 10_000
+"""Replies without titles and examples whose median length is at least so many words are answers, as
+an FAQ has them: their sentences count as well. Not those of a larger index: each sentence is
+encoded."""
 _BATCH = 1024
 
 
@@ -45,6 +52,17 @@ def takes_examples(encoder: DualEncoder) -> bool:
     """Return whether examples can count: the encoder gives a conversation one vector."""
     vectors = encoder.encode_contexts([["Hello!"]])
     return not isinstance(vectors, ContextVectors) and np.ndim(vectors) == 2
+
+
+def needs_head(examples: int, replies: Iterable[Candidate], encoder: DualEncoder) -> bool:
+    """Return whether more than the texts of replies counts: some `examples`, or sentences."""
+    return bool(examples or _are_answers(replies)) and takes_examples(encoder)
+
+
+def _are_answers(replies: Iterable[Candidate]) -> bool:
+    """Return whether replies are as in an FAQ, see `ANSWER_WORDS`."""
+    words = [len(reply.text.split()) for reply in itertools.islice(replies, MOST_ANSWERS + 1)]
+    return 0 < len(words) <= MOST_ANSWERS and statistics.median(words) >= ANSWER_WORDS
 
 
 def check_takes_examples(encoder: DualEncoder) -> None:
@@ -75,7 +93,7 @@ def fit_index(
     holes = write_runs(np.setdiff1d(read_runs(manifest.gone), positions))
     at = positions.tolist()
     count = sum(map(example_count, candidates))
-    if not count or not takes_examples(encoder):
+    if not needs_head(count, candidates, encoder):
         lines = [to_line(reply, number) for reply, number in zip(candidates, at, strict=True)]
         plain = Manifest(manifest.model, size=manifest.size, plain=manifest.plain)
         batches = [Batch(lines, responses, None, count)] if lines else []
@@ -107,16 +125,11 @@ def _changed(
     encoder: DualEncoder,
 ) -> tuple[Positions, list[Candidate], FloatArray]:
     """Return the positions, replies and encodings of texts that are left, after changes."""
-    gone = read_runs(manifest.deleted)
-    present = [np.setdiff1d(segment.positions, gone, assume_unique=True) for segment in segments]
-    rows = [segment.rows(own) for segment, own in zip(segments, present, strict=True)]
+    rows = _present(manifest, segments)
     parts = [segment.responses[own] for segment, own in zip(segments, rows, strict=True)]
+    present = [segment.positions[own] for segment, own in zip(segments, rows, strict=True)]
     positions = np.concatenate(present)
-    candidates = [
-        segment.candidate(row)
-        for segment, own in zip(segments, rows, strict=True)
-        for row in own.tolist()
-    ]
+    candidates = list(replies_of(manifest, segments))
     restored = np.setdiff1d(np.array(sorted(changes), dtype=np.int64), positions)
     responses = np.concatenate([*parts, np.zeros((len(restored), manifest.size), np.float32)])
     positions = np.concatenate([positions, restored])
@@ -133,6 +146,21 @@ def _changed(
     return positions[order], [candidates[row] for row in order.tolist()], responses[order]
 
 
+def _present(manifest: Manifest, segments: Sequence[Segment]) -> list[Positions]:
+    """Return the rows of each segment whose replies are not deleted."""
+    gone = read_runs(manifest.deleted)
+    return [
+        segment.rows(np.setdiff1d(segment.positions, gone, assume_unique=True))
+        for segment in segments
+    ]
+
+
+def replies_of(manifest: Manifest, segments: Sequence[Segment]) -> Iterator[Candidate]:
+    """Yield the replies of segments that are not deleted."""
+    for segment, rows in zip(segments, _present(manifest, segments), strict=True):
+        yield from map(segment.candidate, rows.tolist())
+
+
 def fit_replies(
     encoder: DualEncoder,
     candidates: Sequence[Candidate],
@@ -146,9 +174,10 @@ def fit_replies(
     background = encode_background(encoder)
     held_out = scoring.hold_out(views, background, responses)
     head, weights = scoring.fit(views, background, len(candidates))
+    titled = any(reply.title for reply in candidates)
     if held_out is not None:
         head = replace(head, text_weight=held_out.text_weight)
-    elif not any(reply.examples or reply.learned for reply in candidates):
+    elif titled and not any(reply.examples or reply.learned for reply in candidates):
         head = replace(head, text_weight=scoring.TEXT_WEIGHT_OF_TITLES)
     return head, weights, held_out
 
@@ -208,11 +237,11 @@ def write_head(folder: Path, head: Head, held_out: HeldOut | None) -> HeadRecord
 
 
 def with_head(folder: Path, manifest: Manifest, encoder: DualEncoder) -> Manifest:
-    """Fit the head of an index that is being written, if it has examples; return its manifest."""
-    if not (manifest.examples and takes_examples(encoder)):
-        return manifest
+    """Fit the head of an index that is being written, if it needs one; return its manifest."""
     count = len(manifest.segments)
     segments = [Segment(folder, manifest, number, verify=False) for number in range(count)]
+    if not needs_head(manifest.examples, replies_of(manifest, segments), encoder):
+        return manifest
     fitted = fit_index(folder, manifest, segments, encoder)
     sweep(folder, fitted.manifest)
     save_calibration(folder, fitted)

@@ -39,8 +39,9 @@ from rejoinder.retrieval.feedback import renamed
 from rejoinder.retrieval.head import (
     check_takes_examples,
     fit_index,
+    needs_head,
+    replies_of,
     save_calibration,
-    takes_examples,
     with_head,
 )
 from rejoinder.retrieval.learning import (
@@ -134,7 +135,8 @@ class Index(IndexReader):
             if manifest != self.manifest:
                 *kept, new = range(len(manifest.segments))
                 segments = [*old[: len(kept)], Segment(self.folder, manifest, new, verify=False)]
-                if head is None and manifest.examples and takes_examples(encoder):
+                known = replies_of(manifest, segments)
+                if head is None and needs_head(manifest.examples, known, encoder):
                     fitted = fit_index(self.folder, manifest, segments, encoder)
                     manifest = fitted.manifest
                     segments = [Segment(self.folder, manifest, 0, verify=False)]

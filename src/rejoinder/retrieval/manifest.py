@@ -274,7 +274,15 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Replace the manifest in `folder`, at one instant."""
         compacted = self.same_as or any(record.holes for record in self.segments)
-        version = 4 if self.examples or self.plain else 3 if self.store else 2 if compacted else 1
+        version = (
+            4
+            if self.head or self.examples or self.plain
+            else 3
+            if self.store
+            else 2
+            if compacted
+            else 1
+        )
         content = {
             "kind": KIND,
             "format": version,

@@ -33,7 +33,7 @@ from rejoinder.engine import Engine
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError, shown
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.ann import CANDIDATES, EF_CONSTRUCTION, LINKS
-from rejoinder.retrieval.head import fit_replies, takes_examples, write_head
+from rejoinder.retrieval.head import fit_replies, needs_head, write_head
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import (
     DATABASE,
@@ -109,7 +109,8 @@ class Store(Searcher):
             manifest.write(part)
             made = cls(part, manifest, encoder)
             try:
-                if made._extend(replies, batch, progress, engine) and takes_examples(encoder):
+                examples = made._extend(replies, batch, progress, engine)
+                if needs_head(examples, (reply for _, reply in made), encoder):
                     made._fit(batch)
                 if made.manifest.size:
                     made._ask("flush")
@@ -224,9 +225,9 @@ class Store(Searcher):
     ) -> int:
         """Encode and insert replies; return how many titles and examples they have."""
         encoder = self._model()
+        record = self.record
         head = None if self.manifest.head is None else read_head(self.folder, self.manifest.head)
         examples = 0
-        record = self.record
         size = self.manifest.size
         digest = hashlib.sha256(record.digest.encode())
         for encoded in encoded_batches(
