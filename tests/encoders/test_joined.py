@@ -154,7 +154,8 @@ def test_programs_of_both_parts_give_the_same_vectors(parts, tmp_path):
         load(tmp_path / "programs")
 
 
-def test_programs_read_weights_in_several_files(parts, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("parts")
+def test_programs_read_weights_in_several_files(tmp_path, monkeypatch):
     pytest.importorskip("onnxscript")
     monkeypatch.setattr("rejoinder.encoders.persistence.LARGEST_FILE", "4KB")
     for part in ("a", "b"):
