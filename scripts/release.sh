@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build what a release uploads into dist/: wheel and sdist of the project, the wheel of weights/bi-base, and an SBOM
+# Build what a release uploads into dist/: wheel and sdist of the project, the wheels of weights/*, and an SBOM
 # (CycloneDX) of the versions that the wheel was tried with. The wheel is installed without PyTorch into an empty
 # environment outside the clone, and answers the commands of the README's FAQ there. Needs python3 and a package index.
 set -euo pipefail
@@ -22,7 +22,7 @@ uv pip install --quiet --python "$work/tools" build cyclonedx-bom twine
 
 build() { python -m build --installer uv --outdir dist "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }; }
 build .
-build --wheel weights/bi-base
+for package in weights/*; do build --wheel "$package"; done
 twine check --strict dist/*
 
 megabytes=$(($(wc -c <"$wheel") / 1000000))

@@ -36,6 +36,16 @@ def test_a_reply_is_found_by_its_question_and_says_so(folder, command):
     assert "like: Where is my order? 1.00" in shown
 
 
+def test_long_replies_are_said_to_be_found_by_their_sentences(tmp_path, answer, command):
+    long = "Bring the box back to any of our shops. " * 3
+    replies = tmp_path / "faq.txt"
+    replies.write_text(f"{long}It takes a week.\n{long}We refund it.\n", encoding="utf-8")
+    shown = command("index", "build", "convert-small", replies, "-o", tmp_path / "long").out
+    assert "long replies, found by their sentences too" in shown
+    built = answer("index", "build", "convert-small", replies, "-o", tmp_path / "again")
+    assert (built["examples"], built["head"]["held_out"]) == (0, 0)
+
+
 def test_what_belongs_to_no_reply_is_answered_with_none(folder, answer, command):
     assert answer("reply", folder / "faq.index", "jdkjfkd skjdksjd")["replies"] == []
     shown = command("reply", folder / "faq.index", "jdkjfkd skjdksjd").out

@@ -384,14 +384,15 @@ def describe_text(result: Mapping[str, Any]) -> str:
 
 
 def _head_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return lines about titles and examples."""
-    if not result["examples"]:
-        return []
+    """Return lines about titles, examples and sentences."""
     head = result["head"]
     count = f"{result['examples']:,} titles and examples"
     if head is None:
-        return [f"{count}, ignored: the model gives a conversation several vectors"]
+        ignored = f"{count}, ignored: the model gives a conversation several vectors"
+        return [ignored] if result["examples"] else []
     lowest = f"a message below a score of {head['minimum_score']:.2f} finds no reply (--threshold)"
+    if not result["examples"]:
+        return [f"long replies, found by their sentences too; {lowest}"]
     if not head["held_out"]:
         return [f"{count}, too few to hold some out and measure; {lowest}"]
     held_out = f"of {head['held_out']:,} that were left out {head['right']:.1%} found their reply"
