@@ -41,7 +41,7 @@ FREE = {  # sections with figures that are no measurements, or that are measured
     "docs/model-card.md": CARD,
     "src/rejoinder/weights/convert-small/README.md": CARD,
     "weights/bi-base/rejoinder_bi_base/model/README.md": {"", "Limits"},
-    "weights/bi-large/rejoinder_bi_large/model/README.md": {""},
+    "weights/bi-large/rejoinder_bi_large/model/README.md": {"", "Training"},
     "src/rejoinder/weights/bi-small/README.md": {"", "Limits"},
 }
 
