@@ -266,8 +266,7 @@ class Store(Searcher):
             self._ask("upsert", values[start : start + batch])
         record = write_head(self.folder, head, held_out)
         digest = hashlib.sha256(f"{self.record.digest} {record.digest}".encode()).hexdigest()
-        store = replace(self.record, digest=digest)
-        self._write(replace(self.manifest, store=store, head=record))
+        self._write(replace(self.manifest, store=replace(self.record, digest=digest), head=record))
 
     def _create(self, size: int) -> None:
         from pymilvus import DataType
