@@ -22,7 +22,7 @@ uv pip install --quiet --python "$work/tools" build cyclonedx-bom twine
 
 build() { python -m build --installer uv --outdir dist "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }; }
 build .
-for package in weights/*; do build --wheel "$package"; done
+for package in weights/*/; do build --wheel "$package"; done
 twine check --strict dist/*
 
 megabytes=$(($(wc -c <"$wheel") / 1000000))

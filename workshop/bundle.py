@@ -15,9 +15,9 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import rejoinder
 from rejoinder.cli.shell import guarded
@@ -98,7 +98,11 @@ def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool
         # the new one names the rounded parts
         shutil.copyfile(folder / persistence.CARD, made / persistence.CARD)
         shutil.rmtree(part / "rounded")
-    elif persistence.is_quantized(config) and (not alone or _linear_bits(config) == linear_bits):
+    elif (
+        (scheme := persistence.read_scheme(config)) is not None
+        and scheme.stored
+        and (scheme.linear_bits == linear_bits or not alone)
+    ):
         shutil.copytree(folder, made)
     else:
         export_quantized(folder, made, linear_bits=linear_bits)
@@ -109,12 +113,6 @@ def _write(folder: Path, part: Path, linear_bits: Literal[8, 16], *, alone: bool
     for path in made.iterdir():
         path.rename(part / path.name)
     made.rmdir()
-
-
-def _linear_bits(config: Mapping[str, Any]) -> int:
-    scheme = persistence.read_scheme(config)
-    assert scheme is not None
-    return scheme.linear_bits
 
 
 def places(name: str) -> tuple[Path, Path, int | None]:

@@ -8,7 +8,8 @@ import torch
 
 import rejoinder
 from rejoinder.encoders.export import describe, export_quantized, sizes
-from rejoinder.encoders.persistence import load, load_module, read_config, save
+from rejoinder.encoders.joined import JoinedEncoder
+from rejoinder.encoders.persistence import load, load_module, read_config, save, save_joined
 from rejoinder.errors import InputError
 from rejoinder.files import signed
 from rejoinder.text.subwords import Subwords
@@ -58,7 +59,16 @@ def test_weights_in_several_files_are_the_same_model(tmp_path, folder, monkeypat
     monkeypatch.undo()
     export_quantized(folder, tmp_path / "one file")
     assert np.array_equal(vectors, load(tmp_path / "one file").encode_responses(TEXTS))
+    (several / "model_mine.safetensors").touch()
+    with pytest.raises(InputError, match=r"model_mine\.safetensors"):
+        save(several, convert(), SUBWORDS, max_length=40, card="", overwrite=True)
+    (several / "model_mine.safetensors").unlink()
+    opened = load(several)
     (several / files[1]).unlink()
+    with pytest.raises(InputError, match=rf"{files[1]} is missing; copy the whole model folder"):
+        describe(several)
+    with pytest.raises(InputError, match=rf"{files[1]} is missing"):
+        save_joined(tmp_path / "joined", JoinedEncoder(opened, load(folder)))
     with pytest.raises(InputError, match=rf"{files[1]} is missing; copy the whole model folder"):
         load(several)
 

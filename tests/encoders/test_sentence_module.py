@@ -89,6 +89,9 @@ def test_saved_again_it_is_the_same(model, tmp_path):
     again = SentenceModule.load(str(tmp_path / "again"))
     assert np.array_equal(encode(again, TEXTS), encode(module, TEXTS))
     assert load_module(tmp_path / "again")[2] == load_module(model)[2]
+    (tmp_path / "again" / "model-00001-of-00002.safetensors").touch()
+    module.save(str(tmp_path / "again"))
+    assert [path.name for path in (tmp_path / "again").glob("*.safetensors")] == ["model.safetensors"]
     with pytest.raises(InputError, match="safetensors only"):
         module.save(str(tmp_path / "again"), safe_serialization=False)
 

@@ -111,15 +111,16 @@ def test_long_replies_are_found_by_their_sentences_too(tmp_path):
     assert best.why.view == "text"
 
 
-def test_what_counts_of_replies_depends_on_the_replies_alone(encoder, tmp_path, monkeypatch):
+def test_what_counts_of_replies_is_decided_by_a_build_and_by_learning(encoder, tmp_path, monkeypatch):
     texts, _ = answers()
     index = Index.build(encoder, list(TOPICS), tmp_path / "index")
     index.add(texts)
+    assert index.manifest.head is None
+    index.learn([])
     whole = Index.build(encoder, [*TOPICS, *texts], tmp_path / "whole")
     rows = range(len(whole))
     np.testing.assert_allclose(index.vectors(rows), whole.vectors(rows), atol=1e-5)
-    changed = replace(dict(index)[0], text="Closed.")
-    index.edit({0: changed})
+    index.edit({0: replace(dict(index)[0], text="Closed.")})
     assert index.manifest.head is not None
     index.delete(range(4, len(whole)))
     index.learn([])

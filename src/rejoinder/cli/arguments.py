@@ -65,7 +65,7 @@ Rerank: TypeAlias = Annotated[
 ]
 Threshold: TypeAlias = Annotated[
     float | None,
-    typer.Option(metavar="SCORE", help="Minimum score; cosines go from -1 to 1."),
+    typer.Option(metavar="SCORE", help="Minimum score, as `reply` shows it."),
 ]
 MinConfidence: TypeAlias = Annotated[
     float | None,

@@ -392,7 +392,7 @@ def _head_lines(result: Mapping[str, Any]) -> list[str]:
         return [ignored] if result["examples"] else []
     lowest = f"a message below a score of {head['minimum_score']:.2f} finds no reply (--threshold)"
     if not result["examples"]:
-        return [f"long replies, found by their sentences too; {lowest}"]
+        return ["long replies, found by their sentences too; to refuse messages set --threshold"]
     if not head["held_out"]:
         return [f"{count}, too few to hold some out and measure; {lowest}"]
     held_out = f"of {head['held_out']:,} that were left out {head['right']:.1%} found their reply"

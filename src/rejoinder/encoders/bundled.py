@@ -15,6 +15,7 @@ from pathlib import Path
 from rejoinder.errors import InputError
 
 GROUP = "rejoinder.weights"  # entry points of other packages
+WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors")  # patterns, in a model's folder
 PARTS = ("first", "second")  # of a joined model: their folders in its own, and names, as NAME/first
 FOLDER = Path(__file__).parents[1] / "weights"  # where the folders of `BUNDLED` are
 

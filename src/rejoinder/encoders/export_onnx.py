@@ -3,7 +3,7 @@
 An ONNX folder (see `onnx`) holds the network in parts, the vocabulary, onnx.json (what a program
 needs to know to feed them) and a README. Text to ids is not part of the network: `rejoinder.text`
 does it, without PyTorch. That of a quantised model is a model folder still: its programs read
-model.safetensors.
+its weights.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ ONNX_FOLDER = Kind(
     tuple(
         f"{part}{file}"
         for part in ("", *(f"{part}/" for part in bundled.PARTS))
-        for file in (MANIFEST, "*.onnx", "model*.safetensors", "config.json", VOCABULARY, CARD)
+        for file in (MANIFEST, "*.onnx", *bundled.WEIGHT_FILES, "config.json", VOCABULARY, CARD)
     ),
 )
 LARGEST = 1 << 20  # size of a vector, or length of a text, that an export may name

@@ -46,7 +46,7 @@ from rejoinder.text import Tokenizer
 FORMAT = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-LARGEST_FILE = "95MB"  # of weights: GitHub refuses files of more than 100
+LARGEST_FILE = "95MB"  # of several tensors: GitHub refuses files of more than 100
 VOCABULARY = "vocabulary.json"
 CARD = "README.md"
 KIND = "rejoinder model"  # what config.json says of itself; folders of earlier versions do not
@@ -57,7 +57,7 @@ FOLDER = Kind(
     tuple(
         f"{part}{file}"
         for part in ("", *(f"{part}/" for part in joined.PARTS))
-        for file in (CONFIG, "model*.safetensors", VOCABULARY, CARD, onnx.MANIFEST, "*.onnx")
+        for file in (CONFIG, *bundled.WEIGHT_FILES, VOCABULARY, CARD, onnx.MANIFEST, "*.onnx")
     ),
 )
 TRAINING_PREFIX = "training_"  # parts of a network so named are not written into model folders
@@ -146,11 +146,11 @@ def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = F
         digests = {}
         for name, part in zip(joined.PARTS, model.parts, strict=True):
             (here / name).mkdir()
-            folder, config = read_config(part.name)
-            for file in (CONFIG, *config["files"], CARD):
-                if (source := folder / file).is_file():
-                    shutil.copyfile(source, here / name / file)
-                    digests[f"{name}/{file}"] = file_digest(here / name / file)
+            source = find(part.name)
+            card = [CARD] if (source / CARD).is_file() else []
+            for file in (CONFIG, *whole_config(source)["files"], *card):
+                shutil.copyfile(source / file, here / name / file)
+                digests[f"{name}/{file}"] = file_digest(here / name / file)
         about = {
             "kind": KIND,
             "format": FORMAT,
@@ -158,8 +158,8 @@ def save_joined(folder: str | Path, model: JoinedEncoder, *, overwrite: bool = F
             "active_blocks": 0,
             "max_length": 0,
         }
-        text = json.dumps(signed({**about, "files": digests}), indent=2)
-        (here / CONFIG).write_text(text + "\n", encoding="utf-8")
+        config = json.dumps(signed({**about, "files": digests}), indent=2)
+        (here / CONFIG).write_text(config + "\n", encoding="utf-8")
         (here / CARD).write_text(model.card(), encoding="utf-8")
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from rejoinder.conversations import read_contexts
 from rejoinder.encoders import export, persistence
+from rejoinder.encoders.bundled import WEIGHT_FILES
 from rejoinder.encoders.torch import family_of
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
@@ -119,6 +120,9 @@ class SentenceModule(nn.Module):
                 "weights are written as safetensors only; leave safe_serialization at True"
             )
         folder = Path(output_path)
+        for pattern in WEIGHT_FILES:  # of larger weights, in more files
+            for path in folder.glob(pattern):
+                path.unlink()
         persistence.write_files(
             folder, self.network, self.tokenizer, max_length=self.max_seq_length
         )

@@ -422,6 +422,8 @@ def check_header(weights: Path) -> None:
 
     Each takes memory, even an empty one.
     """
+    if not weights.is_file():
+        raise InputError(f"{weights} is missing; copy the whole model folder again")
     with weights.open("rb") as file:
         header = int.from_bytes(file.read(8), "little")
     if header > HEADER_BYTES:

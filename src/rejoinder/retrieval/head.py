@@ -33,10 +33,9 @@ from rejoinder.retrieval.scoring import Head, HeldOut, Views
 from rejoinder.retrieval.writing import Batch, example_count, read_as, sweep, to_line, write_segment
 
 ANSWER_WORDS = 24
-MOST_ANSWERS = 10_000
-"""Replies without titles and examples whose median length is at least so many words are answers, as
-an FAQ has them: their sentences count as well. Not those of a larger index: each sentence is
-encoded."""
+"""Median length of replies from which they are answers, as an FAQ has them: their sentences count,
+without titles and examples too."""
+MOST_ANSWERS = 2_000  # that are seen so: each change encodes all sentences again
 _BATCH = 1024
 
 
@@ -55,7 +54,7 @@ def takes_examples(encoder: DualEncoder) -> bool:
 
 
 def needs_head(examples: int, replies: Iterable[Candidate], encoder: DualEncoder) -> bool:
-    """Return whether more than the texts of replies counts: some `examples`, or sentences."""
+    """Return whether an index needs a head: it has some `examples`, or its replies are answers."""
     return bool(examples or _are_answers(replies)) and takes_examples(encoder)
 
 
@@ -129,7 +128,7 @@ def _changed(
     parts = [segment.responses[own] for segment, own in zip(segments, rows, strict=True)]
     present = [segment.positions[own] for segment, own in zip(segments, rows, strict=True)]
     positions = np.concatenate(present)
-    candidates = list(replies_of(manifest, segments))
+    candidates = list(_replies(manifest, segments))
     restored = np.setdiff1d(np.array(sorted(changes), dtype=np.int64), positions)
     responses = np.concatenate([*parts, np.zeros((len(restored), manifest.size), np.float32)])
     positions = np.concatenate([positions, restored])
@@ -155,7 +154,7 @@ def _present(manifest: Manifest, segments: Sequence[Segment]) -> list[Positions]
     ]
 
 
-def replies_of(manifest: Manifest, segments: Sequence[Segment]) -> Iterator[Candidate]:
+def _replies(manifest: Manifest, segments: Sequence[Segment]) -> Iterator[Candidate]:
     """Yield the replies of segments that are not deleted."""
     for segment, rows in zip(segments, _present(manifest, segments), strict=True):
         yield from map(segment.candidate, rows.tolist())
@@ -174,10 +173,11 @@ def fit_replies(
     background = encode_background(encoder)
     held_out = scoring.hold_out(views, background, responses)
     head, weights = scoring.fit(views, background, len(candidates))
-    titled = any(reply.title for reply in candidates)
     if held_out is not None:
         head = replace(head, text_weight=held_out.text_weight)
-    elif titled and not any(reply.examples or reply.learned for reply in candidates):
+    elif not _are_answers(candidates) and not any(
+        reply.examples or reply.learned for reply in candidates
+    ):
         head = replace(head, text_weight=scoring.TEXT_WEIGHT_OF_TITLES)
     return head, weights, held_out
 
@@ -240,7 +240,7 @@ def with_head(folder: Path, manifest: Manifest, encoder: DualEncoder) -> Manifes
     """Fit the head of an index that is being written, if it needs one; return its manifest."""
     count = len(manifest.segments)
     segments = [Segment(folder, manifest, number, verify=False) for number in range(count)]
-    if not needs_head(manifest.examples, replies_of(manifest, segments), encoder):
+    if not needs_head(manifest.examples, _replies(manifest, segments), encoder):
         return manifest
     fitted = fit_index(folder, manifest, segments, encoder)
     sweep(folder, fitted.manifest)

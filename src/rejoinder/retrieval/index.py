@@ -6,7 +6,7 @@
         offsets.i64           where each reply begins
         vectors.f32           float32 vectors
     approximate-*.faiss       what makes searches faster; see `ann`
-    head-*.safetensors        what titles and examples count; see `scoring`
+    head-*.safetensors        what titles, examples and sentences count; see `scoring`
     calibration.json          how probable it is that a best reply is right; see `calibration`
 
 Beside the folder is the log of its use; see `feedback`.
@@ -39,9 +39,8 @@ from rejoinder.retrieval.feedback import renamed
 from rejoinder.retrieval.head import (
     check_takes_examples,
     fit_index,
-    needs_head,
-    replies_of,
     save_calibration,
+    takes_examples,
     with_head,
 )
 from rejoinder.retrieval.learning import (
@@ -135,8 +134,7 @@ class Index(IndexReader):
             if manifest != self.manifest:
                 *kept, new = range(len(manifest.segments))
                 segments = [*old[: len(kept)], Segment(self.folder, manifest, new, verify=False)]
-                known = replies_of(manifest, segments)
-                if head is None and needs_head(manifest.examples, known, encoder):
+                if head is None and manifest.examples and takes_examples(encoder):
                     fitted = fit_index(self.folder, manifest, segments, encoder)
                     manifest = fitted.manifest
                     segments = [Segment(self.folder, manifest, 0, verify=False)]

@@ -38,7 +38,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 MANIFEST = "manifest.json"
 CALIBRATION = "calibration.json"
 FORMATS = (1, 2, 3, 4)
-"""2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with examples,
+"""2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with a head,
 or texts that were encoded without the frame of templates."""
 # fields that earlier versions do not know
 _LATER = ("holes", "examples", "same_as", "approximate", "store", "head", "plain")
@@ -195,7 +195,7 @@ class ApproximateRecord:
 
 @dataclass(frozen=True, slots=True)
 class HeadRecord:
-    """The file that turns titles and examples into vectors, and how well it does; see `scoring`."""
+    """The file that turns what replies answer into vectors, and how well it does; see `scoring`."""
 
     file: str
     size: Count  # of the file
@@ -271,21 +271,18 @@ class Manifest:
                     del part[name]
         return content
 
+    def _format(self) -> int:
+        if self.head or self.examples or self.plain:
+            return 4
+        if self.store:
+            return 3
+        return 2 if self.same_as or any(record.holes for record in self.segments) else 1
+
     def write(self, folder: Path) -> None:
         """Replace the manifest in `folder`, at one instant."""
-        compacted = self.same_as or any(record.holes for record in self.segments)
-        version = (
-            4
-            if self.head or self.examples or self.plain
-            else 3
-            if self.store
-            else 2
-            if compacted
-            else 1
-        )
         content = {
             "kind": KIND,
-            "format": version,
+            "format": self._format(),
             **self._content(),
             "fingerprint": self.fingerprint,
         }

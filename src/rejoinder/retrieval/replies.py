@@ -234,7 +234,7 @@ class Reply:
     """An answer of an index."""
 
     text: str
-    score: float  # cosine of its encoding and the context's, or whatever else the model's score is
+    score: float  # cosine of its encoding and the context's, or what `scoring` or the model says
     position: int  # its number in the input, from 0; the same whatever was added or deleted since
     payload: Mapping[str, Any]  # whatever other fields its input had
     title: str = ""

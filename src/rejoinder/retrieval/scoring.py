@@ -2,7 +2,7 @@
 
 An index scores a reply by the product of its vector with the context's vector x. Of a reply that is
 known by its text alone, that vector is the response encoding y. Where replies have titles or
-examples, it is
+examples, or are answers (`head.ANSWER_WORDS`), it is
 
     v = a·y + B (u - u_none)      so that      x·v = a·x·y + (Bᵀx)·u - (Bᵀx)·u_none
 

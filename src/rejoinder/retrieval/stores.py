@@ -225,9 +225,9 @@ class Store(Searcher):
     ) -> int:
         """Encode and insert replies; return how many titles and examples they have."""
         encoder = self._model()
-        record = self.record
         head = None if self.manifest.head is None else read_head(self.folder, self.manifest.head)
         examples = 0
+        record = self.record
         size = self.manifest.size
         digest = hashlib.sha256(record.digest.encode())
         for encoded in encoded_batches(
