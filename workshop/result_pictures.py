@@ -27,6 +27,7 @@ SYSTEMS = {  # of quality.json, with R@1 of DATA19 and CONVERT on Reddit
     "bi-small": ("`bi-small`, as it comes", ""),
     "demo/tuned/model": ("`bi-small`, fine-tuned", ""),
     "bi-base": ("`bi-base`, as it comes", ""),
+    "bi-large": ("`bi-large`, as it comes", ""),
 }
 
 

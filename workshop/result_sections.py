@@ -258,7 +258,7 @@ SECTIONS: dict[str, Section] = {
             "1-of-100 on held-out chit-chat, in % with 95 % intervals. The papers' figures are of"
             " Reddit: 68.2 is ConveRT trained on 654 million pairs. USE, Model2Vec, mpnet, ConveRT"
             " from scratch and the fine-tuned `convert-small` ran on 2026-11-24, on a slower"
-            " machine of this kind. `bi-base`'s speed is its earlier edition's."
+            " machine of this kind, `bi-base` and `bi-large` on 2026-11-26."
         ),
         _quality,
         [
