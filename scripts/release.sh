@@ -25,6 +25,9 @@ build .
 for package in weights/*/; do build --wheel "$package"; done
 twine check --strict dist/*
 
+for file in dist/*; do
+  [ "$(wc -c <"$file")" -le $((100 << 20)) ] || fail "$file has more than 100 MiB, the limit of PyPI."
+done
 megabytes=$(($(wc -c <"$wheel") / 1000000))
 [ "$megabytes" -lt "$MOST_MB" ] || fail "$wheel has $megabytes MB; a release has less than $MOST_MB."
 contents=$(python -m zipfile --list "$wheel")

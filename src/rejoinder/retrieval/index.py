@@ -95,7 +95,8 @@ class Index(IndexReader):
 
         Canned replies are encoded without salutation, placeholders and the like
         (`templates.plain`), unless `as_written`; their texts come back untouched. Titles and
-        examples count if the model gives a conversation one vector; see `scoring`.
+        examples, and sentences of long replies (`head.ANSWER_WORDS`), count if the model gives a
+        conversation one vector; see `scoring`.
 
         Workers of an `engine` open the model by its name and encode; None encodes here. `progress`
         gets the number of replies just encoded.
