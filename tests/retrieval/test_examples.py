@@ -129,6 +129,27 @@ def test_what_counts_of_replies_is_decided_by_a_build_and_by_learning(encoder, t
     assert Index.build(encoder, texts, tmp_path / "many").manifest.head is None
 
 
+class Remembering(WordEncoder):
+    """An encoder that counts its copies with a cache."""
+
+    copies = 0
+
+    def with_cache(self):
+        self.copies += 1
+        return self
+
+
+def test_changes_share_what_was_encoded(tmp_path):
+    encoder = Remembering()
+    index = Index.build(encoder, faq(), tmp_path / "index")
+    for text in ("We open at ten.", "We open at noon."):
+        index.edit({0: replace(dict(index)[0], text=text)})
+    index.add_examples({1: [["has it been sent"]]})
+    assert encoder.copies == 1
+    whole = Index.build(WordEncoder(), dict(index).values(), tmp_path / "whole")
+    np.testing.assert_allclose(index.vectors(range(4)), whole.vectors(range(4)), atol=1e-5)
+
+
 def test_titles_and_examples_stay_with_their_replies(index, encoder, tmp_path):
     more = Candidate("Hello!", {}, "", (("hi there", "hello", "how are you"),))
     assert list(index.add(["Bye.", more])) == [4, 5]

@@ -19,6 +19,7 @@ opened until they `refresh`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.ann import MEASURED_ON, build_file, library
 from rejoinder.retrieval.feedback import renamed
 from rejoinder.retrieval.head import (
+    MOST_ANSWERS,
     check_takes_examples,
     fit_index,
     save_calibration,
@@ -272,8 +274,13 @@ class Index(IndexReader):
         elif len(gone):
             self.delete(gone.tolist())
 
+    @functools.cached_property
+    def _remembering(self) -> DualEncoder:
+        """The model, which encodes what replies answer once for all changes."""
+        return self._model().with_cache()
+
     def _refit(self, changes: Mapping[int, Candidate], deleted: Positions = NOTHING) -> None:
-        encoder = self._model()
+        encoder = self._remembering if len(self) <= MOST_ANSWERS else self._model()
         with self._change():
             manifest = self.manifest.without(deleted) if len(deleted) else self.manifest
             fitted = fit_index(self.folder, manifest, self._segments, encoder, changes)
