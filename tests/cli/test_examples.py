@@ -46,6 +46,19 @@ def test_long_replies_are_said_to_be_found_by_their_sentences(tmp_path, answer, 
     assert (built["examples"], built["head"]["held_out"]) == (0, 0)
 
 
+def test_what_scores_are_is_said_when_it_changes(tmp_path, command):
+    (tmp_path / "short.txt").write_text("Hello!\n", encoding="utf-8")
+    long = "Bring the box back to any of our shops. " * 3
+    (tmp_path / "long.txt").write_text(f"{long}We refund it.\n{long}It is free.\n", encoding="utf-8")
+    index = tmp_path / "index"
+    command("index", "build", "convert-small", tmp_path / "short.txt", "-o", index)
+    assert "scores are now" not in command("index", "add", index, tmp_path / "long.txt").err
+    assert "scores are now margins over 'none of these'" in command("learn", index).err
+    command("index", "delete", index, 1, 2)
+    assert "scores are now cosines: set thresholds" in command("learn", index).err
+    assert "scores are now" not in command("learn", index, "--forget").err
+
+
 def test_what_belongs_to_no_reply_is_answered_with_none(folder, answer, command):
     assert answer("reply", folder / "faq.index", "jdkjfkd skjdksjd")["replies"] == []
     shown = command("reply", folder / "faq.index", "jdkjfkd skjdksjd").out

@@ -175,8 +175,7 @@ def add(
         with track("Encoding", total=source.total(known), unit="replies") as advance:
             head = opened.manifest.head
             added = opened.add(source.read(known), progress=advance, engine=engine)
-    if head is None and opened.manifest.head is not None:
-        note("scores are now margins over 'none of these': set thresholds and calibrate again")
+    note_scores(opened, head is not None)
     report_truncated(opened.encoder, "replies")
     emit(describe(opened, added=len(added)), as_json, describe_text)
 
@@ -345,6 +344,14 @@ def _engine(ray: str | None, output: Path, model: str) -> Iterator[Engine | None
     files = [path for path in Path(model).glob("*") if path.is_file()]
     with ray_engine(ray, output, files) as engine:
         yield engine
+
+
+def note_scores(opened: Index | Store, had_head: bool) -> None:
+    """Say what scores of an index are after a change, if they were something else."""
+    has_head = opened.manifest.head is not None
+    if has_head != had_head:
+        scores = "margins over 'none of these'" if has_head else "cosines"
+        note(f"scores are now {scores}: set thresholds and calibrate again")
 
 
 def describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rejoinder.cli.arguments import IndexFolder, Json, Overwrite, Settings, open_index
-from rejoinder.cli.index import describe, describe_text
+from rejoinder.cli.index import describe, describe_text, note_scores
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
@@ -161,8 +161,10 @@ def learn(
     opened = open_index(folder)
     if not isinstance(opened, Index):
         raise InputError(f"{folder}: replies in Milvus have no examples; use an index on disk")
+    had_head = opened.manifest.head is not None
     if forget:
         forgotten = opened.forget()
+        note_scores(opened, had_head)
         emit({**describe(opened), "forgotten": forgotten}, as_json, _learned_text)
         return
     chats: list[Example] = []
@@ -174,6 +176,7 @@ def learn(
         learned = opened.learn(chats, progress=advance)
     if tuned and opened.manifest.approximate is None:
         note(f"search is exact again; `rejoinder index tune {folder}` makes it approximate")
+    note_scores(opened, had_head)
     emit({**describe(opened), "learned": asdict(learned)}, as_json, _learned_text)
 
 
