@@ -52,11 +52,11 @@ def test_what_scores_are_is_said_when_it_changes(tmp_path, command):
     (tmp_path / "long.txt").write_text(f"{long}We refund it.\n{long}It is free.\n", encoding="utf-8")
     index = tmp_path / "index"
     command("index", "build", "convert-small", tmp_path / "short.txt", "-o", index)
-    assert "scores are now" not in command("index", "add", index, tmp_path / "long.txt").err
-    assert "scores are now margins over 'none of these'" in command("learn", index).err
+    assert "another scale" not in command("index", "add", index, tmp_path / "long.txt").err
+    assert "another scale now: set thresholds" in command("learn", index).err
     command("index", "delete", index, 1, 2)
-    assert "scores are now cosines: set thresholds" in command("learn", index).err
-    assert "scores are now" not in command("learn", index, "--forget").err
+    assert "another scale now: set thresholds" in command("learn", index).err
+    assert "another scale" not in command("learn", index, "--forget").err
 
 
 def test_what_belongs_to_no_reply_is_answered_with_none(folder, answer, command):

@@ -347,11 +347,9 @@ def _engine(ray: str | None, output: Path, model: str) -> Iterator[Engine | None
 
 
 def note_scores(opened: Index | Store, had_head: bool) -> None:
-    """Say what scores of an index are after a change, if they were something else."""
-    has_head = opened.manifest.head is not None
-    if has_head != had_head:
-        scores = "margins over 'none of these'" if has_head else "cosines"
-        note(f"scores are now {scores}: set thresholds and calibrate again")
+    """Say that scores of an index are others after a change, if it made or removed the head."""
+    if (opened.manifest.head is not None) != had_head:
+        note("scores are on another scale now: set thresholds and calibrate again")
 
 
 def describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:

@@ -175,9 +175,9 @@ def fit_replies(
     head, weights = scoring.fit(views, background, len(candidates))
     if held_out is not None:
         head = replace(head, text_weight=held_out.text_weight)
-    elif not _are_answers(candidates) and not any(
-        reply.examples or reply.learned for reply in candidates
-    ):
+    elif not any(map(example_count, candidates)):
+        head = head.of_sentences()
+    elif not any(reply.examples or reply.learned for reply in candidates):
         head = replace(head, text_weight=scoring.TEXT_WEIGHT_OF_TITLES)
     return head, weights, held_out
 

@@ -45,6 +45,9 @@ from rejoinder.retrieval.scan import Scores
 # Chosen on the questions of two public bots; see docs/choices.md.
 TEXT_WEIGHT = 0.25
 TEXT_WEIGHT_OF_TITLES = 1.0  # where no reply has an example
+SENTENCES_WEIGHT = 0.5
+"""Of u where replies have neither titles nor examples, beside a text's weight of 1. More gains on
+questions, but loses in conversations; see docs/pretraining-log.md."""
 WHOLE_WEIGHT = 0.25
 PARTS_WEIGHT = 0.5
 """Weights of a reply's own text, and of all its sentences together, as examples of its
@@ -92,6 +95,11 @@ class Head:
     whitening: FloatArray
     none: FloatArray
     text_weight: float = TEXT_WEIGHT
+
+    def of_sentences(self) -> Head:
+        """Return the head of replies whose sentences alone count beside their texts."""
+        whitening = SENTENCES_WEIGHT * self.whitening
+        return Head(whitening, SENTENCES_WEIGHT * self.none, text_weight=1.0)
 
     def whitened(self, vectors: FloatArray) -> FloatArray:
         """Return whitened context vectors, of length 1: (n, d)."""
