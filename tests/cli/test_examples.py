@@ -54,7 +54,10 @@ def test_what_scores_are_is_said_when_it_changes(tmp_path, command):
     command("index", "build", "convert-small", tmp_path / "short.txt", "-o", index)
     assert "another scale" not in command("index", "add", index, tmp_path / "long.txt").err
     assert "another scale now: set thresholds" in command("learn", index).err
-    command("index", "delete", index, 1, 2)
+    (tmp_path / "faq.json").write_text(json.dumps(REPLIES[:1]), encoding="utf-8")
+    assert "another scale now" in command("index", "add", index, tmp_path / "faq.json").err
+    assert "another scale" not in command("index", "add", index, tmp_path / "faq.json").err
+    command("index", "delete", index, 1, 2, 3, 4)
     assert "another scale now: set thresholds" in command("learn", index).err
     assert "another scale" not in command("learn", index, "--forget").err
 

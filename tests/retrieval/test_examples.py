@@ -109,6 +109,18 @@ def test_long_replies_are_found_by_their_sentences_too(tmp_path):
     assert (found == rights).sum() > (by_text == rights).sum() > 15
     [[best]] = index.search([asked[0]], k=1, why=True)
     assert best.why.view == "text"
+    [replies] = index.search([["nothing of the kind"]], k=len(texts))
+    assert len(replies) == len(texts), "no message is refused"
+
+
+def test_the_first_examples_of_long_replies_are_fitted_at_once(encoder, tmp_path):
+    texts, _ = answers()
+    index = Index.build(encoder, texts, tmp_path / "index")
+    index.add(faq())
+    whole = Index.build(encoder, [*texts, *faq()], tmp_path / "whole")
+    rows = range(len(whole))
+    np.testing.assert_allclose(index.vectors(rows), whole.vectors(rows), atol=1e-5)
+    assert index.manifest.head == whole.manifest.head
 
 
 def test_what_counts_of_replies_is_decided_by_a_build_and_by_learning(encoder, tmp_path, monkeypatch):

@@ -35,6 +35,7 @@ from rejoinder.progress import note, track
 if TYPE_CHECKING:
     from rejoinder.engine import Engine
     from rejoinder.retrieval.index import Index
+    from rejoinder.retrieval.manifest import Manifest
     from rejoinder.retrieval.stores import Store
 
 RECALL = 0.95
@@ -173,9 +174,9 @@ def add(
         opened = open_index(folder)
         known = [candidate.text for _, candidate in opened] if deduplicate else []
         with track("Encoding", total=source.total(known), unit="replies") as advance:
-            head = opened.manifest.head
+            before = opened.manifest
             added = opened.add(source.read(known), progress=advance, engine=engine)
-    note_scores(opened, head is not None)
+    note_scores(before, opened.manifest)
     report_truncated(opened.encoder, "replies")
     emit(describe(opened, added=len(added)), as_json, describe_text)
 
@@ -346,9 +347,10 @@ def _engine(ray: str | None, output: Path, model: str) -> Iterator[Engine | None
         yield engine
 
 
-def note_scores(opened: Index | Store, had_head: bool) -> None:
-    """Say that scores of an index are others after a change, if it made or removed the head."""
-    if (opened.manifest.head is not None) != had_head:
+def note_scores(before: Manifest, after: Manifest) -> None:
+    """Say that scores of an index are others, if a change made or removed its head or examples."""
+    scales = [each.head and each.examples > 0 for each in (before, after)]
+    if scales[0] != scales[1]:
         note("scores are on another scale now: set thresholds and calibrate again")
 
 
@@ -395,9 +397,9 @@ def _head_lines(result: Mapping[str, Any]) -> list[str]:
     if head is None:
         ignored = f"{count}, ignored: the model gives a conversation several vectors"
         return [ignored] if result["examples"] else []
-    lowest = f"a message below a score of {head['minimum_score']:.2f} finds no reply (--threshold)"
-    if not result["examples"]:
+    if head["minimum_score"] is None:
         return ["long replies, found by their sentences too; to refuse messages set --threshold"]
+    lowest = f"a message below a score of {head['minimum_score']:.2f} finds no reply (--threshold)"
     if not head["held_out"]:
         return [f"{count}, too few to hold some out and measure; {lowest}"]
     held_out = f"of {head['held_out']:,} that were left out {head['right']:.1%} found their reply"

@@ -161,10 +161,10 @@ def learn(
     opened = open_index(folder)
     if not isinstance(opened, Index):
         raise InputError(f"{folder}: replies in Milvus have no examples; use an index on disk")
-    had_head = opened.manifest.head is not None
+    before = opened.manifest
     if forget:
         forgotten = opened.forget()
-        note_scores(opened, had_head)
+        note_scores(before, opened.manifest)
         emit({**describe(opened), "forgotten": forgotten}, as_json, _learned_text)
         return
     chats: list[Example] = []
@@ -176,7 +176,7 @@ def learn(
         learned = opened.learn(chats, progress=advance)
     if tuned and opened.manifest.approximate is None:
         note(f"search is exact again; `rejoinder index tune {folder}` makes it approximate")
-    note_scores(opened, had_head)
+    note_scores(before, opened.manifest)
     emit({**describe(opened), "learned": asdict(learned)}, as_json, _learned_text)
 
 

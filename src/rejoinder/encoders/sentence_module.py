@@ -120,14 +120,15 @@ class SentenceModule(nn.Module):
                 "weights are written as safetensors only; leave safe_serialization at True"
             )
         folder = Path(output_path)
-        for pattern in WEIGHT_FILES:  # of larger weights, in more files
-            for path in folder.glob(pattern):
-                path.unlink()
         persistence.write_files(
             folder, self.network, self.tokenizer, max_length=self.max_seq_length
         )
-        for path in persistence.weight_paths(folder, persistence.read_config(folder)[1]):
-            follow_umask(path)
+        weights = persistence.weight_paths(folder, persistence.read_config(folder)[1])
+        for path in (path for pattern in WEIGHT_FILES for path in folder.glob(pattern)):
+            if path in weights:
+                follow_umask(path)
+            else:  # what stood there was in other files
+                path.unlink()
         _write_json(folder / SETTINGS, {"side": self.side})
 
     @classmethod

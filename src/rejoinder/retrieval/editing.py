@@ -252,12 +252,13 @@ def review(index: Index, examples: Sequence[Example], progress: Advance = silent
     ]
     answered, from_score = _coverage(scores, is_right)
     head = index.manifest.head
+    minimum = None if head is None else head.minimum_score
     return Review(
         asked=len(known),
         right=int(is_right.sum()),
         answered=answered,
         from_score=from_score,
-        refused=0 if head is None else int((scores < head.minimum_score).sum()),
+        refused=0 if minimum is None else int((scores < minimum).sum()),
         mistakes=tuple(sorted(mistakes, key=lambda each: -each.score)[:SHOWN]),
         pairs=_pairs(mistakes),
         needs=_needs(index, rights, is_right),

@@ -35,7 +35,7 @@ from rejoinder.retrieval.writing import Batch, example_count, read_as, sweep, to
 ANSWER_WORDS = 24
 """Median length of replies from which they are answers, as an FAQ has them: their sentences count,
 without titles and examples too."""
-MOST_ANSWERS = 2_000  # that are seen so: each change encodes all sentences again
+MOST_ANSWERS = 2_000  # that are seen so: each build encodes all their sentences
 _BATCH = 1024
 
 
@@ -128,7 +128,7 @@ def _changed(
     parts = [segment.responses[own] for segment, own in zip(segments, rows, strict=True)]
     present = [segment.positions[own] for segment, own in zip(segments, rows, strict=True)]
     positions = np.concatenate(present)
-    candidates = list(_replies(manifest, segments))
+    candidates = list(_replies(segments, rows))
     restored = np.setdiff1d(np.array(sorted(changes), dtype=np.int64), positions)
     responses = np.concatenate([*parts, np.zeros((len(restored), manifest.size), np.float32)])
     positions = np.concatenate([positions, restored])
@@ -154,10 +154,10 @@ def _present(manifest: Manifest, segments: Sequence[Segment]) -> list[Positions]
     ]
 
 
-def _replies(manifest: Manifest, segments: Sequence[Segment]) -> Iterator[Candidate]:
-    """Yield the replies of segments that are not deleted."""
-    for segment, rows in zip(segments, _present(manifest, segments), strict=True):
-        yield from map(segment.candidate, rows.tolist())
+def _replies(segments: Sequence[Segment], rows: Sequence[Positions]) -> Iterator[Candidate]:
+    """Yield the replies in some rows of each segment."""
+    for segment, own in zip(segments, rows, strict=True):
+        yield from map(segment.candidate, own.tolist())
 
 
 def fit_replies(
@@ -221,7 +221,7 @@ def write_head(folder: Path, head: Head, held_out: HeldOut | None) -> HeadRecord
         len(content),
         file_digest(folder / name),
         text_weight=head.text_weight,
-        minimum_score=scoring.MINIMUM_SCORE,
+        minimum_score=head.minimum_score,
     )
     if held_out is None:
         return record
@@ -240,7 +240,8 @@ def with_head(folder: Path, manifest: Manifest, encoder: DualEncoder) -> Manifes
     """Fit the head of an index that is being written, if it needs one; return its manifest."""
     count = len(manifest.segments)
     segments = [Segment(folder, manifest, number, verify=False) for number in range(count)]
-    if not needs_head(manifest.examples, _replies(manifest, segments), encoder):
+    replies = _replies(segments, _present(manifest, segments))
+    if not needs_head(manifest.examples, replies, encoder):
         return manifest
     fitted = fit_index(folder, manifest, segments, encoder)
     sweep(folder, fitted.manifest)

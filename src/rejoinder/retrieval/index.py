@@ -137,7 +137,8 @@ class Index(IndexReader):
             if manifest != self.manifest:
                 *kept, new = range(len(manifest.segments))
                 segments = [*old[: len(kept)], Segment(self.folder, manifest, new, verify=False)]
-                if head is None and manifest.examples and takes_examples(encoder):
+                is_first = manifest.examples > 0 and not self.manifest.examples
+                if is_first and takes_examples(encoder):
                     fitted = fit_index(self.folder, manifest, segments, encoder)
                     manifest = fitted.manifest
                     segments = [Segment(self.folder, manifest, 0, verify=False)]
@@ -276,7 +277,7 @@ class Index(IndexReader):
 
     @functools.cached_property
     def _remembering(self) -> DualEncoder:
-        """The model, which encodes what replies answer once for all changes."""
+        """The model, which encodes once for all changes what replies answer, and keeps it."""
         return self._model().with_cache()
 
     def _refit(self, changes: Mapping[int, Candidate], deleted: Positions = NOTHING) -> None:

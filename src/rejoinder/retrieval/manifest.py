@@ -201,7 +201,7 @@ class HeadRecord:
     size: Count  # of the file
     digest: str  # its SHA-256
     text_weight: float  # of a reply's own text
-    minimum_score: float  # of a search that names none
+    minimum_score: float | None  # of a search that names none; None: any
     held_out: Count = 0  # examples that were left out to measure the rest; 0: too few
     right: float = 0.0  # share of them whose reply came first
     refused: float = 0.0  # share of everyday messages that stayed below `minimum_score`
@@ -411,7 +411,7 @@ def _check(manifest: Manifest) -> None:
     if (built := manifest.approximate) and not (is_plain(built.file) and built.count <= count):
         raise ValueError(f"{built.file!r} is no file of its search")
     if manifest.head and not (
-        is_plain(manifest.head.file) and math.isfinite(manifest.head.minimum_score)
+        is_plain(manifest.head.file) and math.isfinite(manifest.head.minimum_score or 0.0)
     ):
         raise ValueError(f"{manifest.head.file!r} is no file of its head")
 

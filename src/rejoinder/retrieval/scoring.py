@@ -95,11 +95,13 @@ class Head:
     whitening: FloatArray
     none: FloatArray
     text_weight: float = TEXT_WEIGHT
+    minimum_score: float | None = MINIMUM_SCORE
 
     def of_sentences(self) -> Head:
         """Return the head of replies whose sentences alone count beside their texts."""
         whitening = SENTENCES_WEIGHT * self.whitening
-        return Head(whitening, SENTENCES_WEIGHT * self.none, text_weight=1.0)
+        none = SENTENCES_WEIGHT * self.none
+        return Head(whitening, none, text_weight=1.0, minimum_score=None)
 
     def whitened(self, vectors: FloatArray) -> FloatArray:
         """Return whitened context vectors, of length 1: (n, d)."""
