@@ -27,7 +27,7 @@ from rejoinder.encoders.checkpoints import (
     save_checkpoint,
 )
 from rejoinder.errors import InputError
-from rejoinder.networks import pack
+from rejoinder.networks.packing import pack
 from rejoinder.networks.transformer import DialogueShape
 
 BERT = "google-bert/bert-base-uncased"

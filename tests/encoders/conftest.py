@@ -6,7 +6,7 @@ import torch
 from rejoinder.encoders.persistence import save
 from rejoinder.encoders.torch import build_module
 from rejoinder.networks.convert import ConvertConfig
-from rejoinder.networks import pack
+from rejoinder.networks.packing import pack
 from rejoinder.text.subwords import Subwords
 
 ROWS = 120

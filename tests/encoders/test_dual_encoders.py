@@ -14,7 +14,7 @@ from rejoinder.errors import InputError
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.layers import Dropout
 from rejoinder.networks.dual import NGramConfig, NGramDual
-from rejoinder.networks import pack
+from rejoinder.networks.packing import pack
 from rejoinder.networks.quantization import on_meta_device
 from rejoinder.text.ngrams import build_ngrams
 

@@ -5,14 +5,14 @@ import pytest
 import torch
 
 import rejoinder
+from rejoinder import devices
 from rejoinder.encoders import conversation as texts_module
-from rejoinder.encoders import torch as encoder_module
 from rejoinder.encoders.export import export_quantized
 from rejoinder.encoders import DualEncoder, Ranker
 from rejoinder.encoders.torch import Encoder
 from rejoinder.environment import has_onednn
 from rejoinder.errors import InputError
-from rejoinder.networks import TokenBatch
+from rejoinder.networks.inference import choose_precision
 from tests.encoders import tiny_transformer
 from tests.encoders.conftest import SUBWORDS, convert, saved
 
@@ -46,7 +46,7 @@ def test_a_text_alone_and_among_others_has_the_same_vector(multi, monkeypatch, p
         encode, texts = multi.by(part).encode_contexts, CONTEXTS
     alone = np.concatenate([encode([text]) for text in texts])
     for tokens, contexts in ((4096, 1024), (7, 1024), (4096, 2), (1, 1)):
-        monkeypatch.setattr(encoder_module, "CHUNK_TOKENS", tokens)
+        monkeypatch.setattr(multi, "_chunk_tokens", tokens)
         monkeypatch.setattr(texts_module, "CHUNK_CONTEXTS", contexts)
         done = []
         assert np.abs(encode(texts, done.append) - alone).max() < 1e-5
@@ -241,7 +241,6 @@ def test_a_model_comes_out_of_a_pickle_as_it_went_in_if_it_has_a_folder(folder, 
         ("nowhere", {}, "no model 'nowhere'"),
         (None, {"device": "nowhere"}, "device 'nowhere' cannot be used: .*'cuda:1'"),
         (None, {"device": None}, "device None cannot be used"),
-        (None, {"device": "cuda", "precision": "int8"}, "'int8' is for processors"),
         (None, {"precision": "int4"}, "precision 'int4' is unknown; allowed are auto"),
         (None, {"threads": 0}, "threads is 0; give a whole number, 1 or more"),
     ],
@@ -252,18 +251,21 @@ def test_what_cannot_be_loaded_is_explained(folder, name, settings, reason):
 
 
 def test_a_device_may_be_pytorchs_own(folder):
-    assert rejoinder.load(folder, device=torch.device("cpu")).device == "cpu"
+    assert rejoinder.load(folder, device=torch.device("cpu")).device == torch.device("cpu")
 
 
-def test_elsewhere_than_on_the_cpu_texts_are_moved_there(folder, monkeypatch):
-    """A second name of the CPU stands for another device."""
-    here, there = rejoinder.load(folder, precision="fp32"), rejoinder.load(folder, device="cpu:0")
-    moved = []
-    monkeypatch.setattr(TokenBatch, "to", lambda batch, device: moved.append(device) or batch)
-    assert there.encode_contexts(CONTEXTS) == pytest.approx(
-        here.encode_contexts(CONTEXTS), abs=1e-5
-    )
-    assert set(moved) == {"cpu:0"}
+def test_eight_bits_are_for_processors():
+    with pytest.raises(InputError, match="'int8' is for processors; on cuda:1 take"):
+        choose_precision("int8", "convert", torch.device("cuda:1"))
+
+
+def test_in_a_cards_layout_vectors_are_the_same(folder, monkeypatch):
+    """The CPU stands for a card."""
+    here = rejoinder.load(folder, precision="fp32").encode_contexts(CONTEXTS)
+    monkeypatch.setattr(devices, "uses_segments", lambda _: False)
+    there = rejoinder.load(folder, precision="fp32")
+    assert there._segment_cost is None
+    assert there.encode_contexts(CONTEXTS) == pytest.approx(here, abs=1e-5)
 
 
 def test_a_model_is_shown_by_its_facts(folder):

@@ -12,8 +12,10 @@ from rejoinder import environment
 from rejoinder.encoders.torch import build_module, parse_config
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import Convert
-from rejoinder.networks import SidesBatch, pack, rectangle
+from rejoinder.networks.packing import pack, rectangle
+from rejoinder.networks.pair_batches import SidesBatch
 from rejoinder.networks.inference import pack_linears
+from rejoinder.networks.rectangles import join_parts, segment_parts
 from rejoinder.networks.poly import BiEncoder, PolyConvert
 from tests.encoders import tiny_transformer
 from tests.encoders.conftest import ROWS, lively, small_config
@@ -139,7 +141,7 @@ def test_a_text_has_the_same_vector_alone_beside_others_and_padded(module):
     for side in sides(module):
         with torch.inference_mode():
             alone = torch.cat([module.encode(packed(module, [row]), side) for row in rows])
-            others = [module.encode(packed(module, rows, cost), side) for cost in (0, 10_000)]
+            others = [module.encode(packed(module, rows, cost), side) for cost in (0, 10_000, None)]
             others.append(module.encode(packed(module, rows[::-1]), side).flip(0))
             others.append(module.encode(padded(module, rows), side))
         for found in others:
@@ -181,14 +183,14 @@ def test_in_eight_bits_a_text_has_the_same_vector_in_every_batch_without_padding
         torch.testing.assert_close(together, alone, atol=1e-6, rtol=0)
 
 
-def pairs_of(module):
+def pairs_of(module, cost=16):
     """Four pairs, two of them with a history, and two further responses: the batch and its parts."""
     rows = [row for row in texts() if len(row)]
     inputs, earlier, responses = rows[:4], rows[4:6] if module.history else [], rows[6:12]
     if isinstance(module, BiEncoder):
-        batch = SidesBatch(packed(module, inputs), packed(module, responses))
+        batch = SidesBatch(packed(module, inputs, cost), packed(module, responses, cost))
     else:
-        batch = packed(module, [*inputs, *earlier, *responses])
+        batch = packed(module, [*inputs, *earlier, *responses], cost)
     histories = torch.tensor([[0, 2], [0, 0]] if earlier else [[], []], dtype=torch.int64)
     return batch, histories, (inputs, earlier, responses)
 
@@ -234,6 +236,25 @@ def test_every_parameter_learns_and_is_in_one_group(module):
     assert len(grouped) == len(set(grouped))
     assert set(grouped) == set(module.parameters())
     assert module.no_decay_parameters() <= set(grouped)
+
+
+def gradients(module, cost):
+    batch, histories, _ = pairs_of(module, cost)
+    module.zero_grad()
+    encodings = module.encode_pairs(batch, 4, histories)
+    torch.manual_seed(2)
+    sum((vectors * torch.randn_like(vectors)).sum() for vectors in encodings.values()).backward()
+    return {name: p.grad.to_dense().clone() for name, p in module.named_parameters()}
+
+
+def test_gradients_are_the_same_in_segments_and_in_one_rectangle(module):
+    """What is computed of padding takes no part in learning, on a card either."""
+    segments = gradients(module, 16)
+    rectangle = gradients(module, None)
+    for name, gradient in segments.items():
+        torch.testing.assert_close(
+            rectangle[name], gradient, atol=2e-5, rtol=1e-3, msg=lambda text, name=name: name + text
+        )
 
 
 def test_only_the_first_blocks_are_computed_and_trained(module):
@@ -283,6 +304,25 @@ def test_the_configuration_decides_which_model_is_built():
 def test_impossible_structures_are_refused_by_name(values, message):
     with pytest.raises(InputError, match=message):
         parse_config(values)
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=40))
+@settings(max_examples=60)
+def test_the_one_rectangle_holds_each_text_in_order(lengths):
+    counts = np.array(lengths, dtype=np.int32)
+    ids = np.arange(counts.sum(), dtype=np.int32)
+    batch = pack(ids, counts, padding_id=-7, segment_cost=None, types=ids + 1)
+    assert batch.computed_tokens == batch.real_tokens == sum(max(n, 1) for n in lengths)
+    [(part, segment)] = segment_parts(batch, batch.ids)
+    rows = part.view(segment.count, segment.length)
+    texts = [row[mask].tolist() for row, mask in zip(rows, segment.real, strict=True)]
+    starts = np.cumsum(counts) - counts
+    pieces = zip(starts.tolist(), lengths, strict=True)
+    assert texts == [list(range(start, start + length)) or [-7] for start, length in pieces]
+    assert join_parts(batch, [part]).tolist() == batch.ids.tolist()
+    assert batch.places()[0].tolist() == batch.positions.eq(0).nonzero()[:, 0].tolist()
+    assert batch.places()[1].tolist() == [max(n, 1) for n in lengths]
+    assert segment.length % 16 == 0
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=40), st.sampled_from([0, 5, 16, 10_000]))

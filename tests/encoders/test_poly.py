@@ -20,7 +20,7 @@ from rejoinder.networks.layers import (
     own_scores,
     segment_means,
 )
-from rejoinder.networks import pack
+from rejoinder.networks.packing import pack
 from rejoinder.text.subwords import MarkedPretrained, Subwords
 from tests.encoders.conftest import ROWS, lively
 from tests.encoders.test_every_model import multi_context_bi, poly_convert

@@ -20,7 +20,7 @@ from rejoinder.errors import InputError
 from rejoinder.networks import inference
 from rejoinder.encoders.export import half_for
 from rejoinder.networks.convert import Convert
-from rejoinder.networks import pack
+from rejoinder.networks.packing import pack
 from rejoinder.networks.quantization import (
     QuantizedTable,
     QuantizedTraining,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.networks.dual import NGramConfig, NGramDual
-from rejoinder.networks import pack
+from rejoinder.networks.packing import pack
 from rejoinder.text.ngrams import build_ngrams
 
 TEXTS = [

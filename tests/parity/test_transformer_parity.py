@@ -14,7 +14,7 @@ from rejoinder.encoders.checkpoints import (
     save_checkpoint,
 )
 from rejoinder.errors import InputError
-from rejoinder.networks import pack, rectangle
+from rejoinder.networks.packing import pack, rectangle
 from rejoinder.networks.transformer import Transformer, TransformerShape
 
 transformers = pytest.importorskip("transformers")

@@ -107,7 +107,7 @@ def by_encoder(data, folder, **keys):
 
 
 def scores(taught, name="input"):
-    return 5 * (taught[name] @ taught["response"].T).numpy()
+    return 5 * (taught[name].float() @ taught["response"].float().T).numpy()
 
 
 def test_an_encoder_teaches_what_reads_the_newest_message(tmp_path, data):
@@ -225,7 +225,8 @@ def test_a_model_that_encodes_both_sides_teaches_by_whole_conversations(tmp_path
     ]
     back = student.training_vectors
     missed = [
-        1 - F.cosine_similarity(back(encodings[name]), taught[name]).mean() for name in taught
+        1 - F.cosine_similarity(back(encodings[name]), taught[name].float()).mean()
+        for name in ("input", "context", "response")
     ]
     expected = 0.5 * START.value + 0.5 * sum(both) / 2 + 2.0 * sum(missed) / 3
     torch.testing.assert_close(found.value, expected)

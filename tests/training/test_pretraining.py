@@ -14,7 +14,7 @@ from rejoinder.encoders.export import export_transformer
 from rejoinder.encoders.persistence import load
 from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
-from rejoinder.networks import pack
+from rejoinder.networks.packing import pack
 from rejoinder.networks.transformer import MaskedBatch, TransformerShape
 from rejoinder.training.batches import Portion
 from rejoinder.training.loop import TrainingInterrupted, train

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from rejoinder.encoders.checkpoints import load_checkpoint
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
-from rejoinder.networks import pack
+from rejoinder.networks.packing import pack
 from rejoinder.networks.poly import MultiContextBiEncoder
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses

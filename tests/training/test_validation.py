@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rejoinder.networks import TokenBatch
+from rejoinder.networks.packing import TokenBatch
 from rejoinder.training.metrics import Validator
 from rejoinder.training.recipe import Validation
 from tests.training.test_batches import store as store_of

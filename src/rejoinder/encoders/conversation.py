@@ -23,7 +23,6 @@ from rejoinder.progress import Advance
 from rejoinder.text import HistoryText, Ids, Tokenizer, encode_messages, too_long
 
 T = TypeVar("T")
-CHUNK_TOKENS = 4096  # tokens computed at once: full speed, and the activations stay in the cache
 # of the attention over statements; a power of 2, so that multiplying by it rounds nothing
 INVERSE_TEMPERATURE = 16.0
 CHUNK_CONTEXTS = 1024  # contexts with their histories encoded between two steps of a progress bar

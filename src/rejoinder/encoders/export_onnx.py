@@ -39,8 +39,8 @@ from rejoinder.encoders.onnx import (
 from rejoinder.encoders.torch import family
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_folder, check_replaceable, file_digest, signed
-from rejoinder.networks import rectangle
 from rejoinder.networks.dual import SharedTrunk
+from rejoinder.networks.packing import rectangle
 from rejoinder.networks.quantization import SCALE
 
 JOINED_ONNX_CARD = (

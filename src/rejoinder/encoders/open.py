@@ -74,8 +74,8 @@ def load(
         precision: "fp32", "bf16", "int8" (x86 processors), or "auto": bf16 or, for some
             models, int8 if the processor computes it fast, else fp32.
         threads: processor threads to use; None leaves the library's own choice.
-        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere
-            than on the CPU "auto" is "fp32", and there is no "int8".
+        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps", or "auto":
+            a CUDA card if there is one. There is no "int8" on a card.
 
     Returns:
         What its kind opens as: `encoders.torch.Encoder` or another class of `families.FAMILIES`, an

@@ -23,6 +23,7 @@ import torch
 from safetensors.torch import save_file
 
 from rejoinder.conversations import check_count
+from rejoinder.devices import find_device
 from rejoinder.encoders import bundled, joined, onnx
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.torch import Model, build_module, family, parse_config
@@ -38,7 +39,7 @@ from rejoinder.files import (
     signed,
 )
 from rejoinder.networks import quantization
-from rejoinder.networks.inference import choose_precision, find_device, move, pack_linears
+from rejoinder.networks.inference import choose_precision, prepare
 from rejoinder.networks.quantization import Ranges, Scheme
 from rejoinder.settings import validate
 from rejoinder.text import Tokenizer
@@ -178,8 +179,8 @@ def load(
         precision: "fp32", "bf16", "int8" (x86 processors), or "auto": bf16 or, for some
             models, int8 if the processor computes it fast, else fp32.
         threads: processor threads to use; None leaves PyTorch's own choice.
-        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps". Elsewhere
-            than on the CPU "auto" is "fp32", and there is no "int8".
+        device: where to compute, as PyTorch names it: "cpu", "cuda", "cuda:1", "mps", or "auto":
+            a CUDA card if there is one. There is no "int8" on a card.
 
     Returns:
         What the model's kind opens as: a ConveRT as an `torch.Encoder`, the others as
@@ -193,7 +194,7 @@ def load(
         check_count("threads", threads)
         torch.set_num_threads(threads)
     folder = find(name_or_path)
-    device = find_device(device)
+    place = find_device(device)
     config = _read_config(folder)
     name = Path(name_or_path).resolve() if Path(name_or_path).is_dir() else name_or_path
     reopen = partial(load, name, precision=precision, device=device)
@@ -207,7 +208,7 @@ def load(
             first, second, share, opening, name=str(name_or_path), fingerprint=known, reopen=reopen
         )
     kind = config["model"].get("kind")
-    chosen = choose_precision(precision if device == "cpu" or precision != "auto" else "fp32", kind)
+    chosen = choose_precision(precision, kind, place)
     if is_quantized(config):
         module, tokenizer, config = load_module(
             folder, torch.bfloat16 if chosen == "bf16" else torch.float32
@@ -215,12 +216,12 @@ def load(
     else:
         module, tokenizer, config = load_as_validated(folder)
     return family(kind).open(
-        pack_linears(module, chosen) if device == "cpu" else move(module, chosen, device),
+        prepare(module, chosen, place),
         tokenizer,
         max_length=config["max_length"],
         fingerprint=fingerprint(config),
         name=str(name_or_path),
-        device=device,
+        device=place,
         reopen=reopen,
     )
 

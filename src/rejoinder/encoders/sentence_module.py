@@ -22,8 +22,8 @@ from rejoinder.encoders.bundled import WEIGHT_FILES
 from rejoinder.encoders.torch import family_of
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
-from rejoinder.networks import rectangle
 from rejoinder.networks.dual import SharedTrunk
+from rejoinder.networks.packing import rectangle
 from rejoinder.text import Ids, Tokenizer, encode_messages
 
 # what a text is encoded as where nothing says it

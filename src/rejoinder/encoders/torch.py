@@ -17,23 +17,22 @@ import torch
 
 from rejoinder.arrays import FloatArray, by_length, take
 from rejoinder.conversations import Conversation, read_texts
+from rejoinder.devices import CPU, chunk_tokens, move, segment_cost, synchronize
 from rejoinder.encoders import ContextVectors, DualEncoder, candidate_lists, joined
-from rejoinder.encoders.conversation import CHUNK_TOKENS, Side, TextEncoder, TruncationCounter
+from rejoinder.encoders.conversation import Side, TextEncoder, TruncationCounter
 from rejoinder.encoders.joined import JoinedConfig, JoinedEncoder
 from rejoinder.errors import InputError
-from rejoinder.networks import (
-    SEGMENT_COST,
-    TRANSFORMER_SEGMENT_COST,
-    IntArray,
-    TokenBatch,
-    chunks,
-    inference,
-    pack,
-    poly,
-)
+from rejoinder.networks import inference, poly
 from rejoinder.networks.convert import Convert, ConvertConfig
 from rejoinder.networks.dual import NGramConfig, NGramDual
 from rejoinder.networks.layers import own_scores
+from rejoinder.networks.packing import (
+    SEGMENT_COST,
+    TRANSFORMER_SEGMENT_COST,
+    IntArray,
+    chunks,
+    pack,
+)
 from rejoinder.networks.transformer import (
     MaskedLm,
     MaskedLmConfig,
@@ -68,7 +67,7 @@ class _Model(TruncationCounter):
         max_length: int,
         fingerprint: str,
         name: str = "",
-        device: str = "cpu",
+        device: torch.device = CPU,
         reopen: Callable[[], Any] | None = None,
     ) -> None:
         self.module = module.eval()
@@ -80,7 +79,9 @@ class _Model(TruncationCounter):
         self.reopen = reopen
         # without padding a text's float products are the same in every batch, so none rounds to
         # another integer
-        self._segment_cost = 0 if inference.is_int8(module) else SEGMENT_COST
+        cost = 0 if inference.is_int8(module) else SEGMENT_COST
+        self._segment_cost = segment_cost(device, cost)
+        self._chunk_tokens = chunk_tokens(device)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.reopen is None:
@@ -102,7 +103,7 @@ class _Model(TruncationCounter):
             "size": self.size,
             "max_length": self.max_length,
             **self._history_facts(),
-            "device": self.device,
+            "device": str(self.device),
         }
 
     def _history_facts(self) -> Mapping[str, object]:
@@ -127,23 +128,22 @@ class _Model(TruncationCounter):
         places = []
         with torch.inference_mode():
             for chosen, batch in chunks(
-                ids, lengths, self.tokenizer.padding_id, CHUNK_TOKENS, self._segment_cost
+                ids, lengths, self.tokenizer.padding_id, self._chunk_tokens, self._segment_cost
             ):
-                encoded = self.module.encode(self._moved(batch), side)
-                pieces.append(encoded.float().cpu().numpy())
+                encoded = self.module.encode(move(batch, self.device), side)
+                # of a card's, so that the next batch is packed while it computes
+                pieces.append(encoded.float().to("cpu", non_blocking=True))
                 places.append(chosen)
                 if advance is not None:
                     advance(len(chosen))
         if not pieces:
             width = self.module.reduction_size if side == "reduction" else self.size
             return np.zeros((0, width), dtype=np.float32)
+        synchronize(self.device)
         vectors = np.empty((len(lengths), *pieces[0].shape[1:]), dtype=np.float32)
         for chosen, piece in zip(places, pieces, strict=True):
-            vectors[chosen] = piece
+            vectors[chosen] = piece.numpy()
         return vectors
-
-    def _moved(self, batch: TokenBatch) -> TokenBatch:
-        return batch if self.device == "cpu" else batch.to(self.device)
 
 
 def _reopened(
@@ -222,7 +222,7 @@ class _DialogueModel(_Model):
     def __init__(self, module: Any, tokenizer: Tokenizer, **given: Any) -> None:
         super().__init__(module, tokenizer, **given)
         self.dialogue: Dialogue = module.config.dialogue(tokenizer, self.max_length)
-        if isinstance(module.config, TransformerShape):
+        if self._segment_cost is not None and isinstance(module.config, TransformerShape):
             self._segment_cost = min(self._segment_cost, TRANSFORMER_SEGMENT_COST)
 
     @property
@@ -321,14 +321,14 @@ class CrossRanker(_DialogueModel):
         start = len(self.dialogue.start)
         with torch.inference_mode():
             total = context_lengths[context_rows] + response_lengths[response_rows]
-            for chosen in by_length(total, CHUNK_TOKENS):
+            for chosen in by_length(total, self._chunk_tokens):
                 context = take(context_ids, context_lengths, context_rows[chosen])
                 response = take(response_ids, response_lengths, response_rows[chosen])
                 ids, lengths, types = join_response(context, response, start)
                 batch = pack(ids, lengths, self.tokenizer.padding_id, self._segment_cost, types)
                 self.real_tokens += batch.real_tokens
                 self.computed_tokens += batch.computed_tokens
-                flat[chosen] = self.module.score(self._moved(batch)).cpu().numpy()
+                flat[chosen] = self.module.score(move(batch, self.device)).cpu().numpy()
         return scores
 
 

@@ -23,9 +23,9 @@ from rejoinder.encoders.torch import check_texts
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import check_replaceable
 from rejoinder.intents.data import IntArray, IntentData
-from rejoinder.networks import pack
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.layers import set_dropout
+from rejoinder.networks.packing import pack
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import Count, Decay, Positive, section
 from rejoinder.text import encode_messages

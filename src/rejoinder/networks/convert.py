@@ -17,7 +17,7 @@ from pydantic import Field, NonNegativeFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.networks import Segment, TokenBatch
+from rejoinder.networks.attention import without_plans
 from rejoinder.networks.dual import SharedTrunk
 from rejoinder.networks.layers import (
     GATE,
@@ -28,10 +28,11 @@ from rejoinder.networks.layers import (
     HistoryGate,
     Reduction,
     check,
-    segment_parts,
     split_heads,
     switch_blocks,
 )
+from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.rectangles import in_order, join_parts, segment_parts
 from rejoinder.settings import Count, Natural, Share
 from rejoinder.text import HistoryText
 
@@ -196,8 +197,9 @@ class SelfAttention(nn.Module):
         bias = self.fixed_score_bias
         if bias is None or batch.longest > bias.shape[1]:
             bias = self.score_bias(batch.longest, qkv)
-        parts = [self._attend(part, segment, bias) for part, segment in segment_parts(batch, qkv)]
-        return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
+        attend = self._attend if batch.padding is None else self._attend_rectangle
+        parts = [attend(part, segment, bias) for part, segment in segment_parts(batch, qkv)]
+        return self.dropout(self.output(join_parts(batch, parts)))
 
     def score_bias(self, length: int, like: Tensor) -> Tensor:
         """Return what is added to the scores of each pair (i, j): (heads, length, length)."""
@@ -225,6 +227,17 @@ class SelfAttention(nn.Module):
             scores = scores.masked_fill(unreal, MASKED)
         attended = torch.bmm(torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype), v)
         return attended.view(n, heads, length, -1).transpose(1, 2).reshape(n * length, -1)
+
+    def _attend_rectangle(self, part: Tensor, segment: Segment, bias: Tensor) -> Tensor:
+        """Do the same in one call, for a card."""
+        assert segment.real is not None
+        n = segment.count
+        length = segment.length
+        q, k, v = part.view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
+        mask = bias[None, :, :length, :length].masked_fill(~segment.real[:, None, None, :], MASKED)
+        with without_plans(part.device):
+            attended = F.scaled_dot_product_attention(q, k, v, mask)
+        return attended.transpose(1, 2).reshape(n * length, -1)
 
 
 class FeedForward(nn.Module):
@@ -413,8 +426,7 @@ class Convert(SharedTrunk):
         It is what transfers to other tasks.
         """
         r = self.reduction(self.tokens(batch), batch)
-        # not len(r), which an export would take for a constant
-        return r if r.shape[0] == 1 else r[batch.restore]
+        return in_order(batch, r)
 
     def mix(self, x: Tensor, z: Tensor) -> Tensor:
         """See `SharedTrunk.mix`."""

@@ -12,7 +12,6 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.networks import AnchoredBatch, Segment, TokenBatch, TrunkBatch, VectorBatch
 from rejoinder.networks.layers import (
     Dropout,
     DropoutShare,
@@ -20,9 +19,11 @@ from rejoinder.networks.layers import (
     HistoryGate,
     Reduction,
     norm_parameters,
-    segment_parts,
     switch_blocks,
 )
+from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.pair_batches import AnchoredBatch, TrunkBatch, VectorBatch
+from rejoinder.networks.rectangles import in_order, segment_parts
 from rejoinder.settings import Count, Natural
 from rejoinder.text import HistoryText
 
@@ -266,7 +267,11 @@ def every_other(batch: TokenBatch, first: int) -> TokenBatch:
         segments.append(Segment(start, segment.count, length, real))
         start += segment.count * length
     return replace(
-        batch, ids=_joined(ids), positions=_joined(places) // 2, segments=tuple(segments)
+        batch,
+        ids=_joined(ids),
+        positions=_joined(places) // 2,
+        segments=tuple(segments),
+        padding=None,  # the rectangle itself is the batch
     )
 
 
@@ -325,7 +330,7 @@ class NGramDual(SharedTrunk):
         parts = zip(self._placed(embedded, kinds), kinds, self.norms, self.reductions, strict=True)
         sums = [reduction(self.dropout(norm(x)), kind) for x, kind, norm, reduction in parts]
         r = sums[0] if len(sums) == 1 else (sums[0] + sums[1]) / 2
-        return r if r.shape[0] == 1 else r[batch.restore]
+        return in_order(batch, r)
 
     def _placed(self, embedded: Sequence[Tensor], kinds: Sequence[TokenBatch]) -> Sequence[Tensor]:
         """Add the positions, if the model has any."""

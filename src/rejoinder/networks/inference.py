@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder import environment
+from rejoinder.devices import CPU, half_precision
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import FeedForward, SelfAttention, TokenEmbedding
 from rejoinder.networks.layers import GATE, GatedLinear
@@ -40,44 +41,35 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
 
-def choose_precision(wanted: str, kind: object) -> Precision:
-    """Resolve "auto" for a model of a kind: bfloat16 where the processor multiplies it in hardware.
+def choose_precision(wanted: str, kind: object, device: torch.device = CPU) -> Precision:
+    """Resolve "auto" for a model of a kind: bfloat16 where the device multiplies it in hardware.
 
-    Other processors with VNNI compute a multi-context bi-encoder in 8 bits, the kind on which speed
-    and recall were measured (docs/choices.md, "Quantisation"). The rest is float32.
+    Processors without it, but with VNNI, compute a multi-context bi-encoder in 8 bits, the kind on
+    which speed and recall were measured (docs/choices.md, "Quantisation"). The rest is float32.
     """
     if wanted not in PRECISIONS:
         raise InputError(f"precision {wanted!r} is unknown; allowed are {', '.join(PRECISIONS)}")
+    if wanted == "int8" and device.type != "cpu":
+        raise InputError(f"precision 'int8' is for processors; on {device} take 'fp32' or 'bf16'")
     if wanted != "auto":
         return cast("Precision", wanted)
+    if device.type != "cpu":
+        return "bf16" if half_precision(device) == "bf16" else "fp32"
     if environment.has_fast_bfloat16():
         return "bf16"
     eight_bits = environment.has_exact_int8() and environment.has_onednn()
     return "int8" if eight_bits and kind == MultiContextBiEncoderConfig.kind else "fp32"
 
 
-def find_device(name: str) -> str:
-    """Return the name of a device as PyTorch writes it; InputError: it has no such device."""
-    try:
-        return str(torch.device(name))
-    except (RuntimeError, TypeError):
-        raise InputError(
-            f"device {name!r} cannot be used:"
-            " it is none of PyTorch's, such as 'cpu', 'cuda', 'cuda:1', 'mps'"
-        ) from None
+def prepare(module: nn.Module, precision: Precision, device: torch.device) -> nn.Module:
+    """Prepare a network for encoding on a device; it can be neither trained nor saved afterwards.
 
-
-def move(module: nn.Module, precision: str, device: str) -> nn.Module:
-    """Move a network to a device other than the CPU; InputError: PyTorch cannot use that."""
-    if precision == "int8":
-        raise InputError(f"precision 'int8' is for processors; on {device} take 'fp32' or 'bf16'")
+    A processor's linear layers are packed (`pack_linears`).
+    """
+    if device.type == "cpu":
+        return pack_linears(module, precision)
     module.eval().requires_grad_(False)
-    try:
-        return module.to(device, torch.bfloat16 if precision == "bf16" else None)
-    except (RuntimeError, AssertionError) as error:
-        # PyTorch's, built without it or where there is none
-        reason = str(error).splitlines()[0]
-        raise InputError(f"device {device!r} cannot be used: {reason}; 'cpu' always can") from error
+    return module.to(device, torch.bfloat16 if precision == "bf16" else None)
 
 
 def pack_linears(module: nn.Module, precision: Precision) -> nn.Module:

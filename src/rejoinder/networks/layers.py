@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.networks import Segment, TokenBatch
+from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.rectangles import in_order, segment_parts
 
 Encodings: TypeAlias = Mapping[str, Tensor]
 """Encodings of K pairs: float32 matrices by name, whose rows follow the pairs. In training
@@ -46,15 +47,6 @@ class Dropout(nn.Dropout):
         drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         keep = drawn.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
         return x * keep.to(x.dtype).mul_(1 / (1 - dropped / 2**16))
-
-
-def segment_parts(batch: TokenBatch, x: Tensor) -> Iterator[tuple[Tensor, Segment]]:
-    """Cut (T, ...) values of a batch's tokens into the segments'."""
-    if len(batch.segments) == 1:
-        return iter([(x, batch.segments[0])])
-    # One split rather than slices: in the backward pass each slice fills a whole (T, ...) tensor.
-    sizes = [segment.count * segment.length for segment in batch.segments]
-    return zip(torch.split(x, sizes), batch.segments, strict=True)
 
 
 class Reduction(nn.Module):
@@ -165,7 +157,9 @@ class MessageGates(nn.Module):
         The context and the slot of each are in int64 (2, m).
         """
         owners, slots = histories
-        counted = messages * self.near(x[owners], messages) * self.weights[slots][:, None]
+        # index_select: the backward pass of x[owners] would sort them
+        near = self.near(x.index_select(0, owners), messages)
+        counted = messages * near * self.weights.index_select(0, slots)[:, None]
         return torch.zeros_like(x).index_add(0, owners, counted)
 
 
@@ -216,7 +210,7 @@ AT_ONCE = 1 << 24  # numbers l that are in memory together where no gradient is 
 def first(x: Tensor, batch: TokenBatch) -> Tensor:
     """Return the first token's vector of each text: (n, d)."""
     starts, _ = batch.places()
-    return x[starts]
+    return x.index_select(0, starts)
 
 
 def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
@@ -240,7 +234,7 @@ def mean(x: Tensor, batch: TokenBatch, *, with_first: bool = True) -> Tensor:
             min=1
         )
         rows.append(torch.where(alone, part.view(segment.count, segment.length, -1)[:, 0], summed))
-    return torch.cat(rows)[batch.restore]
+    return in_order(batch, torch.cat(rows))
 
 
 def segment_means(x: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
@@ -259,7 +253,7 @@ def segment_means(x: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         shares = torch.stack([real & (kind == 0), real & (kind == 1)], dim=1).to(x.dtype)
         summed = torch.bmm(shares, part.view(segment.count, segment.length, -1))
         rows.append(summed / shares.sum(dim=2, keepdim=True).clamp(min=1))
-    before, behind = torch.cat(rows)[batch.restore].unbind(dim=1)
+    before, behind = in_order(batch, torch.cat(rows)).unbind(dim=1)
     return before, behind
 
 
@@ -331,7 +325,7 @@ class Codes(nn.Module):
             rows.append(
                 torch.softmax(scores, dim=-1, dtype=torch.float32).to(tokens.dtype) @ tokens
             )
-        return torch.cat(rows)[batch.restore]
+        return in_order(batch, torch.cat(rows))
 
 
 def attended_scores(contexts: Tensor, responses: Tensor) -> Tensor:

@@ -17,10 +17,13 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from rejoinder.networks import SidesBatch, TokenBatch, layers
+from rejoinder.networks import layers
 from rejoinder.networks.convert import Convert, ConvertConfig, FeedForward2
 from rejoinder.networks.dual import SharedTrunk
 from rejoinder.networks.layers import DropoutShare, Encodings, MessageGates, check
+from rejoinder.networks.packing import TokenBatch
+from rejoinder.networks.pair_batches import SidesBatch
+from rejoinder.networks.rectangles import in_order
 from rejoinder.networks.transformer import (
     DialogueShape,
     GeluLinear,
@@ -190,7 +193,7 @@ class PolyConvert(Convert):
         The shapes are (contexts, m, d) and (others, d).
         """
         x = self.tokens(batch)
-        y = self.response_head(self.reduction(x, batch)[batch.restore])
+        y = self.response_head(in_order(batch, self.reduction(x, batch)))
         return self.context_vectors(x, batch)[:contexts], y[contexts:]
 
     def encode(self, batch: TokenBatch, side: str) -> Tensor:

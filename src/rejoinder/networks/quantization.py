@@ -184,11 +184,11 @@ class QuantizedTraining:
     def rounded(self) -> Iterator[None]:
         """Inside, the network computes with rounded copies in place of its parameters."""
         bounds = dict(zip(self.ranges.names, self.ranges.bounds, strict=True))
+        named = dict(self.module.named_parameters())
+        each = [bounds.get(name) for name in named]
         apply: Any = _StraightThrough.apply
-        copies = {
-            parameter: apply(parameter, bounds.get(name), self.ranges.sixteen_bits)
-            for name, parameter in self.module.named_parameters()
-        }
+        rounded = apply(self.ranges.sixteen_bits, each, *named.values())
+        copies = dict(zip(named.values(), rounded, strict=True))
         places = [
             (owner, name, original)
             for owner in self.module.modules()
@@ -222,15 +222,28 @@ def _in_float32(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 class _StraightThrough(torch.autograd.Function):
-    """Forward: rounding. Backward: the identity."""
+    """Forward: rounding of all parameters. Backward: the identity."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, bounds: Tensor | None, half: Half) -> Tensor:  # noqa: ARG004
-        return round_to_half(values, half) if bounds is None else round_to_levels(values, bounds)
+    def forward(
+        ctx: Any,  # noqa: ARG004
+        half: Half,
+        bounds: Sequence[Tensor | None],
+        *parameters: Tensor,
+    ) -> tuple[Tensor, ...]:
+        others = [p for p, levels in zip(parameters, bounds, strict=True) if levels is None]
+        # together: a call for each of some hundred would be most of a card's step
+        flat = torch.cat([parameter.reshape(-1) for parameter in others])
+        sizes = [parameter.numel() for parameter in others]
+        pieces = iter(torch.split(round_to_half(flat, half), sizes))
+        return tuple(
+            next(pieces).view(p.shape) if levels is None else round_to_levels(p, levels)
+            for p, levels in zip(parameters, bounds, strict=True)
+        )
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ARG004
-        return gradient, None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:  # noqa: ARG004
+        return None, None, *gradients
 
 
 @contextmanager

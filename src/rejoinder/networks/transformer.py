@@ -17,16 +17,25 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.errors import InputError
-from rejoinder.networks import BesideTokens, Segment, TokenBatch, layers
+from rejoinder.networks import layers
+from rejoinder.networks.attention import (
+    attend,
+    compute_dtype,
+    padding_scores,
+    segment_mask,
+    without_plans,
+)
 from rejoinder.networks.layers import (
     Dropout,
     DropoutShare,
     Encodings,
     check,
     norm_parameters,
-    segment_parts,
     switch_blocks,
 )
+from rejoinder.networks.packing import Segment, TokenBatch
+from rejoinder.networks.pair_batches import BesideTokens
+from rejoinder.networks.rectangles import in_order, join_parts, segment_parts
 from rejoinder.settings import Count, Natural
 from rejoinder.text import Dialogue, HistoryText
 from rejoinder.text.subwords import Pretrained
@@ -161,35 +170,22 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Transform x (T, d), or what each text's `first` token attends to, (n, d).
 
-        The order is the batch's packed one. `bias` (heads, longest, longest) is added to scores.
+        The order is the batch's packed one. `bias` is added to scores (see `segment_mask`).
         """
         parts = [
             self._attend(part, segment, first, bias)
             for part, segment in segment_parts(batch, self.qkv(x))
         ]
-        return self.dropout(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
+        attended = torch.cat(parts) if first else join_parts(batch, parts)
+        return self.dropout(self.output(attended))
 
     def _attend(self, part: Tensor, segment: Segment, first: bool, bias: Tensor | None) -> Tensor:
         n = segment.count
         length = segment.length
         q, k, v = part.view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
         q = q[:, :, :1] if first else q
-        mask = None if segment.real is None else segment.real[:, None, None, :]
-        if bias is not None:
-            # four dimensions: PyTorch's fused attention takes no three
-            own = bias[None, :, : q.shape[2], :length]
-            mask = own if mask is None else own.masked_fill(~mask, -torch.inf)
         share = getattr(self.weights_dropout, "p", 0.0) if self.training else 0.0
-        if part.requires_grad and part.dtype == torch.bfloat16 and part.device.type == "cpu":
-            # There PyTorch's fused attention takes up to six times as long, forward and back
-            # (docs/pretraining-log.md). Without gradients oneDNN's programs, one for each shape,
-            # take longer to compile than they save.
-            scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
-            if mask is not None:
-                scores = scores.masked_fill(~mask, -torch.inf) if bias is None else scores + mask
-            attended = F.dropout(torch.softmax(scores, dim=-1, dtype=part.dtype), share) @ v
-        else:
-            attended = F.scaled_dot_product_attention(q, k, v, mask, share)
+        attended = attend(q, k, v, segment_mask(segment, bias, q.shape[2]), share)
         return attended.transpose(1, 2).reshape(n * q.shape[2], -1)
 
 
@@ -213,8 +209,8 @@ class Block(nn.Module):
         """x (T, d) -> (T, d), or each text's `first` token alone, (n, d) in the caller's order."""
         attended = self.attention(x, batch, first, bias)
         if first:
-            x = x[batch.places()[0]]
-            attended = attended[batch.restore]
+            x = layers.first(x, batch)
+            attended = in_order(batch, attended)
         x = self.attention_norm(x + attended)
         return self.feed_forward_norm(x + self.dropout(self.contract(self.expand(x))))
 
@@ -259,10 +255,11 @@ class Transformer(nn.Module):
     def forward(self, batch: TokenBatch) -> Tensor:
         """Return the vectors of all tokens, (T, d), in the batch's packed order."""
         x = self.embeddings(batch)
-        bias = self._bias(batch)
-        for block in self.blocks[: self.active_blocks]:
-            x = block(x, batch, bias=bias)
-        return x * self.output_scale
+        bias = self._bias(batch, x)
+        with without_plans(x.device):
+            for block in self.blocks[: self.active_blocks]:
+                x = block(x, batch, bias=bias)
+        return self._scaled(x)
 
     def first(self, batch: TokenBatch) -> Tensor:
         """Return the vector of each text's first token, (n, d).
@@ -272,14 +269,22 @@ class Transformer(nn.Module):
         x = self.embeddings(batch)
         blocks = self.blocks[: self.active_blocks]
         if not blocks:
-            return x[batch.places()[0]] * self.output_scale
-        bias = self._bias(batch)
-        for block in blocks[:-1]:
-            x = block(x, batch, bias=bias)
-        return blocks[-1](x, batch, first=True, bias=bias) * self.output_scale
+            return self._scaled(layers.first(x, batch))
+        bias = self._bias(batch, x)
+        with without_plans(x.device):
+            for block in blocks[:-1]:
+                x = block(x, batch, bias=bias)
+            return self._scaled(blocks[-1](x, batch, first=True, bias=bias))
 
-    def _bias(self, batch: TokenBatch) -> Tensor | None:
-        return None if self.relative is None else self.relative(batch.longest)
+    def _scaled(self, x: Tensor) -> Tensor:
+        return x if self.output_scale == 1.0 else x * self.output_scale
+
+    def _bias(self, batch: TokenBatch, x: Tensor) -> Tensor | None:
+        relative = None if self.relative is None else self.relative(batch.longest)
+        padding = padding_scores(batch, compute_dtype(x))
+        if relative is None or padding is None:
+            return padding if relative is None else relative
+        return relative.to(padding.dtype) + padding
 
     def table_parameters(self) -> Iterator[nn.Parameter]:
         """Yield the parameters below the blocks: embeddings and relative positions."""
@@ -384,13 +389,6 @@ class MaskedBatch(BesideTokens):
     targets: Tensor
     follows: Tensor | None = None
 
-    def to(self, device: torch.device | str) -> MaskedBatch:
-        """Return the same batch on another device."""
-        follows = None if self.follows is None else self.follows.to(device)
-        return MaskedBatch(
-            self.tokens.to(device), self.places.to(device), self.targets.to(device), follows
-        )
-
 
 class MaskedLm(TransformerModel):
     """A transformer with heads for masked tokens and for the next text.
@@ -424,7 +422,7 @@ class MaskedLm(TransformerModel):
         """
         x = self.transformer(batch.tokens)
         if batch.follows is None:
-            scores = self.token_scores(x[batch.places]).float()
+            scores = self.token_scores(x.index_select(0, batch.places)).float()
             losses = F.cross_entropy(scores, batch.targets, reduction="none")
             hits = scores.detach().argmax(dim=1) == batch.targets
         else:

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rejoinder.arrays import Ids
+from rejoinder.devices import move
 from rejoinder.encoders.torch import Packing
 from rejoinder.errors import InputError
-from rejoinder.networks import (
+from rejoinder.networks.packing import (
+    SEGMENT_COST,
     TRANSFORMER_SEGMENT_COST,
-    AnchoredBatch,
-    SidesBatch,
     TokenBatch,
-    VectorBatch,
     pack,
 )
+from rejoinder.networks.pair_batches import AnchoredBatch, SidesBatch, VectorBatch
 from rejoinder.networks.transformer import MaskedBatch
 from rejoinder.text import join_response
 from rejoinder.training.losses import ALL_PRESENT, ContextMask
@@ -69,21 +69,23 @@ def make_batch(
     negatives: Rows = NONE,
     packing: Packing = "together",
     earlier: Rows | None = None,
+    segments: bool = True,
 ) -> PairBatch:
     """Pack the given examples as the model wants them (see `families.Family`).
 
     The responses of `negatives` are negatives of all pairs, or, where contexts are joined with
     candidates, k of each. `earlier` are the examples whose histories the pairs get, -1 for none;
-    without it each has its own.
+    without it each has its own. `segments`: as processors want them (`networks.packing`).
     """
+    cost = TRANSFORMER_SEGMENT_COST if segments else None
     if packing == "apart":
         ids, lengths = store.input.gather(rows)
-        contexts = pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST)
+        contexts = pack(ids, lengths, padding_id, cost)
         ids, lengths = store.response.gather(np.concatenate([rows, negatives]))
-        responses = pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST)
+        responses = pack(ids, lengths, padding_id, cost)
         return PairBatch(SidesBatch(contexts, responses), len(rows))
     if packing == "joined":
-        return _joined(store, rows, padding_id, negatives)
+        return _joined(store, rows, padding_id, negatives, cost)
     sides = [store.input.gather(rows)]
     histories = NO_HISTORIES
     if store.history is not None:
@@ -96,11 +98,12 @@ def make_batch(
     if store.vectors is not None:  # of a trunk that learns nothing
         return PairBatch(store.vectors(ids, lengths), len(rows), histories)
     if store.start is None:
-        return PairBatch(pack(ids, lengths, padding_id), len(rows), histories)
+        packed = pack(ids, lengths, padding_id, SEGMENT_COST if segments else None)
+        return PairBatch(packed, len(rows), histories)
     # of a trunk that is anchored: it reads the newest messages
     start = store.start(ids, lengths).vectors
     ids, lengths = _all_texts([sides[0], sides[-1]])
-    again = pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST)
+    again = pack(ids, lengths, padding_id, cost)
     return PairBatch(AnchoredBatch(again, start), len(rows), histories)
 
 
@@ -110,14 +113,16 @@ def _all_texts(sides: Sequence[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
     )
 
 
-def _joined(store: TokenStore, rows: Rows, padding_id: int, negatives: Rows) -> PairBatch:
+def _joined(
+    store: TokenStore, rows: Rows, padding_id: int, negatives: Rows, segment_cost: int | None
+) -> PairBatch:
     """Join each context with its own response, and with each of its negatives, into one text."""
     candidates = np.concatenate([rows[:, None], negatives.reshape(len(rows), -1)], axis=1)
     contexts = store.input.gather(np.repeat(rows, candidates.shape[1]))
     ids, lengths, types = join_response(
         contexts, store.response.gather(candidates.reshape(-1)), start=1
     )
-    return PairBatch(pack(ids, lengths, padding_id, TRANSFORMER_SEGMENT_COST, types), len(rows))
+    return PairBatch(pack(ids, lengths, padding_id, segment_cost, types), len(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,7 @@ class Portion:
     rank: int = 0
     processes: int = 1
     micro_batch: int = 0  # pairs that are encoded at once; 0: all
+    segments: bool = True  # texts are cut into segments, as processors want them
 
 
 WHOLE = Portion()  # one process that encodes all pairs at once
@@ -150,6 +156,8 @@ class StepBatch:
     rows: Rows  # the K examples
     weight: float = 0.0
     """In pretraining: of each guess in the loss, one over the guesses of all processes."""
+    teacher_output: Any = None
+    """What a teacher made of the batch ahead of time (`distillation.Distiller.ahead`)."""
 
     @property
     def tokens(self) -> int:
@@ -185,7 +193,15 @@ def make_step(
     ]
     earlier = rows if histories is None else histories(rows)
     parts = tuple(
-        make_batch(store, rows[piece], padding_id, more[piece].reshape(-1), packing, earlier[piece])
+        make_batch(
+            store,
+            rows[piece],
+            padding_id,
+            more[piece].reshape(-1),
+            packing,
+            earlier[piece],
+            portion.segments,
+        )
         for piece in pieces
     )
     present = ALL_PRESENT
@@ -210,10 +226,12 @@ class PairBatches:
     packing: Packing
     negatives: ExtraNegatives | None
     histories: Histories | None
+    teacher: Callable[[StepBatch], Any] | None  # what looks up the teacher's output ahead
+    device: torch.device
 
     def make(self, step: int) -> StepBatch:
-        """Return this process's part of the batch number `step`, from 0."""
-        return make_step(
+        """Return this process's part of the batch number `step`, from 0, on its device."""
+        batch = make_step(
             self.store,
             self.order.rows(step),
             self.padding_id,
@@ -222,6 +240,9 @@ class PairBatches:
             packing=self.packing,
             histories=self.histories,
         )
+        if self.teacher is not None:
+            batch = replace(batch, teacher_output=self.teacher(batch))
+        return move(batch, self.device)
 
 
 class ChangedHistories:

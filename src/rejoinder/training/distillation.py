@@ -56,6 +56,8 @@ class Distiller(ABC):
     """The teacher of a run."""
 
     share: float
+    ahead = False
+    """Whether the teacher only looks up what it made before: another thread then does."""
 
     @abstractmethod
     def __call__(self, batch: StepBatch) -> Any:
@@ -159,6 +161,8 @@ class SimilarityDistiller(Distiller):
     conversation is for the combined encodings, unless the student has been shown another history.
     """
 
+    ahead = True
+
     def __init__(self, config: Distillation, texts: TextVectors, module: Any) -> None:
         self.share = config.share
         self.texts = texts
@@ -167,44 +171,52 @@ class SimilarityDistiller(Distiller):
         self._projection = attach_projection(module, config, texts.vectors.shape[1])
 
     def __call__(self, batch: StepBatch) -> dict[str, Tensor]:
-        """Return the vectors of what it has read.
+        """Return the vectors of what it has read, and what that is.
 
-        They are "input" (k, d), "context", if it reads any, and "response" (C, d).
+        Vectors are "input" (k, d), "context", if it reads any, and "response" (C, d), in float16.
+        Numbers, int64, are those of this process's contexts, "own" (k,), of the batch's responses,
+        "every" (C,), and the places of this process's pairs among the latter, "mine" (k,).
         """
         own, every = self._read(batch)
         rows = batch.rows[batch.first + own]
-        vectors = {"input": self._vectors(self.texts.inputs[rows])}
+        output = {"input": self._vectors(self.texts.inputs[rows])}
         if self.texts.contexts is not None:
             numbers = self.texts.contexts[rows]
             history = batch.present.get("history")
             if history is not None:
                 numbers = np.where(history.rows.numpy()[own], numbers, self.texts.inputs[rows])
-            vectors["context"] = self._vectors(numbers)
-        vectors["response"] = self._vectors(self.texts.responses[batch.rows[every]])
-        return vectors
+            output["context"] = self._vectors(numbers)
+        output["response"] = self._vectors(self.texts.responses[batch.rows[every]])
+        output["own"] = torch.from_numpy(own)
+        output["every"] = torch.from_numpy(every)
+        output["mine"] = torch.from_numpy(np.searchsorted(every, own + batch.first))
+        return output
 
     def teach(  # noqa: D102
-        self, batch: StepBatch, encodings: Encodings, scale: Scale, teacher_output: Any
+        self,
+        batch: StepBatch,  # noqa: ARG002
+        encodings: Encodings,
+        scale: Scale,
+        teacher_output: Any,
     ) -> DistillLoss:
-        device = encodings["response"].device
-        own_rows, every_row = self._read(batch)
-        own = torch.from_numpy(own_rows).to(device)
-        every = torch.from_numpy(every_row).to(device)
-        count = max(1, len(every))
-        y = encodings["response"].float()[every]
-        teacher_y = teacher_output["response"].to(device)
+        own = teacher_output["own"]
+        mine = teacher_output["mine"]
+        count = max(1, len(teacher_output["every"]))
+        y = encodings["response"].float().index_select(0, teacher_output["every"])
+        teacher_y = teacher_output["response"].float()
         teacher = {
-            name: teacher_output[name].to(device)
+            name: teacher_output[name].float()
             for name in ("input", "context")
             if name in teacher_output
         }
         if "input" not in encodings:  # a student that reads one text a context
             teacher = {"context": teacher.get("context", teacher["input"])}
-        mine = torch.isin(every, own + batch.first)
         divergences = []
-        vector_losses = [self._vector_loss(y[mine], teacher_y[mine])]
+        vector_losses = [
+            self._vector_loss(y.index_select(0, mine), teacher_y.index_select(0, mine))
+        ]
         for name, teacher_x in teacher.items():
-            x = encodings[name].float()[own]
+            x = encodings[name].float().index_select(0, own)
             teacher_scores = teacher_x @ teacher_y.T * self._inverse_temperature
             divergences.append(divergence_of(x @ y.T * scale, teacher_scores, count))
             vector_losses.append(self._vector_loss(x, teacher_x))
@@ -217,7 +229,7 @@ class SimilarityDistiller(Distiller):
         return (1 - F.cosine_similarity(self._projection(h), teacher_vectors, dim=1)).sum()
 
     def _vectors(self, numbers: Rows) -> Tensor:
-        return torch.from_numpy(self.texts.vectors[numbers].astype(np.float32))
+        return torch.from_numpy(self.texts.vectors[numbers])
 
     def _read(self, batch: StepBatch) -> tuple[Rows, Rows]:
         """Return the contexts of this process, and the batch's K responses, that it has read."""

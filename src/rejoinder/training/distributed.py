@@ -25,6 +25,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from rejoinder.devices import half_precision
 from rejoinder.environment import has_fast_bfloat16
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.networks.quantization import Half
@@ -322,6 +323,9 @@ def set_up(compute: Compute, quantization: Quantization) -> Machine:
         device = torch.device(kind, place["LOCAL_RANK"])
         torch.cuda.set_device(device)
     precision = choose_precision(compute.precision, kind)
+    if kind == "cuda" and precision != "fp32":
+        # what autocast leaves in float32 may be multiplied as TF32; "fp32" stays exact
+        torch.set_float32_matmul_precision("high")
     return Machine(device, precision, loss_scaler(kind, precision, quantization))
 
 
@@ -345,7 +349,7 @@ def choose_precision(wanted: str, device: str) -> str:
     if wanted != "auto":
         return wanted
     if device == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+        return half_precision(torch.device(device))
     return "bf16" if has_fast_bfloat16() else "fp32"
 
 

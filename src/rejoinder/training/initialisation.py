@@ -24,13 +24,15 @@ import numpy.typing as npt
 import torch
 
 from rejoinder.arrays import Ids, Joined
+from rejoinder.devices import move, segment_cost
 from rejoinder.encoders import checkpoints, joined, persistence
 from rejoinder.encoders.open import is_library
 from rejoinder.encoders.torch import FAMILIES, family
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
-from rejoinder.networks import TRANSFORMER_SEGMENT_COST, VectorBatch, pack
 from rejoinder.networks.inference import pack_linears
+from rejoinder.networks.packing import TRANSFORMER_SEGMENT_COST, pack
+from rejoinder.networks.pair_batches import VectorBatch
 from rejoinder.networks.transformer import TransformerShape
 from rejoinder.progress import Display
 from rejoinder.text import Tokenizer
@@ -266,7 +268,9 @@ def _unchanged_checkpoint(init: Init) -> Path:
     return folder
 
 
-AT_ONCE = 256  # texts in one call of the trunk
+# texts in one call of the trunk
+PROCESSOR_TEXTS = 256
+CARD_TEXTS = 4096
 HASHED_AT_ONCE = 1 << 16
 
 
@@ -350,18 +354,22 @@ def read_texts_once(
             copy.deepcopy(module), "bf16" if machine.precision == "bf16" else "fp32"
         )
 
+    at_once = PROCESSOR_TEXTS if machine.device.type == "cpu" else CARD_TEXTS
+    cost = segment_cost(machine.device, TRANSFORMER_SEGMENT_COST)
+
     @torch.inference_mode()
     def read(chosen: slice) -> npt.NDArray[np.float32]:
         ids, lengths = texts.gather(every[firsts[chosen]])
         order = np.argsort(lengths, kind="stable")
         ends = np.cumsum(lengths, dtype=np.int64)
         found = np.empty((len(order), module.reduction_size), np.float32)
-        for start in range(0, len(order), AT_ONCE):
-            rows = order[start : start + AT_ONCE]
+        for start in range(0, len(order), at_once):
+            rows = order[start : start + at_once]
             pieces = np.concatenate([ids[ends[row] - lengths[row] : ends[row]] for row in rows])
-            batch = pack(pieces, lengths[rows], module.padding_id, TRANSFORMER_SEGMENT_COST)
+            batch = pack(pieces, lengths[rows], module.padding_id, cost)
             with machine.autocast():
-                found[rows] = module.reduce(batch.to(machine.device)).float().cpu().numpy()
+                r = module.reduce(move(batch, machine.device))
+            found[rows] = r.float().cpu().numpy()
         return found
 
     return FrozenTexts(hashes, vectors_once(path, len(hashes), read, "Reading the texts", display))

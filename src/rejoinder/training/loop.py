@@ -18,9 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rejoinder.devices import move, uses_segments
 from rejoinder.errors import InputError
-from rejoinder.networks import TokenBatch
 from rejoinder.networks.layers import Encodings
+from rejoinder.networks.packing import TokenBatch
 from rejoinder.progress import Display, interrupts
 from rejoinder.training import optimization
 from rejoinder.training import run as runs
@@ -166,7 +167,10 @@ class Trainer:
         batch = next(batches)
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
-        teacher_output = None if self.parts.distiller is None else self.parts.distiller(batch)
+        distiller = self.parts.distiller
+        teacher_output = batch.teacher_output
+        if distiller is not None and not distiller.ahead:
+            teacher_output = distiller(batch)
         loss = forward_backward(
             parts=len(batch.parts),
             encode=lambda part: self._encode_part(batch, part),
@@ -186,10 +190,10 @@ class Trainer:
 
     def _encode(self, batch: PairBatch) -> Encodings:
         """Return the matrices that the loss is a function of."""
-        tokens = batch.tokens.to(self.machine.device)
-        histories = batch.histories.to(self.machine.device)
         with self._precision():
-            encodings: Encodings = self.module.encode_pairs(tokens, batch.pairs, histories)
+            encodings: Encodings = self.module.encode_pairs(
+                batch.tokens, batch.pairs, batch.histories
+            )
         responses = encodings.get("response")
         if responses is None or len(responses) == batch.pairs:
             return encodings
@@ -208,9 +212,7 @@ class Trainer:
         if self.parts.packing == "masked":  # the model compares its guesses itself
             value = encodings["losses"].sum() * batch.weight
             return Loss(value, encodings["hits"].sum() * batch.weight)
-        equal = None
-        if self.recipe.loss.mask_equal_responses:
-            equal = batch.equal.to(self.machine.device)
+        equal = batch.equal if self.recipe.loss.mask_equal_responses else None
         encodings = self._with_all_responses(encodings)
         drift = encodings.pop("drift", None)
         loss: Loss = self.loss(
@@ -305,6 +307,7 @@ class Trainer:
             encode=self._encode_sides,
             encode_responses=self._encode_responses,
             padding_id=self.module.padding_id,
+            segments=uses_segments(self.machine.device),
         )
 
         def pause() -> None:
@@ -324,14 +327,14 @@ class Trainer:
         return table
 
     def _encode_sides(self, batch: PairBatch) -> tuple[Tensor, Tensor]:
-        encodings = self._encode(batch)
+        encodings = self._encode(move(batch, self.machine.device))
         if "scores" in encodings:
             return encodings["scores"], encodings["scores"]
         return encodings["context"], encodings["response"]
 
     def _encode_responses(self, tokens: TokenBatch) -> Tensor:
         with self._precision():
-            return self.module.encode(tokens.to(self.machine.device), "response")
+            return self.module.encode(move(tokens, self.machine.device), "response")
 
     def _after_step(self, stage: Stage, batch: StepBatch, loss: Loss) -> None:
         """Count the step and do what is due: write metrics, validate, write a checkpoint, stop."""

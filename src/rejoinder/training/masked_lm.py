@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from rejoinder.arrays import Ids
+from rejoinder.devices import move
 from rejoinder.errors import InputError
-from rejoinder.networks import pack
+from rejoinder.networks.packing import SEGMENT_COST, pack
 from rejoinder.networks.transformer import MaskedBatch
 from rejoinder.text import Tokenizer, join_response
 from rejoinder.text.subwords import Pretrained
@@ -117,11 +118,13 @@ class MaskedBatches:
     masking: Masking
     seed: tuple[int, ...]
     portion: Portion
+    device: torch.device
 
     def make(self, step: int) -> StepBatch:
-        """Return this process's part of the batch number `step`, from 0."""
+        """Return this process's part of the batch number `step`, from 0, on its device."""
         rows = self.order.rows(step)
-        return pretraining_step(self.store, rows, step, self.masking, self.seed, self.portion)
+        batch = pretraining_step(self.store, rows, step, self.masking, self.seed, self.portion)
+        return move(batch, self.device)
 
 
 def pretraining_step(
@@ -158,18 +161,19 @@ def pretraining_step(
     size = portion.micro_batch or end - first
     ends = np.concatenate([[0], np.cumsum(lengths)])
     none = torch.empty(0, dtype=torch.int64)
+    cost = SEGMENT_COST if portion.segments else None
     parts = []
     for start in range(first, end, size):
         stop = min(start + size, end)
         tokens = slice(ends[start], ends[stop])
-        packed = pack(ids[tokens], lengths[start:stop], 0, types=types[tokens])
+        packed = pack(ids[tokens], lengths[start:stop], 0, cost, types[tokens])
         if follows is not None:
             batch = MaskedBatch(
                 packed, none, none, torch.from_numpy(follows[start:stop].astype(np.float32))
             )
         else:
             assert targets is not None
-            wanted = pack(targets[tokens], lengths[start:stop], -1).ids
+            wanted = pack(targets[tokens], lengths[start:stop], -1, cost).ids
             places = torch.nonzero(wanted >= 0)[:, 0]
             batch = MaskedBatch(packed, places, wanted[places])
         parts.append(PairBatch(batch, stop - start))

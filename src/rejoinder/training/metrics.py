@@ -69,8 +69,10 @@ class Validator:
         padding_id: int,
         processes: Processes | None = None,
         packing: Packing = "together",
+        segments: bool = True,
     ) -> None:
         self._packing = packing
+        self._segments = segments
         self.candidates = config.candidates
         order = drawn(store, config)
         self.examples = len(order)
@@ -119,7 +121,14 @@ class Validator:
 
     def _encoded(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
         """Return the scores of each response of a group for each context of it, (rows, n)."""
-        encoded = encode(make_batch(self._store, rows, self._padding_id, packing=self._packing))
+        batch = make_batch(
+            self._store,
+            rows,
+            self._padding_id,
+            packing=self._packing,
+            segments=self._segments,
+        )
+        encoded = encode(batch)
         x, y = (torch.unflatten(h.float().cpu(), 0, (-1, self.candidates)) for h in encoded)
         scores = [scores_of(contexts, responses) for contexts, responses in zip(x, y, strict=True)]
         return torch.cat(scores).numpy()
@@ -141,6 +150,7 @@ class Validator:
                 self._padding_id,
                 negatives[part].reshape(-1),
                 self._packing,
+                segments=self._segments,
             )
             found = encode(batch)[0].float().cpu().numpy()
             np.put_along_axis(

@@ -25,7 +25,7 @@ from torch import Tensor
 from rejoinder.arrays import Column, Joined, ranges
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
-from rejoinder.networks import TokenBatch, pack
+from rejoinder.networks.packing import SEGMENT_COST, TokenBatch, pack
 from rejoinder.progress import Advance, Display
 from rejoinder.training.batches import ExtraNegatives, MixedOrder, make_batch
 from rejoinder.training.metrics import PAIRS_AT_ONCE, Encode
@@ -268,6 +268,7 @@ class Miner:
     encode: Encode
     encode_responses: Callable[[TokenBatch], Tensor]
     padding_id: int
+    segments: bool = True  # texts are cut into segments, as processors want them
 
     @torch.no_grad()
     def __call__(self, rows: Rows, drawn: Rows, advance: Advance) -> tuple[Rows, int]:
@@ -289,7 +290,8 @@ class Miner:
         above = 0
         for start in range(0, len(rows), size):
             block = rows[start : start + size]
-            x, y = self.encode(make_batch(self.store, block, self.padding_id))
+            batch = make_batch(self.store, block, self.padding_id, segments=self.segments)
+            x, y = self.encode(batch)
             x = x.float()
             y = y.float()
             right = known.places(self._input_hashes(block))
@@ -305,7 +307,7 @@ class Miner:
         for start in range(0, len(rows), PAIRS_AT_ONCE):
             block = rows[start : start + PAIRS_AT_ONCE]
             ids, lengths = self.store.response.gather(block)
-            batch = pack(ids, lengths, self.padding_id)
+            batch = pack(ids, lengths, self.padding_id, SEGMENT_COST if self.segments else None)
             vectors.append(self.encode_responses(batch).float())
             advance(len(block))
         return torch.cat(vectors)

@@ -283,11 +283,11 @@ def build_optimizer(module: Any, stage: Stage) -> torch.optim.Optimizer:
     options = {
         field: value for field, value in vars(stage.optimizer).items() if field in ("rho", "betas")
     }
-    on_cpu = all(
-        parameter.device.type == "cpu" for group in groups for parameter in group["params"]
-    )
-    if stage.optimizer.kind in ("adam", "adamw") and on_cpu:
-        options["fused"] = True  # five times as fast on a CPU; Adamax has no such form
+    devices = {parameter.device.type for group in groups for parameter in group["params"]}
+    if stage.optimizer.kind in ("adam", "adamw") and devices <= {"cpu", "cuda"}:
+        # one call on a card, five times as fast on a CPU; others have no such form, and PyTorch
+        # updates all their parameters together on a card
+        options["fused"] = True
     by_rows: Any = type(f"Row{rule.__name__}", (_RowUpdates, rule), {"rule": rule})
     return by_rows(groups, lr=stage.learning_rate, **options)
 
@@ -356,11 +356,16 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor |
 
     Return the norm before, if any.
     """
-    gradients = [_numbers(parameter) for parameter in parameters if parameter.grad is not None]
-    if not gradients:
+    learning = [parameter for parameter in parameters if parameter.grad is not None]
+    if not learning:
         return None
+    sparse = any(p.grad is not None and p.grad.is_sparse for p in learning)
+    gradients = [_numbers(parameter) for parameter in learning]
     norm = torch.nn.utils.get_total_norm(gradients)
-    if norm.device.type != "cpu" or norm > limit:  # no waiting for a GPU
+    if norm.device.type == "cuda" and not sparse:
+        # all in a few calls, and nothing waits for the norm
+        torch.nn.utils.clip_grads_with_norm_(learning, limit, norm)
+    elif norm.device.type != "cpu" or norm > limit:
         factor = (limit / norm).clamp(max=1.0)
         for gradient in gradients:
             gradient.mul_(factor)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rejoinder.devices import uses_segments
 from rejoinder.encoders import persistence
 from rejoinder.encoders.torch import Packing, build_module, family_of
 from rejoinder.errors import InputError, RejoinderError
@@ -114,7 +115,14 @@ def build_parts(
     if is_frozen(recipe, module):
         prepared = with_vectors(prepared, recipe, folder.tokens, module, machine, display)
     validators = {
-        name: Validator(store, recipe.validation, module.padding_id, processes, packing)
+        name: Validator(
+            store,
+            recipe.validation,
+            module.padding_id,
+            processes,
+            packing,
+            uses_segments(machine.device),
+        )
         for name, store in prepared.valid.items()
     }
     return Parts(
@@ -180,18 +188,23 @@ def _check_resumable(
 def batch_maker(
     recipe: Recipe, parts: Parts, number: int, processes: Processes, table: Table | None
 ) -> Callable[[int], StepBatch]:
-    """Return what makes this process's part of each batch of a stage; `table`: hard negatives."""
+    """Return what makes this process's part of each batch of a stage, on the run's device.
+
+    `table` has its hard negatives.
+    """
     stage = recipe.stage[number]
     seed = (recipe.seed, number)
     order = parts.orders[number]
-    portion = Portion(processes.rank, processes.count, stage.micro_batch)
+    device = parts.machine.device
+    portion = Portion(processes.rank, processes.count, stage.micro_batch, uses_segments(device))
     store, negatives = with_negatives(parts.prepared.train, stage, seed, table)
     if isinstance(order, LengthBucketedOrder):
         assert parts.masking is not None
-        return MaskedBatches(store, order, parts.masking, seed, portion).make
+        return MaskedBatches(store, order, parts.masking, seed, portion, device).make
     histories = None
     if non_default_fields(recipe.history) and store.history is not None:
         histories = ChangedHistories(recipe.history, store.history.counts, seed)
+    teacher = parts.distiller if parts.distiller is not None and parts.distiller.ahead else None
     return PairBatches(
         store=store,
         order=order,
@@ -200,6 +213,8 @@ def batch_maker(
         packing=parts.packing,
         negatives=negatives,
         histories=histories,
+        teacher=teacher,
+        device=device,
     ).make
 
 

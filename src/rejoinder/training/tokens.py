@@ -30,7 +30,7 @@ from rejoinder.files import (
     file_digest,
     parse_json,
 )
-from rejoinder.networks import VectorBatch
+from rejoinder.networks.pair_batches import VectorBatch
 from rejoinder.progress import Advance
 from rejoinder.text import Dialogue, HistoryText, Tokenizer, encode_messages
 from rejoinder.text.ngrams import mix

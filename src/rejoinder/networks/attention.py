@@ -1,0 +1,74 @@
+"""Attention inside each text of a packed batch: views on a processor, one call on a card.
+
+On a card the backend is chosen here. cuDNN's, which PyTorch prefers on some cards, builds a plan
+for every new shape, and batches of texts have a new shape in every step.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from rejoinder.networks.packing import Segment, TokenBatch
+
+PLANLESS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""Backends that take any shape as it comes."""
+
+
+def without_plans(device: torch.device) -> AbstractContextManager[object]:
+    """Let attention inside use backends that need no preparation for a shape."""
+    return sdpa_kernel(PLANLESS) if device.type == "cuda" else nullcontext()
+
+
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """Return the type in which linear layers of `x` compute, autocast or not."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+
+
+def padding_scores(batch: TokenBatch, dtype: torch.dtype) -> Tensor | None:
+    """Return what is added to the scores of the one rectangle, (n, 1, 1, L).
+
+    It is 0 for tokens and -inf for padding. None: the batch has segments.
+    """
+    if batch.padding is None:
+        return None
+    [segment] = batch.segments
+    assert segment.real is not None
+    scores = torch.zeros(segment.real.shape, dtype=dtype, device=segment.real.device)
+    return scores.masked_fill_(~segment.real, -torch.inf)[:, None, None, :]
+
+
+def segment_mask(segment: Segment, bias: Tensor | None, queries: int) -> Tensor | None:
+    """Return the mask of a segment's first `queries` tokens: bool, or added to the scores.
+
+    `bias` is that of all distances, (heads, longest, longest), or of the one rectangle with its
+    padding, (n, heads or 1, L or 1, L).
+    """
+    if bias is not None and bias.dim() == 4:
+        return bias[:, :, :queries]
+    mask = None if segment.real is None else segment.real[:, None, None, :]
+    if bias is None:
+        return mask
+    # four dimensions: PyTorch's fused attention takes no three
+    own = bias[None, :, :queries, : segment.length]
+    return own if mask is None else own.masked_fill(~mask, -torch.inf)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    """Return what queries attend to: (n, heads, queries, size) of keys (n, heads, L, size)."""
+    if not (q.requires_grad and q.dtype == torch.bfloat16 and q.device.type == "cpu"):
+        return F.scaled_dot_product_attention(q, k, v, mask, dropout)
+    # There PyTorch's fused attention takes up to six times as long, forward and back
+    # (docs/pretraining-log.md). Without gradients oneDNN's programs, one for each shape, take
+    # longer to compile than they save.
+    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
+    if mask is not None:
+        boolean = mask.dtype == torch.bool
+        scores = scores.masked_fill(~mask, -torch.inf) if boolean else scores + mask
+    return F.dropout(torch.softmax(scores, dim=-1, dtype=q.dtype), dropout) @ v
