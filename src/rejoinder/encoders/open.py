@@ -90,7 +90,7 @@ def load(
     if not str(name):
         raise bundled.unknown(name)
     if is_library(name):
-        return _open_library(str(name), precision)
+        return _open_library(str(name), precision, device)
     folder = onnx.locate(name)
     light = (light or find_spec("torch") is None) and find_spec("onnxruntime") is not None
     if (folder / onnx.MANIFEST).is_file() and (light or not (folder / "config.json").is_file()):
@@ -276,14 +276,15 @@ def is_sentence_transformer(folder: Path) -> bool:
     return (folder / MODULES).is_file() and not ours
 
 
-def _open_library(name: str, precision: str) -> SentenceEncoder:
+def _open_library(name: str, precision: str, device: str = "cpu") -> SentenceEncoder:
     from rejoinder.encoders import sentence
 
     if name == "minilm":
-        return sentence.open_minilm(precision)
+        return sentence.open_minilm(precision, device)
     if name == "use":
         return sentence.open_use()
-    return sentence.open_sentence_transformer(name.removeprefix(LIBRARY_PREFIX), name, precision)
+    folder = name.removeprefix(LIBRARY_PREFIX)
+    return sentence.open_sentence_transformer(folder, name, precision, device)
 
 
 def identity(name: str) -> str:

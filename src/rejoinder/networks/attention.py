@@ -38,10 +38,9 @@ def padding_scores(batch: TokenBatch, dtype: torch.dtype) -> Tensor | None:
     """
     if batch.padding is None:
         return None
-    [segment] = batch.segments
-    assert segment.real is not None
-    scores = torch.zeros(segment.real.shape, dtype=dtype, device=segment.real.device)
-    return scores.masked_fill_(~segment.real, -torch.inf)[:, None, None, :]
+    blank = batch.padding.blank
+    scores = torch.zeros(blank.shape, dtype=dtype, device=blank.device)
+    return scores.masked_fill_(blank, -torch.inf)[:, None, None, :]
 
 
 def segment_mask(segment: Segment, bias: Tensor | None, queries: int) -> Tensor | None:

@@ -194,11 +194,14 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, batch: TokenBatch) -> Tensor:
         """x (T, d) -> (T, d)."""
         qkv = self.qkv(x)
+        if batch.padding is not None:
+            [(part, _)] = segment_parts(batch, qkv)
+            attended = self._attend_at_once(part, batch.padding.blank)
+            return self.dropout(self.output(join_parts(batch, [attended])))
         bias = self.fixed_score_bias
         if bias is None or batch.longest > bias.shape[1]:
             bias = self.score_bias(batch.longest, qkv)
-        attend = self._attend if batch.padding is None else self._attend_rectangle
-        parts = [attend(part, segment, bias) for part, segment in segment_parts(batch, qkv)]
+        parts = [self._attend(part, segment, bias) for part, segment in segment_parts(batch, qkv)]
         return self.dropout(self.output(join_parts(batch, parts)))
 
     def score_bias(self, length: int, like: Tensor) -> Tensor:
@@ -228,16 +231,24 @@ class SelfAttention(nn.Module):
         attended = torch.bmm(torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype), v)
         return attended.view(n, heads, length, -1).transpose(1, 2).reshape(n * length, -1)
 
-    def _attend_rectangle(self, part: Tensor, segment: Segment, bias: Tensor) -> Tensor:
-        """Do the same in one call, for a card."""
-        assert segment.real is not None
-        n = segment.count
-        length = segment.length
+    def _attend_at_once(self, part: Tensor, blank: Tensor) -> Tensor:
+        """Do the same in one call, for a card; `blank` (n, L) is padding."""
+        n, length = blank.shape
         q, k, v = part.view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
-        mask = bias[None, :, :length, :length].masked_fill(~segment.real[:, None, None, :], MASKED)
+        bias = self._diagonals(length, part)
+        mask = bias.masked_fill(blank[:, None, None, :], MASKED)
         with without_plans(part.device):
             attended = F.scaled_dot_product_attention(q, k, v, mask)
         return attended.transpose(1, 2).reshape(n * length, -1)
+
+    def _diagonals(self, length: int, like: Tensor) -> Tensor:
+        """Return `score_bias` as views of one row of numbers, without looking up each pair's."""
+        bias = self.bias
+        if bias is None:
+            bias = like.new_zeros(self.heads, 2 * self.span + 1)
+        room = length - 1 - self.span  # distances out of reach on each side; below 0: not needed
+        row = F.pad(bias.to(like.dtype), (room, room), value=MASKED)
+        return row.unfold(1, length, 1).flip(1)
 
 
 class FeedForward(nn.Module):

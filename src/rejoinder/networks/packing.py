@@ -50,6 +50,7 @@ class Padding:
 
     inside: Tensor  # place of each token in the rectangle, int64 (T,)
     source: Tensor  # token at each place, at padding the text's last one, int64 (n · L,)
+    blank: Tensor  # which places are padding, bool (n, L)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +145,20 @@ def _pack_rectangle(
     positions = np.arange(len(texts)) - starts[texts]
     length = -(-int(shown.max(initial=1)) // ALIGNMENT) * ALIGNMENT
     places = np.arange(length)
+    real = places < shown[:, None]
     source = np.minimum(starts[:, None] + places, ends[:, None] - 1)
     stored = positions < lengths[texts]
     return TokenBatch(
         ids=_placed(ids, slice(None), stored, padding_id),
         positions=torch.from_numpy(positions),
-        segments=(Segment(0, len(shown), length, torch.from_numpy(places < shown[:, None])),),
+        segments=(Segment(0, len(shown), length, torch.from_numpy(real)),),
         restore=None,
         real_tokens=len(texts),
         types=None if types is None else _placed(types, slice(None), stored, 0),
         padding=Padding(
             inside=torch.from_numpy(texts * length + positions),
             source=torch.from_numpy(source.reshape(-1)),
+            blank=torch.from_numpy(~real),
         ),
     )
 

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.devices import CPU
 from rejoinder.encoders.open import is_library, load
 from rejoinder.encoders.persistence import TRAINING_PREFIX
 from rejoinder.encoders.torch import CrossRanker, PolyDialogueEncoder
@@ -99,12 +100,12 @@ class TeacherDistiller(Distiller):
     It compares the response of each context and the next C - 1.
     """
 
-    def __init__(self, config: Distillation, store: TokenStore) -> None:
+    def __init__(self, config: Distillation, store: TokenStore, device: torch.device = CPU) -> None:
         assert store.texts is not None  # `prepare` keeps them for a teacher
         self.share = config.share
         self._candidates = config.candidates or CANDIDATES
         self._texts = store.texts
-        self._teacher = load(config.teacher)
+        self._teacher = load(config.teacher, device=str(device))
         if self._teacher.fingerprint != config.fingerprint:
             raise InputError(
                 "distillation.teacher:"
@@ -248,7 +249,11 @@ def attach_projection(module: Any, config: Distillation | None, size: int) -> nn
 
 
 def open_distiller(
-    config: Distillation | None, store: TokenStore, teacher_vectors: TextVectors | None, module: Any
+    config: Distillation | None,
+    store: TokenStore,
+    teacher_vectors: TextVectors | None,
+    module: Any,
+    device: torch.device = CPU,
 ) -> Distiller | None:
     """Return the teacher that a recipe names, if any.
 
@@ -257,18 +262,27 @@ def open_distiller(
     if config is None:
         return None
     if teacher_vectors is None:
-        return TeacherDistiller(config, store)
+        return TeacherDistiller(config, store, device)
     return SimilarityDistiller(config, teacher_vectors, module)
 
 
 def text_vectors(
-    path: Path, texts: RawExamples, read: Rows, config: Distillation, display: Display
+    path: Path,
+    texts: RawExamples,
+    read: Rows,
+    config: Distillation,
+    display: Display,
+    device: torch.device = CPU,
 ) -> TextVectors:
     """Let an encoder read the examples `read` into a file, nothing twice.
 
     Go on where an earlier call stopped.
     """
     whole = not is_library(config.encoder)
+    kept = path.with_suffix(".sides.npy")
+    if kept.exists():  # the vectors are whole, so that no text need be looked at again
+        sides = np.load(kept, mmap_mode="r")
+        return _of_sides(written_vectors(path), sides, whole)
     numbers: dict[Side, int] = {}
     sides = np.full((len(texts.offsets) - 1, 3 if whole else 2), -1, dtype=np.int64)
     for start in range(0, len(read), CHUNK):
@@ -279,7 +293,7 @@ def text_vectors(
             )
             sides[row] = [numbers.setdefault(side, len(numbers)) for side in each]
     distinct = list(numbers)
-    encoder = _open_encoder(config)
+    encoder = _open_encoder(config, device)
 
     def encode(chosen: slice) -> FloatArray:
         both = distinct[chosen]
@@ -292,12 +306,17 @@ def text_vectors(
         return unit_rows(np.concatenate(found)[np.argsort([*contexts, *responses])])
 
     vectors = vectors_once(path, len(distinct), encode, "Asking the teacher", display)
+    save_array(kept, sides)
+    return _of_sides(vectors, sides, whole)
+
+
+def _of_sides(vectors: npt.NDArray[np.float16], sides: Rows, whole: bool) -> TextVectors:
     contexts = sides[:, 2] if whole else None
     return TextVectors(vectors, inputs=sides[:, 0], responses=sides[:, 1], contexts=contexts)
 
 
-def _open_encoder(config: Distillation) -> Any:
-    model = load(config.encoder)
+def _open_encoder(config: Distillation, device: torch.device) -> Any:
+    model = load(config.encoder, device=str(device))
     if is_library(config.encoder):
         return model
     if isinstance(model, CrossRanker | PolyDialogueEncoder):
@@ -337,4 +356,16 @@ def vectors_once(
                 with atomic_file(done) as part:
                     part.write_text(json.dumps([start + len(found), size]), encoding="utf-8")
                 advance(len(found))
+    return written_vectors(path)
+
+
+def written_vectors(path: Path) -> npt.NDArray[np.float16]:
+    """Map the vectors that `vectors_once` has written."""
+    count, size = json.loads(path.with_suffix(".json").read_text("utf-8"))
     return np.memmap(path, dtype=np.float16, mode="r", shape=(count, size))
+
+
+def save_array(path: Path, array: npt.NDArray[Any]) -> None:
+    """Write an array whole or not at all."""
+    with atomic_file(path) as part, part.open("wb") as file:
+        np.save(file, array)

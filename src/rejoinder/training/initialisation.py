@@ -36,7 +36,7 @@ from rejoinder.networks.pair_batches import VectorBatch
 from rejoinder.networks.transformer import TransformerShape
 from rejoinder.progress import Display
 from rejoinder.text import Tokenizer
-from rejoinder.training.distillation import vectors_once
+from rejoinder.training.distillation import save_array, vectors_once, written_vectors
 from rejoinder.training.distributed import Machine
 from rejoinder.training.recipe import NO_START, Init, Recipe
 from rejoinder.training.tokens import Rows, TokenStore, token_hashes
@@ -336,6 +336,9 @@ def read_texts_once(
 
     Go on where an earlier call stopped.
     """
+    kept = path.with_suffix(".hashes.npy")
+    if kept.exists():  # the vectors are whole
+        return FrozenTexts(np.load(kept), written_vectors(path))
     columns, numbers = zip(
         *(each for store, rows in examples for each in _texts(store, rows)), strict=True
     )
@@ -372,4 +375,6 @@ def read_texts_once(
             found[rows] = r.float().cpu().numpy()
         return found
 
-    return FrozenTexts(hashes, vectors_once(path, len(hashes), read, "Reading the texts", display))
+    vectors = vectors_once(path, len(hashes), read, "Reading the texts", display)
+    save_array(kept, hashes)
+    return FrozenTexts(hashes, vectors)

@@ -266,15 +266,16 @@ def build_optimizer(module: Any, stage: Stage) -> torch.optim.Optimizer:
     Each group's `rate` is its factor of the learning rate.
     """
     excluded = module.no_decay_parameters().union(*_of_training(module).values())
-    groups: list[dict[str, Any]] = []
+    alike: dict[tuple[float, float], list[nn.Parameter]] = {}  # fewer groups are fewer calls
     for name, parameters in _groups(module).items():
-        for decay in (True, False):
-            chosen = [p for p in parameters if p.requires_grad and (p not in excluded) == decay]
-            weight_decay = stage.optimizer.weight_decay if decay else 0.0
-            if chosen:
-                groups.append(
-                    {"params": chosen, "rate": stage.rate(name), "weight_decay": weight_decay}
-                )
+        for parameter in parameters:
+            decay = 0.0 if parameter in excluded else stage.optimizer.weight_decay
+            if parameter.requires_grad:
+                alike.setdefault((stage.rate(name), decay), []).append(parameter)
+    groups: list[dict[str, Any]] = [
+        {"params": chosen, "rate": rate, "weight_decay": decay}
+        for (rate, decay), chosen in alike.items()
+    ]
     if not groups:
         raise InputError(
             f"stage '{stage.name}': all parameters are frozen, so there is nothing to train"

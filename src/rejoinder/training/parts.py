@@ -81,7 +81,7 @@ def build_parts(
     Initial values are drawn in a fixed order from the recipe's seed: network, teacher's projection.
     """
     machine = set_up(recipe.compute, recipe.quantization)
-    prepared = prepare(recipe, folder.tokens, display)
+    prepared = prepare(recipe, folder.tokens, display, device=machine.device)
     torch.manual_seed(recipe.seed)
     module = build_module(recipe.model, prepared.tokenizer.rows)
     anchored = is_anchored(recipe, module)
@@ -92,7 +92,7 @@ def build_parts(
         module.embedding.weight.data.copy_(torch.from_numpy(prepared.words))
     learned_scale = attach_scale(module, recipe.scale, initial_scale)
     distiller = open_distiller(
-        recipe.distillation, prepared.train, prepared.teacher_vectors, module
+        recipe.distillation, prepared.train, prepared.teacher_vectors, module, machine.device
     )
     module.to(machine.device)
     packing = family_of(module.config).packing

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from rejoinder.arrays import Column, FloatArray
 from rejoinder.corpora.data_folder import SUMMARY, kept_messages, limits_of_history
+from rejoinder.devices import CPU
 from rejoinder.encoders.open import open_texts
 from rejoinder.encoders.torch import family, family_of, parse_config
 from rejoinder.engine import Engine
@@ -27,6 +29,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, content_key, joined_digest, locked, remove_leftovers
 from rejoinder.progress import Advance, Display
 from rejoinder.text import Tokenizer
+from rejoinder.text.memory import Remembered
 from rejoinder.text.ngrams import build_ngrams
 from rejoinder.text.subwords import MARK, Subwords, build_bpe
 from rejoinder.text.vocabulary import build_subwords
@@ -70,13 +73,17 @@ class Prepared:
 
 
 def prepare(
-    recipe: Recipe, folder: Path, display: Display | None = None, engine: Engine | None = None
+    recipe: Recipe,
+    folder: Path,
+    display: Display | None = None,
+    engine: Engine | None = None,
+    device: torch.device = CPU,
 ) -> Prepared:
     """Open what a run needs and make what is missing, in the folder or the recipe's cache.
 
-    It tokenises in parallel if given an engine.
+    It tokenises in parallel if given an engine; an encoder that teaches computes on the device.
     """
-    return _Preparation(recipe, folder, display or Display(), engine).run()
+    return _Preparation(recipe, folder, display or Display(), engine, device).run()
 
 
 def with_vectors(
@@ -123,11 +130,17 @@ def with_vectors(
 
 class _Preparation:
     def __init__(
-        self, recipe: Recipe, folder: Path, display: Display, engine: Engine | None
+        self,
+        recipe: Recipe,
+        folder: Path,
+        display: Display,
+        engine: Engine | None,
+        device: torch.device = CPU,
     ) -> None:
         self.recipe = recipe
         self.display = display
         self.engine = engine
+        self.device = device
         self.folder = Path(recipe.data.cache) if recipe.data.cache else folder
         self.sets, self.valid = _sets(recipe)
         self.splits: list[Split] = ["train", "valid"] if recipe.validation.examples else ["train"]
@@ -201,7 +214,10 @@ class _Preparation:
         length = recipe.text.max_length
         reading = family_of(config).dialogue
         history = config.history_text
+        remembered = Remembered(tokenizer)
         dialogue = None if reading is None else reading(config, tokenizer, length)
+        if dialogue is not None:
+            dialogue = dataclasses.replace(dialogue, tokenizer=remembered)
         texts = recipe.distillation is not None and split == "train"
         given = split == "train" and any(stage.given_negatives for stage in recipe.stage)
         parts = [digest, tokenizer.fingerprint, length]
@@ -214,7 +230,7 @@ class _Preparation:
         if given:
             parts.append("given")
         path = self.folder / f"{split}-{content_key(*parts)}"
-        encode = Encode(tokenizer, length, history, dialogue, given)
+        encode = Encode(remembered, length, history, dialogue, given)
 
         def make() -> None:
             with self.display.track(f"Tokenising {data} ({split})", None, "examples") as advance:
@@ -285,7 +301,7 @@ class _Preparation:
                 np.random.default_rng([seed, 2]).choice(len(train), config.sample, replace=False)
             )
         with self.writing():
-            return text_vectors(path, train.texts, read, config, self.display)
+            return text_vectors(path, train.texts, read, config, self.display, self.device)
 
     def make_once(self, path: Path, make: Callable[[], object]) -> None:
         """Let `make` write what is not there yet."""
