@@ -107,7 +107,8 @@ def gradients(module, device, cost):
     encodings = module.encode_pairs(move(batch, device), 4, histories.to(device))
     loss = SummedLoss(InBatchLoss(0.1))(encodings, scale=5.0, pairs=4)
     loss.value.backward()
-    found = {name: p.grad.to_dense().cpu() for name, p in module.named_parameters()}
+    # a copy: moving the module would move its gradients too
+    found = {name: p.grad.to_dense().cpu().clone() for name, p in module.named_parameters()}
     return float(loss.value.detach()), found
 
 

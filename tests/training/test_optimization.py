@@ -1,5 +1,6 @@
 """Optimisers, clipping, rates over time, budgets; device and precision."""
 
+import sys
 import copy
 import math
 
@@ -10,7 +11,14 @@ from torch import nn
 from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
 from rejoinder.training import distributed
-from rejoinder.training.distributed import choose_device, choose_precision, without_denormals
+from rejoinder.training.recipe import Quantization
+from rejoinder.training.distributed import (
+    Machine,
+    choose_device,
+    choose_precision,
+    loss_scaler,
+    tuned,
+)
 from rejoinder.training.losses import annealed_scale
 from rejoinder.training.optimization import (
     Adadelta,
@@ -310,6 +318,21 @@ def test_denormal_numbers_are_zero_while_training_and_only_then():
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor cannot")
     torch.set_flush_denormal(False)
-    with without_denormals():
+    with tuned(machine_of("cpu", "fp32")):
         assert (tiny * 0.5).abs().max() == 0
     assert (tiny * 0.5).abs().max() > 0
+
+
+def machine_of(device, precision):
+    return Machine(torch.device(device), precision, loss_scaler("cpu", "fp32", Quantization()))
+
+
+@pytest.mark.parametrize(
+    ("precision", "inside"), [("bf16", "high"), ("fp16", "high"), ("fp32", "highest")]
+)
+def test_what_a_card_is_tuned_by_ends_with_the_run(precision, inside):
+    before = torch.get_float32_matmul_precision(), sys.getswitchinterval()
+    with tuned(machine_of("cuda", precision)):
+        assert torch.get_float32_matmul_precision() == inside
+        assert sys.getswitchinterval() < 0.001
+    assert (torch.get_float32_matmul_precision(), sys.getswitchinterval()) == before

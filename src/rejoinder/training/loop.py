@@ -26,7 +26,7 @@ from rejoinder.progress import Display, interrupts
 from rejoinder.training import optimization
 from rejoinder.training import run as runs
 from rejoinder.training.batches import PairBatch, StepBatch, prefetched
-from rejoinder.training.distributed import Processes, joined, without_denormals
+from rejoinder.training.distributed import Processes, joined, tuned
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss, annealed_scale
 from rejoinder.training.negatives import Miner, Table, Tables
 from rejoinder.training.optimization import Stage
@@ -130,7 +130,7 @@ class Trainer:
         """Train to the end, and write the summary."""
         self.processes.broadcast_parameters(self.module)
         recorder = closing(self.recorder)
-        with recorder, interrupts(self.display) as self.stop, without_denormals():
+        with recorder, interrupts(self.display) as self.stop, tuned(self.machine):
             self.recorder.open()
             while self.state.stage < len(self.recipe.stage):
                 self._stage(self.recipe.stage[self.state.stage])
@@ -165,7 +165,8 @@ class Trainer:
     def _step(self, stage: Stage, batches: Iterator[StepBatch]) -> tuple[StepBatch, Loss]:
         """Do one optimisation step: take pairs, encode, rank, go back, update."""
         batch = next(batches)
-        self.module.train()
+        if not self.module.training:  # walking through all modules takes milliseconds
+            self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
         distiller = self.parts.distiller
         teacher_output = batch.teacher_output
@@ -271,7 +272,9 @@ class Trainer:
             embedding = self.module.embedding.parameters()
             optimization.clip_gradients(embedding, stage.clip_embedding_norm)
         if stage.clip_norm:
-            optimization.clip_gradients(self.module.parameters(), stage.clip_norm)
+            groups = self.optimizer.param_groups
+            trained = (parameter for group in groups for parameter in group["params"])
+            optimization.clip_gradients(trained, stage.clip_norm)
         self.rate = optimization.learning_rate(
             stage.schedule,
             stage.learning_rate,
