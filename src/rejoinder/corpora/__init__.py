@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from rejoinder.patterns import search_pattern
+
 Split: TypeAlias = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")  # nothing is ever chosen on the test part
-_WORD = re.compile(r"[^\W_]+")
+_WORD = search_pattern(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +103,14 @@ def _md5(text: str) -> str:
 #
 # Names and postal addresses are not found: that takes a language model, such as those of Presidio.
 
-_WORTH_A_LOOK = re.compile(r"@|\d\D?\d")
-_EMAIL = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
-_IBAN = re.compile(r"\b[A-Za-z]{2}\d{2}(?: ?[A-Za-z0-9]{4}){2,7}(?: ?[A-Za-z0-9]{1,3})?\b")
-_CARD = re.compile(
+_WORTH_A_LOOK = search_pattern(r"@|\d\D?\d")
+_EMAIL = search_pattern(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
+_IBAN = search_pattern(r"\b[A-Za-z]{2}\d{2}(?: ?[A-Za-z0-9]{4}){2,7}(?: ?[A-Za-z0-9]{1,3})?\b")
+_CARD = search_pattern(
     r"(?<![\w/=-])(?:[2-6]\d{3}([ -]?)\d{4}\1\d{4}\1\d{1,7}|3\d{3}([ -]?)\d{6}\2\d{5})(?![\w-])"
 )
 # With a country code; with a leading 0 or 00, if it is no date; in North American form.
-_PHONE = re.compile(
+_PHONE = search_pattern(
     r"(?<![\w+/=&-])(?:\+\d(?:[ ()./-]{0,2}\d){7,13}"
     r"|\(?(?!\d{1,2}[./-]\d{1,2}[./-])00?[1-9](?:[ ()/-]{0,2}\d){7,11}"
     r"|(?:1[ .-])?(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4})(?!\d)"

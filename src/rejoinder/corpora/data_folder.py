@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -31,6 +30,7 @@ from rejoinder.files import (
     remove,
     remove_leftovers,
 )
+from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance, silent
 
 # A survey of a corpus before it is built: lengths, languages, personal data.
@@ -39,7 +39,7 @@ SHOWN = 3  # examples
 SHOWN_CHATS = 256  # that are tokenised together
 JUDGED_WORDS = 20
 ENGLISH_SHARE = 0.1
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
+_WORD = search_pattern(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 # Common words of English that are rare in other languages. They tell whether a whole chat is
 # English. Detectors of many languages (lingua: 100 MB; langdetect, py3langid) guess if a chat is
 # short.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import itertools
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,9 +30,10 @@ from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, strip_compression
 from rejoinder.corpora.source import Source, look
 from rejoinder.corpora.tables import DELIMITERS, find_delimiter
 from rejoinder.errors import InputError
+from rejoinder.patterns import match_pattern
 
 # DATA19's extra contexts; `context/0` is the newest of them.
-EARLIER_CONTEXT = re.compile(r"context/(\d{1,9})")
+EARLIER_CONTEXT = match_pattern(r"context/(\d{1,9})")
 # Ours; DATA19's for Reddit, AmazonQA, OpenSubtitles.
 THREAD_FIELDS = ("thread", "thread_id", "product_id", "file_id")
 

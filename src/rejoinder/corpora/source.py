@@ -29,6 +29,7 @@ from rejoinder.corpora.lines import (
     strip_compression,
 )
 from rejoinder.errors import InputError
+from rejoinder.patterns import match_pattern, search_pattern
 
 Kind: TypeAlias = Literal[
     "folder", "zip", "workbook", "parquet", "json", "json lines", "html", "mail", "yaml",
@@ -41,19 +42,21 @@ MAX_DEPTH = 64  # most objects or arrays within each other
 _MAX_KEYS = 4_000  # different paths of keys in a sample
 _MAX_MEMBERS = 100_000
 
-_JSON = re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
-_HTML = re.compile(
+_JSON = match_pattern(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
+_HTML = match_pattern(
     r"\s*<(?:!doctype\s+html|!--|\?xml|/?(?:html|head|body|div|dl|dt|section|main|article|details"
     r"|script|style|table|ul|ol|p|h[1-6]|span|title|meta)\b)",
     re.IGNORECASE,
 )
-_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: ?\S?")
+_HEADER = match_pattern(r"[A-Za-z][A-Za-z0-9-]*: ?\S?")
 _MAIL_HEADERS = frozenset(
     ("from", "date", "to", "subject", "message-id", "received", "return-path", "mime-version")
 )
-_BLOCK = re.compile(r"[A-Za-z_][\w/ -]*:(?:\s*[|>][+-]?)?\s*(?:#.*)?")
-_YAML_LINE = re.compile(r"\s*(?:#.*|---.*|- .*|-|[\"']?[\w/ .?-]+[\"']?:(?: .*)?)|\s+\S.*")
-_HEADING = re.compile(r"^#{1,6} +\S|^[^\s#>|-].*\n(?:={3,}|-{3,})\s*$|^\|? *:?-{3,}", re.MULTILINE)
+_BLOCK = match_pattern(r"[A-Za-z_][\w/ -]*:(?:\s*[|>][+-]?)?\s*(?:#.*)?")
+_YAML_LINE = match_pattern(r"\s*+(?:#.*|---.*|- .*|-|[\"']?[\w/ .?-]++[\"']?:(?: .*)?)|\s++\S.*")
+_HEADING = search_pattern(
+    r"^#{1,6} ++\S|^[^\s#>|-].*\n(?:={3,}+|-{3,}+)\s*+$|^\|? *+:?-{3}", re.MULTILINE
+)
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",

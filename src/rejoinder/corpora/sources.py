@@ -33,6 +33,7 @@ from rejoinder.corpora.readers import Chat, Markup, Message, dialogues, pairs, w
 from rejoinder.corpora.recognition import find_form, read_candidates
 from rejoinder.corpora.tables import fold, parse_choice
 from rejoinder.errors import InputError
+from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.settings import parse_setting, validate
 
 # The corpus `chats`: examples of the chats that people export from their tools, of any form.
@@ -43,8 +44,8 @@ from rejoinder.settings import parse_setting, validate
 
 AGENT = "agent"
 CUSTOMER = "customer"
-_GAP = re.compile(r"(\d{1,6}) ?([smhd])")
-_MENTIONED_NUMBER = re.compile(r"@\d{7,15}\b")  # of a messenger
+_GAP = match_pattern(r"(\d{1,6}) ?([smhd])")
+_MENTIONED_NUMBER = search_pattern(r"@\d{7,15}\b")  # of a messenger
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _USUAL_GAP = 12 * 3_600.0
 _SHOWN = 6  # participants in an error or a note

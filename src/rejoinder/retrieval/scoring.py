@@ -21,7 +21,6 @@ but the base installation has no SciPy, and a server loads no PyTorch.
 from __future__ import annotations
 
 import functools
-import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +37,7 @@ from rejoinder.corpora import Candidate
 from rejoinder.encoders import DualEncoder, check_vectors
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
+from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.manifest import HeadRecord
 from rejoinder.retrieval.scan import Scores
@@ -71,7 +71,7 @@ LEAST_DECREASE = 1e-4  # Armijo's condition
 LEAST_RATE = 1e-6  # below, the loss is as low as float32 can tell
 _PRODUCTS_AT_ONCE = 1 << 24
 _ENCODED_AT_ONCE = 1024
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_SENTENCE = search_pattern(r"(?<=[.!?])\s+|\n+")
 _LEAST_WORDS = 3  # of a sentence
 
 

@@ -13,31 +13,35 @@ import html
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from rejoinder.corpora import text_key
+from rejoinder.patterns import match_pattern, search_pattern
 
-PLACEHOLDER = re.compile(
+PLACEHOLDER = search_pattern(
     r"\{\{[^{}]*\}\}|\{%[^%]*%\}|<%[^%]*%>|\{[A-Za-z_][\w .-]{0,40}\}|<[A-Za-z_][\w .-]{0,40}>"
     r"|\[[A-Z][\w .-]{0,40}\]"
     r"|%[A-Za-z_]\w*%|\$\{?[A-Za-z_]\w*\}?"
 )
 """Placeholders of a reply: {{x}}, {x}, <x>, [X], %x%, $x."""
-_BREAK = re.compile(r"</?(?:p|br|div|li|ul|ol|tr|h[1-6])\b[^<>]*>", re.IGNORECASE)
-_TAG = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1>|</?[A-Za-z][^<>]*>", re.DOTALL)
-_MARKDOWN_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^()\s]*\)")
-_MARKDOWN = re.compile(r"(?m)^[ \t]{0,3}(?:#{1,6}|>|[-*+])[ \t]+|\*\*|__|`")
-_NUMBER = re.compile(r"(?m)^[ \t]{0,3}\d{1,2}[.)][ \t]+")  # of a step
-_LINK = re.compile(r"(?:https?://|www\.)\S+")
+_BREAK = search_pattern(r"</?(?:p|br|div|li|ul|ol|tr|h[1-6])\b[^<>]*>", re.IGNORECASE)
+_TAG = search_pattern(r"<!--|<(script|style)\b|</?[A-Za-z][^<>]*+>")
+_OPEN_TAG = match_pattern(r"<[A-Za-z][^<>]*+>")
+_MARKDOWN_LINK = search_pattern(r"!?\[([^\[\]\n]*+)\]\([^()\s]*+\)")
+_MARKDOWN = search_pattern(r"(?m)^[ \t]{0,3}(?:#{1,6}|>|[-*+])[ \t]++|\*\*|__|`")
+_NUMBER = search_pattern(r"(?m)^[ \t]{0,3}\d{1,2}[.)][ \t]++")  # of a step
+_LINK = search_pattern(r"(?:https?://|www\.)\S+")
 _GREETING = r"(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day))"
-_SALUTATION = re.compile(rf"\s*{_GREETING}(?:\s+[^\s,.!?:]+){{0,3}}\s*[,!:.]?\s*", re.IGNORECASE)
-_GREETED = re.compile(rf"\s*{_GREETING}(?: there)?,?\s*\0[,.!:]?\s+", re.IGNORECASE)
-_CLOSING = re.compile(
-    r"\s*(?:(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|best|sincerely|cheers|"
-    r"many thanks|thanks|thank you|yours(?: \w+)?|all the best)[,.!]?\s*",
+_SALUTATION = match_pattern(
+    rf"\s*+{_GREETING}(?:\s++[^\s,.!?:]++){{0,3}}+\s*+[,!:.]?\s*+", re.IGNORECASE
+)
+_GREETED = search_pattern(rf"(?<!\s)\s*+{_GREETING}(?: there)?,?\s*+\0[,.!:]?\s++", re.IGNORECASE)
+_CLOSING = match_pattern(
+    r"\s*+(?:(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|best|sincerely|cheers|"
+    r"many thanks|thanks|thank you|yours(?: \w++)?|all the best)[,.!]?\s*+",
     re.IGNORECASE,
 )
 _PEOPLE = frozenset(
@@ -74,7 +78,7 @@ def plain(text: str) -> str:
     """
     shown = text
     if "</" in text:
-        shown = html.unescape(_TAG.sub("", _BREAK.sub("\n", text)))
+        shown = html.unescape(_without_tags(_BREAK.sub("\n", text)))
     linked = _LINK.sub("", _MARKDOWN_LINK.sub(r"\1", shown))
     marked = _MARKDOWN.sub("", PLACEHOLDER.sub(_placeholder_words, linked))
     if marked == text and "\n" not in text:
@@ -90,6 +94,34 @@ def plain(text: str) -> str:
             break
     said = "\n".join(" ".join(line.split()) for line in lines)
     return said or text
+
+
+def _without_tags(text: str) -> str:
+    """Return a text without tags, comments, and what stands in <script> and <style>.
+
+    A comment or script that does not end is text; its end is looked for once.
+    """
+    pieces = []
+    position = 0
+    without_end: set[str] = set()
+    while match := _TAG.search(text, position):
+        pieces.append(text[position : match.start()])
+        position = match.end()
+        name = match[1]
+        end = f"</{name}>" if name else "-->" if match[0] == "<!--" else ""
+        if not end:
+            continue
+        found = -1 if end in without_end else text.find(end, position)
+        if found >= 0:
+            position = found + len(end)
+            continue
+        without_end.add(end)
+        tag = _OPEN_TAG.match(text, match.start())
+        if tag is None:
+            pieces.append(match[0])
+        else:
+            position = tag.end()
+    return "".join([*pieces, text[position:]])
 
 
 def _is_signature(line: str) -> bool:
@@ -116,20 +148,24 @@ _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _FORMS = {
     "mark": r"<[a-z_]+>|\{[A-Za-z_][\w .-]{0,40}\}",
     "link": r"(?:https?://|www\.)[^\s<>]+[^\s<>.,;:!?)]",
-    "email": r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+",
+    "email": r"(?<![\w.+%-])[\w.+%-]++@[\w-]++(?:\.[\w-]++)++",
     "date": rf"\d{{4}}-\d\d-\d\d|\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}"
     rf"|(?:{_DAY} (?:of )?(?:{_MONTHS})|(?:{_MONTHS}) {_DAY})\b(?:,? \d{{4}}\b)?"
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day\b",
     "time": r"\d{1,2}[:.]\d\d(?: ?(?:[ap]m\b|[ap]\.m\.))?(?!\d|[.:]\d)"
     r"|\d{1,2} ?(?:[ap]m\b|o'clock)",
-    "amount": r"[$€£] ?\d[\d.,]*\d|[$€£] ?\d|\d[\d.,]* ?(?:€|usd|eur|gbp|euros?|dollars?|pounds?)",
+    "amount": r"[$€£] ?\d[\d.,]{0,30}\d|[$€£] ?\d"
+    r"|\d[\d.,]{0,30} ?(?:€|usd|eur|gbp|euros?|dollars?|pounds?)",
     "phone": r"(?:\+|\b00)\d(?:[ ()/-]{0,2}\d){6,13}|\b0\d(?:[ /-]?\d){8,10}\b",
-    "code": r"#?(?=[a-z\d-]*\d)(?=[\d-]*[a-z]|[\d-]{5})[a-z\d]+(?:-[a-z\d]+)*\b",
-    "number": r"\d+(?:[.,]\d+)*",
+    "code": r"(?<![^\W_])#?(?=[a-z\d])(?=[a-z\d-]{0,60}\d)(?=[\d-]{5}|[\d-]{0,60}[a-z])"
+    r"[a-z\d]++(?:-[a-z\d]++)*\b",
+    "number": r"\d++(?:[.,]\d++)*+",
     "word": r"[^\W\d_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W\d_]+)*",
     "sign": r"\S",
 }
-_TOKEN = re.compile("|".join(f"(?P<{kind}>{form})" for kind, form in _FORMS.items()), re.IGNORECASE)
+_TOKEN = search_pattern(
+    "|".join(f"(?P<{kind}>{form})" for kind, form in _FORMS.items()), re.IGNORECASE
+)
 _PLAIN = frozenset(("word", "sign"))
 _GREETINGS = frozenset(
     "hi hello dear hey hallo thanks mr mrs ms welcome sorry".split()  # noqa: SIM905
@@ -288,8 +324,9 @@ def _name(own: Sequence[Token], slot: _Slot) -> str:
     return "name" if _GREETINGS.intersection(greeted) else "value"
 
 
-_PIECE = re.compile(r".+?(?:[.!?,:;]+(?=\s|$)\s*|\n\s*|$)", re.DOTALL)
-_SIGN = re.compile(r"\W+")
+_END = search_pattern(r"(?<![.!?,:;])[.!?,:;]++(?:\s++|\Z)|\n\s*+")
+_SIGNS_FIRST = match_pattern(r"[.!?,:;]{2,}+(?:\s++|\Z)")
+_SIGN = search_pattern(r"\W+")
 _LENGTHS = (1, 2)  # pieces of a frame
 _NEIGHBOURS = 10  # different words that follow, or precede, a frame
 _MOST_COMMON = 0.3  # share of the most common of them, at most
@@ -325,10 +362,18 @@ class Frames:
 
 def pieces(text: str) -> list[tuple[str, str]]:
     """Return the clauses of a message, each with a key; a piece without a letter has its signs."""
-    masked = (
-        (match[0], text_key(mask(match[0])) or match[0]) for match in _PIECE.finditer(text.strip())
-    )
+    masked = ((piece, text_key(mask(piece)) or piece) for piece in _clauses(text.strip()))
     return [(piece, key if _SIGN.sub("", key) else piece.strip()) for piece, key in masked]
+
+
+def _clauses(text: str) -> Iterator[str]:
+    """Yield the clauses of a text, with the signs and the white space at their ends."""
+    start = 0
+    while start < len(text):
+        end = _SIGNS_FIRST.match(text, start) or _END.search(text, start + 1)
+        stop = end.end() if end else len(text)
+        yield text[start:stop]
+        start = stop
 
 
 def _joined(keys: Sequence[str]) -> str:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
+from rejoinder.patterns import match_pattern, search_pattern
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
-_MARKUP = re.compile(
+_MARKUP = search_pattern(
     r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|"\s*:\s*(?:["\[{\d]|true|false|null)|"\s*[}\]]"""
 )
 
@@ -88,7 +89,7 @@ OF_JSON = frozenset(("columns",))
 Order: TypeAlias = Literal["day", "month", "year"]  # what stands first
 
 _MILLISECONDS = 1e11  # a larger number of seconds would be in the year 5138
-_DATE = re.compile(
+_DATE = match_pattern(
     r"(\d{1,4})[./-] ?(\d{1,2})[./-] ?(\d{1,4})\.?,?[ T]+(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
     r"(?:\s?([AaPp])\.?\s?[Mm]\.?)?"
 )
@@ -175,8 +176,8 @@ _BLOCKS = frozenset(
     h4 h5 h6 header hr li main nav ol p pre section summary table td th tr ul""".split()  # noqa: SIM905
 )
 _UNSEEN = frozenset(("script", "style", "head", "template", "noscript", "title", "svg"))
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # that XML has not
-_TAG = re.compile(r"</?[a-zA-Z][^<>]*>|&(?:[a-zA-Z]{2,8}|#\d{1,6});")
+_CONTROL = search_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # that XML has not
+_TAG = search_pattern(r"</?[a-zA-Z][^<>]*>|&(?:[a-zA-Z]{2,8}|#\d{1,6});")
 
 
 def parse_html(text: str) -> HtmlElement | None:

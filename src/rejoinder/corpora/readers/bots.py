@@ -17,15 +17,16 @@ from rejoinder.corpora.source import Sample, Source, dicts, json_values, texts_o
 from rejoinder.corpora.tables import Choice, fold
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
+from rejoinder.patterns import search_pattern
 
 # Rasa: responses with the examples of the intents that they answer.
 #
 # A bot's folder (or zip file) is read whole: nlu and responses or domain files, and the rules and
 # stories that say which intent is answered by which response. YAML of Rasa 2 and 3, Markdown of 1.
 
-_ENTITY = re.compile(r"\[([^\[\]]+)\](?:\([^()]*\)|\{[^{}]*\})")
-_RASA_KEYS = re.compile(r"^(?:nlu|responses|templates|intents|rules|stories):", re.MULTILINE)
-_INTENT_STEP = re.compile(r"^## *intent:", re.MULTILINE)
+_ENTITY = search_pattern(r"\[([^\[\]]+)\](?:\([^()]*\)|\{[^{}]*\})")
+_RASA_KEYS = search_pattern(r"^(?:nlu|responses|templates|intents|rules|stories):", re.MULTILINE)
+_INTENT_STEP = search_pattern(r"^## *intent:", re.MULTILINE)
 _RASA_FILES = (".yml", ".yaml", ".md")
 
 
@@ -219,8 +220,8 @@ RASA_TRACKERS = Form(
 # The texts of one message are alternatives, of which the bot draws one: they are `variants`.
 # Several messages of an intent are sent one after the other: they are one reply.
 
-_PHRASES = re.compile(r"_(?:usersays|entries)_([A-Za-z-]+)$")
-_INTENT = re.compile(r"(?:^|/)intents/[^/]+\.json$")
+_PHRASES = search_pattern(r"_(?:usersays|entries)_([A-Za-z-]+)$")
+_INTENT = search_pattern(r"(?:^|/)intents/[^/]+\.json$")
 
 
 def read_dialogflow(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:

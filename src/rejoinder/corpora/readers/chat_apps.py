@@ -13,6 +13,7 @@ from rejoinder.corpora.readers import Chat, Form, Message, date_seconds, find_or
 from rejoinder.corpora.source import Sample, Source, json_values
 from rejoinder.corpora.tables import Choice, fold, open_table
 from rejoinder.errors import InputError
+from rejoinder.patterns import match_pattern, search_pattern
 
 # WhatsApp: the text file of an exported chat, from Android or an iPhone, in any language.
 #
@@ -22,7 +23,7 @@ from rejoinder.errors import InputError
 # name; Android writes those of a group without a name.
 
 _MARKS = "\u200e\u200f\u202a\u202b\u202c\u2068\u2069\ufeff"
-_LINE = re.compile(
+_LINE = match_pattern(
     rf"[{_MARKS}]*(\[?)(\d{{1,4}})[./-][ ]?(\d{{1,2}})[./-][ ]?(\d{{1,4}})\.?,?\s+"
     r"(?:(?:à|às|a las|um|kl\.?|klo|alle|em|в|о|at)\s+)?"  # noqa: RUF001 (Cyrillic)
     r"(?:(上午|下午|오전|오후|午前|午後|[AaPp]\.?\s?[Mm]\.?)\s?)?"
@@ -31,12 +32,14 @@ _LINE = re.compile(
     r"(\]|\s[-\u2013]|:?)\s(.*)",
     re.DOTALL,
 )
-_AUTHOR = re.compile(rf"[{_MARKS}]*(?:~\s?)?([^:]{{1,80}}?)[{_MARKS}]*:(?:\s(.*))?", re.DOTALL)
-_ATTACHED = re.compile(
+_AUTHOR = match_pattern(
+    rf"[{_MARKS}]*+(?:~\s?)?([^:]{{1,80}}?)[{_MARKS}]*+:(?:\s(.*))?", re.DOTALL
+)
+_ATTACHED = match_pattern(
     rf"[{_MARKS}]*(?:<[^<>]{{3,60}}>|\S.{{0,120}}\.\w{{2,4}} \([^()]{{3,40}}\)|null)"
 )
-_EDITED = re.compile(r"\s*\u200e<[^<>]{3,60}>\s*$")
-_DELETED = re.compile(
+_EDITED = search_pattern(r"(?<!\s)\s*+\u200e<[^<>]{3,60}+>\s*+$")
+_DELETED = match_pattern(
     r"(?:You deleted this message|This message was deleted|Diese Nachricht wurde gelöscht|"
     r"Du hast diese Nachricht gelöscht|Eliminaste este mensaje|Se eliminó este mensaje|"
     r"Este mensaje fue eliminado|Ce message a été supprimé|Vous avez supprimé ce message|"
@@ -238,9 +241,9 @@ TELEGRAM = Form(
 #
 # Messages of a thread are a chat of their own; the others of a channel are its chat.
 
-_SLACK_DAY = re.compile(r"(?:^|/)([^/]+)/\d{4}-\d{2}-\d{2}\.json$")
-_SLACK_MARKUP = re.compile(r"<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>")
-_SLACK_MENTION = re.compile(r"<@([A-Z0-9]+)")
+_SLACK_DAY = search_pattern(r"(?:^|/)([^/]+)/\d{4}-\d{2}-\d{2}\.json$")
+_SLACK_MARKUP = search_pattern(r"<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>")
+_SLACK_MENTION = search_pattern(r"<@([A-Z0-9]+)")
 _SLACK_MESSAGES = (None, "bot_message", "thread_broadcast", "me_message", "file_share")
 
 
@@ -382,7 +385,7 @@ _TWITTER_COLUMNS = {
     "text",
     "in_response_to_tweet_id",
 }
-_TWITTER_MENTIONS = re.compile(r"^(?:@\w+\s+)+")
+_TWITTER_MENTIONS = search_pattern(r"^(?:@\w+\s+)+")
 
 
 class _Tweet(NamedTuple):

@@ -25,6 +25,7 @@ from rejoinder.corpora.readers import (
 from rejoinder.corpora.source import MAX_DOCUMENT_BYTES, Sample, Source, json_values
 from rejoinder.corpora.tables import Choice, columns_of, find_column, fold, json_rows, open_table
 from rejoinder.errors import InputError
+from rejoinder.patterns import search_pattern
 
 # A table of messages: a row (or JSON object) each, with the conversation, author, text and time.
 #
@@ -151,10 +152,13 @@ MESSAGES = Form(
 # signatures are removed by mail-parser-reply, in its languages. The author is the address.
 
 _MAIL_FILES = (".eml", ".mbox")
-_MAIL_START = re.compile(rb"From \S+.*\d{4}\s*$|From .*[A-Z][a-z]{2} [A-Z][a-z]{2} .*\d\d:\d\d")
-_PREFIX = re.compile(r"^\s*(?:(?:re|aw|fwd?|wg|sv|antw|res|rv|tr)\s*(?:\[\d+\])?\s*:\s*)+", re.I)
+_DAY = search_pattern(rb"[A-Z][a-z]{2} [A-Z][a-z]{2} ")  # Mon Jan
+_CLOCK = search_pattern(rb"\d\d:\d\d")
+_PREFIX = search_pattern(
+    r"^\s*+(?:(?:re|aw|fwd?|wg|sv|antw|res|rv|tr)\s*+(?:\[\d++\]\s*+)?:\s*+)++", re.IGNORECASE
+)
 _LANGUAGES = ["en", "de", "fr", "it", "es", "nl", "da", "sv", "pl", "cs", "ja", "ko", "zh"]
-_SIGNATURE = re.compile(r"^-- ?$.*", re.MULTILINE | re.DOTALL)
+_SIGNATURE = search_pattern(r"^-- ?$.*", re.MULTILINE | re.DOTALL)
 
 
 def read_mailbox(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
@@ -198,7 +202,7 @@ def _mails(file: Source, reading: Reading) -> Iterator[EmailMessage]:
     blank = True
     with file.open(reading) as stream:
         for line in stream:
-            if blank and lines and _MAIL_START.match(line):
+            if blank and lines and _is_mail_start(line):
                 yield _parsed(lines)
                 lines = []
                 size = 0
@@ -210,8 +214,19 @@ def _mails(file: Source, reading: Reading) -> Iterator[EmailMessage]:
     yield _parsed(lines)
 
 
+def _is_mail_start(line: bytes) -> bool:
+    """Return whether a line begins a mail: "From ", and at the end a year, or a day and a clock."""
+    rest = line.removeprefix(b"From ").rstrip()
+    if rest == line.rstrip() or not rest:
+        return False
+    if rest[-4:].isdigit() and len(rest) > 4 and not line[5:6].isspace():
+        return True
+    day = _DAY.search(rest)
+    return day is not None and _CLOCK.search(rest, day.end()) is not None
+
+
 def _parsed(lines: list[bytes]) -> EmailMessage:
-    content = b"".join(lines[1:] if _MAIL_START.match(lines[0]) else lines)
+    content = b"".join(lines[1:] if _is_mail_start(lines[0]) else lines)
     mail: Any = email.message_from_bytes(content, policy=email.policy.default)
     return mail
 

@@ -1,0 +1,122 @@
+"""Texts that make a regular expression, or code that reads texts, take as long as it can.
+
+They are repeated fragments: what the expression's own parts match, and letters that begin something
+(a tag, a comment, a quote) that never ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import re._constants as sre
+import re._parser as parser
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+SHORT = 5_000
+LONG = 50_000
+LIMIT = 0.5  # seconds of processor time for a text of 50,000 letters
+GROWTH = 25.0  # times as long for ten times the letters; the square would be 100
+
+# What begins or divides something in one of the forms that are read.
+COMMON = [
+    " ", "\n", "\t", "\r\n", "0", "a", "A", "é", ".", "-", ":", "@", "[", "(", "{", "<", '"', "'",
+    "</", "<!--", "<a", "<b>", "&", "&#", "{{", "{%", "[x](", "](", "**", "> ", ">", "# ", "|", "|-",
+    "\\", "\0", "\u200e", "\xa0", "=?", "=?utf-8?q?a?= ", "a: ", "- ", "0 ", "0-", "0.", "1/", "a.",
+    "a@", "re ", "re:", "Le a ", "On a ", "<name>", "!", "?", "hi ", "\U0001f600", "DE00 ", "_", "%",
+    "/", "=", "`", "~", "$", ",", ";", "+", "\u0661", "\uff11", "x", "https://",
+]  # fmt: skip
+ENDS = ["", "x", "\0", "\n", ">", "?", "<", " ", "\x01"]
+
+_CATEGORIES = {
+    sre.CATEGORY_DIGIT: "0",
+    sre.CATEGORY_NOT_DIGIT: "a",
+    sre.CATEGORY_SPACE: " ",
+    sre.CATEGORY_NOT_SPACE: "a",
+    sre.CATEGORY_WORD: "a",
+    sre.CATEGORY_NOT_WORD: "-",
+}
+
+
+def fragments(expression: str | bytes, flags: int = 0) -> list[str]:
+    """Texts that the parts of an expression match: of each sequence its parts and its beginnings."""
+    text = expression.decode("latin-1") if isinstance(expression, bytes) else expression
+    found: dict[str, None] = {}
+    _sample(parser.parse(text, flags & ~re.UNICODE), found)
+    return [fragment for fragment in found if fragment]
+
+
+def _sample(tree: Any, found: dict[str, None]) -> str:
+    """Return a text that a tree matches; add the beginnings of its sequences to `found`."""
+    said = ""
+    for operation, argument in tree:
+        piece = _piece(operation, argument, found)
+        said += piece
+        for fragment in (piece, said):
+            found.setdefault(fragment[:60])
+    return said
+
+
+def _piece(operation: Any, argument: Any, found: dict[str, None]) -> str:
+    if operation is sre.LITERAL:
+        return chr(argument)
+    if operation is sre.NOT_LITERAL:
+        return "a" if argument != ord("a") else "b"
+    if operation is sre.ANY:
+        return "a"
+    if operation is sre.IN:
+        return _member(argument, found)
+    if operation is sre.CATEGORY:
+        return _CATEGORIES.get(argument, "a")
+    if operation is sre.BRANCH:
+        return [_sample(branch, found) for branch in argument[1]][0]
+    if operation in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
+        least, most, tree = argument
+        one = _sample(tree, found)
+        return one * max(1, min(int(least) or 1, int(most), 20))
+    if operation is sre.SUBPATTERN:
+        return _sample(argument[-1], found)
+    if operation is sre.ATOMIC_GROUP:
+        return _sample(argument, found)
+    if operation in (sre.ASSERT, sre.ASSERT_NOT):
+        _sample(argument[1], found)
+    return ""
+
+
+def _member(items: Any, found: dict[str, None]) -> str:
+    members = []
+    for operation, argument in items:
+        if operation is sre.LITERAL:
+            members.append(chr(argument))
+        elif operation is sre.RANGE:
+            members.append(chr(argument[0]))
+        elif operation is sre.CATEGORY:
+            members.append(_CATEGORIES.get(argument, "a"))
+    if items[0][0] is sre.NEGATE:
+        for other in members[:6]:
+            found.setdefault(other)
+        return next(char for char in "a \x01-0<\u4e00" if char not in members)
+    for other in members[:6]:
+        found.setdefault(other)
+    return members[0]
+
+
+def texts(parts: Iterable[str], length: int, *, pairs: bool = True) -> Iterator[str]:
+    """Texts of so many letters: each part and each two parts repeated, with several ends."""
+    listed = list(dict.fromkeys(parts))
+    bodies = [*listed, *(map("".join, itertools.permutations(listed, 2)) if pairs else ())]
+    for body in bodies:
+        repeated = (body * (length // len(body) + 1))[:length]
+        for end in ENDS:
+            yield repeated + end
+    if pairs:
+        for start, body in itertools.permutations(listed, 2):
+            yield start + (body * (length // len(body) + 1))[:length] + "\x01"
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """Processor time of a call."""
+    start = time.process_time()
+    function()
+    return time.process_time() - start
