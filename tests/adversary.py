@@ -59,29 +59,28 @@ def _sample(tree: Any, found: dict[str, None]) -> str:
 
 
 def _piece(operation: Any, argument: Any, found: dict[str, None]) -> str:
-    if operation is sre.LITERAL:
-        return chr(argument)
-    if operation is sre.NOT_LITERAL:
-        return "a" if argument != ord("a") else "b"
-    if operation is sre.ANY:
-        return "a"
+    if operation in _CHARACTERS:
+        return _CHARACTERS[operation](argument)
     if operation is sre.IN:
         return _member(argument, found)
-    if operation is sre.CATEGORY:
-        return _CATEGORIES.get(argument, "a")
     if operation is sre.BRANCH:
-        return [_sample(branch, found) for branch in argument[1]][0]
+        return list(_sample(branch, found) for branch in argument[1])[0]  # noqa: C400, RUF015 (all are looked at)
     if operation in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
         least, most, tree = argument
-        one = _sample(tree, found)
-        return one * max(1, min(int(least) or 1, int(most), 20))
-    if operation is sre.SUBPATTERN:
-        return _sample(argument[-1], found)
-    if operation is sre.ATOMIC_GROUP:
-        return _sample(argument, found)
+        return _sample(tree, found) * max(1, min(int(least) or 1, int(most), 20))
+    if operation in (sre.SUBPATTERN, sre.ATOMIC_GROUP):
+        return _sample(argument[-1] if operation is sre.SUBPATTERN else argument, found)
     if operation in (sre.ASSERT, sre.ASSERT_NOT):
         _sample(argument[1], found)
     return ""
+
+
+_CHARACTERS: dict[Any, Callable[[Any], str]] = {
+    sre.LITERAL: chr,
+    sre.NOT_LITERAL: lambda code: "a" if code != ord("a") else "b",
+    sre.ANY: lambda _: "a",
+    sre.CATEGORY: lambda category: _CATEGORIES.get(category, "a"),
+}
 
 
 def _member(items: Any, found: dict[str, None]) -> str:

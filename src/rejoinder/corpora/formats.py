@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.conversations import NO_TURNS, is_call, join_turns
-from rejoinder.corpora import Example, content_thread, redact_example
+from rejoinder.corpora import Example, content_thread
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -27,6 +27,7 @@ from rejoinder.corpora.corpus import (
     parse_records,
 )
 from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, strip_compression
+from rejoinder.corpora.redaction import redact_example
 from rejoinder.corpora.source import Source, look
 from rejoinder.corpora.tables import DELIMITERS, find_delimiter
 from rejoinder.errors import InputError

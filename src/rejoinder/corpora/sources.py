@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rejoinder.conversations import join_turns
-from rejoinder.corpora import SPLITS, Example, content_thread, formats, redact, reddit
+from rejoinder.corpora import SPLITS, Example, content_thread, formats, reddit
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -31,6 +31,7 @@ from rejoinder.corpora.formats import OwnSettings, describe_fields, read_csv, te
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.readers import Chat, Markup, Message, dialogues, pairs, wikipedia
 from rejoinder.corpora.recognition import find_form, read_candidates
+from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.tables import fold, parse_choice
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
