@@ -26,7 +26,8 @@ from rejoinder.corpora.corpus import (
     parse_object,
     parse_records,
 )
-from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, strip_compression
+from rejoinder.corpora.limits import MAX_LINE_BYTES
+from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.redaction import redact_example
 from rejoinder.corpora.source import Source, look
 from rejoinder.corpora.tables import DELIMITERS, find_delimiter

@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.examples import BASE_SCHEMA, BATCH_ROWS, GROUP_CHARACTERS
-from rejoinder.corpora.lines import MAX_LINE_BYTES, Block, Reading, too_long
+from rejoinder.corpora.limits import MAX_LINE_BYTES
+from rejoinder.corpora.lines import Block, Reading, too_long
 from rejoinder.errors import InputError
 
 Numbers: TypeAlias = npt.NDArray[np.int64]

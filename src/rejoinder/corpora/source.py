@@ -19,15 +19,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
-from rejoinder.corpora.lines import (
-    FREE_BYTES,
+from rejoinder.corpora.limits import (
+    MAX_DEPTH,
+    MAX_DOCUMENT_BYTES,
+    MAX_KEYS,
     MAX_LINE_BYTES,
-    MOST_TIMES,
-    Reading,
-    open_lines,
-    open_stream,
-    strip_compression,
+    MAX_LOOKED_AT,
+    MAX_MEMBERS,
+    MAX_PATH,
+    SAMPLE_BYTES,
+    check_unpacked,
+    check_values,
 )
+from rejoinder.corpora.lines import Reading, open_lines, open_stream, strip_compression
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
 
@@ -35,12 +39,6 @@ Kind: TypeAlias = Literal[
     "folder", "zip", "workbook", "parquet", "json", "json lines", "html", "mail", "yaml",
     "markdown", "text",
 ]  # fmt: skip
-
-SAMPLE_BYTES = 1 << 20
-MAX_DOCUMENT_BYTES = 1 << 28  # of a file that is read whole
-MAX_DEPTH = 64  # most objects or arrays within each other
-_MAX_KEYS = 4_000  # different paths of keys in a sample
-_MAX_MEMBERS = 100_000
 
 _JSON = match_pattern(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
 _HTML = match_pattern(
@@ -70,6 +68,7 @@ _ZIP_ERRORS = (
     zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError,
     RuntimeError,
 )  # fmt: skip
+_UNPACK = "if it is meant to, unpack it first"
 _LEGACY_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
@@ -196,10 +195,13 @@ def member_names(path: Path) -> list[str]:
         names = [file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()]
     else:
         with _opened_zip(path) as file:
-            names = [entry.filename for entry in file.infolist() if not entry.is_dir()]
+            entries = file.infolist()
+        size = sum(entry.file_size for entry in entries)
+        check_unpacked(size, path.stat().st_size, str(path), advice=_UNPACK)
+        names = [entry.filename for entry in entries if not entry.is_dir()]
     names = [name for name in names if not _is_hidden(name)]
-    if len(names) > _MAX_MEMBERS:
-        raise InputError(f"{path} holds more than {_MAX_MEMBERS:,} files; name a part of it")
+    if len(names) > MAX_MEMBERS:
+        raise InputError(f"{path} holds more than {MAX_MEMBERS:,} files; name a part of it")
     return sorted(names)
 
 
@@ -217,8 +219,28 @@ def _look_into_zip(source: Source) -> Sample:
     return Sample(source, kind, members=tuple(names))
 
 
+_KEPT: dict[Path, zipfile.ZipFile] = {}
+
+
+@contextlib.contextmanager
+def keep_open(path: Path) -> Iterator[None]:
+    """Keep a zip file open, whose list of files would be read anew for each of them."""
+    if path in _KEPT or not path.is_file() or not zipfile.is_zipfile(path):
+        yield
+        return
+    with _opened_zip(path) as file:
+        _KEPT[path] = file
+        try:
+            yield
+        finally:
+            del _KEPT[path]
+
+
 @contextlib.contextmanager
 def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    if path in _KEPT:
+        yield _KEPT[path]
+        return
     try:
         file = zipfile.ZipFile(path)
     except _ZIP_ERRORS as error:
@@ -230,11 +252,8 @@ def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _check_member(source: Source, entry: zipfile.ZipInfo) -> None:
-    if entry.file_size > max(FREE_BYTES, MOST_TIMES * entry.compress_size):
-        raise InputError(
-            f"{source.path}: {entry.filename} decompresses to more than {MOST_TIMES} times its "
-            "size; if it is meant to, unpack it first"
-        )
+    name = f"{source.path}: {entry.filename}"
+    check_unpacked(entry.file_size, entry.compress_size, name, advice=_UNPACK)
 
 
 def find_encoding(data: bytes, name: str) -> str:
@@ -279,7 +298,7 @@ def decode(data: bytes, encoding: str, name: str, *, partial: bool = False) -> s
 
 
 def _kind_of(text: str, suffix: str) -> Kind:
-    lines = [line for line in text.splitlines()[:2_000] if line.strip()]
+    lines = [line[:MAX_LOOKED_AT] for line in text.splitlines()[:2_000] if line.strip()]
     is_json = _JSON.match(text) is not None
     kinds: dict[Kind, bool] = {
         "json lines": suffix in (".jsonl", ".ndjson") or (is_json and _is_json_lines(text)),
@@ -308,7 +327,7 @@ def _is_mail(text: str, suffix: str) -> bool:
     if first.startswith("From ") and _HEADER.match(rest):
         return True
     names = []
-    for line in text.splitlines():
+    for line in text.splitlines()[:2_000]:
         if not _HEADER.match(line):
             if line[:1] not in (" ", "\t"):
                 break
@@ -341,7 +360,7 @@ def _keys(data: bytes, encoding: str) -> Iterator[str]:
             if not event.startswith("end_") and path not in seen:
                 seen.add(path)
                 yield path
-            if len(seen) > _MAX_KEYS:
+            if len(seen) > MAX_KEYS:
                 return
 
 
@@ -358,18 +377,22 @@ def json_values(
 
     count = 0
     depth = 0
+    values = 0
     builder = ijson.ObjectBuilder()
     try:
         with source.open(reading) as stream:
             for path, event, value in _events(_Recoded(stream, encoding), str(source)):
                 if depth == 0 and path not in wanted:
                     continue
+                values += 1
+                check_values(values, str(source))
                 builder.event(event, value)
                 depth += event.startswith("start_") - event.startswith("end_")
                 if depth == 0 and event != "map_key":
                     count += 1
                     yield path, builder.value
                     builder = ijson.ObjectBuilder()
+                    values = 0
     except UnicodeError:
         raise InputError(
             f"{source}: after {count:,} objects a text that is no UTF-8, or half of a surrogate "
@@ -422,12 +445,12 @@ def _events(stream: Any, name: str) -> Iterator[tuple[str, str, Any]]:
             yield base, event, value
             continue
         last = key if is_object else "item"
-        path = f"{base}.{last}".removeprefix(".") if stack else ""
+        path = f"{base}.{last[:MAX_PATH]}".removeprefix(".") if stack else ""
         yield path, event, value
         if event.startswith("start_"):
             if len(stack) >= MAX_DEPTH:
                 raise InputError(f"{name}: JSON nested more than {MAX_DEPTH} deep")
-            stack.append((event == "start_map", path))
+            stack.append((event == "start_map", path[:MAX_PATH]))
 
 
 def texts_of(values: Iterable[Any]) -> list[str]:
