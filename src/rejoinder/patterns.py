@@ -34,14 +34,14 @@ _MATCHED: list[re.Pattern[str] | re.Pattern[bytes]] = []
 def search_pattern(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Compile an expression that may be searched, replaced or split by anywhere in a text."""
     pattern = re.compile(expression, flags)
-    _SEARCHED.append(pattern)  # type: ignore[arg-type]
+    _SEARCHED.append(pattern)
     return pattern
 
 
 def match_pattern(expression: AnyStr, flags: int = 0) -> MatchPattern[AnyStr]:
     """Compile an expression that is matched at the beginning of a text, or with the whole text."""
     pattern = re.compile(expression, flags)
-    _MATCHED.append(pattern)  # type: ignore[arg-type]
+    _MATCHED.append(pattern)
     return pattern
 
 

@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -297,15 +298,15 @@ def _marked_up(tree: Any) -> Iterator[Candidate]:
     """Yield the questions of FAQPages, as JSON-LD or microdata."""
     for script in tree.xpath("//script[@type='application/ld+json']"):
         try:
-            values = [parse_json(script.text or "null")]
+            waiting = deque([parse_json(script.text or "null")])
         except ValueError:
             continue
-        while values:  # an FAQPage may stand in a list, or in a graph
-            value = values.pop(0)
-            values += value if isinstance(value, list) else []
+        while waiting:  # an FAQPage may stand in a list, or in a graph
+            value = waiting.popleft()
+            waiting += value if isinstance(value, list) else []
             if not isinstance(value, dict):
                 continue
-            values += [value[key] for key in ("@graph", "mainEntity") if key in value]
+            waiting += [value[key] for key in ("@graph", "mainEntity") if key in value]
             answer = value.get("acceptedAnswer")
             answer = answer[0] if isinstance(answer, list) and answer else answer
             if value.get("@type") == "Question" and isinstance(answer, dict):

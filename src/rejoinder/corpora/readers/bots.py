@@ -13,11 +13,11 @@ from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import OF_TABLES, Chat, Form, Message
 from rejoinder.corpora.readers.answers import read_table
-from rejoinder.corpora.source import Sample, Source, dicts, json_values, texts_of
+from rejoinder.corpora.source import Sample, Source, dicts, json_values, keep_open, texts_of
 from rejoinder.corpora.tables import Choice, fold
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
-from rejoinder.patterns import search_pattern
+from rejoinder.patterns import match_pattern, search_pattern
 
 # Rasa: responses with the examples of the intents that they answer.
 #
@@ -27,6 +27,7 @@ from rejoinder.patterns import search_pattern
 _ENTITY = search_pattern(r"\[([^\[\]]+)\](?:\([^()]*\)|\{[^{}]*\})")
 _RASA_KEYS = search_pattern(r"^(?:nlu|responses|templates|intents|rules|stories):", re.MULTILINE)
 _INTENT_STEP = search_pattern(r"^## *intent:", re.MULTILINE)
+_ACTION = match_pattern(r"(?:utter_|action_|slot|form|reset)\S*")
 _RASA_FILES = (".yml", ".yaml", ".md")
 
 
@@ -49,12 +50,13 @@ def read_rasa(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     bot = _Bot()
     source = sample.source
     names = [name for name in sample.members if name.lower().endswith(_RASA_FILES)]
-    for file in [Source(source.path, name) for name in names] or [source]:
-        text = file.text(choice.encoding, reading)
-        if file.name.suffix.lower() == ".md" or sample.kind == "markdown":
-            _read_markdown(text, bot)
-        else:
-            _read_yaml(load_yaml(text, str(file)), bot)
+    with keep_open(source.path):
+        for file in [Source(source.path, name) for name in names] or [source]:
+            text = file.text(choice.encoding, reading)
+            if file.name.suffix.lower() == ".md" or sample.kind == "markdown":
+                _read_markdown(text, bot)
+            else:
+                _read_yaml(load_yaml(text, str(file)), bot)
     if not bot.responses:
         raise InputError(
             f"{source} holds no response with a text, {len(bot.intents)} intents; name the bot's "
@@ -146,13 +148,13 @@ def _read_markdown(text: str, bot: _Bot) -> None:
         if line.startswith("## "):
             section = line[3:].strip()
         elif line.startswith("* "):
-            intent = re.split(r"[{ ]", line[2:].strip())[0]
+            intent = line[2:].strip().partition("{")[0].partition(" ")[0]
         elif line.startswith("- ") and section.startswith("intent:"):
             name = section.removeprefix("intent:").strip()
             bot.intents.setdefault(name, []).extend(_example_texts([line[2:]]))
         elif line.startswith("- ") and intent and not section.startswith(("synonym", "regex")):
             answer = line[2:].strip()
-            if re.fullmatch(r"(?:utter_|action_|slot|form|reset)\S*", answer):
+            if _ACTION.fullmatch(answer):
                 bot.link([intent], answer)
             else:
                 bot.responses.setdefault(f"utter_{intent}", []).append(answer)
@@ -220,6 +222,7 @@ RASA_TRACKERS = Form(
 # The texts of one message are alternatives, of which the bot draws one: they are `variants`.
 # Several messages of an intent are sent one after the other: they are one reply.
 
+_NAME_SIGNS = search_pattern(r"[._\s-]+")
 _PHRASES = search_pattern(r"_(?:usersays|entries)_([A-Za-z-]+)$")
 _INTENT = search_pattern(r"(?:^|/)intents/[^/]+\.json$")
 
@@ -227,7 +230,12 @@ _INTENT = search_pattern(r"(?:^|/)intents/[^/]+\.json$")
 def read_dialogflow(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
     """Yield a reply for each intent that answers with a text, in each of its languages."""
     del choice
-    phrases: dict[tuple[str, str], list[str]] = {}
+    with keep_open(sample.source.path):
+        yield from _read_dialogflow(sample, reading)
+
+
+def _read_dialogflow(sample: Sample, reading: Reading) -> Iterator[Candidate]:
+    phrases: dict[str, dict[str, list[str]]] = {}  # by intent and language
     intents = {}
     for name in filter(_INTENT.search, sample.members):
         source = Source(sample.source.path, name)
@@ -237,7 +245,7 @@ def read_dialogflow(sample: Sample, choice: Choice, reading: Reading) -> Iterato
         except ValueError as error:
             raise InputError(f"{source}: not JSON ({error}); export the agent again") from None
         if match := _PHRASES.search(stem):
-            phrases[stem[: match.start()], match[1]] = _phrases(values)
+            phrases.setdefault(stem[: match.start()], {})[match[1]] = _phrases(values)
         else:
             intents[stem] = values
     for stem, intent in intents.items():
@@ -245,10 +253,9 @@ def read_dialogflow(sample: Sample, choice: Choice, reading: Reading) -> Iterato
         if not languages:
             reading.drop("intents without a response of text")
         for language, messages in languages.items():
-            own = phrases.get((stem, language)) or (
-                next((texts for (name, _), texts in phrases.items() if name == stem), [])
-                if len(languages) == 1
-                else []
+            by_language = phrases.get(stem, {})
+            own = by_language.get(language) or (
+                next(iter(by_language.values()), []) if len(languages) == 1 else []
             )
             name = str(intent.get("name") or PurePosixPath(stem).name)
             yield _reply(name, language if len(languages) > 1 else "", messages, own)
@@ -264,7 +271,7 @@ def _reply(name: str, language: str, messages: list[list[str]], phrases: list[st
         payload["variants"] = messages[0][1:]
     text = " ".join(alternatives[0] for alternatives in messages)
     examples = tuple((phrase,) for phrase in dict.fromkeys(phrases))
-    return Candidate(text, payload, re.sub(r"[._\s-]+", " ", name).strip(), examples)
+    return Candidate(text, payload, _NAME_SIGNS.sub(" ", name).strip(), examples)
 
 
 def _messages(intent: Any) -> dict[str, list[list[str]]]:

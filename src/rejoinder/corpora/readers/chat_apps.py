@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from rejoinder.corpora.limits import MAX_WAY
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import Chat, Form, Message, date_seconds, find_order, parse_time
-from rejoinder.corpora.source import Sample, Source, json_values
+from rejoinder.corpora.source import Sample, Source, json_values, keep_open
 from rejoinder.corpora.tables import Choice, fold, open_table
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
@@ -247,9 +248,7 @@ _SLACK_MENTION = search_pattern(r"<@([A-Z0-9]+)")
 _SLACK_MESSAGES = (None, "bot_message", "thread_broadcast", "me_message", "file_share")
 
 
-def read_slack(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
-    """Yield the chats of the channels, one channel after the other."""
-    del choice
+def _slack_channels(sample: Sample, reading: Reading) -> Iterator[Chat]:
     path = sample.source.path
     days = [name for name in sample.members if _SLACK_DAY.search(name)]
     names: dict[str, str] = {}
@@ -261,6 +260,13 @@ def read_slack(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cha
         channels.setdefault(day.rpartition("/")[0], []).append(Source(path, day))
     for name, files in (channels or {sample.source.name.stem: [sample.source]}).items():
         yield from _slack_channel(name, files, names, reading)
+
+
+def read_slack(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
+    """Yield the chats of the channels, one channel after the other."""
+    del choice
+    with keep_open(sample.source.path):
+        yield from _slack_channels(sample, reading)
 
 
 def _slack_channel(
@@ -288,7 +294,7 @@ def _slack_channel(
             else:
                 chat = stream
             chat.messages.append(message)
-            chat.names = (*chat.names, *filter(None, mentioned))
+            chat.names += filter(None, mentioned)
     for chat in (stream, *threads.values()):
         chat.messages.sort(key=lambda message: message.time or 0.0)
         yield chat
@@ -408,27 +414,52 @@ def read_twitter(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         message = Message(fields["author_id"], text, time, agent)
         tweets[fields["tweet_id"].removesuffix(".0")] = _Tweet(message, parent)
         answers[parent] += 1
-    seen: set[str] = set()
+    # Several tweets may be one turn, and one turn more than is kept shows that the context is cut.
+    most = MAX_WAY if reading.history is None else 3 * (reading.history + 2)
+    roots: dict[str, _Root] = {}
     for name in tweets:
         if not answers[name]:
-            way = _way_to(name, tweets)
-            if tweets[way[0]].parent:
+            new, known = _way_to(name, tweets, roots, most)
+            root = _root_of(new, known, answers, roots)
+            if tweets[root.name].parent:
                 reading.drop("chats whose first tweet is missing")
-            known = sum(name in seen for name in way)
-            seen.update(way)
-            branches = any(answers[name] > 1 for name in way)
-            thread = f"tweet {way[0]}" if branches else ""
-            messages = [tweets[name].message for name in way]
-            yield Chat(messages, way[0], known=known, thread=thread)
+            thread = f"tweet {root.name}" if root.branches else ""
+            messages = [tweets[name].message for name in (*known, *new)]
+            yield Chat(messages, root.name, known=len(known), thread=thread)
 
 
-def _way_to(name: str, tweets: dict[str, _Tweet]) -> list[str]:
-    """Return the tweets from the first one to this one."""
+class _Root(NamedTuple):
+    name: str  # of the first tweet of a way
+    branches: bool  # whether a tweet on the way has several answers
+
+
+def _way_to(
+    name: str, tweets: dict[str, _Tweet], roots: dict[str, _Root], most: int
+) -> tuple[list[str], list[str]]:
+    """Return the tweets to this one that no earlier way has, and at most so many before them."""
     way: dict[str, None] = {}
-    while name in tweets and name not in way:
+    while name in tweets and name not in way and name not in roots:
         way[name] = None
         name = tweets[name].parent
-    return list(reversed(way))
+    before: dict[str, None] = {}
+    while name in roots and name not in before and len(before) < most:
+        before[name] = None
+        name = tweets[name].parent
+    return list(reversed(way)), list(reversed(before))
+
+
+def _root_of(
+    new: list[str],
+    known: list[str],
+    answers: Counter[str],
+    roots: dict[str, _Root],
+) -> _Root:
+    """Return the root of a way, and remember it for the tweets that are new."""
+    root = roots[known[-1]] if known else _Root(new[0], branches=False)
+    for name in new:
+        root = _Root(root.name, root.branches or answers[name] > 1)
+        roots[name] = root
+    return root
 
 
 TWITTER = Form(
