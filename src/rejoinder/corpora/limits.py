@@ -27,7 +27,8 @@ MAX_COLUMNS = 2_000  # of a table
 MAX_CELLS = 20_000_000  # of a workbook, empty ones included
 MAX_SHEET_ROWS = 1_048_576  # Excel's own limit
 
-MAX_HEADER = 4_000  # letters of a mail's header that are read
+MAX_HEADER = 1_000  # letters of a mail's header that are read
+MAX_REFERENCES = 4_000  # letters of the header with the mails before
 MAX_PARTS = 50  # parts of a mail
 MAX_QUOTE_LINES = 150  # lines of a mail that may begin a quoted mail
 MAX_QUOTE_LINE = 300  # letters of these with the lines that follow
@@ -55,6 +56,6 @@ def check_values(count: int, name: str) -> None:
     """Raise InputError if a record has too many values."""
     if count > MAX_VALUES:
         raise InputError(
-            f"{name}: one record of more than {MAX_VALUES:,} values; write one object a line, or "
+            f"{name}: more than {MAX_VALUES:,} values in one record; write one object a line, or "
             "split the file"
         )

@@ -373,6 +373,7 @@ def _parquet(sample: Sample, choice: Choice, known: Set[str], reading: Reading |
     with _explained(source, "Parquet", broken):
         file = pq.ParquetFile(source.path)
         names = list(file.schema_arrow.names)
+        check_columns(len(names), str(source))
 
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:
         number = 0

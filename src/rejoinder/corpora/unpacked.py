@@ -6,20 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rejoinder.corpora.limits import check_columns, check_unpacked
+from rejoinder.corpora.limits import check_unpacked
 
-_VALUE_BYTES = 8  # at least, of each value and of each place in a list
+_VALUE_BYTES = 64  # of each value and of each place in a list, as Python's objects
 _BATCH_ROWS = 256
 _ADVICE = "save the table as .csv, or only the rows and columns that are needed"
 
 
 def limited_batches(file: Any, path: Path) -> Iterator[Any]:
-    """Yield the record batches of a Parquet file. InputError: too many columns, or too large.
+    """Yield the record batches of a Parquet file. InputError: too large.
 
     Batches are of few rows, as one text that all rows refer to is there as often as there are rows.
     """
     packed = path.stat().st_size
-    check_columns(len(file.schema_arrow.names), str(path))
     names = [field.name for field in file.schema_arrow if _is_text(field.type)]
     # A text that many rows share is read once for all of them.
     file = type(file)(path, read_dictionary=names)

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from rejoinder.corpora import Candidate
+from rejoinder.corpora.limits import MAX_DEPTH, check_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import OF_TABLES, Chat, Form, Message
 from rejoinder.corpora.readers.answers import read_table
@@ -39,6 +40,13 @@ class _Bot:
     responses: dict[str, list[str]] = field(default_factory=dict)  # alternatives by response
     answers: dict[str, list[str]] = field(default_factory=dict)  # intents by response
     silent: int = 0  # responses without a text
+    count: int = 0  # examples, which YAML may repeat by reference
+
+    def add_examples(self, intent: str, texts: list[str]) -> None:
+        """Add examples of an intent. InputError: they are too many."""
+        self.count += len(texts)
+        check_values(self.count, f"intent {intent}")
+        self.intents.setdefault(intent, []).extend(texts)
 
     def link(self, intents: list[str], response: str) -> None:
         """Note that a response answers intents."""
@@ -70,6 +78,8 @@ def read_rasa(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         intents = dict.fromkeys([own, *bot.answers.get(name, ())])
         used.update(intents)
         texts = [(text,) for intent in intents for text in bot.intents.get(intent, ())]
+        bot.count += len(texts)
+        check_values(bot.count, f"{source}: response {name}")
         payload: dict[str, Any] = {"id": name}
         if others:
             payload["variants"] = others
@@ -80,11 +90,22 @@ def read_rasa(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
 
 
 def load_yaml(text: str, name: str) -> Any:
-    """Return what YAML says, with all scalars as texts."""
+    """Return what YAML says, with all scalars as texts.
+
+    InputError: it is none, too large, or nested too deep.
+    """
     import yaml
 
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))  # noqa: S506
+        depth = 0
+        for count, event in enumerate(yaml.parse(text, Loader=loader)):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            check_values(count, name)
+            if depth > MAX_DEPTH:  # the loader would use up the stack, and Python with it
+                raise InputError(f"{name}: YAML nested more than {MAX_DEPTH} deep")
+        return yaml.load(text, Loader=loader)  # noqa: S506
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
@@ -99,7 +120,7 @@ def _read_yaml(values: Any, bot: _Bot) -> None:
         return
     for item in dicts(values.get("nlu")):
         if isinstance(item.get("intent"), str):
-            bot.intents.setdefault(item["intent"], []).extend(_example_texts(item.get("examples")))
+            bot.add_examples(item["intent"], _example_texts(item.get("examples")))
     for key in ("responses", "templates"):
         responses = values.get(key)
         for name, variants in responses.items() if isinstance(responses, dict) else ():
@@ -151,7 +172,7 @@ def _read_markdown(text: str, bot: _Bot) -> None:
             intent = line[2:].strip().partition("{")[0].partition(" ")[0]
         elif line.startswith("- ") and section.startswith("intent:"):
             name = section.removeprefix("intent:").strip()
-            bot.intents.setdefault(name, []).extend(_example_texts([line[2:]]))
+            bot.add_examples(name, _example_texts([line[2:]]))
         elif line.startswith("- ") and intent and not section.startswith(("synonym", "regex")):
             answer = line[2:].strip()
             if _ACTION.fullmatch(answer):

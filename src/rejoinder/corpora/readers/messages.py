@@ -11,7 +11,7 @@ from email.message import EmailMessage
 from typing import Any
 
 from rejoinder.conversations import NO_TURNS
-from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS
+from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, MAX_REFERENCES
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import (
     OF_TABLES,
@@ -154,6 +154,7 @@ MESSAGES = Form(
 # signatures are removed by mail-parser-reply, in its languages. The author is the address.
 
 _BROKEN_HEADERS = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
+_TOO_MANY_PARTS = f"mails of more than {MAX_PARTS} parts, or nested too deep"
 _MAIL_FILES = (".eml", ".mbox")
 _DAY = search_pattern(rb"[A-Z][a-z]{2} [A-Z][a-z]{2} ")  # Mon Jan
 _CLOCK = search_pattern(rb"\d\d:\d\d")
@@ -179,7 +180,7 @@ def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
     for file in files:
         for mail in _mails(file, reading):
             if mail is None:
-                reading.drop(f"mails of more than {MAX_PARTS} parts")
+                reading.drop(_TOO_MANY_PARTS)
                 continue
             try:
                 message, name = _message_of_mail(mail)
@@ -241,7 +242,8 @@ class _ShortHeaders(email.policy.EmailPolicy):
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
         """Return a header's value; of references the newest."""
-        short = value[-MAX_HEADER:] if name.lower() == "references" else value[:MAX_HEADER]
+        is_long = name.lower() == "references"
+        short = value[-MAX_REFERENCES:] if is_long else value[:MAX_HEADER]
         return super().header_fetch_parse(name, short)
 
 
@@ -252,7 +254,10 @@ def _parsed(lines: list[bytes]) -> EmailMessage | None:
     content = b"".join(lines[1:] if _is_mail_start(lines[0]) else lines)
     if content.lower().count(b"content-type:") > MAX_PARTS:
         return None
-    mail: Any = email.message_from_bytes(content, policy=_POLICY)
+    try:
+        mail: Any = email.message_from_bytes(content, policy=_POLICY)
+    except RecursionError:  # of comments within each other, in a header that divides parts
+        return None
     return mail
 
 
