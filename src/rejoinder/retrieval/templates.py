@@ -15,11 +15,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from rejoinder.corpora import text_key
 from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.retrieval.alignment import align
 
 PLACEHOLDER = search_pattern(
     r"\{\{[^{}]*\}\}|\{%[^%]*%\}|<%[^%]*%>|\{[A-Za-z_][\w .-]{0,40}\}|<[A-Za-z_][\w .-]{0,40}>"
@@ -61,6 +61,8 @@ _PEOPLE = frozenset(
         "requester",
     ]
 )
+_LETTERS = search_pattern(r"[a-z]+")
+_CAMEL_CASE = search_pattern(r"([a-z])([A-Z])")
 _LOGIC = frozenset(
     ["if", "else", "elsif", "elif", "endif", "unless", "each", "for", "endfor", "with"]
 )
@@ -134,7 +136,7 @@ def _placeholder_words(match: re.Match[str]) -> str:
     if match.group().startswith("["):
         inner = match.group()[1:-1]
         return "\0" if _PEOPLE.intersection(inner.lower().split()) else inner
-    words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", match.group()).lower())
+    words = _LETTERS.findall(_CAMEL_CASE.sub(r"\1 \2", match.group()).lower())
     if not words or _LOGIC.intersection(words) or _PEOPLE.intersection(words):
         return "\0"
     return " ".join(words)
@@ -182,6 +184,7 @@ _MOST_WORDS = 4  # of a name
 _VALUES = 3  # that differ, for words to be variable
 _SHARE = 0.4  # of the like messages that have other words there
 _COMPARED = 40  # messages
+_TOKENS_BEFORE = 12  # a variable part, of which one says what it is
 
 
 class Token(NamedTuple):
@@ -258,8 +261,8 @@ def _compare(
     words: dict[tuple[int, int], _Slot],
 ) -> bool:
     """Count what another message has in place of each part; return whether it is like the own."""
-    matcher = SequenceMatcher(None, [t.key for t in own], [t.key for t in other], autojunk=False)
-    if matcher.ratio() < _ALIKE:
+    matcher = align([t.key for t in own], [t.key for t in other])
+    if matcher is None or matcher.ratio() < _ALIKE:
         return False
     for operation, start, end, first, last in matcher.get_opcodes():
         if operation == "equal":
@@ -314,7 +317,7 @@ def _fill(text: str, own: Sequence[Token], slots: Sequence[_Slot]) -> str:
 def _name(own: Sequence[Token], slot: _Slot) -> str:
     """Return what a variable part is: by its form, or by the words before it."""
     token = own[slot.start]
-    before = [t.key for t in own[: slot.start]]
+    before = [t.key for t in own[max(0, slot.start - _TOKENS_BEFORE) : slot.start]]
     if token.kind in ("code", "number"):
         thing = next((word for word in reversed(before) if word not in _BETWEEN), "")
         return thing if thing in _NAMED_THINGS else token.kind
