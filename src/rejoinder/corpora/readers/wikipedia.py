@@ -27,6 +27,7 @@ THREAD_LINES = 10_000  # of a text that are one thread; sentences of two threads
 # wiki, beside those in its own language.
 _MEDIA_KEYS = ("6", "14")
 _MEDIA_NAMES = frozenset({"file", "image", "category"})
+_NUMBER = match_pattern(r"(-?[0-9]{1,9})?")
 _REDIRECT = match_pattern(r"\s*#\s*redirect", re.IGNORECASE)
 # Titles of English pages that are no articles, as in Chen et al. 2017 ("DrQA"); the papers use
 # their dump.
@@ -56,6 +57,13 @@ _NO_PROSE = frozenset(
     """ref references math chem ce gallery imagemap timeline score hiero graph mapframe maplink
     templatedata syntaxhighlight source pre style""".split()  # noqa: SIM905
 )
+_ENDS = {
+    "-->": search_pattern("-->"),
+    **{
+        f"</{tag}": search_pattern(rf"</{tag}\b[^>]*+>?", re.IGNORECASE)
+        for tag in sorted(_NO_PROSE)
+    },
+}
 _EXTERNAL = search_pattern(r"\[(?:https?:|ftp:|mailto:)?+//[^\s\[\]]*+\s*+([^\[\]]*+)\]")
 _EMPHASIS = search_pattern(r"''++")
 _SWITCH = search_pattern(r"__[A-Z]++__")
@@ -124,7 +132,7 @@ def pages(path: Path, reading: Reading) -> Iterator[Page]:
         title, name, number = (
             (element.findtext(f"{{*}}{name}") or "").strip() for name in ("title", "id", "ns")
         )
-        if not re.fullmatch(r"(-?[0-9]{1,9})?", number):
+        if not _NUMBER.fullmatch(number):
             fault = f"{number[:20]!r} instead of a number in <ns>"
             reading.bad_line(path, element.sourceline, fault)
         elif not name:
@@ -257,8 +265,7 @@ def _after(text: str, end: str, place: int, unended: set[str]) -> int:
     """Return where the text goes on after `end` (and its tag); `place` if the end never comes."""
     if end in unended:
         return place
-    pattern = rf"{end}\b[^>]*+>?" if end.startswith("<") else end
-    if found := re.compile(pattern, re.IGNORECASE).search(text, place):
+    if found := _ENDS[end].search(text, place):
         return found.end()
     unended.add(end)
     return place
