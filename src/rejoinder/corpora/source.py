@@ -107,11 +107,17 @@ class Source:
 
     def read(self, reading: Reading | None = None) -> bytes:
         """Return all of its bytes; InputError: too many."""
+        pieces = []
+        size = 0
         with self.open(reading) as stream:
-            data = stream.read(MAX_DOCUMENT_BYTES + 1)
-        if len(data) > MAX_DOCUMENT_BYTES:
-            raise InputError(f"{self} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB; split it")
-        return data
+            while piece := stream.read(SAMPLE_BYTES):  # as much memory as the file has bytes
+                pieces.append(piece)
+                size += len(piece)
+                if size > MAX_DOCUMENT_BYTES:
+                    raise InputError(
+                        f"{self} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB; split it"
+                    )
+        return b"".join(pieces)
 
     def text(self, encoding: str = "", reading: Reading | None = None) -> str:
         """Return all of its text; its lines end with a line feed alone."""
