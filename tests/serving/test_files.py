@@ -45,7 +45,7 @@ def test_what_is_wrong_names_the_file_as_it_was_sent():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("".join(f"reply {number}\n" for number in range(5_001)), "more than 5,000 replies"),
+        ("".join(f"reply {number}\n" for number in range(3_001)), "more than 3,000 replies"),
         ("a" * 20_001, "a text of more than 20,000 letters"),
     ],
 )
@@ -55,7 +55,7 @@ def test_too_many_and_too_long_replies_are_refused(text, said):
 
 
 def test_too_many_examples_and_too_long_titles_are_refused():
-    with pytest.raises(InputError, match="10,000 replies and examples"):
+    with pytest.raises(InputError, match="5,000 replies and examples"):
         read("a.jsonl", msgspec.json.encode({"text": "a", "examples": [f"b{n}" for n in range(10_000)]}).decode())
     with pytest.raises(InputError, match="a title of more than 1,000"):
         read("a.jsonl", msgspec.json.encode({"text": "a", "title": "b" * 1_001}).decode())

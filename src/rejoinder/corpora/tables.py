@@ -423,9 +423,7 @@ def parse_line(line: str, where: str, wanted: str) -> Any:
             f"{where}: half of a surrogate pair (\\ud800 to \\udfff) is no character"
         ) from None
     except RecursionError:
-        raise InputError(
-            f"{where}: not JSON (nested too deep); {wanted} a line is read"
-        ) from None
+        raise InputError(f"{where}: not JSON (nested too deep); {wanted} a line is read") from None
     except ValueError as error:
         raise InputError(f"{where}: not JSON ({error}); {wanted} a line is read") from None
     return values

@@ -27,7 +27,7 @@ def limited_batches(file: Any, path: Path) -> Iterator[Any]:
     declared = sum(file.metadata.row_group(number).total_byte_size for number in groups)
     check_unpacked(declared, packed, str(path), advice=_ADVICE)
     size = 0
-    for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+    for batch in file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
         size += sum(map(_size, batch.columns))
         check_unpacked(size, packed, str(path), advice=_ADVICE)
         yield batch

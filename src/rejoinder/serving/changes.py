@@ -212,8 +212,9 @@ class Changes:
     async def import_file(self, body: ImportRequest) -> Any:
         """Add the replies of a file, in any form that `rejoinder index build` reads.
 
-        Those whose texts the index has already are left out. A file has at most 5,000 replies, and
-        10,000 replies and examples; it is read in a process of its own, in 10 seconds at most.
+        Those whose texts the index has already are left out. A file has at most 3,000 replies,
+        5,000 replies and examples, and 2,000,000 letters. It is read in a process of its own, in 10
+        seconds at most.
         """
         new, notes = await self._files.read(body.name, body.content)
         job = Job(edits.add_new, new, size=len(new))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,12 +26,14 @@ from rejoinder.files import is_plain
 
 SECONDS = 10  # of a reading: of processor time, and half as much again until it is ended
 MEMORY = 512 << 20  # bytes that it may take beside the libraries
-REPLIES = 5_000  # of a file, all of which are encoded before the server answers
-TEXTS = 10_000  # replies and examples of a file
+REPLIES = 3_000  # of a file, all of which are encoded before the server answers
+TEXTS = 5_000  # replies and examples of a file
 TEXT_LETTERS = 20_000
 TITLE_LETTERS = 1_000
-LETTERS = 32 << 20  # of all that is read of a file
+LETTERS = 2_000_000  # of all replies and examples of a file
 AT_ONCE = 2  # files that are read at once; others wait
+# Each thread of a library would take address space, of which there is little.
+_FEW_THREADS = {"OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 _ADD = "add them with `rejoinder index add` on the server's machine, or in several files"
 _START = "import sys; sys.path[:] = {path!r}; from rejoinder.serving.files import main; main()"
 
@@ -84,6 +87,7 @@ async def _run(path: Path, name: str) -> dict[str, Any]:
         "-c",
         _START.format(path=sys.path),
         str(path),
+        env={**os.environ, **_FEW_THREADS},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -154,7 +158,7 @@ def _limited(candidates: Iterator[Candidate], path: Path) -> Iterator[tuple[Any,
         if number > REPLIES or texts > TEXTS or letters > LETTERS:
             raise InputError(
                 f"{path} holds more than {REPLIES:,} replies, {TEXTS:,} replies and examples, or "
-                f"{LETTERS >> 20} million letters, the most that is imported at once; {_ADD}"
+                f"{LETTERS:,} letters, the most that is imported at once; {_ADD}"
             )
         messages = (text for example in reply.examples for text in example)
         longest = max(len(reply.text), max(map(len, messages), default=0))

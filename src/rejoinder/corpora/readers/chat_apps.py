@@ -33,9 +33,7 @@ _LINE = match_pattern(
     r"(\]|\s[-\u2013]|:?)\s(.*)",
     re.DOTALL,
 )
-_AUTHOR = match_pattern(
-    rf"[{_MARKS}]*+(?:~\s?)?([^:]{{1,80}}?)[{_MARKS}]*+:(?:\s(.*))?", re.DOTALL
-)
+_AUTHOR = match_pattern(rf"[{_MARKS}]*+(?:~\s?)?([^:]{{1,80}}?)[{_MARKS}]*+:(?:\s(.*))?", re.DOTALL)
 _ATTACHED = match_pattern(
     rf"[{_MARKS}]*(?:<[^<>]{{3,60}}>|\S.{{0,120}}\.\w{{2,4}} \([^()]{{3,40}}\)|null)"
 )
