@@ -18,6 +18,7 @@ from typing import Any
 SHORT = 5_000
 LONG = 50_000
 LIMIT = 0.5  # seconds of processor time for a text of 50,000 letters
+PATIENCE = 10.0  # seconds after which a call is ended
 GROWTH = 25.0  # times as long for ten times the letters; the square would be 100
 
 # What begins or divides something in one of the forms that are read.
@@ -119,7 +120,7 @@ def texts(parts: Iterable[str], length: int, *, pairs: bool = True) -> Iterator[
 def seconds(function: Callable[[], object]) -> float:
     """Processor time of a call; it is ended after a while, as expressions can be."""
     signal.signal(signal.SIGVTALRM, _late)
-    signal.setitimer(signal.ITIMER_VIRTUAL, 4 * LIMIT)
+    signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE)
     start = time.thread_time()
     try:
         function()
@@ -158,6 +159,8 @@ def check_linear(function: Callable[[str], object], make: Callable[[int], Iterab
     long = next(itertools.islice(make(LONG), number, None))
     few = min(seconds(lambda: function(short)) for _ in range(3))
     many = seconds(lambda: function(long))
+    if many < 3 * LIMIT:  # what else the machine does counts less
+        many = min(many, *(seconds(lambda: function(long)) for _ in range(2)))
     told = f"{short[:30]!r}...{short[-6:]!r}: {few:.4f} s, of {LONG:,} letters {many:.4f} s"
     assert many < LIMIT, told
     assert many < max(GROWTH * few, 0.1), told

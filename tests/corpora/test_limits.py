@@ -90,7 +90,7 @@ def test_small_files_that_hold_much_are_refused(tmp_path, name):
         with pytest.raises(InputError, match=said):
             list(read_candidates(path))
 
-    assert seconds(read) < 2.5
+    assert seconds(read) < 5
 
 
 def test_their_memory_is_limited(tmp_path):
@@ -140,14 +140,14 @@ def test_a_subject_of_encoded_words_and_a_name_of_brackets(tmp_path):
 def test_a_mail_of_thousands_of_parts(tmp_path):
     parts = "".join(f'Content-Type: multipart/mixed; boundary="{n}"\n\n--{n}\n' for n in range(2_000))
     _, reading, took = _chats(tmp_path / "a.eml", MAIL + parts)
-    assert took < 0.5
+    assert took < 1
     assert reading.dropped == {"mails of more than 50 parts, or nested too deep": 1}
 
 
 def test_a_chat_of_twenty_thousand_people(tmp_path):
     lines = [f"31/12/20, 23:59 - Name{n:05} Last: hello Name{n - 1:05} Last\n" for n in range(20_000)]
     found, _, took = _chats(tmp_path / "a.txt", "".join(lines), redact=True, agent="Name00007 Last")
-    assert took < 2
+    assert took < 5
     assert [example.response for example in found] == ["hello <name>"]
 
 
@@ -156,7 +156,7 @@ def test_twenty_thousand_tweets_that_answer_a_chain(tmp_path):
     chain = [f"{n},a,{n % 2 == 0},,text {n},{n - 1 if n else ''}\n" for n in range(10_000)]
     leaves = [f"{10_000 + n},shop,False,,answer {n},{9_998}\n" for n in range(5_000)]
     found, _, took = _chats(tmp_path / "a.csv", header + "".join(chain) + "".join(leaves))
-    assert took < 2
+    assert took < 5
     assert len(found) == 10_000 // 2 + 5_000
     assert {len(example.context) for example in found[-5_000:]} == {11}
     assert len({example.thread for example in found}) == 1
@@ -165,4 +165,4 @@ def test_twenty_thousand_tweets_that_answer_a_chain(tmp_path):
 def test_a_zip_file_of_many_files_is_listed_once(tmp_path):
     messages = {f"general/20{n // 336:02}-{n // 28 % 12 + 1:02}-{n % 28 + 1:02}.json": json.dumps([]) for n in range(6_000)}
     _, _, took = _chats(tmp_path / "a.zip", zipped(messages))
-    assert took < 2
+    assert took < 5

@@ -61,7 +61,8 @@ class FileReader:
                 await asyncio.to_thread(path.write_bytes, _decoded(content))
                 answer = await _run(path, name)
         if "error" in answer:
-            raise InputError(str(answer["error"]).replace(str(path), name))
+            reason = str(answer["error"]).replace(str(path), name)
+            raise InputError(f"{name} is not imported: {reason}")
         replies = [
             Candidate(text, payload, title, tuple(map(tuple, examples)))
             for text, payload, title, examples in answer["replies"]
