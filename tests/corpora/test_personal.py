@@ -7,8 +7,10 @@ import pytest
 
 import rejoinder
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora import redact
+from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.sources import find_corpus
+from tests.adversary import seconds
+from tests.corpora.personal_data import FORMS, ORDERS
 
 
 @pytest.mark.parametrize(("text", "redacted"), [
@@ -33,6 +35,30 @@ def test_what_is_replaced(text, redacted):
     wanted = text if redacted is None else redacted
     assert redact(text, found) == wanted
     assert found.total() == wanted.count("<")
+
+
+@pytest.mark.parametrize(("kind", "form"), [(kind, form) for kind, forms in FORMS.items() for form in forms])
+def test_forms_in_which_people_write_personal_data(kind, form):
+    found = Counter()
+    redacted = redact(f"Please note {form} and answer soon", found)
+    assert found == {kind: 1}
+    assert not any(char.isdecimal() for char in redacted)
+    assert "bea" not in redacted.lower()
+    assert redacted.startswith("Please note ")
+    assert redacted.endswith(" and answer soon")
+
+
+def test_numbers_of_things_stay():
+    texts = [f"It is about {order} please" for order in ORDERS]
+    replaced = [text for text in texts if redact(text) != text]
+    assert len(replaced) <= 2, replaced
+
+
+def test_a_long_message_is_redacted_at_once():
+    message = "My order 12345 is late, call 030 1234567 or write to bea@example.com. " * 300
+    hexadecimal = "0123456789abcdef" * 1_240
+    for text in (message[:20_000], hexadecimal, "a@" * 10_000, "DE00 " * 4_000, "1 2" * 6_600):
+        assert seconds(lambda text=text: redact(text)) < 0.1
 
 
 @pytest.mark.parametrize(("source", "name", "line"), [

@@ -87,9 +87,9 @@ def mine(
 
 def _examples(paths: list[Path], settings: list[str]) -> Iterator[Example]:
     """Yield the examples of exported chats, and of folders of examples; redacted by default."""
-    from rejoinder.corpora import redact_example
     from rejoinder.corpora.examples import read_examples
     from rejoinder.corpora.lines import Reading
+    from rejoinder.corpora.redaction import redact_example
     from rejoinder.corpora.sources import find_corpus, read_settings
     from rejoinder.retrieval.learning import NEWEST
 

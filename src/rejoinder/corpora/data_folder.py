@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -16,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from rejoinder.corpora import KINDS, SPLITS, Example, Split, redact, redact_example
+from rejoinder.corpora import SPLITS, Example, Split
 from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.formats import no_response
 from rejoinder.corpora.lines import Counts, Reading
+from rejoinder.corpora.redaction import KINDS, redact, redact_example
 from rejoinder.errors import InputError
 from rejoinder.files import (
     Kind,
@@ -31,6 +31,7 @@ from rejoinder.files import (
     remove,
     remove_leftovers,
 )
+from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance, silent
 
 # A survey of a corpus before it is built: lengths, languages, personal data.
@@ -39,7 +40,7 @@ SHOWN = 3  # examples
 SHOWN_CHATS = 256  # that are tokenised together
 JUDGED_WORDS = 20
 ENGLISH_SHARE = 0.1
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
+_WORD = search_pattern(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 # Common words of English that are rare in other languages. They tell whether a whole chat is
 # English. Detectors of many languages (lingua: 100 MB; langdetect, py3langid) guess if a chat is
 # short.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import itertools
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.conversations import NO_TURNS, is_call, join_turns
-from rejoinder.corpora import Example, content_thread, redact_example
+from rejoinder.corpora import Example, content_thread
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -27,13 +26,16 @@ from rejoinder.corpora.corpus import (
     parse_object,
     parse_records,
 )
-from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading, strip_compression
+from rejoinder.corpora.limits import MAX_LINE_BYTES
+from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.redaction import redact_example
 from rejoinder.corpora.source import Source, look
 from rejoinder.corpora.tables import DELIMITERS, find_delimiter
 from rejoinder.errors import InputError
+from rejoinder.patterns import match_pattern
 
 # DATA19's extra contexts; `context/0` is the newest of them.
-EARLIER_CONTEXT = re.compile(r"context/(\d{1,9})")
+EARLIER_CONTEXT = match_pattern(r"context/(\d{1,9})")
 # Ours; DATA19's for Reddit, AmazonQA, OpenSubtitles.
 THREAD_FIELDS = ("thread", "thread_id", "product_id", "file_id")
 

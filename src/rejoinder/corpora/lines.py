@@ -20,11 +20,11 @@ from typing import IO, Any
 import zstandard
 
 from rejoinder.corpora import Split
+from rejoinder.corpora.limits import MAX_LINE_BYTES, check_unpacked
 from rejoinder.errors import InputError
 from rejoinder.files import check_regular_file
 from rejoinder.progress import Advance
 
-MAX_LINE_BYTES = 64 * 1024 * 1024  # a longer line is bad
 BLOCK_BYTES = 16 * 1024 * 1024  # a block of lines ends with the line that reaches this size
 COMPRESSIONS: dict[str, Callable[[], Any]] = {  # by suffix: makes the decoder of a stream
     ".zst": lambda: zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj(),
@@ -36,12 +36,10 @@ COMPRESSIONS: dict[str, Callable[[], Any]] = {  # by suffix: makes the decoder o
 _BUFFER = 1 << 18
 _PIECE = 1 << 15
 _SMALL_PIECE = 64
-# A file that decompresses to more than so many times its size, and to so many bytes, is refused.
-MOST_TIMES = 200
-FREE_BYTES = 1 << 24
 _LARGE_CONTENT = 1 << 20  # a piece that decompresses to more than this is followed by a small one
 _MAX_FAULTS = 10  # that are kept
 _AGAIN = "copy or download it again"
+_UNPACK = "if it is meant to, decompress it first"
 _NO_LINE = "it should hold at least one line of text"
 _MAGIC = {
     b"\x28\xb5\x2f\xfd": ".zst",
@@ -347,11 +345,7 @@ class _Decompressed(io.RawIOBase):
                 large = len(content) > _LARGE_CONTENT
                 size = _SMALL_PIECE if large else min(_PIECE, 2 * size)
                 total += len(content)
-                if total > max(FREE_BYTES, MOST_TIMES * position):
-                    raise InputError(
-                        f"{self._path} decompresses to more than {MOST_TIMES} times its size; "
-                        "if it is meant to, decompress it first"
-                    )
+                check_unpacked(total, position, str(self._path), advice=_UNPACK)
                 if content:
                     yield content
             data = decoder.unused_data + data

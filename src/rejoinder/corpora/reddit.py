@@ -6,7 +6,6 @@ whole threads. A tree is an array of parents' numbers; all comments take a step 
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,8 +20,10 @@ import pyarrow.compute as pc
 
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora.examples import BASE_SCHEMA, BATCH_ROWS, GROUP_CHARACTERS
-from rejoinder.corpora.lines import MAX_LINE_BYTES, Block, Reading, too_long
+from rejoinder.corpora.limits import MAX_LINE_BYTES
+from rejoinder.corpora.lines import Block, Reading, too_long
 from rejoinder.errors import InputError
+from rejoinder.patterns import match_pattern
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 States: TypeAlias = npt.NDArray[np.uint8]
@@ -50,6 +51,8 @@ _SUBMISSION = -1  # the comment answers the submission
 _MISSING = -2  # the parent is not in the dumps
 _NOTHING = -3  # there is no ancestor so far up
 
+_NAME = match_pattern(r"\w++")
+
 
 @dataclass(frozen=True)
 class RedditSettings:
@@ -74,7 +77,7 @@ class RedditSettings:
                 f"min_length is {self.min_length} and max_length {self.max_length}; "
                 "lengths go from 1 up, and the first is not above the second"
             )
-        if not all(re.fullmatch(r"\w+", name) for name in self.subreddits):
+        if not all(_NAME.fullmatch(name) for name in self.subreddits):
             raise InputError(
                 f"subreddits are {list(self.subreddits)}; "
                 'give names without r/, such as ["AskReddit"]'

@@ -19,41 +19,42 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
-from rejoinder.corpora.lines import (
-    FREE_BYTES,
+from rejoinder.corpora.limits import (
+    MAX_DEPTH,
+    MAX_DOCUMENT_BYTES,
+    MAX_KEYS,
     MAX_LINE_BYTES,
-    MOST_TIMES,
-    Reading,
-    open_lines,
-    open_stream,
-    strip_compression,
+    MAX_LOOKED_AT,
+    MAX_MEMBERS,
+    MAX_PATH,
+    SAMPLE_BYTES,
+    check_unpacked,
+    check_values,
 )
+from rejoinder.corpora.lines import Reading, open_lines, open_stream, strip_compression
 from rejoinder.errors import InputError
+from rejoinder.patterns import match_pattern, search_pattern
 
 Kind: TypeAlias = Literal[
     "folder", "zip", "workbook", "parquet", "json", "json lines", "html", "mail", "yaml",
     "markdown", "text",
 ]  # fmt: skip
 
-SAMPLE_BYTES = 1 << 20
-MAX_DOCUMENT_BYTES = 1 << 28  # of a file that is read whole
-MAX_DEPTH = 64  # most objects or arrays within each other
-_MAX_KEYS = 4_000  # different paths of keys in a sample
-_MAX_MEMBERS = 100_000
-
-_JSON = re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
-_HTML = re.compile(
+_JSON = match_pattern(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
+_HTML = match_pattern(
     r"\s*<(?:!doctype\s+html|!--|\?xml|/?(?:html|head|body|div|dl|dt|section|main|article|details"
     r"|script|style|table|ul|ol|p|h[1-6]|span|title|meta)\b)",
     re.IGNORECASE,
 )
-_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: ?\S?")
+_HEADER = match_pattern(r"[A-Za-z][A-Za-z0-9-]*: ?\S?")
 _MAIL_HEADERS = frozenset(
     ("from", "date", "to", "subject", "message-id", "received", "return-path", "mime-version")
 )
-_BLOCK = re.compile(r"[A-Za-z_][\w/ -]*:(?:\s*[|>][+-]?)?\s*(?:#.*)?")
-_YAML_LINE = re.compile(r"\s*(?:#.*|---.*|- .*|-|[\"']?[\w/ .?-]+[\"']?:(?: .*)?)|\s+\S.*")
-_HEADING = re.compile(r"^#{1,6} +\S|^[^\s#>|-].*\n(?:={3,}|-{3,})\s*$|^\|? *:?-{3,}", re.MULTILINE)
+_BLOCK = match_pattern(r"[A-Za-z_][\w/ -]*:(?:\s*[|>][+-]?)?\s*(?:#.*)?")
+_YAML_LINE = match_pattern(r"\s*+(?:#.*|---.*|- .*|-|[\"']?[\w/ .?-]++[\"']?:(?: .*)?)|\s++\S.*")
+_HEADING = search_pattern(
+    r"^#{1,6} ++\S|^[^\s#>|-].*\n(?:={3,}+|-{3,}+)\s*+$|^\|? *+:?-{3}", re.MULTILINE
+)
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -67,6 +68,7 @@ _ZIP_ERRORS = (
     zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError,
     RuntimeError,
 )  # fmt: skip
+_UNPACK = "if it is meant to, unpack it first"
 _LEGACY_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
@@ -105,11 +107,17 @@ class Source:
 
     def read(self, reading: Reading | None = None) -> bytes:
         """Return all of its bytes; InputError: too many."""
+        pieces = []
+        size = 0
         with self.open(reading) as stream:
-            data = stream.read(MAX_DOCUMENT_BYTES + 1)
-        if len(data) > MAX_DOCUMENT_BYTES:
-            raise InputError(f"{self} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB; split it")
-        return data
+            while piece := stream.read(SAMPLE_BYTES):  # as much memory as the file has bytes
+                pieces.append(piece)
+                size += len(piece)
+                if size > MAX_DOCUMENT_BYTES:
+                    raise InputError(
+                        f"{self} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB; split it"
+                    )
+        return b"".join(pieces)
 
     def text(self, encoding: str = "", reading: Reading | None = None) -> str:
         """Return all of its text; its lines end with a line feed alone."""
@@ -193,10 +201,13 @@ def member_names(path: Path) -> list[str]:
         names = [file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()]
     else:
         with _opened_zip(path) as file:
-            names = [entry.filename for entry in file.infolist() if not entry.is_dir()]
+            entries = file.infolist()
+        size = sum(entry.file_size for entry in entries)
+        check_unpacked(size, path.stat().st_size, str(path), advice=_UNPACK)
+        names = [entry.filename for entry in entries if not entry.is_dir()]
     names = [name for name in names if not _is_hidden(name)]
-    if len(names) > _MAX_MEMBERS:
-        raise InputError(f"{path} holds more than {_MAX_MEMBERS:,} files; name a part of it")
+    if len(names) > MAX_MEMBERS:
+        raise InputError(f"{path} holds more than {MAX_MEMBERS:,} files; name a part of it")
     return sorted(names)
 
 
@@ -214,8 +225,28 @@ def _look_into_zip(source: Source) -> Sample:
     return Sample(source, kind, members=tuple(names))
 
 
+_KEPT: dict[Path, zipfile.ZipFile] = {}
+
+
+@contextlib.contextmanager
+def keep_open(path: Path) -> Iterator[None]:
+    """Keep a zip file open, whose list of files would be read anew for each of them."""
+    if path in _KEPT or not path.is_file() or not zipfile.is_zipfile(path):
+        yield
+        return
+    with _opened_zip(path) as file:
+        _KEPT[path] = file
+        try:
+            yield
+        finally:
+            del _KEPT[path]
+
+
 @contextlib.contextmanager
 def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    if path in _KEPT:
+        yield _KEPT[path]
+        return
     try:
         file = zipfile.ZipFile(path)
     except _ZIP_ERRORS as error:
@@ -227,11 +258,8 @@ def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _check_member(source: Source, entry: zipfile.ZipInfo) -> None:
-    if entry.file_size > max(FREE_BYTES, MOST_TIMES * entry.compress_size):
-        raise InputError(
-            f"{source.path}: {entry.filename} decompresses to more than {MOST_TIMES} times its "
-            "size; if it is meant to, unpack it first"
-        )
+    name = f"{source.path}: {entry.filename}"
+    check_unpacked(entry.file_size, entry.compress_size, name, advice=_UNPACK)
 
 
 def find_encoding(data: bytes, name: str) -> str:
@@ -276,7 +304,7 @@ def decode(data: bytes, encoding: str, name: str, *, partial: bool = False) -> s
 
 
 def _kind_of(text: str, suffix: str) -> Kind:
-    lines = [line for line in text.splitlines()[:2_000] if line.strip()]
+    lines = [line[:MAX_LOOKED_AT] for line in text.splitlines()[:2_000] if line.strip()]
     is_json = _JSON.match(text) is not None
     kinds: dict[Kind, bool] = {
         "json lines": suffix in (".jsonl", ".ndjson") or (is_json and _is_json_lines(text)),
@@ -305,7 +333,7 @@ def _is_mail(text: str, suffix: str) -> bool:
     if first.startswith("From ") and _HEADER.match(rest):
         return True
     names = []
-    for line in text.splitlines():
+    for line in text.splitlines()[:2_000]:
         if not _HEADER.match(line):
             if line[:1] not in (" ", "\t"):
                 break
@@ -338,7 +366,7 @@ def _keys(data: bytes, encoding: str) -> Iterator[str]:
             if not event.startswith("end_") and path not in seen:
                 seen.add(path)
                 yield path
-            if len(seen) > _MAX_KEYS:
+            if len(seen) > MAX_KEYS:
                 return
 
 
@@ -355,18 +383,22 @@ def json_values(
 
     count = 0
     depth = 0
+    values = 0
     builder = ijson.ObjectBuilder()
     try:
         with source.open(reading) as stream:
             for path, event, value in _events(_Recoded(stream, encoding), str(source)):
                 if depth == 0 and path not in wanted:
                     continue
+                values += 1
+                check_values(values, str(source))
                 builder.event(event, value)
                 depth += event.startswith("start_") - event.startswith("end_")
                 if depth == 0 and event != "map_key":
                     count += 1
                     yield path, builder.value
                     builder = ijson.ObjectBuilder()
+                    values = 0
     except UnicodeError:
         raise InputError(
             f"{source}: after {count:,} objects a text that is no UTF-8, or half of a surrogate "
@@ -419,12 +451,12 @@ def _events(stream: Any, name: str) -> Iterator[tuple[str, str, Any]]:
             yield base, event, value
             continue
         last = key if is_object else "item"
-        path = f"{base}.{last}".removeprefix(".") if stack else ""
+        path = f"{base}.{last[:MAX_PATH]}".removeprefix(".") if stack else ""
         yield path, event, value
         if event.startswith("start_"):
             if len(stack) >= MAX_DEPTH:
                 raise InputError(f"{name}: JSON nested more than {MAX_DEPTH} deep")
-            stack.append((event == "start_map", path))
+            stack.append((event == "start_map", path[:MAX_PATH]))
 
 
 def texts_of(values: Iterable[Any]) -> list[str]:

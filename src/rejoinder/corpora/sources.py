@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rejoinder.conversations import join_turns
-from rejoinder.corpora import SPLITS, Example, content_thread, formats, redact, reddit
+from rejoinder.corpora import SPLITS, Example, content_thread, formats, reddit
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -28,11 +28,14 @@ from rejoinder.corpora.corpus import (
     split_by_shares,
 )
 from rejoinder.corpora.formats import OwnSettings, describe_fields, read_csv, text_of
+from rejoinder.corpora.limits import MAX_NAME
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.readers import Chat, Markup, Message, dialogues, pairs, wikipedia
 from rejoinder.corpora.recognition import find_form, read_candidates
+from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.tables import fold, parse_choice
 from rejoinder.errors import InputError
+from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.settings import parse_setting, validate
 
 # The corpus `chats`: examples of the chats that people export from their tools, of any form.
@@ -43,8 +46,11 @@ from rejoinder.settings import parse_setting, validate
 
 AGENT = "agent"
 CUSTOMER = "customer"
-_GAP = re.compile(r"(\d{1,6}) ?([smhd])")
-_MENTIONED_NUMBER = re.compile(r"@\d{7,15}\b")  # of a messenger
+_DOCUMENTED = search_pattern(r'^    (\w++): .*\n    """([^"]++)"""', re.MULTILINE)
+_GAP = match_pattern(r"(\d{1,6}) ?([smhd])")
+_LETTERS = search_pattern(r"[^\W\d_]+")
+_WORD_OR_SIGN = search_pattern(r"\w++|\S")
+_MENTIONED_NUMBER = search_pattern(r"@\d{7,15}\b")  # of a messenger
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _USUAL_GAP = 12 * 3_600.0
 _SHOWN = 6  # participants in an error or a note
@@ -104,11 +110,12 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
         stem = content_thread([stem])[:12]
     count = 0
     for chat in chats:
+        clean = cleaner(chat, reading) if settings.redact else str.strip
         for piece in _pieces(chat, settings.seconds(endless=chat.endless)):
             count += 1
             reading.lines += 1
             name = f"{stem}:{count}"
-            yield from _examples(piece, chat, name, is_agent, reading, settings)
+            yield from _examples(piece, chat, name, is_agent, reading, clean)
         for message in chat.messages:
             markup.look(message.text)
             if is_agent(message):
@@ -184,10 +191,9 @@ def _examples(
     name: str,
     is_agent: Callable[[Message], bool],
     reading: Reading,
-    settings: ChatsSettings,
+    clean: Callable[[str], str],
 ) -> Iterable[Example]:
     """Return the examples of a conversation."""
-    clean = cleaner(chat, reading) if settings.redact else str.strip
     spoken: list[tuple[str | None, str]] = []
     for message in piece:
         side = AGENT if is_agent(message) else f"{CUSTOMER} {message.author}"
@@ -213,21 +219,52 @@ def _examples(
     return examples
 
 
+def name_cleaner(names: Iterable[str]) -> Callable[[str], str]:
+    """Return a function that replaces names by <name>: the longest one that begins at a word.
+
+    No expression of all names: it would try each of them at every word.
+    """
+    wanted = {name for name in names if 0 < len(name) <= MAX_NAME}
+    lengths: dict[str, list[int]] = {}  # of the names that begin with a word, or a sign
+    for length in sorted(set(map(len, wanted)), reverse=True):
+        for start in {_WORD_OR_SIGN.findall(name)[0] for name in wanted if len(name) == length}:
+            lengths.setdefault(start, []).append(length)
+
+    def is_word(text: str, position: int) -> bool:
+        return 0 <= position < len(text) and (text[position].isalnum() or text[position] == "_")
+
+    def hide(text: str) -> str:
+        pieces = []
+        end = 0
+        for match in _WORD_OR_SIGN.finditer(text) if lengths else ():
+            start = match.start()
+            if start < end or match[0] not in lengths or is_word(text, start - 1):
+                continue
+            stops = (start + length for length in lengths[match[0]])
+            found = (stop for stop in stops if text[start:stop] in wanted)
+            stop = next((stop for stop in found if not is_word(text, stop)), 0)
+            if stop:
+                pieces += [text[end:start], "<name>"]
+                end = stop
+        return "".join([*pieces, text[end:]])
+
+    return hide
+
+
 def cleaner(chat: Chat, reading: Reading) -> Callable[[str], str]:
     """Return a function that replaces personal data and the names of a chat's participants."""
     names = {message.author for message in chat.messages} | set(chat.names)
     wanted: set[str] = set()
     for name in names:
-        parts = [part for part in re.findall(r"[^\W\d_]+", name) if len(part) > 2]
+        parts = [part for part in _LETTERS.findall(name) if len(part) > 2]
         personal = [part for part in parts if part.casefold() not in _NOT_PERSONAL]
         wanted.update(part for part in personal if part[0].isupper() or not part.isascii())
         if personal:
             wanted.add(name.strip())
-    words = sorted(wanted, key=len, reverse=True)
-    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)") if words else None
+    hide = name_cleaner(wanted)
 
     def clean(text: str) -> str:
-        cleaned = redact(pattern.sub("<name>", text) if pattern else text)
+        cleaned = redact(hide(text))
         cleaned = _MENTIONED_NUMBER.sub("<phone>", cleaned)
         reading.redacted += cleaned != text
         return cleaned.strip()
@@ -361,7 +398,7 @@ def settings_of(corpus: Corpus) -> list[Setting]:
     """Return the settings of a corpus, in the order of its dataclass."""
     # Pydantic reads the texts below the fields of its own dataclasses alone.
     source = "".join(inspect.getsource(cls) for cls in corpus.settings.__mro__[:-1])
-    texts = dict(re.findall(r'^    (\w+): .*\n    """([^"]+)"""', source, re.MULTILINE))
+    texts = dict(_DOCUMENTED.findall(source))
     return [
         Setting(
             name=item.name,

@@ -15,17 +15,25 @@ import itertools
 import json
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from rejoinder.corpora.lines import MAX_LINE_BYTES, Reading
+from rejoinder.corpora.limits import (
+    MAX_CELLS,
+    MAX_LINE_BYTES,
+    MAX_SHEET_ROWS,
+    check_columns,
+)
+from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.source import Sample, Source, json_values
+from rejoinder.corpora.unpacked import limited_batches
 from rejoinder.errors import InputError
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _JUDGED_ROWS = 200
-MAX_CELLS = 20_000_000  # of a workbook, empty ones included
+_EMPTY_ROW: list[Any] = []
 _HEADER_ROWS = 10  # among which the header of a sheet is
 _BROKEN_WORKBOOK = (
     zipfile.BadZipFile,
@@ -34,6 +42,7 @@ _BROKEN_WORKBOOK = (
     EOFError,
     SyntaxError,  # of XML
     LookupError,
+    ArithmeticError,
     ValueError,
     TypeError,
     AttributeError,
@@ -243,8 +252,9 @@ def _is_quoted(lines: Sequence[str]) -> bool:
 
 
 def _check_names(names: Sequence[str], where: str) -> None:
-    keys = [fold(name) for name in names if name.strip()]
-    if twice := [key for key in keys if keys.count(key) > 1]:
+    check_columns(len(names), where)
+    counts = Counter(fold(name) for name in names if name.strip())
+    if twice := [key for key, count in counts.items() if count > 1]:
         raise InputError(f"{where}: two columns are named {twice[0]!r}; rename or delete one")
 
 
@@ -311,14 +321,19 @@ def _sheets(source: Source, reading: Reading | None) -> Iterator[tuple[str, list
     ) as book:
         for sheet in book.worksheets:
             sheet.reset_dimensions()  # which some programs write wrongly
-            rows = []
+            rows: list[list[Any]] = []
             for row in sheet.iter_rows(values_only=True):
                 cells += 1 + len(row)
                 if cells > MAX_CELLS:
                     raise InputError(
                         f"{source} holds more than {MAX_CELLS:,} cells; save the sheet as .csv"
                     )
-                rows.append(list(map(_cell, row)))
+                if len(rows) >= MAX_SHEET_ROWS:
+                    raise InputError(
+                        f"{source}: sheet {sheet.title} has a row after {MAX_SHEET_ROWS:,}, the "
+                        "last of a workbook; save the sheet as .csv"
+                    )
+                rows.append(list(map(_cell, row)) if row else _EMPTY_ROW)
             while rows and not any(cell not in ("", None) for cell in rows[-1]):
                 rows.pop()
             yield sheet.title, rows
@@ -358,10 +373,11 @@ def _parquet(sample: Sample, choice: Choice, known: Set[str], reading: Reading |
     with _explained(source, "Parquet", broken):
         file = pq.ParquetFile(source.path)
         names = list(file.schema_arrow.names)
+        check_columns(len(names), str(source))
 
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:
         number = 0
-        batches = file.iter_batches()
+        batches = limited_batches(file, source.path)
         while True:
             with _explained(source, "Parquet", broken):
                 batch = next(batches, None)
@@ -406,7 +422,9 @@ def parse_line(line: str, where: str, wanted: str) -> Any:
         raise InputError(
             f"{where}: half of a surrogate pair (\\ud800 to \\udfff) is no character"
         ) from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise InputError(f"{where}: not JSON (nested too deep); {wanted} a line is read") from None
+    except ValueError as error:
         raise InputError(f"{where}: not JSON ({error}); {wanted} a line is read") from None
     return values
 

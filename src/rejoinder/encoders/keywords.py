@@ -8,7 +8,6 @@ section 4.1, and of its code: they learn from training examples how rare words a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -27,6 +26,7 @@ from rejoinder.encoders import (
     require_examples,
 )
 from rejoinder.errors import InputError, import_extra
+from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance
 
 BUCKETS = 1 << 20  # rows of the table that words are hashed to (MurmurHash3 of their UTF-8 bytes)
@@ -34,7 +34,7 @@ BUCKETS = 1 << 20  # rows of the table that words are hashed to (MurmurHash3 of 
 WEIGHTS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 WEIGHED_ON = 2000  # examples on which it tries them, and candidates of each
 GROUP = 100
-_WORD = re.compile(r"\w+")
+_WORD = search_pattern(r"\w+")
 
 
 def words(text: str) -> list[str]:

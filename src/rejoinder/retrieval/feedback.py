@@ -22,7 +22,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from rejoinder.corpora import Candidate, redact, text_key
+from rejoinder.corpora import Candidate, text_key
+from rejoinder.corpora.redaction import redact
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import atomic_file, lock_path, locked
 from rejoinder.settings import Count, section, validate

@@ -27,6 +27,7 @@ from rejoinder.corpora import Candidate, Example, text_key, thread_share, words_
 from rejoinder.encoders import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
+from rejoinder.retrieval.alignment import align
 from rejoinder.retrieval.feedback import Entry
 from rejoinder.retrieval.manifest import read_runs
 from rejoinder.retrieval.replies import Segment, value_texts
@@ -44,6 +45,7 @@ _LEAST_ALIKE = 0.8  # of the likeness
 _LEAST_ALIKE_WORDS = 0.65  # share of the letters that two words have in common
 _ADDED_COST = 0.2  # of as many words beside a reply as it has
 _MOST_FILLED = 6  # words that stand for a placeholder
+_LONGEST_COMPARED = 60  # letters of a word; the time of a comparison grows with their square
 
 
 class Match(NamedTuple):
@@ -124,12 +126,15 @@ class ReplyMatcher:
 
         """
         _, own, placeholders = self._texts[row]
+        # With more words beside it than that, none is alike.
+        most = 2 * len(own) + placeholders * _MOST_FILLED
+        alignment = align(own, words) if len(words) <= most else None
+        if alignment is None:
+            return 0.0
         total = sum(map(len, own))
         missing = 0.0
         added = 0
-        for kind, start, end, first, last in SequenceMatcher(
-            None, own, words, autojunk=False
-        ).get_opcodes():
+        for kind, start, end, first, last in alignment.get_opcodes():
             if (
                 kind == "replace"
                 and end - start == last - first
@@ -147,7 +152,8 @@ class ReplyMatcher:
 
 def _mistyped(one: str, other: str) -> bool:
     """Return whether two words may be the same one, mistyped; numbers never are."""
-    letters = one.isalpha() and other.isalpha()
+    short = max(len(one), len(other)) <= _LONGEST_COMPARED
+    letters = short and one.isalpha() and other.isalpha()
     return (
         letters and SequenceMatcher(None, one, other, autojunk=False).ratio() >= _LEAST_ALIKE_WORDS
     )

@@ -21,7 +21,7 @@ but the base installation has no SciPy, and a server loads no PyTorch.
 from __future__ import annotations
 
 import functools
-import re
+import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +38,7 @@ from rejoinder.corpora import Candidate
 from rejoinder.encoders import DualEncoder, check_vectors
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
+from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.manifest import HeadRecord
 from rejoinder.retrieval.scan import Scores
@@ -71,8 +72,9 @@ LEAST_DECREASE = 1e-4  # Armijo's condition
 LEAST_RATE = 1e-6  # below, the loss is as low as float32 can tell
 _PRODUCTS_AT_ONCE = 1 << 24
 _ENCODED_AT_ONCE = 1024
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_SENTENCE = search_pattern(r"(?<=[.!?])\s+|\n+")
 _LEAST_WORDS = 3  # of a sentence
+_MOST_SENTENCES = 200  # of a reply that count by themselves: each is encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,9 @@ def view_texts(candidate: Candidate) -> list[tuple[Context, float]]:
 
     Its own text and its sentences are among them.
     """
-    parts = [part for part in _SENTENCE.split(candidate.text) if len(part.split()) >= _LEAST_WORDS]
+    pieces = _SENTENCE.split(candidate.text)
+    sentences = (part for part in pieces if len(part.split()) >= _LEAST_WORDS)
+    parts = list(itertools.islice(sentences, _MOST_SENTENCES))
     views: list[tuple[Context, float]] = [([candidate.text], WHOLE_WEIGHT)]
     if len(parts) > 1:
         views += [([part], PARTS_WEIGHT / len(parts)) for part in parts]

@@ -13,31 +13,35 @@ import html
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from rejoinder.corpora import text_key
+from rejoinder.patterns import match_pattern, search_pattern
+from rejoinder.retrieval.alignment import align
 
-PLACEHOLDER = re.compile(
+PLACEHOLDER = search_pattern(
     r"\{\{[^{}]*\}\}|\{%[^%]*%\}|<%[^%]*%>|\{[A-Za-z_][\w .-]{0,40}\}|<[A-Za-z_][\w .-]{0,40}>"
     r"|\[[A-Z][\w .-]{0,40}\]"
     r"|%[A-Za-z_]\w*%|\$\{?[A-Za-z_]\w*\}?"
 )
 """Placeholders of a reply: {{x}}, {x}, <x>, [X], %x%, $x."""
-_BREAK = re.compile(r"</?(?:p|br|div|li|ul|ol|tr|h[1-6])\b[^<>]*>", re.IGNORECASE)
-_TAG = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1>|</?[A-Za-z][^<>]*>", re.DOTALL)
-_MARKDOWN_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^()\s]*\)")
-_MARKDOWN = re.compile(r"(?m)^[ \t]{0,3}(?:#{1,6}|>|[-*+])[ \t]+|\*\*|__|`")
-_NUMBER = re.compile(r"(?m)^[ \t]{0,3}\d{1,2}[.)][ \t]+")  # of a step
-_LINK = re.compile(r"(?:https?://|www\.)\S+")
+_BREAK = search_pattern(r"</?(?:p|br|div|li|ul|ol|tr|h[1-6])\b[^<>]*>", re.IGNORECASE)
+_TAG = search_pattern(r"<!--|<(script|style)\b|</?[A-Za-z][^<>]*+>")
+_OPEN_TAG = match_pattern(r"<[A-Za-z][^<>]*+>")
+_MARKDOWN_LINK = search_pattern(r"!?\[([^\[\]\n]*+)\]\([^()\s]*+\)")
+_MARKDOWN = search_pattern(r"(?m)^[ \t]{0,3}(?:#{1,6}|>|[-*+])[ \t]++|\*\*|__|`")
+_NUMBER = search_pattern(r"(?m)^[ \t]{0,3}\d{1,2}[.)][ \t]++")  # of a step
+_LINK = search_pattern(r"(?:https?://|www\.)\S+")
 _GREETING = r"(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day))"
-_SALUTATION = re.compile(rf"\s*{_GREETING}(?:\s+[^\s,.!?:]+){{0,3}}\s*[,!:.]?\s*", re.IGNORECASE)
-_GREETED = re.compile(rf"\s*{_GREETING}(?: there)?,?\s*\0[,.!:]?\s+", re.IGNORECASE)
-_CLOSING = re.compile(
-    r"\s*(?:(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|best|sincerely|cheers|"
-    r"many thanks|thanks|thank you|yours(?: \w+)?|all the best)[,.!]?\s*",
+_SALUTATION = match_pattern(
+    rf"\s*+{_GREETING}(?:\s++[^\s,.!?:]++){{0,3}}+\s*+[,!:.]?\s*+", re.IGNORECASE
+)
+_GREETED = search_pattern(rf"(?<!\s)\s*+{_GREETING}(?: there)?,?\s*+\0[,.!:]?\s++", re.IGNORECASE)
+_CLOSING = match_pattern(
+    r"\s*+(?:(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|best|sincerely|cheers|"
+    r"many thanks|thanks|thank you|yours(?: \w++)?|all the best)[,.!]?\s*+",
     re.IGNORECASE,
 )
 _PEOPLE = frozenset(
@@ -57,6 +61,8 @@ _PEOPLE = frozenset(
         "requester",
     ]
 )
+_LETTERS = search_pattern(r"[a-z]+")
+_CAMEL_CASE = search_pattern(r"([a-z])([A-Z])")
 _LOGIC = frozenset(
     ["if", "else", "elsif", "elif", "endif", "unless", "each", "for", "endfor", "with"]
 )
@@ -74,7 +80,7 @@ def plain(text: str) -> str:
     """
     shown = text
     if "</" in text:
-        shown = html.unescape(_TAG.sub("", _BREAK.sub("\n", text)))
+        shown = html.unescape(_without_tags(_BREAK.sub("\n", text)))
     linked = _LINK.sub("", _MARKDOWN_LINK.sub(r"\1", shown))
     marked = _MARKDOWN.sub("", PLACEHOLDER.sub(_placeholder_words, linked))
     if marked == text and "\n" not in text:
@@ -92,6 +98,34 @@ def plain(text: str) -> str:
     return said or text
 
 
+def _without_tags(text: str) -> str:
+    """Return a text without tags, comments, and what stands in <script> and <style>.
+
+    A comment or script that does not end is text; its end is looked for once.
+    """
+    pieces = []
+    position = 0
+    without_end: set[str] = set()
+    while match := _TAG.search(text, position):
+        pieces.append(text[position : match.start()])
+        position = match.end()
+        name = match[1]
+        end = f"</{name}>" if name else "-->" if match[0] == "<!--" else ""
+        if not end:
+            continue
+        found = -1 if end in without_end else text.find(end, position)
+        if found >= 0:
+            position = found + len(end)
+            continue
+        without_end.add(end)
+        tag = _OPEN_TAG.match(text, match.start())
+        if tag is None:
+            pieces.append(match[0])
+        else:
+            position = tag.end()
+    return "".join([*pieces, text[position:]])
+
+
 def _is_signature(line: str) -> bool:
     """Return whether a line below a closing may be a name: a few words that are no sentence."""
     return len(line.split()) <= _SIGNATURE_WORDS and not line.rstrip().endswith((".", "!", "?"))
@@ -102,7 +136,7 @@ def _placeholder_words(match: re.Match[str]) -> str:
     if match.group().startswith("["):
         inner = match.group()[1:-1]
         return "\0" if _PEOPLE.intersection(inner.lower().split()) else inner
-    words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", match.group()).lower())
+    words = _LETTERS.findall(_CAMEL_CASE.sub(r"\1 \2", match.group()).lower())
     if not words or _LOGIC.intersection(words) or _PEOPLE.intersection(words):
         return "\0"
     return " ".join(words)
@@ -116,20 +150,24 @@ _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _FORMS = {
     "mark": r"<[a-z_]+>|\{[A-Za-z_][\w .-]{0,40}\}",
     "link": r"(?:https?://|www\.)[^\s<>]+[^\s<>.,;:!?)]",
-    "email": r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+",
+    "email": r"(?<![\w.+%-])[\w.+%-]++@[\w-]++(?:\.[\w-]++)++",
     "date": rf"\d{{4}}-\d\d-\d\d|\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}"
     rf"|(?:{_DAY} (?:of )?(?:{_MONTHS})|(?:{_MONTHS}) {_DAY})\b(?:,? \d{{4}}\b)?"
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day\b",
     "time": r"\d{1,2}[:.]\d\d(?: ?(?:[ap]m\b|[ap]\.m\.))?(?!\d|[.:]\d)"
     r"|\d{1,2} ?(?:[ap]m\b|o'clock)",
-    "amount": r"[$€£] ?\d[\d.,]*\d|[$€£] ?\d|\d[\d.,]* ?(?:€|usd|eur|gbp|euros?|dollars?|pounds?)",
+    "amount": r"[$€£] ?\d[\d.,]{0,30}\d|[$€£] ?\d"
+    r"|\d[\d.,]{0,30} ?(?:€|usd|eur|gbp|euros?|dollars?|pounds?)",
     "phone": r"(?:\+|\b00)\d(?:[ ()/-]{0,2}\d){6,13}|\b0\d(?:[ /-]?\d){8,10}\b",
-    "code": r"#?(?=[a-z\d-]*\d)(?=[\d-]*[a-z]|[\d-]{5})[a-z\d]+(?:-[a-z\d]+)*\b",
-    "number": r"\d+(?:[.,]\d+)*",
+    "code": r"(?<![^\W_])#?(?=[a-z\d])(?=[a-z\d-]{0,60}\d)(?=[\d-]{5}|[\d-]{0,60}[a-z])"
+    r"[a-z\d]++(?:-[a-z\d]++)*\b",
+    "number": r"\d++(?:[.,]\d++)*+",
     "word": r"[^\W\d_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W\d_]+)*",
     "sign": r"\S",
 }
-_TOKEN = re.compile("|".join(f"(?P<{kind}>{form})" for kind, form in _FORMS.items()), re.IGNORECASE)
+_TOKEN = search_pattern(
+    "|".join(f"(?P<{kind}>{form})" for kind, form in _FORMS.items()), re.IGNORECASE
+)
 _PLAIN = frozenset(("word", "sign"))
 _GREETINGS = frozenset(
     "hi hello dear hey hallo thanks mr mrs ms welcome sorry".split()  # noqa: SIM905
@@ -146,6 +184,7 @@ _MOST_WORDS = 4  # of a name
 _VALUES = 3  # that differ, for words to be variable
 _SHARE = 0.4  # of the like messages that have other words there
 _COMPARED = 40  # messages
+_TOKENS_BEFORE = 12  # a variable part, of which one says what it is
 
 
 class Token(NamedTuple):
@@ -222,8 +261,8 @@ def _compare(
     words: dict[tuple[int, int], _Slot],
 ) -> bool:
     """Count what another message has in place of each part; return whether it is like the own."""
-    matcher = SequenceMatcher(None, [t.key for t in own], [t.key for t in other], autojunk=False)
-    if matcher.ratio() < _ALIKE:
+    matcher = align([t.key for t in own], [t.key for t in other])
+    if matcher is None or matcher.ratio() < _ALIKE:
         return False
     for operation, start, end, first, last in matcher.get_opcodes():
         if operation == "equal":
@@ -278,7 +317,7 @@ def _fill(text: str, own: Sequence[Token], slots: Sequence[_Slot]) -> str:
 def _name(own: Sequence[Token], slot: _Slot) -> str:
     """Return what a variable part is: by its form, or by the words before it."""
     token = own[slot.start]
-    before = [t.key for t in own[: slot.start]]
+    before = [t.key for t in own[max(0, slot.start - _TOKENS_BEFORE) : slot.start]]
     if token.kind in ("code", "number"):
         thing = next((word for word in reversed(before) if word not in _BETWEEN), "")
         return thing if thing in _NAMED_THINGS else token.kind
@@ -288,8 +327,9 @@ def _name(own: Sequence[Token], slot: _Slot) -> str:
     return "name" if _GREETINGS.intersection(greeted) else "value"
 
 
-_PIECE = re.compile(r".+?(?:[.!?,:;]+(?=\s|$)\s*|\n\s*|$)", re.DOTALL)
-_SIGN = re.compile(r"\W+")
+_END = search_pattern(r"(?<![.!?,:;])[.!?,:;]++(?:\s++|\Z)|\n\s*+")
+_SIGNS_FIRST = match_pattern(r"[.!?,:;]{2,}+(?:\s++|\Z)")
+_SIGN = search_pattern(r"\W+")
 _LENGTHS = (1, 2)  # pieces of a frame
 _NEIGHBOURS = 10  # different words that follow, or precede, a frame
 _MOST_COMMON = 0.3  # share of the most common of them, at most
@@ -325,10 +365,18 @@ class Frames:
 
 def pieces(text: str) -> list[tuple[str, str]]:
     """Return the clauses of a message, each with a key; a piece without a letter has its signs."""
-    masked = (
-        (match[0], text_key(mask(match[0])) or match[0]) for match in _PIECE.finditer(text.strip())
-    )
+    masked = ((piece, text_key(mask(piece)) or piece) for piece in _clauses(text.strip()))
     return [(piece, key if _SIGN.sub("", key) else piece.strip()) for piece, key in masked]
+
+
+def _clauses(text: str) -> Iterator[str]:
+    """Yield the clauses of a text, with the signs and the white space at their ends."""
+    start = 0
+    while start < len(text):
+        end = _SIGNS_FIRST.match(text, start) or _END.search(text, start + 1)
+        stop = end.end() if end else len(text)
+        yield text[start:stop]
+        start = stop
 
 
 def _joined(keys: Sequence[str]) -> str:

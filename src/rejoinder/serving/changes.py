@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import errno
 import functools
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from annotated_types import Ge, Lt
@@ -18,15 +15,13 @@ from pydantic_core import PydanticCustomError
 
 from rejoinder.conversations import read_contexts
 from rejoinder.corpora import Candidate
-from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.recognition import distinct, read_candidates
 from rejoinder.errors import BusyError, InputError
-from rejoinder.files import is_plain
 from rejoinder.retrieval.editing import Editor
 from rejoinder.retrieval.feedback import Change
 from rejoinder.retrieval.learning import Outcome
 from rejoinder.serving import edits, requests
 from rejoinder.serving.answers import UnavailableError
+from rejoinder.serving.files import FileReader
 from rejoinder.serving.guard import error_answer, logger
 from rejoinder.serving.requests import (
     EXAMPLES,
@@ -177,6 +172,7 @@ class Changes:
         self.anonymous = anonymous
         self._compacting: asyncio.Task[None] | None = None
         self._unlearned = asyncio.Event()
+        self._files = FileReader()
 
     def open(self, worker: Worker, queue: int) -> None:
         """Start the queues, each for so many requests."""
@@ -216,9 +212,11 @@ class Changes:
     async def import_file(self, body: ImportRequest) -> Any:
         """Add the replies of a file, in any form that `rejoinder index build` reads.
 
-        Those whose texts the index has already are left out.
+        Those whose texts the index has already are left out. A file has at most 3,000 replies,
+        5,000 replies and examples, and 2,000,000 letters. It is read in a process of its own, in 10
+        seconds at most.
         """
-        new, notes = await asyncio.to_thread(_read_file, body.name, body.content)
+        new, notes = await self._files.read(body.name, body.content)
         job = Job(edits.add_new, new, size=len(new))
         positions, is_fragmented = await self.queue.submit(job)
         self._compact_if(is_fragmented)
@@ -381,25 +379,3 @@ def _change(change: Change) -> dict[str, Any]:
         "undone": change.undone,
         "replies": replies,
     }
-
-
-def _read_file(name: str, content: str) -> tuple[list[Candidate], list[str]]:
-    """Return the distinct replies of a file of that name, in base64, and how it was understood."""
-    try:
-        raw = base64.b64decode(content, validate=True)
-    except ValueError as error:
-        raise InputError(f"content is no base64 ({error}); send the file's bytes in it") from None
-    suffix = "".join(part for part in Path(name).suffixes[-2:] if is_plain(f"file{part}"))
-    reading = Reading()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"file{suffix}"
-        path.write_bytes(raw)
-        try:
-            found = list(distinct(read_candidates(path, None, None, reading)))
-        except InputError as error:
-            raise InputError(str(error).replace(str(path), name)) from None
-        notes = [note.replace(str(path), name) for note in reading.notes]
-    if not found:
-        raise InputError(f"{name} holds no replies")
-    dropped = [f"left out: {count:,} {reason}" for reason, count in reading.dropped.items()]
-    return found, [*notes, *dropped]

@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from rejoinder.patterns import match_pattern
 from rejoinder.retrieval.queries import MAX_HYBRID_WEIGHT
 from rejoinder.serving.guard import Receive, Scope, Send, error_answer
 
@@ -208,7 +209,7 @@ ReportForm: TypeAlias = Literal["json", "markdown", "html"]
 # --- How bodies are checked -----------------------------------------------------------------------
 
 
-_JSON = re.compile(rb"application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
+_JSON = match_pattern(rb"application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
 
 
 def json_route(form: type[Request]) -> type[APIRoute]:

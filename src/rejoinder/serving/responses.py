@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
 import struct
 import time
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 from pydantic import BaseModel
 
+from rejoinder.patterns import match_pattern
 from rejoinder.serving.requests import Document
 
 if TYPE_CHECKING:
@@ -335,7 +335,7 @@ class Metrics:
 ANSWER_BYTES = 16 << 20  # of the answers of a worker; the oldest make room
 ANSWER_SECONDS = 86_400.0  # for which they are kept
 _HEADER = struct.Struct("<8sdI")  # number, time, bytes that follow
-_ID = re.compile(r"([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{16})")
+_ID = match_pattern(r"([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{16})")
 _SUFFIX = ".answers"
 
 

@@ -25,6 +25,7 @@ from rejoinder.arrays import ranges
 from rejoinder.conversations import PERSONA, Context, Conversation, read_contexts
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
+from rejoinder.patterns import search_pattern
 
 # The classes are frozen (Unicode 17.0): a new version of Unicode, Python or a library must never
 # change the ids that a stored model gets. Code points in hexadecimal.
@@ -75,7 +76,7 @@ def _tokens_pattern(end: int) -> re.Pattern[str]:
     word = _class(separators, end, no=True)
     separator = _class(separators, end)
     # The space that disappears is the one separator run that no alternative takes.
-    return re.compile(rf"{word}+|{separator}{{2,}}|(?! ){separator}|\A | \Z")
+    return search_pattern(rf"{word}+|{separator}{{2,}}|(?! ){separator}|\A | \Z")
 
 
 SEPARATOR = _class(f"{_PUNCTUATION} {_SPACES}")
@@ -283,7 +284,7 @@ class IdCache(dict[str, bytes]):
 
 # Conversations: history and newest message are apart (CONVERT 3), or all is one text (POLY 4.2).
 
-_PERSONA = re.compile(rf"\s*{PERSONA}")
+_PERSONA = search_pattern(rf"(?<!\s)\s*+{PERSONA}")
 
 
 @dataclass(frozen=True, slots=True)

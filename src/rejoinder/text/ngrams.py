@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.errors import InputError
+from rejoinder.patterns import search_pattern
 from rejoinder.text import IdCache, Ids, Vocabulary, check_texts, visible_classes
 
 START = "<S>"
@@ -28,13 +29,13 @@ them."""
 LONGEST = 16  # longest word, in characters, that is a word of its own
 KNOWN_PIECES = 2**17  # pieces between blanks whose ids are kept
 _Keys = npt.NDArray[np.int64]
-_LONG_NUMBER = re.compile(r"[0-9]{5,}")
+_LONG_NUMBER = search_pattern(r"[0-9]{5,}")
 
 
 def _pattern(end: int) -> re.Pattern[str]:
     word, mark = visible_classes(end)
     apostrophe = "'" if end <= 0x80 else "['\\u2019]"
-    return re.compile(f"{word}+(?:{apostrophe}{word}+)*|{mark}+")
+    return search_pattern(f"{word}+(?:{apostrophe}{word}+)*|{mark}+")
 
 
 # As in `text`: the class for plain ASCII is matched several times as fast.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ import numpy as np
 
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, parse_json
+from rejoinder.patterns import search_pattern
 from rejoinder.text import (
     SEPARATOR,
     WORD,
@@ -39,8 +39,8 @@ from rejoinder.text import (
 MARK = "\ufe4f"  # Stands before every token. A subword that begins with it begins a token.
 UNKNOWN = "\ufffd"  # what `Subwords.decode` writes for a character that is in no subword
 KNOWN_TOKENS = 2**16  # tokens whose ids are kept: some 30 MB at most
-_SPACE_BETWEEN_WORDS = re.compile(f"(?<={WORD}){MARK}(?={WORD})")
-_START_OF_TOKEN = re.compile(f"(?<!{SEPARATOR}){MARK}|{MARK}(?={WORD})")
+_SPACE_BETWEEN_WORDS = search_pattern(f"(?<={WORD}){MARK}(?={WORD})")
+_START_OF_TOKEN = search_pattern(f"(?<!{SEPARATOR}){MARK}|{MARK}(?={WORD})")
 
 
 class Subwords(Vocabulary):

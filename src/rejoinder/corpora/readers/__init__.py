@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import email.utils
 import itertools
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -17,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
+from rejoinder.patterns import match_pattern, search_pattern
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
-_MARKUP = re.compile(
+_MARKUP = search_pattern(
     r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>|"\s*:\s*(?:["\[{\d]|true|false|null)|"\s*[}\]]"""
 )
 
@@ -43,7 +43,7 @@ class Chat:
     messages: list[Message] = field(default_factory=list)
     name: str = ""  # as the file names it
     endless: bool = False  # of a messenger, where the next conversation follows in the same chat
-    names: tuple[str, ...] = ()  # of participants, besides those of the messages
+    names: list[str] = field(default_factory=list)  # of participants, besides the authors'
     known: int = 0  # messages at the beginning that an earlier chat has, too
     thread: str = ""  # of chats that share messages
 
@@ -87,8 +87,11 @@ OF_JSON = frozenset(("columns",))
 
 Order: TypeAlias = Literal["day", "month", "year"]  # what stands first
 
+_MAX_TIME = 100  # letters
+_SECONDS = match_pattern(r"\d{9,13}(?:\.\d+)?")
+_SPACES = search_pattern(r"\s+")
 _MILLISECONDS = 1e11  # a larger number of seconds would be in the year 5138
-_DATE = re.compile(
+_DATE = match_pattern(
     r"(\d{1,4})[./-] ?(\d{1,2})[./-] ?(\d{1,4})\.?,?[ T]+(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
     r"(?:\s?([AaPp])\.?\s?[Mm]\.?)?"
 )
@@ -98,8 +101,8 @@ def parse_time(value: Any, order: Order = "day") -> float | None:
     """Return the seconds of a time: a number of (milli)seconds, ISO 8601, RFC 2822, or 31/12/20."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value / 1_000 if abs(value) > _MILLISECONDS else float(value)
-    text = str(value or "").strip()
-    if re.fullmatch(r"\d{9,13}(?:\.\d+)?", text):
+    text = str(value or "")[:_MAX_TIME].strip()
+    if _SECONDS.fullmatch(text):
         return parse_time(float(text))
     try:
         return _seconds(datetime.datetime.fromisoformat(text))
@@ -159,7 +162,7 @@ def find_order(dates: Iterable[Sequence[int]], *, twelve_hours: bool = False) ->
 
 def date_numbers(value: Any) -> list[int] | None:
     """Return the three numbers of a date in numbers, as `find_order` takes them; else None."""
-    match = _DATE.fullmatch(str(value or "").strip())
+    match = _DATE.fullmatch(str(value or "")[:_MAX_TIME].strip())
     return [int(match[group]) for group in (1, 2, 3)] if match else None
 
 
@@ -175,8 +178,8 @@ _BLOCKS = frozenset(
     h4 h5 h6 header hr li main nav ol p pre section summary table td th tr ul""".split()  # noqa: SIM905
 )
 _UNSEEN = frozenset(("script", "style", "head", "template", "noscript", "title", "svg"))
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # that XML has not
-_TAG = re.compile(r"</?[a-zA-Z][^<>]*>|&(?:[a-zA-Z]{2,8}|#\d{1,6});")
+_CONTROL = search_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # that XML has not
+_TAG = search_pattern(r"</?[a-zA-Z][^<>]*>|&(?:[a-zA-Z]{2,8}|#\d{1,6});")
 
 
 def parse_html(text: str) -> HtmlElement | None:
@@ -211,9 +214,9 @@ def text_of_element(element: Any) -> str:
         if not isinstance(node.tag, str) or node.tag in _UNSEEN:
             continue
         edge = "\n" if node.tag in _BLOCKS else ""
-        children: list[Any] = [edge + re.sub(r"\s+", " ", node.text or "")]
+        children: list[Any] = [edge + _SPACES.sub(" ", node.text or "")]
         for child in node:
-            children += [child, re.sub(r"\s+", " ", child.tail or "")]
+            children += [child, _SPACES.sub(" ", child.tail or "")]
         stack += reversed([*children, edge])
     lines = (" ".join(line.split()) for line in "".join(pieces).split("\n"))
     return "\n".join(line for line in lines if line)

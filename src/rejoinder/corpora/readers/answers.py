@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ from rejoinder.corpora.tables import (
 )
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
+from rejoinder.patterns import search_pattern
 
 REPLY = ("text", "response", "reply", "answer")
 BODY = ("content", "body", "message")  # taken for the reply where none of `REPLY` is there
@@ -45,7 +47,7 @@ KNOWN = frozenset(itertools.chain(*WORDS.values()))
 _PLURAL = frozenset(QUESTIONS) - {"question"}
 # Tags at the beginning or end of a line, JSON, YAML, headers of mails, cells with tabs: none of
 # them is a line that somebody says.
-_STRUCTURE = re.compile(
+_STRUCTURE = search_pattern(
     r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?>\s*$|^\s*</?[a-zA-Z]|"\s*:\s*["\[{\d]|^\s*-\s+[a-z_]+:\s"""
     r"""|"\s*[}\]]|\S *\t *\S|^(?:Message-ID|Content-Type|MIME-Version):\s"""
 )
@@ -255,8 +257,8 @@ JSON = Form(
 # the next. Markdown becomes HTML by markdown-it.
 
 _MARK = "\ue000"  # before and after a heading, in the text of a page
-_HEADING = re.compile(f"{_MARK}([1-7])([^{_MARK}]*){_MARK}")
-_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+_HEADING = search_pattern(f"{_MARK}([1-7])([^{_MARK}]*){_MARK}")
+_FRONT_MATTER = search_pattern(r"\A---\n.*?\n---\n", re.DOTALL)
 _BESIDES = "//nav | //header | //footer | //aside | //form | //script | //style | //button"
 
 
@@ -296,15 +298,15 @@ def _marked_up(tree: Any) -> Iterator[Candidate]:
     """Yield the questions of FAQPages, as JSON-LD or microdata."""
     for script in tree.xpath("//script[@type='application/ld+json']"):
         try:
-            values = [parse_json(script.text or "null")]
+            waiting = deque([parse_json(script.text or "null")])
         except ValueError:
             continue
-        while values:  # an FAQPage may stand in a list, or in a graph
-            value = values.pop(0)
-            values += value if isinstance(value, list) else []
+        while waiting:  # an FAQPage may stand in a list, or in a graph
+            value = waiting.popleft()
+            waiting += value if isinstance(value, list) else []
             if not isinstance(value, dict):
                 continue
-            values += [value[key] for key in ("@graph", "mainEntity") if key in value]
+            waiting += [value[key] for key in ("@graph", "mainEntity") if key in value]
             answer = value.get("acceptedAnswer")
             answer = answer[0] if isinstance(answer, list) and answer else answer
             if value.get("@type") == "Question" and isinstance(answer, dict):

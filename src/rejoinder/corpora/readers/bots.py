@@ -10,22 +10,25 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from rejoinder.corpora import Candidate
+from rejoinder.corpora.limits import MAX_DEPTH, check_values
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import OF_TABLES, Chat, Form, Message
 from rejoinder.corpora.readers.answers import read_table
-from rejoinder.corpora.source import Sample, Source, dicts, json_values, texts_of
+from rejoinder.corpora.source import Sample, Source, dicts, json_values, keep_open, texts_of
 from rejoinder.corpora.tables import Choice, fold
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
+from rejoinder.patterns import match_pattern, search_pattern
 
 # Rasa: responses with the examples of the intents that they answer.
 #
 # A bot's folder (or zip file) is read whole: nlu and responses or domain files, and the rules and
 # stories that say which intent is answered by which response. YAML of Rasa 2 and 3, Markdown of 1.
 
-_ENTITY = re.compile(r"\[([^\[\]]+)\](?:\([^()]*\)|\{[^{}]*\})")
-_RASA_KEYS = re.compile(r"^(?:nlu|responses|templates|intents|rules|stories):", re.MULTILINE)
-_INTENT_STEP = re.compile(r"^## *intent:", re.MULTILINE)
+_ENTITY = search_pattern(r"\[([^\[\]]+)\](?:\([^()]*\)|\{[^{}]*\})")
+_RASA_KEYS = search_pattern(r"^(?:nlu|responses|templates|intents|rules|stories):", re.MULTILINE)
+_INTENT_STEP = search_pattern(r"^## *intent:", re.MULTILINE)
+_ACTION = match_pattern(r"(?:utter_|action_|slot|form|reset)\S*")
 _RASA_FILES = (".yml", ".yaml", ".md")
 
 
@@ -37,6 +40,13 @@ class _Bot:
     responses: dict[str, list[str]] = field(default_factory=dict)  # alternatives by response
     answers: dict[str, list[str]] = field(default_factory=dict)  # intents by response
     silent: int = 0  # responses without a text
+    count: int = 0  # examples, which YAML may repeat by reference
+
+    def add_examples(self, intent: str, texts: list[str]) -> None:
+        """Add examples of an intent. InputError: they are too many."""
+        self.count += len(texts)
+        check_values(self.count, f"intent {intent}")
+        self.intents.setdefault(intent, []).extend(texts)
 
     def link(self, intents: list[str], response: str) -> None:
         """Note that a response answers intents."""
@@ -48,12 +58,13 @@ def read_rasa(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     bot = _Bot()
     source = sample.source
     names = [name for name in sample.members if name.lower().endswith(_RASA_FILES)]
-    for file in [Source(source.path, name) for name in names] or [source]:
-        text = file.text(choice.encoding, reading)
-        if file.name.suffix.lower() == ".md" or sample.kind == "markdown":
-            _read_markdown(text, bot)
-        else:
-            _read_yaml(load_yaml(text, str(file)), bot)
+    with keep_open(source.path):
+        for file in [Source(source.path, name) for name in names] or [source]:
+            text = file.text(choice.encoding, reading)
+            if file.name.suffix.lower() == ".md" or sample.kind == "markdown":
+                _read_markdown(text, bot)
+            else:
+                _read_yaml(load_yaml(text, str(file)), bot)
     if not bot.responses:
         raise InputError(
             f"{source} holds no response with a text, {len(bot.intents)} intents; name the bot's "
@@ -67,6 +78,8 @@ def read_rasa(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         intents = dict.fromkeys([own, *bot.answers.get(name, ())])
         used.update(intents)
         texts = [(text,) for intent in intents for text in bot.intents.get(intent, ())]
+        bot.count += len(texts)
+        check_values(bot.count, f"{source}: response {name}")
         payload: dict[str, Any] = {"id": name}
         if others:
             payload["variants"] = others
@@ -77,11 +90,22 @@ def read_rasa(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
 
 
 def load_yaml(text: str, name: str) -> Any:
-    """Return what YAML says, with all scalars as texts."""
+    """Return what YAML says, with all scalars as texts.
+
+    InputError: it is none, too large, or nested too deep.
+    """
     import yaml
 
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))  # noqa: S506
+        depth = 0
+        for count, event in enumerate(yaml.parse(text, Loader=loader)):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            check_values(count, name)
+            if depth > MAX_DEPTH:  # the loader would use up the stack, and Python with it
+                raise InputError(f"{name}: YAML nested more than {MAX_DEPTH} deep")
+        return yaml.load(text, Loader=loader)  # noqa: S506
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
@@ -96,7 +120,7 @@ def _read_yaml(values: Any, bot: _Bot) -> None:
         return
     for item in dicts(values.get("nlu")):
         if isinstance(item.get("intent"), str):
-            bot.intents.setdefault(item["intent"], []).extend(_example_texts(item.get("examples")))
+            bot.add_examples(item["intent"], _example_texts(item.get("examples")))
     for key in ("responses", "templates"):
         responses = values.get(key)
         for name, variants in responses.items() if isinstance(responses, dict) else ():
@@ -145,13 +169,13 @@ def _read_markdown(text: str, bot: _Bot) -> None:
         if line.startswith("## "):
             section = line[3:].strip()
         elif line.startswith("* "):
-            intent = re.split(r"[{ ]", line[2:].strip())[0]
+            intent = line[2:].strip().partition("{")[0].partition(" ")[0]
         elif line.startswith("- ") and section.startswith("intent:"):
             name = section.removeprefix("intent:").strip()
-            bot.intents.setdefault(name, []).extend(_example_texts([line[2:]]))
+            bot.add_examples(name, _example_texts([line[2:]]))
         elif line.startswith("- ") and intent and not section.startswith(("synonym", "regex")):
             answer = line[2:].strip()
-            if re.fullmatch(r"(?:utter_|action_|slot|form|reset)\S*", answer):
+            if _ACTION.fullmatch(answer):
                 bot.link([intent], answer)
             else:
                 bot.responses.setdefault(f"utter_{intent}", []).append(answer)
@@ -219,14 +243,20 @@ RASA_TRACKERS = Form(
 # The texts of one message are alternatives, of which the bot draws one: they are `variants`.
 # Several messages of an intent are sent one after the other: they are one reply.
 
-_PHRASES = re.compile(r"_(?:usersays|entries)_([A-Za-z-]+)$")
-_INTENT = re.compile(r"(?:^|/)intents/[^/]+\.json$")
+_NAME_SIGNS = search_pattern(r"[._\s-]+")
+_PHRASES = search_pattern(r"_(?:usersays|entries)_([A-Za-z-]+)$")
+_INTENT = search_pattern(r"(?:^|/)intents/[^/]+\.json$")
 
 
 def read_dialogflow(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
     """Yield a reply for each intent that answers with a text, in each of its languages."""
     del choice
-    phrases: dict[tuple[str, str], list[str]] = {}
+    with keep_open(sample.source.path):
+        yield from _read_dialogflow(sample, reading)
+
+
+def _read_dialogflow(sample: Sample, reading: Reading) -> Iterator[Candidate]:
+    phrases: dict[str, dict[str, list[str]]] = {}  # by intent and language
     intents = {}
     for name in filter(_INTENT.search, sample.members):
         source = Source(sample.source.path, name)
@@ -236,7 +266,7 @@ def read_dialogflow(sample: Sample, choice: Choice, reading: Reading) -> Iterato
         except ValueError as error:
             raise InputError(f"{source}: not JSON ({error}); export the agent again") from None
         if match := _PHRASES.search(stem):
-            phrases[stem[: match.start()], match[1]] = _phrases(values)
+            phrases.setdefault(stem[: match.start()], {})[match[1]] = _phrases(values)
         else:
             intents[stem] = values
     for stem, intent in intents.items():
@@ -244,10 +274,9 @@ def read_dialogflow(sample: Sample, choice: Choice, reading: Reading) -> Iterato
         if not languages:
             reading.drop("intents without a response of text")
         for language, messages in languages.items():
-            own = phrases.get((stem, language)) or (
-                next((texts for (name, _), texts in phrases.items() if name == stem), [])
-                if len(languages) == 1
-                else []
+            by_language = phrases.get(stem, {})
+            own = by_language.get(language) or (
+                next(iter(by_language.values()), []) if len(languages) == 1 else []
             )
             name = str(intent.get("name") or PurePosixPath(stem).name)
             yield _reply(name, language if len(languages) > 1 else "", messages, own)
@@ -263,7 +292,7 @@ def _reply(name: str, language: str, messages: list[list[str]], phrases: list[st
         payload["variants"] = messages[0][1:]
     text = " ".join(alternatives[0] for alternatives in messages)
     examples = tuple((phrase,) for phrase in dict.fromkeys(phrases))
-    return Candidate(text, payload, re.sub(r"[._\s-]+", " ", name).strip(), examples)
+    return Candidate(text, payload, _NAME_SIGNS.sub(" ", name).strip(), examples)
 
 
 def _messages(intent: Any) -> dict[str, list[list[str]]]:

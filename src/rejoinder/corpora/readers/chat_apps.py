@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from rejoinder.corpora.limits import MAX_WAY
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import Chat, Form, Message, date_seconds, find_order, parse_time
-from rejoinder.corpora.source import Sample, Source, json_values
+from rejoinder.corpora.source import Sample, Source, json_values, keep_open
 from rejoinder.corpora.tables import Choice, fold, open_table
 from rejoinder.errors import InputError
+from rejoinder.patterns import match_pattern, search_pattern
 
 # WhatsApp: the text file of an exported chat, from Android or an iPhone, in any language.
 #
@@ -22,7 +24,7 @@ from rejoinder.errors import InputError
 # name; Android writes those of a group without a name.
 
 _MARKS = "\u200e\u200f\u202a\u202b\u202c\u2068\u2069\ufeff"
-_LINE = re.compile(
+_LINE = match_pattern(
     rf"[{_MARKS}]*(\[?)(\d{{1,4}})[./-][ ]?(\d{{1,2}})[./-][ ]?(\d{{1,4}})\.?,?\s+"
     r"(?:(?:à|às|a las|um|kl\.?|klo|alle|em|в|о|at)\s+)?"  # noqa: RUF001 (Cyrillic)
     r"(?:(上午|下午|오전|오후|午前|午後|[AaPp]\.?\s?[Mm]\.?)\s?)?"
@@ -31,12 +33,12 @@ _LINE = re.compile(
     r"(\]|\s[-\u2013]|:?)\s(.*)",
     re.DOTALL,
 )
-_AUTHOR = re.compile(rf"[{_MARKS}]*(?:~\s?)?([^:]{{1,80}}?)[{_MARKS}]*:(?:\s(.*))?", re.DOTALL)
-_ATTACHED = re.compile(
+_AUTHOR = match_pattern(rf"[{_MARKS}]*+(?:~\s?)?([^:]{{1,80}}?)[{_MARKS}]*+:(?:\s(.*))?", re.DOTALL)
+_ATTACHED = match_pattern(
     rf"[{_MARKS}]*(?:<[^<>]{{3,60}}>|\S.{{0,120}}\.\w{{2,4}} \([^()]{{3,40}}\)|null)"
 )
-_EDITED = re.compile(r"\s*\u200e<[^<>]{3,60}>\s*$")
-_DELETED = re.compile(
+_EDITED = search_pattern(r"(?<!\s)\s*+\u200e<[^<>]{3,60}+>\s*+$")
+_DELETED = match_pattern(
     r"(?:You deleted this message|This message was deleted|Diese Nachricht wurde gelöscht|"
     r"Du hast diese Nachricht gelöscht|Eliminaste este mensaje|Se eliminó este mensaje|"
     r"Este mensaje fue eliminado|Ce message a été supprimé|Vous avez supprimé ce message|"
@@ -238,15 +240,13 @@ TELEGRAM = Form(
 #
 # Messages of a thread are a chat of their own; the others of a channel are its chat.
 
-_SLACK_DAY = re.compile(r"(?:^|/)([^/]+)/\d{4}-\d{2}-\d{2}\.json$")
-_SLACK_MARKUP = re.compile(r"<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>")
-_SLACK_MENTION = re.compile(r"<@([A-Z0-9]+)")
+_SLACK_DAY = search_pattern(r"(?:^|/)([^/]+)/\d{4}-\d{2}-\d{2}\.json$")
+_SLACK_MARKUP = search_pattern(r"<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>")
+_SLACK_MENTION = search_pattern(r"<@([A-Z0-9]+)")
 _SLACK_MESSAGES = (None, "bot_message", "thread_broadcast", "me_message", "file_share")
 
 
-def read_slack(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
-    """Yield the chats of the channels, one channel after the other."""
-    del choice
+def _slack_channels(sample: Sample, reading: Reading) -> Iterator[Chat]:
     path = sample.source.path
     days = [name for name in sample.members if _SLACK_DAY.search(name)]
     names: dict[str, str] = {}
@@ -258,6 +258,13 @@ def read_slack(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cha
         channels.setdefault(day.rpartition("/")[0], []).append(Source(path, day))
     for name, files in (channels or {sample.source.name.stem: [sample.source]}).items():
         yield from _slack_channel(name, files, names, reading)
+
+
+def read_slack(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
+    """Yield the chats of the channels, one channel after the other."""
+    del choice
+    with keep_open(sample.source.path):
+        yield from _slack_channels(sample, reading)
 
 
 def _slack_channel(
@@ -285,7 +292,7 @@ def _slack_channel(
             else:
                 chat = stream
             chat.messages.append(message)
-            chat.names = (*chat.names, *filter(None, mentioned))
+            chat.names += filter(None, mentioned)
     for chat in (stream, *threads.values()):
         chat.messages.sort(key=lambda message: message.time or 0.0)
         yield chat
@@ -382,7 +389,7 @@ _TWITTER_COLUMNS = {
     "text",
     "in_response_to_tweet_id",
 }
-_TWITTER_MENTIONS = re.compile(r"^(?:@\w+\s+)+")
+_TWITTER_MENTIONS = search_pattern(r"^(?:@\w+\s+)+")
 
 
 class _Tweet(NamedTuple):
@@ -405,27 +412,52 @@ def read_twitter(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         message = Message(fields["author_id"], text, time, agent)
         tweets[fields["tweet_id"].removesuffix(".0")] = _Tweet(message, parent)
         answers[parent] += 1
-    seen: set[str] = set()
+    # Several tweets may be one turn, and one turn more than is kept shows that the context is cut.
+    most = MAX_WAY if reading.history is None else 3 * (reading.history + 2)
+    roots: dict[str, _Root] = {}
     for name in tweets:
         if not answers[name]:
-            way = _way_to(name, tweets)
-            if tweets[way[0]].parent:
+            new, known = _way_to(name, tweets, roots, most)
+            root = _root_of(new, known, answers, roots)
+            if tweets[root.name].parent:
                 reading.drop("chats whose first tweet is missing")
-            known = sum(name in seen for name in way)
-            seen.update(way)
-            branches = any(answers[name] > 1 for name in way)
-            thread = f"tweet {way[0]}" if branches else ""
-            messages = [tweets[name].message for name in way]
-            yield Chat(messages, way[0], known=known, thread=thread)
+            thread = f"tweet {root.name}" if root.branches else ""
+            messages = [tweets[name].message for name in (*known, *new)]
+            yield Chat(messages, root.name, known=len(known), thread=thread)
 
 
-def _way_to(name: str, tweets: dict[str, _Tweet]) -> list[str]:
-    """Return the tweets from the first one to this one."""
+class _Root(NamedTuple):
+    name: str  # of the first tweet of a way
+    branches: bool  # whether a tweet on the way has several answers
+
+
+def _way_to(
+    name: str, tweets: dict[str, _Tweet], roots: dict[str, _Root], most: int
+) -> tuple[list[str], list[str]]:
+    """Return the tweets to this one that no earlier way has, and at most so many before them."""
     way: dict[str, None] = {}
-    while name in tweets and name not in way:
+    while name in tweets and name not in way and name not in roots:
         way[name] = None
         name = tweets[name].parent
-    return list(reversed(way))
+    before: dict[str, None] = {}
+    while name in roots and name not in before and len(before) < most:
+        before[name] = None
+        name = tweets[name].parent
+    return list(reversed(way)), list(reversed(before))
+
+
+def _root_of(
+    new: list[str],
+    known: list[str],
+    answers: Counter[str],
+    roots: dict[str, _Root],
+) -> _Root:
+    """Return the root of a way, and remember it for the tweets that are new."""
+    root = roots[known[-1]] if known else _Root(new[0], branches=False)
+    for name in new:
+        root = _Root(root.name, root.branches or answers[name] > 1)
+        roots[name] = root
+    return root
 
 
 TWITTER = Form(

@@ -26,6 +26,7 @@ from rejoinder.corpora.corpus import (
 from rejoinder.corpora.formats import record_examples, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.errors import InputError, MissingExtraError
+from rejoinder.patterns import match_pattern
 
 # ConvAI2 (PersonaChat): chat between two people who play a persona, in ParlAI's format
 # (`FbDialogTeacher`).
@@ -35,8 +36,8 @@ from rejoinder.errors import InputError, MissingExtraError
 # docs/corpora.md.
 
 _SILENCE = "__SILENCE__"
-_NUMBERED = re.compile(r"(\d{1,9}) (.*)", re.DOTALL)
-_PERSONA = re.compile(r"(your|partner's) persona: ")
+_NUMBERED = match_pattern(r"(\d{1,9}) (.*)", re.DOTALL)
+_PERSONA = match_pattern(r"(your|partner's) persona: ")
 _SIDES = {
     "all": ("your", "partner's"),
     "self": ("your",),

@@ -193,7 +193,7 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
             text = _first_text(comment, "plain_body", "body", "html_body")
             time = parse_time(comment.get("created_at"))
             _add(chat, Message(name, text, time, agent), reading)
-        chat.names = tuple(str(user["name"]) for user in users.values() if user.get("name"))
+        chat.names = [str(user["name"]) for user in users.values() if user.get("name")]
         yield chat
 
 
@@ -274,7 +274,7 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
         chat = Chat(name=str(ticket.get("display_id") or ticket.get("id") or ""))
         requester = _dict(ticket.get("requester"))
         asker = ticket.get("requester_id") or requester.get("id")
-        chat.names = tuple(texts_of([requester.get("name"), ticket.get("requester_name")]))
+        chat.names = texts_of([requester.get("name"), ticket.get("requester_name")])
         text = _first_text(ticket, "description_text", "description", "description_html")
         time = parse_time(ticket.get("created_at"))
         _add(chat, Message(str(asker or "requester"), text, time, False), reading)

@@ -11,6 +11,7 @@ from email.message import EmailMessage
 from typing import Any
 
 from rejoinder.conversations import NO_TURNS
+from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, MAX_REFERENCES
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import (
     OF_TABLES,
@@ -22,9 +23,11 @@ from rejoinder.corpora.readers import (
     parse_time,
     text_of_html,
 )
-from rejoinder.corpora.source import MAX_DOCUMENT_BYTES, Sample, Source, json_values
+from rejoinder.corpora.readers.mail_quotes import newest_text
+from rejoinder.corpora.source import Sample, Source, json_values, keep_open
 from rejoinder.corpora.tables import Choice, columns_of, find_column, fold, json_rows, open_table
 from rejoinder.errors import InputError
+from rejoinder.patterns import search_pattern
 
 # A table of messages: a row (or JSON object) each, with the conversation, author, text and time.
 #
@@ -150,30 +153,40 @@ MESSAGES = Form(
 # Mails are a chat by what they answer (References, In-Reply-To), else by subject. Quoted text and
 # signatures are removed by mail-parser-reply, in its languages. The author is the address.
 
+_BROKEN_HEADERS = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
+_TOO_MANY_PARTS = f"mails of more than {MAX_PARTS} parts, or nested too deep"
 _MAIL_FILES = (".eml", ".mbox")
-_MAIL_START = re.compile(rb"From \S+.*\d{4}\s*$|From .*[A-Z][a-z]{2} [A-Z][a-z]{2} .*\d\d:\d\d")
-_PREFIX = re.compile(r"^\s*(?:(?:re|aw|fwd?|wg|sv|antw|res|rv|tr)\s*(?:\[\d+\])?\s*:\s*)+", re.I)
-_LANGUAGES = ["en", "de", "fr", "it", "es", "nl", "da", "sv", "pl", "cs", "ja", "ko", "zh"]
-_SIGNATURE = re.compile(r"^-- ?$.*", re.MULTILINE | re.DOTALL)
+_DAY = search_pattern(rb"[A-Z][a-z]{2} [A-Z][a-z]{2} ")  # Mon Jan
+_CLOCK = search_pattern(rb"\d\d:\d\d")
+_PREFIX = search_pattern(
+    r"^\s*+(?:(?:re|aw|fwd?|wg|sv|antw|res|rv|tr)\s*+(?:\[\d++\]\s*+)?:\s*+)++", re.IGNORECASE
+)
+_MAIL_ID = search_pattern(r"<[^<>\s]++>")
+_SIGNATURE = search_pattern(r"^-- ?$.*", re.MULTILINE | re.DOTALL)
 
 
 def read_mailbox(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Chat]:
     """Yield the chats of a mailbox, in the order of their first mails."""
     del choice
-    from mailparser_reply import EmailReplyParser
+    with keep_open(sample.source.path):
+        yield from _read_mailbox(sample, reading)
 
-    parser = EmailReplyParser(languages=_LANGUAGES)
+
+def _read_mailbox(sample: Sample, reading: Reading) -> Iterator[Chat]:
     names = [name for name in sample.members if name.lower().endswith(_MAIL_FILES)]
     files = [Source(sample.source.path, name) for name in names] or [sample.source]
     chats: dict[str, Chat] = {}
     of_mail: dict[str, str] = {}  # the chat of each Message-ID
     for file in files:
         for mail in _mails(file, reading):
+            if mail is None:
+                reading.drop(_TOO_MANY_PARTS)
+                continue
             try:
-                message, name = _message_of_mail(mail, parser)
+                message, name = _message_of_mail(mail)
                 is_automatic = str(mail.get("Auto-Submitted", "no")).lower() != "no"
                 thread = "" if is_automatic or not message.text else _thread(mail, of_mail)
-            except (LookupError, ValueError, TypeError, AttributeError):  # of broken headers
+            except _BROKEN_HEADERS:
                 reading.drop("mails whose headers cannot be read")
                 continue
             if is_automatic:
@@ -183,7 +196,7 @@ def read_mailbox(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
             else:
                 chat = chats.setdefault(thread, Chat())
                 chat.messages.append(message)
-                chat.names = (*chat.names, *filter(None, (name,)))
+                chat.names += filter(None, (name,))
     for name, chat in chats.items():
         if all(message.time is not None for message in chat.messages):
             chat.messages.sort(key=lambda message: message.time or 0.0)
@@ -191,14 +204,17 @@ def read_mailbox(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         yield chat
 
 
-def _mails(file: Source, reading: Reading) -> Iterator[EmailMessage]:
-    """Yield the mails of a file: those that lines with "From " begin, or the only one."""
+def _mails(file: Source, reading: Reading) -> Iterator[EmailMessage | None]:
+    """Yield the mails of a file: those that lines with "From " begin, or the only one.
+
+    None stands for a mail of too many parts.
+    """
     lines: list[bytes] = []
     size = 0
     blank = True
     with file.open(reading) as stream:
         for line in stream:
-            if blank and lines and _MAIL_START.match(line):
+            if blank and lines and _is_mail_start(line):
                 yield _parsed(lines)
                 lines = []
                 size = 0
@@ -210,19 +226,47 @@ def _mails(file: Source, reading: Reading) -> Iterator[EmailMessage]:
     yield _parsed(lines)
 
 
-def _parsed(lines: list[bytes]) -> EmailMessage:
-    content = b"".join(lines[1:] if _MAIL_START.match(lines[0]) else lines)
-    mail: Any = email.message_from_bytes(content, policy=email.policy.default)
+def _is_mail_start(line: bytes) -> bool:
+    """Return whether a line begins a mail: "From ", and at the end a year, or a day and a clock."""
+    rest = line.removeprefix(b"From ").rstrip()
+    if rest == line.rstrip() or not rest:
+        return False
+    if rest[-4:].isdigit() and len(rest) > 4 and not line[5:6].isspace():
+        return True
+    day = _DAY.search(rest)
+    return day is not None and _CLOCK.search(rest, day.end()) is not None
+
+
+class _ShortHeaders(email.policy.EmailPolicy):
+    """Headers of which a part is read: the parser takes the square of their length."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        """Return a header's value; of references the newest."""
+        is_long = name.lower() == "references"
+        short = value[-MAX_REFERENCES:] if is_long else value[:MAX_HEADER]
+        return super().header_fetch_parse(name, short)
+
+
+_POLICY = _ShortHeaders()
+
+
+def _parsed(lines: list[bytes]) -> EmailMessage | None:
+    content = b"".join(lines[1:] if _is_mail_start(lines[0]) else lines)
+    if content.lower().count(b"content-type:") > MAX_PARTS:
+        return None
+    try:
+        mail: Any = email.message_from_bytes(content, policy=_POLICY)
+    except RecursionError:  # of comments within each other, in a header that divides parts
+        return None
     return mail
 
 
-def _message_of_mail(mail: EmailMessage, parser: Any) -> tuple[Message, str]:
+def _message_of_mail(mail: EmailMessage) -> tuple[Message, str]:
     """Return a mail as a message, and the name of its author."""
     name, address = email.utils.parseaddr(str(mail.get("From", "")))
     text = _SIGNATURE.sub("", _body(mail).replace("\r\n", "\n"))
-    own = parser.parse_reply(text) if text.strip() else ""
     time = parse_time(str(mail.get("Date", "")))
-    return Message(address.lower() or name or "unknown", (own or "").strip(), time), name
+    return Message(address.lower() or name or "unknown", newest_text(text), time), name
 
 
 def _body(mail: EmailMessage) -> str:
@@ -242,7 +286,7 @@ def _thread(mail: EmailMessage, of_mail: dict[str, str]) -> str:
     """Return the chat that a mail continues, or a new one; remember it by the mail's id."""
     own = str(mail.get("Message-ID", "")).strip()
     text = f"{mail.get('References', '')} {mail.get('In-Reply-To', '')}"
-    earlier = re.findall(r"<[^<>\s]+>", text)
+    earlier = _MAIL_ID.findall(text)
     subject = _PREFIX.sub("", str(mail.get("Subject", ""))).strip().casefold()
     is_answer = bool(earlier) or _PREFIX.match(str(mail.get("Subject", "")) or "") is not None
     thread = next((of_mail[name] for name in earlier if name in of_mail), "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import string
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from rejoinder.corpora.corpus import (
 from rejoinder.corpora.formats import csv_rows
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
 from rejoinder.errors import InputError
+from rejoinder.patterns import search_pattern
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -347,8 +347,8 @@ UBUNTU = Corpus(
 # docs/choices.md lists where we differ.
 
 # A word and a colon where a sentence begins; neither a time (10:30) nor an address (http://).
-_SPEAKER = re.compile(r"(?:^|(?<=[.!?]\s))(?!\d++:\d)\w++:(?!//)")
-_BRACKETED = re.compile(r"[\[(][^\])]*+[\])]")
+_SPEAKER = search_pattern(r"(?:^|(?<=[.!?]\s))(?!\d++:\d)\w++:(?!//)")
+_BRACKETED = search_pattern(r"[\[(][^\])]*+(?:[\])]|\Z)")
 _EDGES = " \t-\N{EN DASH}\N{EM DASH}"
 MIN_LENGTH = 9  # characters of a response and of the line before it
 MAX_LENGTH = 127

@@ -19,6 +19,7 @@ from pathlib import Path
 from rejoinder.corpora import Example
 from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares, xml_elements
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
+from rejoinder.patterns import match_pattern, search_pattern
 
 WORDS = range(5, 61)  # numbers of words of the sentence that is the query
 THREAD_LINES = 10_000  # of a text that are one thread; sentences of two threads are no pair
@@ -26,11 +27,12 @@ THREAD_LINES = 10_000  # of a text that are one thread; sentences of two threads
 # wiki, beside those in its own language.
 _MEDIA_KEYS = ("6", "14")
 _MEDIA_NAMES = frozenset({"file", "image", "category"})
-_REDIRECT = re.compile(r"\s*#\s*redirect", re.IGNORECASE)
+_NUMBER = match_pattern(r"(-?[0-9]{1,9})?")
+_REDIRECT = match_pattern(r"\s*#\s*redirect", re.IGNORECASE)
 # Titles of English pages that are no articles, as in Chen et al. 2017 ("DrQA"); the papers use
 # their dump.
-_NO_ARTICLE = re.compile(r"(?:Lists? of|Index of|Outline of) |.*\(disambiguation\)$")
-_STOP = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？]++[」』”’）]*+""")  # noqa: RUF001
+_NO_ARTICLE = match_pattern(r"(?:Lists? of|Index of|Outline of) |.*\(disambiguation\)$")
+_STOP = search_pattern(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？]++[」』”’）]*+""")  # noqa: RUF001
 _OPENING = "\"'“‘«([¿¡"  # noqa: RUF001
 _LONGEST = 12
 # Words before a full stop within a sentence; initials and words with a full stop in them need no
@@ -42,7 +44,7 @@ _ABBREVIATIONS = frozenset(
 )
 
 MAX_NESTING = 100  # of links, templates and tables; MediaWiki itself stops at 40 templates
-_TOKEN = re.compile(
+_TOKEN = search_pattern(
     r"""(?P<comment><!--)
       | (?P<open>\{\{|\[\[|^[ \t:]*+\{\|)
       | (?P<close>\}\}|\]\]|^[ \t]*+\|\}(?!\}))
@@ -55,12 +57,19 @@ _NO_PROSE = frozenset(
     """ref references math chem ce gallery imagemap timeline score hiero graph mapframe maplink
     templatedata syntaxhighlight source pre style""".split()  # noqa: SIM905
 )
-_EXTERNAL = re.compile(r"\[(?:https?:|ftp:|mailto:)?+//[^\s\[\]]*+\s*+([^\[\]]*+)\]")
-_EMPHASIS = re.compile(r"''++")
-_SWITCH = re.compile(r"__[A-Z]++__")
-_AFTER_BRACKET = re.compile(r"\([\s,;:]++")
-_SPACE_BEFORE = re.compile(r"(?<=\S) ([,.;:)])")
-_LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z]{2,8})?")
+_ENDS = {
+    "-->": search_pattern("-->"),
+    **{
+        f"</{tag}": search_pattern(rf"</{tag}\b[^>]*+>?", re.IGNORECASE)
+        for tag in sorted(_NO_PROSE)
+    },
+}
+_EXTERNAL = search_pattern(r"\[(?:https?:|ftp:|mailto:)?+//[^\s\[\]]*+\s*+([^\[\]]*+)\]")
+_EMPHASIS = search_pattern(r"''++")
+_SWITCH = search_pattern(r"__[A-Z]++__")
+_AFTER_BRACKET = search_pattern(r"\([\s,;:]++")
+_SPACE_BEFORE = search_pattern(r"(?<=\S) ([,.;:)])")
+_LANGUAGE = match_pattern(r"[a-z]{2,3}(?:-[a-z]{2,8})?")
 _NOT_PROSE = (*"*#:;=|!{}", "----")  # how a line of a list, heading, table or rule begins
 
 
@@ -123,7 +132,7 @@ def pages(path: Path, reading: Reading) -> Iterator[Page]:
         title, name, number = (
             (element.findtext(f"{{*}}{name}") or "").strip() for name in ("title", "id", "ns")
         )
-        if not re.fullmatch(r"(-?[0-9]{1,9})?", number):
+        if not _NUMBER.fullmatch(number):
             fault = f"{number[:20]!r} instead of a number in <ns>"
             reading.bad_line(path, element.sourceline, fault)
         elif not name:
@@ -256,8 +265,7 @@ def _after(text: str, end: str, place: int, unended: set[str]) -> int:
     """Return where the text goes on after `end` (and its tag); `place` if the end never comes."""
     if end in unended:
         return place
-    pattern = rf"{end}\b[^>]*+>?" if end.startswith("<") else end
-    if found := re.compile(pattern, re.IGNORECASE).search(text, place):
+    if found := _ENDS[end].search(text, place):
         return found.end()
     unended.add(end)
     return place

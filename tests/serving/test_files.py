@@ -1,0 +1,118 @@
+"""Imported files: read in a process that is ended when it takes too long or too much memory."""
+
+import asyncio
+import base64
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rejoinder.errors import InputError
+from rejoinder.serving import files
+
+
+def children():
+    """Processes of this one that run."""
+    tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
+    return [pid for task in tasks for pid in (task / "children").read_text(encoding="ascii").split()]
+
+
+def content(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def read(name, text):
+    return asyncio.run(files.FileReader().read(name, content(text)))
+
+
+def test_a_file_is_read_in_another_process():
+    replies, notes = read("faq.csv", "question,answer\nWhen?,At nine.\n")
+    assert [(reply.text, reply.examples) for reply in replies] == [("At nine.", (("When?",),))]
+    assert notes == ["faq.csv: table (comma, utf-8): text = answer, questions = question"]
+
+
+def test_what_is_wrong_names_the_file_as_it_was_sent():
+    with pytest.raises(InputError, match=r"^a.json is not imported: a.json: not JSON") as raised:
+        read("a.json", '[{"text": "a"}')
+    assert "/tmp" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("".join(f"reply {number}\n" for number in range(3_001)), "more than 3,000 replies"),
+        ("a" * 20_001, "a text of more than 20,000 letters"),
+    ],
+)
+def test_too_many_and_too_long_replies_are_refused(text, said):
+    with pytest.raises(InputError, match=said):
+        read("a.txt", text)
+
+
+def test_too_many_examples_and_too_long_titles_are_refused():
+    with pytest.raises(InputError, match="5,000 replies and examples"):
+        read("a.jsonl", msgspec.json.encode({"text": "a", "examples": [f"b{n}" for n in range(10_000)]}).decode())
+    with pytest.raises(InputError, match="a title of more than 1,000"):
+        read("a.jsonl", msgspec.json.encode({"text": "a", "title": "b" * 1_001}).decode())
+
+
+def test_a_reading_that_takes_too_long_is_ended(monkeypatch):
+    monkeypatch.setattr(files, "SECONDS", 0.2)
+    monkeypatch.setattr(files, "_START", "import time; time.sleep(60)  # {path}")
+    before = set(children())
+    start = time.monotonic()
+    with pytest.raises(InputError, match="takes more than"):
+        read("a.txt", "hello")
+    assert time.monotonic() - start < 10
+    assert set(children()) <= before
+
+
+def test_a_reading_ends_with_the_request_that_waits_for_it(monkeypatch):
+    monkeypatch.setattr(files, "_START", "import time; time.sleep(60)  # {path}")
+
+    async def leave():
+        task = asyncio.create_task(files.FileReader().read("a.txt", content("hello")))
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    before = set(children())
+    asyncio.run(leave())
+    assert set(children()) <= before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits are Linux's")
+@pytest.mark.parametrize("what", ["bytearray(1 << 30)", "[0 for _ in iter(int, 1)]"])
+def test_memory_and_processor_time_are_limited(what):
+    code = f"from rejoinder.serving import files; files.SECONDS = 1; files.limit_resources(); {what}"
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, env=os.environ)
+    assert done.returncode != 0
+    assert time.monotonic() - start < 20
+
+
+def test_the_server_answers_while_a_file_is_read(client, monkeypatch):
+    monkeypatch.setattr(files, "SECONDS", 2)
+    monkeypatch.setattr(files, "_START", "while True: pass  # {path}")
+    server = client()
+    said = {}
+    reading = threading.Thread(
+        target=lambda: said.update(
+            answer=server.post("/v1/import", json={"name": "a.yml", "content": content(" " * 60_000)})
+        )
+    )
+    reading.start()
+    slowest = 0.0
+    while reading.is_alive():
+        start = time.monotonic()
+        assert server.get("/health").status_code == 200
+        slowest = max(slowest, time.monotonic() - start)
+        time.sleep(0.05)
+    assert said["answer"].status_code == 400
+    assert "takes more than" in said["answer"].json()["error"]["message"]
+    assert slowest < 2  # of a machine that has other work

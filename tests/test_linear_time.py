@@ -1,0 +1,140 @@
+"""Every function that takes a text, and every reader of files, in time linear in the text's length."""
+
+import json
+
+import pytest
+
+from rejoinder.corpora import Candidate, text_key, words_of
+from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers import Markup, bots, parse_time, text_of_html, wikipedia
+from rejoinder.corpora.readers.chat_apps import clean_slack_text, whatsapp_line
+from rejoinder.corpora.readers.mail_quotes import newest_text
+from rejoinder.corpora.readers.pairs import clean_line
+from rejoinder.corpora.recognition import read_candidates
+from rejoinder.corpora.redaction import redact
+from rejoinder.corpora.sources import ChatsSettings, name_cleaner, read_chats
+from rejoinder.corpora.tables import find_delimiter, fold
+from rejoinder.errors import InputError
+from rejoinder.retrieval import scoring, templates
+from rejoinder.retrieval.learning import ReplyMatcher
+from rejoinder.text import ngrams, subwords, tokens
+from tests.adversary import COMMON, LIMIT, LONG, check_linear, seconds, texts
+
+SUBWORDS = subwords.Subwords([subwords.MARK, "a", "aa", "ab", "the", "0", "00"])
+
+
+def _matched(text):
+    replies = [(0, Candidate(text)), (1, Candidate("a b {x} " * 100)), (2, Candidate(f"{text} y"))]
+    return ReplyMatcher(replies).find(f"{text} x")
+
+
+def _wikitext(text):
+    try:
+        return wikipedia.paragraphs(text)
+    except wikipedia.NestingError:
+        return []
+
+
+FUNCTIONS = {
+    "plain": templates.plain,
+    "mask": templates.mask,
+    "pieces": templates.pieces,
+    "placeholders": lambda text: templates.with_placeholders(text, [f"{text} x", text]),
+    "frames": lambda text: templates.Frames([text]),
+    "sentences": lambda text: scoring.view_texts(Candidate(text)),
+    "matched": _matched,
+    "redact": redact,
+    "names": name_cleaner(["Dan Support", "a", "Le a", "a" * 90, "x y z", "<a", "@bob"]),
+    "html": text_of_html,
+    "markup": Markup("texts").look,
+    "time": parse_time,
+    "whatsapp": whatsapp_line,
+    "whatsapp text": lambda text: whatsapp_line(f"31/12/20, 23:59 - {text}"),
+    "slack": lambda text: clean_slack_text(text, {}),
+    "mail": newest_text,
+    "rasa": lambda text: bots._example_texts([text]),
+    "subtitles": clean_line,
+    "wikitext": _wikitext,
+    "wikipedia": wikipedia.sentences,
+    "column": fold,
+    "delimiter": lambda text: find_delimiter(text.splitlines()),
+    "key": text_key,
+    "words": words_of,
+    "tokens": tokens,
+    "subwords": SUBWORDS.encode,
+    "n-grams": ngrams.words_of,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_that_take_texts(name):
+    check_linear(FUNCTIONS[name], lambda length: texts(COMMON, length, pairs=False))
+
+
+# What was seen to take seconds, each with what it was put into.
+SEEN = {
+    "blanks after a placeholder": (templates.plain, "{a}" + " " * 19_900 + "x"),
+    "brackets": (templates.plain, "[" * 19_000),
+    "a greeting and blanks": (templates.plain, "{a}hi" + " " * 19_900 + "?"),
+    "comments that do not end": (templates.plain, "</" + "<!--" * 5_000),
+    "hexadecimal digits": (redact, "0123456789abcdef" * 1_250),
+    "quoted mails": (newest_text, "Le a " * 20_000),
+    "the same words again": (_matched, "{%a%}script" * 416),
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_texts_that_were_seen_to_take_seconds(name):
+    function, text = SEEN[name]
+    assert seconds(lambda: function(text)) < LIMIT
+
+
+MAIL = "From: a@b.de\nDate: Mon, 1 Jan 2024 10:00:00 +0000\nSubject: x\n"
+FILES = {
+    ".txt": ["{}", "hello\n{}"],
+    ".md": ["{}", "# q\n{}\n"],
+    ".html": ["{}", "<h1>q?</h1>{}"],
+    ".yml": ["{}", "nlu:\n- {}", "responses:\n  a:\n  - text: {}\n"],
+    ".csv": ["{}", "text\n{}\n", 'question,answer\na,"{}"\n'],
+    ".json": ["{}", '[{{"text": {json}}}]'],
+    ".jsonl": ["{}", '{{"text": {json}}}\n'],
+    ".eml": [
+        f"{MAIL}\n{{}}\n",
+        "From: a@b.de\nSubject: {}\nDate: x\n\nhello\n",
+        "From: {}\nSubject: x\nDate: x\n\nhello\n",
+        "From: a@b.de\nSubject: x\nDate: {}\n\nhello\n",
+        f"{MAIL}References: {{}}\n\nhello\n",
+        f"{MAIL}Content-Type: {{}}\n\nhello\n",
+        f"{MAIL}Content-Type: text/html\n\n{{}}\n",
+    ],
+    ".mbox": ["From {}\nFrom: a\nTo: b\n\n", "From a 2024\nFrom: a@b.de\nDate: x\nSubject: x\n\nh\n\nFrom {}\n"],
+    ".chat.txt": [
+        "31/12/20, 23:59 - Name: {}\n",
+        "31/12/20, 23:59 - {}: hi\n",
+        "31/12/20, 23:59 - Dan: hi\n{}\n",
+    ],
+}  # fmt: skip
+SLOWER = {".md": 1.5}  # markdown-it takes some 20 microseconds for a bracket, in linear time
+
+
+def _read(path):
+    for function in (read_candidates, lambda path: read_chats(path, Reading(), ChatsSettings(True, "Dan"))):
+        try:
+            for _ in function(path):
+                pass
+        except InputError:
+            pass
+
+
+@pytest.mark.parametrize(("suffix", "form"), [(suffix, form) for suffix, forms in FILES.items() for form in forms])
+def test_files_whose_texts_are_made_against_their_readers(tmp_path, suffix, form):
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(form.format("x", json='"x"').encode())
+    _read(path)  # libraries are imported once
+    for fragment in COMMON:
+        text = (fragment * (LONG // len(fragment) + 1))[:LONG]
+        path.write_bytes(form.format(text, json=json.dumps(text)).encode("utf-8", "surrogatepass"))
+        most = 2 * SLOWER.get(suffix, LIMIT)  # of replies and of chats
+        took = seconds(lambda: _read(path))
+        took = took if took < most else min(took, seconds(lambda: _read(path)))
+        assert took < most, f"{fragment!r}: {took:.2f} s"
