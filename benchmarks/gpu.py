@@ -194,7 +194,7 @@ def _wait(device: torch.device) -> None:
 @contextmanager
 def cudnn_attention(enabled: bool) -> Iterator[None]:
     """Let PyTorch choose cuDNN's attention, or not."""
-    before = torch.backends.cuda.cudnn_sdp_enabled()
+    before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     torch.backends.cuda.enable_cudnn_sdp(enabled)
     try:
         yield
@@ -301,9 +301,8 @@ def cross_encoder(bench: Bench) -> None:
         return len(peer.predict(pairs, batch_size=size, show_progress_bar=False))
 
     sizes = {size: rate_of(bench, lambda size=size: predict(size)) for size in (32, 512)}  # type: ignore[misc]
-    bench.add(
-        "cross-encoder, scoring", "pairs/s", ours=ours, busy=share, peer=sizes[32], peer_512=sizes[512]
-    )
+    figures = {"ours": ours, "busy": share, "peer": sizes[32], "peer_512": sizes[512]}
+    bench.add("cross-encoder, scoring", "pairs/s", **figures)
 
 
 def encoding(bench: Bench) -> None:
@@ -318,7 +317,7 @@ def encoding(bench: Bench) -> None:
     fill(module.context, bench.start)
     fill(module.response, bench.start)
     save(bench.folder / "bi", module, tokenizer, max_length=MAX_LENGTH, card="# Bi\n")
-    model = load(bench.folder / "bi", device=str(bench.device), precision="bf16")
+    model: Any = load(bench.folder / "bi", device=str(bench.device), precision="bf16")
     texts = [each.response for each in bench.examples]
     texts = texts if bench.device.type == "cuda" else texts[:500]
     with watched(bench.device) as busy:

@@ -72,11 +72,11 @@ STAGE = Stage(
 )
 
 
-class Operators(TorchDispatchMode):
+class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the operators that compute something, forward and backward."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.counts: Counter[str] = Counter()
 
     def __torch_dispatch__(
@@ -101,6 +101,7 @@ class OneAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, operators: Operators, *given: Tensor | None) -> Tensor:
+        """Attend as PyTorch does, and count one operator."""
         ctx.operators = operators
         ctx.save_for_backward(*given)
         operators.counts["attention"] += 1
@@ -113,6 +114,7 @@ class OneAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Do the same backward."""
         ctx.operators.counts["attention, backward"] += 1
         with _disable_current_modes(), torch.enable_grad():
             given = [
@@ -249,23 +251,28 @@ def our_step(name: str) -> tuple[Callable[[Any], None], Callable[[np.random.Gene
     return step, make
 
 
+def plain_encoders(name: str) -> list[PlainEncoder]:
+    """Return encoders of a model's shape, one for each network of its sides."""
+    size = int(SHAPE["hidden_size"])
+    blocks = int(SHAPE["blocks"])
+    heads = int(SHAPE["heads"])
+    sides = 4 if "multi-context" in name else 2
+    if name.startswith("convert"):
+        return [PlainEncoder(blocks, 1, size, 64, sides, layers=3)]
+    if name.startswith("multi-context"):
+        return [PlainEncoder(blocks, heads, size, 64, sides, layers=1)]
+    count = 2 if name == "bi-encoder" else 1
+    return [PlainEncoder(blocks, heads, size, 64) for _ in range(count)]
+
+
 def plain_step(name: str) -> tuple[Callable[[Any], None], Callable[[np.random.Generator], Any]]:
     """Return the same of PyTorch's own encoder, with heads as deep and as many losses."""
     torch.manual_seed(0)
-    size = int(SHAPE["hidden_size"])
-    blocks = int(SHAPE["blocks"])
     history = "multi-context" in name
-    if name.startswith("convert"):
-        sides = 4 if history else 2
-        encoder = PlainEncoder(blocks, 1, size, 64, sides, layers=3)
-    elif history:
-        encoder = PlainEncoder(blocks, int(SHAPE["heads"]), size, 64, sides=4, layers=1)
-    else:
-        encoder = PlainEncoder(blocks, int(SHAPE["heads"]), size, 64)
-    encoders = nn.ModuleList([encoder])
-    if name == "bi-encoder":
-        encoders.append(PlainEncoder(blocks, int(SHAPE["heads"]), size, 64))
-    optimizer = torch.optim.AdamW(encoders.parameters(), lr=1e-4, fused=True)
+    encoders = plain_encoders(name)
+    encoder = encoders[0]
+    everything = nn.ModuleList(encoders)
+    optimizer = torch.optim.AdamW(everything.parameters(), lr=1e-4, fused=True)
 
     def make(generator: np.random.Generator) -> Any:
         if name == "bi-encoder":
@@ -277,15 +284,16 @@ def plain_step(name: str) -> tuple[Callable[[Any], None], Callable[[np.random.Ge
         found = [each(ids, real) for each, (ids, real) in zip(encoders, batch, strict=True)]
         if len(found) == 1:
             found = list(found[0].split(PAIRS))
-        if not encoder.heads:
+        if not len(encoder.heads):
             return [F.normalize(each, dim=-1) for each in found]
         found = [head(each) for head, each in zip(encoder.heads, found, strict=False)]
         if history:
-            found.insert(2, encoder.heads[3]((found[0] + found[1]) / 2))
+            both = encoder.heads[3]((found[0] + found[1]) / 2)
+            found.insert(2, both)
         return [F.normalize(each, dim=-1) for each in found]
 
     def step(batch: Any) -> None:
-        encoders.train()
+        everything.train()
         optimizer.zero_grad(set_to_none=True)
         if name == "cross-encoder":
             scores = encoder.score(encoder(*batch[0])).view(PAIRS, -1)
@@ -295,7 +303,7 @@ def plain_step(name: str) -> tuple[Callable[[Any], None], Callable[[np.random.Ge
             labels = torch.arange(PAIRS)
             losses = [F.cross_entropy(x @ responses.T * 20.0, labels) for x in contexts]
             loss = torch.stack(losses).sum()
-        loss.backward()
+        torch.autograd.backward(loss)
         optimizer.step()
 
     return step, make

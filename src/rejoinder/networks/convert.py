@@ -243,7 +243,7 @@ class SelfAttention(nn.Module):
 
     def _diagonals(self, length: int, like: Tensor) -> Tensor:
         """Return `score_bias` as views of one row of numbers, without looking up each pair's."""
-        bias = self.bias
+        bias: Tensor | None = self.bias
         if bias is None:
             bias = like.new_zeros(self.heads, 2 * self.span + 1)
         room = length - 1 - self.span  # distances out of reach on each side; below 0: not needed
