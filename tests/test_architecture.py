@@ -254,23 +254,6 @@ def test_the_runtime_needs_numpy_alone_until_a_folder_is_opened():
     assert re.match(r"OnnxEncoder\nconvert-small needs \w+, which is not here; ", shown)
 
 
-def lengths(path: Path) -> Iterator[tuple[str, int, int]]:
-    """For a file and each of its functions: where it is, how many lines it has and may have."""
-    name = str(path.relative_to(ROOT))
-    in_package = path.is_relative_to(SOURCE)
-    yield name, len(path.read_text(encoding="utf-8").splitlines()), 450 if in_package else 500
-    for node in ast.walk(parse(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            most = 60 if in_package else 100
-            yield f"{name}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1, most
-
-
-def test_files_and_functions_stay_short():
-    assert not [
-        (where, lines) for path in ALL_FILES for where, lines, most in lengths(path) if lines > most
-    ]
-
-
 def test_public_names_can_be_loaded():
     import rejoinder
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora import Candidate
 from rejoinder.errors import BusyError, InputError
-from rejoinder.retrieval import feedback
+from rejoinder.retrieval import feedback, log_file
 from rejoinder.retrieval.feedback import Entry, FeedbackLog
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import Outcome
@@ -159,13 +159,13 @@ def test_entries_are_deleted_on_demand_and_their_bytes_too(log):
     start = time.time() - 100
     for at in range(10):
         log.append([Entry((f"secret {at}",), (), None, None, source="anna" if at % 2 else "ben", time=start + at)])
-    assert log.delete(source="anna") == 5
-    assert log.delete(source="nobody") == 0
-    assert log.delete(before=start + 4) == 2
+    assert log.delete(source="anna").entries == 5
+    assert log.delete(source="nobody").entries == 0
+    assert log.delete(before=start + 4).entries == 2
     [first, *_] = log
-    assert log.delete(ids=[first.id, 999]) == 1
+    assert log.delete(ids=[first.id, 999]).entries == 1
     assert [each.context for each in log] == [("secret 6",), ("secret 8",)]
-    assert log.delete() == 2
+    assert log.delete().entries == 2
     log.close()
     left = b"".join(path.read_bytes() for path in log.path.parent.glob("index.feedback*"))
     assert b"secret" not in left
@@ -221,7 +221,7 @@ def test_a_truncated_log_is_an_error_that_names_it(log):
 
 
 def test_another_process_that_writes_long_is_waited_for_and_then_named(log, monkeypatch):
-    monkeypatch.setattr(feedback, "_TIMEOUT", 0.05)
+    monkeypatch.setattr(log_file, "TIMEOUT", 0.05)
     log.append([entry(0)])
     with sqlite3.connect(log.path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")

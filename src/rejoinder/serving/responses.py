@@ -31,6 +31,8 @@ class Why(BaseModel):
     view: Literal["text", "title", "example"]
     like: list[str]
     similarity: float
+    learned: bool
+    """Whether it is an example that was learned, which only the write key shows."""
 
 
 class Reply(BaseModel):
@@ -297,6 +299,12 @@ class Metrics:
         self.queue = Gauge(
             "rejoinder_queue", "Jobs that wait.", registry=registry, multiprocess_mode="livesum"
         )
+        self.failures = Counter(
+            "rejoinder_background_failures",
+            "Failures of tasks beside the requests.",
+            ("task",),
+            registry=registry,
+        )
         self.served = Gauge(
             "rejoinder_candidates",
             "Replies of the index.",
@@ -318,6 +326,10 @@ class Metrics:
         self.batches.observe(jobs)
         self.computing.observe(seconds)
         self.queue.set(waiting)
+
+    def observe_failure(self, task: str) -> None:
+        """Count a failure of a task beside the requests."""
+        self.failures.labels(task).inc()
 
     def text(self, index: str, model: str, candidates: int) -> bytes:
         """Return all of it in Prometheus' form."""

@@ -1,0 +1,62 @@
+"""Requests that an index's log remembers for a day, so that none is carried out twice."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rejoinder.errors import InputError
+from rejoinder.retrieval.log_file import LogFile
+
+KEPT = 86_400.0  # seconds for which a request is remembered
+
+
+class Ticket(NamedTuple):
+    """A request by its key, and a digest of all that it asks."""
+
+    key: str
+    digest: str
+
+
+class ReusedKeyError(InputError):
+    """A key that was given with another request."""
+
+
+def remember(
+    connection: sqlite3.Connection, ticket: Ticket, result: Mapping[str, Any], token: str = ""
+) -> None:
+    """Write down what a request has led to; it counts if the manifest has the `token`."""
+    connection.execute(
+        "DELETE FROM request WHERE key = ? AND time < ?", (ticket.key, time.time() - KEPT)
+    )
+    connection.execute(
+        "INSERT INTO request (key, time, digest, result, token) VALUES (?, ?, ?, ?, ?)",
+        (ticket.key, time.time(), ticket.digest, msgspec.json.encode(result).decode(), token),
+    )
+
+
+def recall(log: LogFile, ticket: Ticket, token: str = "") -> dict[str, Any] | None:
+    """Return what a request has led to; None: it was not carried out.
+
+    `token` is that of the index's manifest.
+
+    Raises:
+        ReusedKeyError: the key was given with another request.
+    """
+    rows = log.rows(
+        "SELECT digest, result FROM request WHERE key = ? AND time >= ? AND token IN ('', ?)",
+        (ticket.key, time.time() - KEPT, token),
+    )
+    if not rows:
+        return None
+    [(digest, result)] = rows
+    if digest != ticket.digest:
+        raise ReusedKeyError(
+            "this Idempotency-Key was given with another request; take a new one for each request"
+        )
+    found: dict[str, Any] = msgspec.json.decode(result)
+    return found
