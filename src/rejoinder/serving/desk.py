@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import hmac
 import http.client
+import socket
 import threading
 import time
 import urllib.parse
@@ -45,7 +46,8 @@ MESSAGES = 10  # of a conversation
 RECEIVING = 10.0  # seconds for the bytes of an event
 CLOSING = 20.0  # seconds for accepted events after the signal to end
 AGE = 300.0  # seconds for which a signature is valid
-SECONDS = 10.0  # for an answer of the desk
+SECONDS = 10.0  # for a note: all attempts, each from the connection to the last byte of the answer
+LONGEST_ID = 200  # letters of what a desk names an event, a conversation or a person by
 PAUSES = (0.5, 2.0)  # seconds before each further attempt
 ANSWER_BYTES = 64 << 10
 _AGAIN = frozenset((429, 502, 503, 504))
@@ -103,7 +105,7 @@ class Chatwoot:
             conversation=f"{account}/{conversation}",
             author="customer" if kind == "incoming" else "agent",
             text=text[:MOST_LETTERS],
-            person=str(person.get("id", "")),
+            person=str(person.get("id", ""))[:LONGEST_ID],
         )
 
     def note(self, conversation: str, replies: Sequence[Reply]) -> tuple[str, dict[str, Any]]:
@@ -134,6 +136,8 @@ class Generic:
             value = payload.get(name)
             if not isinstance(value, str) or not value.strip():
                 raise RefusedError(f"no event: {name} is missing or no text")
+            if name != "text" and len(value) > LONGEST_ID:
+                raise RefusedError(f"no event: {name} has more than {LONGEST_ID} letters")
             values[name] = value
         author = values["author"]
         if author not in ("customer", "agent"):
@@ -143,7 +147,7 @@ class Generic:
             conversation=values["conversation"],
             author="customer" if author == "customer" else "agent",
             text=values["text"][:MOST_LETTERS],
-            person=str(payload.get("person", "")),
+            person=str(payload.get("person", ""))[:LONGEST_ID],
         )
 
     def note(self, conversation: str, replies: Sequence[Reply]) -> tuple[str, dict[str, Any]]:
@@ -200,8 +204,8 @@ def is_signed(secret: str, prefix: str, headers: Mapping[str, str], body: bytes)
         return False
     if abs(time.time() - int(stamp)) > AGE:
         return False
-    known = sign(secret, stamp, body)
-    return hmac.compare_digest(known, headers.get(f"{prefix}-signature", ""))
+    known = sign(secret, stamp, body).encode()
+    return hmac.compare_digest(known, headers.get(f"{prefix}-signature", "").encode())
 
 
 # --- The desk's address ---------------------------------------------------------------------------
@@ -231,23 +235,32 @@ class Address:
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         """Send JSON; try again what the desk has not taken. NoteError: it does not take it."""
+        end = time.monotonic() + SECONDS
         for pause in (*PAUSES, None):
             try:
-                self._post_once(path, body, headers)
+                self._post_once(path, body, headers, end)
             except _RetryError as error:
-                if pause is None:
+                if pause is None or time.monotonic() + pause > end:
                     raise NoteError(str(error)) from None
                 time.sleep(pause)
             else:
                 return
 
-    def _post_once(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+    def _post_once(
+        self, path: str, body: bytes, headers: Mapping[str, str], end: float
+    ) -> None:
         secure = self._parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         port = self._parts.port or kind.default_port
-        connection = kind(str(self._parts.hostname), port, timeout=SECONDS)
+        left = max(0.01, end - time.monotonic())
+        connection = kind(str(self._parts.hostname), port, timeout=left)
         headers = {"content-type": "application/json", **headers}
-        with contextlib.closing(connection):
+        # the time-out of a socket begins again with every byte that comes
+        alarm = threading.Timer(left, _hang_up, (connection,))
+        alarm.daemon = True
+        alarm.start()
+        with contextlib.closing(connection), contextlib.ExitStack() as stack:
+            stack.callback(alarm.cancel)
             try:
                 connection.request("POST", self._parts.path + path or "/", body, headers)
             except TimeoutError as error:
@@ -263,6 +276,13 @@ class Address:
             raise _RetryError(f"{self.url} answered {answer.status}")
         if answer.status >= 300:
             raise NoteError(f"{self.url} answered {answer.status}")
+
+
+def _hang_up(connection: http.client.HTTPConnection) -> None:
+    """End an exchange: whoever reads gets to the end of the answer at once."""
+    if connection.sock is not None:
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
 
 class _RetryError(NoteError):
