@@ -60,3 +60,9 @@ def recall(log: LogFile, ticket: Ticket, token: str = "") -> dict[str, Any] | No
         )
     found: dict[str, Any] = msgspec.json.decode(result)
     return found
+
+
+def forget(log: LogFile, ticket: Ticket) -> None:
+    """Let a request be carried out again."""
+    with log.writing() as connection:
+        connection.execute("DELETE FROM request WHERE key = ?", (ticket.key,))

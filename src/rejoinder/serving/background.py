@@ -9,7 +9,7 @@ from typing import Any
 
 from rejoinder.serving.guard import logger, places
 
-PAUSE = 5.0  # seconds until a task that has failed is started again
+PAUSE = 30.0  # seconds until a task that has failed is started again
 
 
 class Background:

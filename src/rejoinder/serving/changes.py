@@ -372,6 +372,9 @@ class Changes:
                 await self.queue.submit(Job(edits.learn, None))
             except (OverloadedError, BusyError):
                 self._unlearned.set()
+            except BaseException:
+                self._unlearned.set()  # for the next attempt
+                raise
             await asyncio.sleep(max(LEARNING_PAUSE, time.monotonic() - start))
 
     async def _tidy(self) -> None:
