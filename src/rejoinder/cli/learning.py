@@ -342,7 +342,7 @@ def _describe_log(log: FeedbackLog, written: int | None, erased: Erased | None) 
     for entry in log:
         counts["entries"] += 1
         counts[entry.taken] += 1
-    result = {"log": str(log.path), **counts, "settings": asdict(log.settings())}
+    result = {"log": str(log.shown), **counts, "settings": asdict(log.settings())}
     if written is not None:
         result["written"] = written
     if erased is not None:

@@ -259,7 +259,7 @@ class FeedbackLog(LogFile):
         if unreadable:
             _logger.warning(
                 "%s: %d entries are not as they were written, and are left out",
-                self.path,
+                self.shown,
                 unreadable,
             )
 

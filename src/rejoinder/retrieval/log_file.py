@@ -75,6 +75,9 @@ class LogFile:
     def __init__(self, index: Path) -> None:
         real = Path(os.path.realpath(index))
         self.path = real.with_name(real.name + SUFFIX)
+        self.shown = self.path  # in errors: as the index is named
+        if index.name and os.path.abspath(index) == str(real):
+            self.shown = index.with_name(index.name + SUFFIX)
         self.failure: Exception | None = None  # of the last write, or of a file that is damaged
         self._lock = threading.RLock()
         self._open: sqlite3.Connection | None = None
@@ -85,11 +88,11 @@ class LogFile:
     def connected(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
         """Yield a connection, which no other thread has meanwhile."""
         try:
-            with self._lock, _named_errors(self.path):
+            with self._lock, _named_errors(self.shown):
                 if self._open is not None and _inode(self.path) != self._file:
                     self._leave()
                 if self._open is None:
-                    self._open = _connect(self.path, create=create)
+                    self._open = _connect(self.path, self.shown, create=create)
                     self._file = _inode(self.path)
                     self._salt = _salt(self._open)
                 yield self._open
@@ -143,8 +146,10 @@ class LogFile:
         """
         if not self.path.exists() and self.failure is None:
             return
-        with _named_errors(self.path):
-            connection = _connect(self.path, create=self.failure is not None, wait=_CHECK_TIMEOUT)
+        with _named_errors(self.shown):
+            connection = _connect(
+                self.path, self.shown, create=self.failure is not None, wait=_CHECK_TIMEOUT
+            )
             with contextlib.closing(connection):
                 connection.execute("BEGIN IMMEDIATE")
                 if self.failure is not None:
@@ -176,7 +181,7 @@ class LogFile:
         while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             if time.monotonic() > end:
                 raise BusyError(
-                    f"the entries are deleted, but {self.path}-wal still holds their bytes while"
+                    f"the entries are deleted, but {self.shown}-wal still holds their bytes while"
                     " another process reads it; do the same again when that has ended"
                 )
             time.sleep(_PAUSE)
@@ -211,20 +216,22 @@ class LogFile:
 _LEFT: list[sqlite3.Connection] = []  # open files that have moved away
 
 
-def _connect(path: Path, *, create: bool, wait: float | None = None) -> sqlite3.Connection:
+def _connect(
+    path: Path, shown: Path, *, create: bool, wait: float | None = None
+) -> sqlite3.Connection:
     if create and not path.exists():
-        _make(path)
+        _make(path, shown)
     if path.is_dir():
-        raise LogError(f"{path} is a folder; move it away, and a log begins there")
+        raise LogError(f"{shown} is a folder; move it away, and a log begins there")
     connection = _connection(path, "rw", TIMEOUT if wait is None else wait)
     try:
         [kind] = connection.execute("PRAGMA application_id").fetchone()
         [version] = connection.execute("PRAGMA user_version").fetchone()
         if kind != _APPLICATION:
-            raise LogError(f"{path} is no log of Rejoinder; move it away")
+            raise LogError(f"{shown} is no log of Rejoinder; move it away")
         if version > FORMAT:
             raise LogError(
-                f"{path} has format {version}; this version reads {FORMAT}: update rejoinder"
+                f"{shown} has format {version}; this version reads {FORMAT}: update rejoinder"
             )
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
@@ -253,9 +260,9 @@ def _check_content(connection: sqlite3.Connection) -> None:
     _salt(connection)
 
 
-def _make(path: Path) -> None:
+def _make(path: Path, shown: Path) -> None:
     """Make the file of a log, whole or not at all, unless another process has done so meanwhile."""
-    with locked(lock_path(path), f"{path} is being made", wait=True):
+    with locked(lock_path(path), f"{shown} is being made", wait=True, path=shown):
         if path.exists():
             return
         for suffix in ("-wal", "-shm"):  # of a file that was moved away: SQLite would read them

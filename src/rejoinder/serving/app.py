@@ -435,8 +435,9 @@ class Api:
         text = str(error)
         for sources in (self.settings.sources, self.settings.sources.second):
             if sources is not None:
-                log = FeedbackLog(sources.index).path
-                text = text.replace(str(log), log.name)
+                log = FeedbackLog(sources.index)
+                text = text.replace(str(log.path), log.path.name)
+                text = text.replace(str(log.shown), log.path.name)
                 for path in (str(sources.index), os.path.realpath(sources.index)):
                     text = text.replace(f"{path}: ", "").replace(f"{path}/", "")
                     text = text.replace(path, "the index")
