@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from rejoinder.corpora import Candidate
 from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval import feedback, log_file
+from rejoinder.retrieval.changes import changes
 from rejoinder.retrieval.feedback import Entry, FeedbackLog
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import Outcome
+from rejoinder.retrieval.tickets import Ticket
 from tests.retrieval.conftest import HashEncoder
 
 TEXTS = [
@@ -291,3 +293,43 @@ def test_no_kill_at_a_random_moment_loses_an_entry(index, tmp_path):
         assert acknowledged.items() <= found.items(), seed
         assert len(found) <= len(acknowledged) + seed + 1, "one a kill may be written and not acknowledged"
     assert len(acknowledged) > 200
+
+
+@pytest.mark.parametrize("missing", ["change", "request", "token", None])
+def test_a_log_of_an_earlier_edition_is_brought_up_to_date(tmp_path, missing):
+    log = FeedbackLog(tmp_path / "index")
+    log.append([entry(0)])
+    log.close()
+    with sqlite3.connect(log.path) as old:
+        if missing == "change":
+            old.execute("DROP TABLE change")
+        if missing in ("change", "request"):
+            old.execute("DROP TABLE request")
+        if missing == "token":
+            old.execute("ALTER TABLE change DROP COLUMN token")
+        old.execute("PRAGMA user_version = 1")
+    old.close()
+    assert len(log) == 1
+    assert changes(log) == []
+    assert log.append([entry(1)], [Ticket("k", "")], [None]) == [2]
+    log.close()
+    with sqlite3.connect(log.path) as new:
+        assert new.execute("PRAGMA user_version").fetchone() == (2,)
+    new.close()
+
+
+def test_redaction_holds_up_no_other_writer(log, monkeypatch):
+    """It is done before the transaction."""
+    monkeypatch.setattr(log_file, "TIMEOUT", 0.2)
+    other = FeedbackLog(log.path.with_name("index"))
+    other.append([entry(0)])
+
+    def slow(text):
+        other.append([entry(1)])
+        return text
+
+    monkeypatch.setattr(feedback, "redact", slow)
+    other.set(redact=False)
+    log.settings = lambda: feedback.FeedbackSettings()
+    log.append([entry(2)])
+    assert len(log) == 3

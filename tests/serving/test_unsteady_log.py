@@ -10,6 +10,7 @@ import pytest
 from rejoinder.retrieval import log_file
 from rejoinder.retrieval.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
+from rejoinder.serving.worker import Computing, EndedError
 from tests.retrieval.conftest import HashEncoder
 
 REQUESTS = {
@@ -263,3 +264,31 @@ def test_a_key_is_obeyed_for_a_day(server, sources, monkeypatch):
     assert send(server, "add", "k1").json() == {"positions": [20, 21]}
     monkeypatch.setattr("rejoinder.retrieval.tickets.time.time", lambda: now + 87_000)
     assert send(server, "add", "k1").json() == {"positions": [22, 23]}
+
+
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_computing_process_that_ends_is_asked_about_in_the_log(server, answers, sources, monkeypatch, name, made):
+    """It may have ended before the change or after it."""
+    dispatch = Computing._dispatch
+    before = state(sources.index)
+
+    def end(self, jobs):
+        if made:
+            dispatch(self, jobs)
+        raise EndedError("ended")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Computing, "_dispatch", end)
+        answer = send(server, name, "k1")
+    assert (answer.status_code < 300, answer.status_code == 503) == (made, not made), answer.text
+    assert (state(sources.index) != before) == (made and name != "feedback")
+    again = send(server, name, "k1")
+    assert again.status_code in (200, 201)
+    assert not made or again.json() == answer.json()
+
+
+@pytest.mark.parametrize("body", [{"replace": None}, {"undo": None}, {"merge": None, "move": None}])
+def test_an_edit_of_nothing_is_no_edit(server, body):
+    answer = server.post("/v1/edits", json=body)
+    assert (answer.status_code, "give one of" in answer.text) == (422, True)

@@ -41,7 +41,8 @@ from rejoinder.serving.changes import (
 )
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
 from rejoinder.serving.requests import json_route, on_http_error, on_validation_error
-from rejoinder.serving.responses import Metrics, RecentAnswers, json_answer, plain_response
+from rejoinder.serving.recent_answers import RecentAnswers
+from rejoinder.serving.responses import Metrics, json_answer, plain_response
 from rejoinder.serving.worker import (
     Batcher,
     ComputingProcess,
@@ -198,7 +199,7 @@ class Api:
         self._given_worker = worker
         self._reloading = asyncio.Lock()
         self._ready = False
-        recent = RecentAnswers(settings.answers, rings=2 * settings.workers)
+        recent = RecentAnswers(settings.answers, workers=2 * settings.workers)
         self.background = Background(self.metrics.observe_failure)
         self.changes = Changes(settings.sources, recent, self._anonymous, self.background)
 

@@ -33,6 +33,7 @@ from rejoinder.serving import edits, requests
 from rejoinder.serving.answers import Sources, UnavailableError
 from rejoinder.serving.background import Background
 from rejoinder.serving.guard import CURRENT, error_answer, logger
+from rejoinder.serving.recent_answers import RecentAnswers
 from rejoinder.serving.requests import (
     EXAMPLES,
     NUMBER,
@@ -44,7 +45,7 @@ from rejoinder.serving.requests import (
     Text,
     example,
 )
-from rejoinder.serving.responses import RecentAnswers, json_answer
+from rejoinder.serving.responses import json_answer
 from rejoinder.serving.worker import (
     Batcher,
     EndedError,
