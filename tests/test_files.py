@@ -309,7 +309,8 @@ def test_a_rename_is_on_the_disk_before_it_is_reported(tmp_path, monkeypatch):
     fsync = os.fsync
 
     def record(handle):
-        synced.append((os.readlink(f"/proc/self/fd/{handle}"), sorted(os.listdir(tmp_path))))
+        names = sorted(path.name for path in tmp_path.iterdir())
+        synced.append((str(Path(f"/proc/self/fd/{handle}").readlink()), names))
         fsync(handle)
 
     if not Path("/proc/self/fd").exists():

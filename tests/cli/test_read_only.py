@@ -42,7 +42,10 @@ def test_changes_are_refused_in_words_with_paths_as_they_were_given(tmp_path):
     if told is None:
         pytest.skip("needs the right to mount")
     for command, line in zip(WAYS, told, strict=True):
-        assert line.startswith("rejoinder: error: Read-only file system: replies.index"), (command, line)
+        assert line.startswith("rejoinder: error: Read-only file system: replies.index"), (
+            command,
+            line,
+        )
         assert str(tmp_path) not in line
 
 
@@ -78,7 +81,10 @@ def test_a_server_over_a_read_only_index_says_that_it_may_not_write(tmp_path, mo
         monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
         for method, path, body in requests:
             answer = client.request(method, path, json=body)
-            assert (answer.status_code, "may not write" in answer.text) == (403, True), (path, answer.text)
+            assert (answer.status_code, "may not write" in answer.text) == (403, True), (
+                path,
+                answer.text,
+            )
             assert str(tmp_path) not in answer.text
         assert client.get("/ready").status_code == 200
         assert json.loads(client.get("/v1/edits").text) == {"changes": []}

@@ -16,14 +16,20 @@ from rejoinder.retrieval.index import Index
 from tests.retrieval.test_examples import WordEncoder
 
 MARK = "quagmirezebra"
-REPLIES = [Candidate("We open at nine.", title="hours"), Candidate("Refunds take days."), Candidate("It is on its way.")]
+REPLIES = [
+    Candidate("We open at nine.", title="hours"),
+    Candidate("Refunds take days."),
+    Candidate("It is on its way."),
+]
 
 
 @pytest.fixture
 def index(tmp_path):
     index = Index.build(WordEncoder(), REPLIES, tmp_path / "index")
     for number in range(40):  # as much as does not fit one page
-        index.feedback([f"question {number} " + "filler " * 30], [0, 1], chosen=number % 2, source="ben")
+        index.feedback(
+            [f"question {number} " + "filler " * 30], [0, 1], chosen=number % 2, source="ben"
+        )
     return index
 
 
@@ -103,7 +109,9 @@ def test_what_another_entry_taught_and_what_somebody_wrote_stays(index):
 
 def test_old_entries_leave_no_bytes(tmp_path):
     log, now = FeedbackLog(tmp_path / "index"), time.time()
-    log.append([Entry((f"{MARK} {at}",), (), None, None, time=now - 40 * 86_400) for at in range(20)])
+    log.append(
+        [Entry((f"{MARK} {at}",), (), None, None, time=now - 40 * 86_400) for at in range(20)]
+    )
     log.append([Entry((f"fine {at}",), (), None, None) for at in range(20)])
     log.set(days=30)
     assert len(log) == 20
@@ -148,7 +156,12 @@ def test_a_log_that_is_moved_away_leaves_nothing_to_come_back(tmp_path):
         log.close()
     new.append([Entry(("newest",), (), None, None)])
     new.close()
-    assert [each.context[0] for each in FeedbackLog(tmp_path / "index")] == ["new", "newer", "newer", "newest"]
+    assert [each.context[0] for each in FeedbackLog(tmp_path / "index")] == [
+        "new",
+        "newer",
+        "newer",
+        "newest",
+    ]
     assert [name for name in holding(tmp_path) if name != "moved.db"] == []
 
 
@@ -166,7 +179,13 @@ def test_nothing_is_left_after_many_deletions(tmp_path):
     log.set(redact=False)
     for round_ in range(30):
         entries = [
-            Entry((f"{MARK} {round_} " * chance.randint(1, 300),), (f"{MARK} reply",), None, f"{MARK}!", source="anna")
+            Entry(
+                (f"{MARK} {round_} " * chance.randint(1, 300),),
+                (f"{MARK} reply",),
+                None,
+                f"{MARK}!",
+                source="anna",
+            )
             if chance.random() < 0.3
             else Entry((f"fine {round_} " * chance.randint(1, 300),), (), None, None, source="ben")
             for _ in range(20)

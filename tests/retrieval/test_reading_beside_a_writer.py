@@ -18,7 +18,11 @@ def index(tmp_path):
     return Index.build(WordEncoder(), ["We open at nine.", "It is on its way."], tmp_path / "index")
 
 
-@pytest.mark.parametrize("read", [lambda index: list(index.log), usage, lambda index: index.learn([])], ids=["entries", "report", "learn"])
+@pytest.mark.parametrize(
+    "read",
+    [lambda index: list(index.log), usage, lambda index: index.learn([])],
+    ids=["entries", "report", "learn"],
+)
 def test_reading_beside_a_writer(index, read):
     ended = threading.Event()
     failed = []
@@ -55,7 +59,9 @@ def test_an_entry_that_is_not_as_written_is_told_once_and_the_others_are_read(in
     with index.log.writing() as connection:
         for column, values in wrong.items():
             for value in values:
-                connection.execute(f"UPDATE entry SET {column} = ? WHERE id = ?", (value, next(rows)))
+                connection.execute(
+                    f"UPDATE entry SET {column} = ? WHERE id = ?", (value, next(rows))
+                )
     assert [each.context for each in index.log] == [("question 0",)]
     [line] = caplog.messages
     assert "5 entries are not as they were written" in line

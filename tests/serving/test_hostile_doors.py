@@ -54,10 +54,18 @@ def door(folder, request):
         command = [sys.executable, "-m", "rejoinder", *words, "--port", "0", "--json"]
         environment = {**os.environ, "REJOINDER_DESK_SECRET": SECRET, "OMP_NUM_THREADS": "1"}
         process = stack.enter_context(
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+            subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=environment,
+            )
         )
         stack.callback(process.kill)
-        port = int(json.loads(process.stdout.readline())["url"].rpartition(":")[2].partition("/")[0])
+        port = int(
+            json.loads(process.stdout.readline())["url"].rpartition(":")[2].partition("/")[0]
+        )
         for _ in range(20):
             ask(request.param, port)
         yield request.param, process, port
@@ -69,7 +77,9 @@ def ask(kind, port):
     if kind == "desk":
         status, _ = hostile.request(port, "GET", "/health", b"")
     else:
-        status, _ = hostile.request(port, "POST", "/mcp", LIST, {**HEADERS, "host": f"127.0.0.1:{port}"})
+        status, _ = hostile.request(
+            port, "POST", "/mcp", LIST, {**HEADERS, "host": f"127.0.0.1:{port}"}
+        )
     assert status == 200
     return time.perf_counter() - start
 
@@ -77,7 +87,12 @@ def ask(kind, port):
 def events(port):
     """200 events with long names, correctly signed."""
     for number in range(200):
-        values = {"id": f"{number}" + "x" * 480_000, "conversation": "c", "author": "customer", "text": "Hi"}
+        values = {
+            "id": f"{number}" + "x" * 480_000,
+            "conversation": "c",
+            "author": "customer",
+            "text": "Hi",
+        }
         event = signed(values, "x-rejoinder", SECRET)
         status, _ = hostile.request(port, "POST", "/webhook", event["content"], event["headers"])
         assert status == 400
@@ -85,16 +100,24 @@ def events(port):
 
 def sessions(port):
     """1,200 sessions of an assistant that are left."""
-    hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    hello = {
+        "protocolVersion": "2025-03-26",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode()
     for _ in range(1200):
-        status, _ = hostile.request(port, "POST", "/mcp", body, {**HEADERS, "host": f"127.0.0.1:{port}"})
+        status, _ = hostile.request(
+            port, "POST", "/mcp", body, {**HEADERS, "host": f"127.0.0.1:{port}"}
+        )
         assert status == 200
 
 
 def bodies(path):
     """Ten large bodies at once of which the last byte does not come."""
-    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\n{hostile.JSON}content-length: 20000000\r\n\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\n{hostile.JSON}content-length: 20000000\r\n\r\n"
+    )
 
     def attack(port):
         with contextlib.ExitStack() as stack:
@@ -110,7 +133,9 @@ def bodies(path):
 ATTACKS = {
     "pipelined requests": lambda port: hostile.ATTACKS["pipelined requests"](port, 10 * MEGABYTE),
     "headers without end": lambda port: hostile.ATTACKS["headers without end"](port, 50 * MEGABYTE),
-    "a header without end": lambda port: hostile.ATTACKS["a header without end"](port, 50 * MEGABYTE),
+    "a header without end": lambda port: hostile.ATTACKS["a header without end"](
+        port, 50 * MEGABYTE
+    ),
     "large bodies": None,
     "long names": events,
     "sessions": sessions,

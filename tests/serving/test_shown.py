@@ -24,7 +24,9 @@ def server(sources):
     index.learn_chosen()
     Editor(index).edit(0, title="hours")
     answers = Answers(sources, index, WordEncoder())
-    app = make_app(Settings(sources=sources, keys=Keys(b"look", b"change")), Computing(sources, answers))
+    app = make_app(
+        Settings(sources=sources, keys=Keys(b"look", b"change")), Computing(sources, answers)
+    )
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client
 
@@ -37,7 +39,11 @@ def test_no_address_shows_a_read_key_what_customers_wrote(server):
             assert answer.status_code == (403 if route.path.startswith(SHOWN) else 200), route.path
     asked = {"messages": [f"where is my {MARK}"], "why": True, "k": 1}
     [found] = server.post("/v1/replies", json=asked, headers=READ).json()["replies"]
-    assert (found["why"]["view"], found["why"]["like"], found["why"]["learned"]) == ("example", [], True)
+    assert (found["why"]["view"], found["why"]["like"], found["why"]["learned"]) == (
+        "example",
+        [],
+        True,
+    )
 
 
 def test_the_write_key_and_servers_without_keys_show_all_of_it(server, sources):
@@ -50,7 +56,9 @@ def test_the_write_key_and_servers_without_keys_show_all_of_it(server, sources):
 
 
 def test_examples_that_somebody_wrote_are_shown_to_all(server):
-    assert server.get("/v1/candidates", headers=READ).json()["candidates"][0]["examples"] == [["when do you open"]]
+    assert server.get("/v1/candidates", headers=READ).json()["candidates"][0]["examples"] == [
+        ["when do you open"]
+    ]
     asked = {"messages": ["when do you open"], "why": True, "k": 1}
     [found] = server.post("/v1/replies", json=asked, headers=READ).json()["replies"]
     assert found["why"]["like"] == ["when do you open"]

@@ -4,6 +4,7 @@ import base64
 import os
 import shutil
 import sqlite3
+import time
 
 import pytest
 
@@ -168,7 +169,12 @@ def failing(monkeypatch):
     def connect(path, mode, wait):
         address = f"{path.absolute().as_uri()}?mode={mode}"
         return sqlite3.connect(
-            address, uri=True, isolation_level=None, timeout=wait, check_same_thread=False, factory=Failing
+            address,
+            uri=True,
+            isolation_level=None,
+            timeout=wait,
+            check_same_thread=False,
+            factory=Failing,
         )
 
     monkeypatch.setattr(log_file, "_connection", connect)
@@ -183,14 +189,17 @@ def failing(monkeypatch):
     ("error", "status"),
     [("SQLITE_FULL", 507), ("SQLITE_IOERR_WRITE", 503), ("SQLITE_READONLY", 403), ("SQLITE_CORRUPT", 503), ("SQLITE_BUSY", 503)],
 )  # fmt: skip
-def test_what_a_failing_disk_refuses_is_not_there(failing, server, sources, name, at, error, status):
+@pytest.mark.usefixtures("failing")
+def test_what_a_failing_disk_refuses_is_not_there(server, sources, name, at, error, status):
     before, count = state(sources.index), entries(sources.index)
     Failing.at, Failing.error = at, error
     answer = send(server, name, "k1")
     Failing.error = ""
     changed = state(sources.index) != before or entries(sources.index) != count
     # what comes after the manifest is replaced, which says that the change is made, may fail
-    assert (answer.status_code, changed) == ((status, False) if not changed else (answer.status_code, answer.status_code < 300)), answer.text
+    assert (answer.status_code, changed) == (
+        (status, False) if not changed else (answer.status_code, answer.status_code < 300)
+    ), answer.text
     again = send(server, name, "k1")
     assert again.status_code in (200, 201), again.text
     after, count = state(sources.index), entries(sources.index)
@@ -255,9 +264,7 @@ def test_a_key_makes_a_change_once_and_goes_with_one_request(server, sources, na
     assert state(sources.index) == after
 
 
-def test_a_key_is_obeyed_for_a_day(server, sources, monkeypatch):
-    import time
-
+def test_a_key_is_obeyed_for_a_day(server, monkeypatch):
     now = time.time()
     assert send(server, "add", "k1").json() == send(server, "add", "k1").json()
     monkeypatch.setattr("rejoinder.retrieval.tickets.time.time", lambda: now + 86_000)
@@ -268,7 +275,9 @@ def test_a_key_is_obeyed_for_a_day(server, sources, monkeypatch):
 
 @pytest.mark.parametrize("made", [True, False])
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_computing_process_that_ends_is_asked_about_in_the_log(server, answers, sources, monkeypatch, name, made):
+def test_a_computing_process_that_ends_is_asked_about_in_the_log(
+    server, sources, monkeypatch, name, made
+):
     """It may have ended before the change or after it."""
     dispatch = Computing._dispatch
     before = state(sources.index)

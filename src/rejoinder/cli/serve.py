@@ -335,7 +335,10 @@ def _run_http(server: Any, port: int, as_json: bool) -> None:
     listening = listen(_MCP_HOST, port)
     address = f"http://{_MCP_HOST}:{listening.getsockname()[1]}{_MCP_PATH}"
     emit({"url": address}, as_json, _mcp_text)
-    run(BoundedBodies(make_application(server, _MCP_PATH, _MCP_HOST), most_bytes=MOST_BYTES), listening)
+    run(
+        BoundedBodies(make_application(server, _MCP_PATH, _MCP_HOST), most_bytes=MOST_BYTES),
+        listening,
+    )
 
 
 def _mcp_text(result: Mapping[str, Any]) -> str:

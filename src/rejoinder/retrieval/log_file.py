@@ -6,9 +6,10 @@ import contextlib
 import errno
 import os
 import sqlite3
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ class LogFile:
                 if connection.in_transaction:
                     connection.execute("COMMIT")
 
-    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+    def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """Return the rows of a query; none while there is no file."""
         if not self.path.exists():
             return []
@@ -205,10 +206,10 @@ class LogFile:
         if _inode(self.path) is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            if not hasattr(connection, "setconfig"):  # Python 3.11: it stays open
+            if sys.version_info < (3, 12):  # it cannot be told so: it stays open
                 _LEFT.append(connection)
                 return
-            connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
+            connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
         with contextlib.suppress(sqlite3.Error):
             connection.close()
 

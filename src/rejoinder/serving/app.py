@@ -40,8 +40,8 @@ from rejoinder.serving.changes import (
     Recorded,
 )
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
-from rejoinder.serving.requests import json_route, on_http_error, on_validation_error
 from rejoinder.serving.recent_answers import RecentAnswers
+from rejoinder.serving.requests import json_route, on_http_error, on_validation_error
 from rejoinder.serving.responses import Metrics, json_answer, plain_response
 from rejoinder.serving.worker import (
     Batcher,
@@ -451,7 +451,8 @@ def _disk_answer(error: OSError) -> Any:
         return error_answer(507, "the disk is full; nothing was changed")
     if error.errno in READ_ONLY:
         return error_answer(
-            403, "this server may not write to its index or to the log beside it; nothing was changed"
+            403,
+            "this server may not write to its index or to the log beside it; nothing was changed",
         )
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
     logger.error("the disk has refused something", extra={"fields": {"reason": reason}})

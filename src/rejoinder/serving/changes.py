@@ -24,8 +24,8 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.recognition import distinct, read_candidates
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import is_plain
-from rejoinder.retrieval.editing import Editor
 from rejoinder.retrieval.changes import Change
+from rejoinder.retrieval.editing import Editor
 from rejoinder.retrieval.learning import Outcome
 from rejoinder.retrieval.log_file import LogError
 from rejoinder.retrieval.tickets import ReusedKeyError, Ticket
@@ -311,7 +311,7 @@ class Changes:
         job = Job(edits.feedback, edits.Asked((index, Outcome(**values)), own))
         folder = self.folder if index == "first" else self.second
         try:
-            result, at_once = await self._carry_out(self.feedback_queue, job, folder, False)  # noqa: FBT003
+            result, at_once = await self._carry_out(self.feedback_queue, job, folder, False)
         except InputError as error:
             return self._not_found(error)
         if at_once:
@@ -327,20 +327,16 @@ class Changes:
             return self._not_found(error)
         return json_answer({"deleted": 1})
 
-    async def _add(
-        self, work: Work, new: Sequence[Candidate], own: Ticket
-    ) -> dict[str, Any]:
+    async def _add(self, work: Work, new: Sequence[Candidate], own: Ticket) -> dict[str, Any]:
         job = Job(work, edits.Asked(new, own), size=len(new))
-        result, is_fragmented = await self._carry_out(self.queue, job, self.folder, False)  # noqa: FBT003
+        result, is_fragmented = await self._carry_out(self.queue, job, self.folder, False)
         self._compact_if(is_fragmented)
         return raised(result)
 
     async def _change(self, work: Work, item: Any, own: Ticket) -> Any:
         return await self._carry_out(self.queue, Job(work, edits.Asked(item, own)), self.folder)
 
-    async def _carry_out(
-        self, queue: Batcher, job: Job, folder: Path | None, *beside: bool
-    ) -> Any:
+    async def _carry_out(self, queue: Batcher, job: Job, folder: Path | None, *beside: bool) -> Any:
         """Return the result of a job that changes something, once it is known what it has changed.
 
         If the computing process ends meanwhile, the log says so; the result is as of `edits` then,

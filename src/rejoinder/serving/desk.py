@@ -248,9 +248,7 @@ class Address:
             else:
                 return
 
-    def _post_once(
-        self, path: str, body: bytes, headers: Mapping[str, str], end: float
-    ) -> None:
+    def _post_once(self, path: str, body: bytes, headers: Mapping[str, str], end: float) -> None:
         secure = self._parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         port = self._parts.port or kind.default_port
