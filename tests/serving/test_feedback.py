@@ -206,7 +206,7 @@ def test_large_conversations_displace_no_small_ones():
     assert ring.get(large[0]) is None
 
 
-def test_an_id_that_points_into_a_text_names_no_answer(client):
+def test_an_id_that_points_into_a_text_names_no_answer():
     """Whoever writes a conversation could write what looks like a record."""
     header = recent_answers._HEADER.pack(b"12345678", time.time(), 5)
     ring = RecentAnswers()

@@ -164,6 +164,5 @@ def test_honest_clients_beside_a_hostile_one(door, name):
         ended.set()
         thread.join()
     grown = hostile.peak(process.pid) - before
-    print(name, kind, len(latencies), f"{max(latencies):.2f} s", f"{grown:.0f} MB")
     assert max(latencies) < SLOWEST
     assert grown < GROWTH

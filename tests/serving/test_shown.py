@@ -46,7 +46,7 @@ def test_no_address_shows_a_read_key_what_customers_wrote(server):
     )
 
 
-def test_the_write_key_and_servers_without_keys_show_all_of_it(server, sources):
+def test_the_write_key_and_servers_without_keys_show_all_of_it(server):
     examples = server.get("/v1/candidates", headers=WRITE).json()["candidates"][0]["examples"]
     assert examples == [["when do you open"], [f"where is my {MARK}"]]
     assert MARK in server.get("/v1/edits", headers=WRITE).text

@@ -106,7 +106,7 @@ def send(server, name, key):
 
 
 @pytest.fixture
-def server(client, sources):
+def server(client):
     server = client()
     server.post("/v1/edits", json={"replace": {"position": 2, "text": "first"}})
     server.post("/v1/feedback", json={"messages": ["Hi!"], "offered": [1]})

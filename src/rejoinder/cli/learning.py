@@ -252,8 +252,8 @@ def feedback(
 
     Example: rejoinder feedback replies.index --set days=90
 
-    Deleting takes the examples that were learned from the entries from the replies too, and from the
-    log of changes.
+    Deleting also removes the examples that were learned from the entries, from the replies and from
+    the log of changes.
 
     To delete the old entries of one source: rejoinder feedback replies.index --delete source=anna
     --delete before=2026-01-31
@@ -369,8 +369,8 @@ def _feedback_text(result: Mapping[str, Any]) -> str:
     if "deleted" in result:
         erased = result["erased"]
         lines.append(
-            f"{erased['entries']:,} deleted, with {erased['examples']:,} learned examples of replies"
-            f" and their traces in {erased['changes']:,} changes"
+            f"{erased['entries']:,} deleted, with {erased['examples']:,} learned examples of"
+            f" replies and their traces in {erased['changes']:,} changes"
         )
         if erased["left"]:
             positions = ", ".join(map(str, erased["left"]))

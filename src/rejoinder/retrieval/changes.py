@@ -1,8 +1,8 @@
 """Changes of replies in an index's log: announced before the index changes, confirmed afterwards.
 
-A change is made at the instant in which the index's manifest is replaced. Before, the log is told of
-it under a token that the new manifest has too: a log that cannot be written leaves the index as it
-is, and after a kill the manifest says whether the change was made.
+A change is made at the instant in which the index's manifest is replaced. Before, the log is told
+of it under a token that the new manifest has too: a log that cannot be written leaves the index as
+it is, and after a kill the manifest says whether the change was made.
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ _WHERE = (
     "((:ids IS NULL OR id IN (SELECT value FROM json_each(:ids))) AND (:before IS NULL "
     "OR time < :before) AND (:source IS NULL OR source = :source))"
 )
+_DELETE = f"DELETE FROM entry WHERE {_WHERE}"  # noqa: S608 (a constant)
+_CONTEXTS = f"SELECT context, {_WHERE} FROM entry"  # noqa: S608 (a constant)
 _READ = 10_000  # entries that are read at once
 _logger = logging.getLogger(__name__)
 
@@ -175,7 +177,7 @@ class FeedbackLog(LogFile):
         with self.writing() as connection:
             values = self._conditions(ids, before, source)
             contexts = _only_in(connection, values)
-            count = connection.execute(f"DELETE FROM entry WHERE {_WHERE}", values).rowcount
+            count = connection.execute(_DELETE, values).rowcount
             if ids is None and before is None and source is None:
                 changes = connection.execute("DELETE FROM change").rowcount
             else:
@@ -242,8 +244,8 @@ class FeedbackLog(LogFile):
             with self.reading() as connection:
                 rows = connection.execute(
                     "SELECT id, time, context, offered, chosen, text, source FROM entry "
-                    f"WHERE id > ? ORDER BY id LIMIT {_READ}",
-                    (after,),
+                    "WHERE id > ? ORDER BY id LIMIT ?",
+                    (after, _READ),
                 ).fetchall()
                 texts = dict(connection.execute("SELECT id, text FROM reply")) if rows else {}
             for row in rows:
@@ -333,7 +335,7 @@ def _entry(row: Sequence[Any], texts: dict[int, str]) -> Entry:
 def _only_in(connection: sqlite3.Connection, values: dict[str, Any]) -> frozenset[str]:
     """Return the keys of conversations that only entries have to which `_WHERE` applies."""
     keys: dict[bool, set[str]] = {True: set(), False: set()}
-    for text, applies in connection.execute(f"SELECT context, {_WHERE} FROM entry", values):
+    for text, applies in connection.execute(_CONTEXTS, values):
         try:
             keys[bool(applies)].add(context_key(msgspec.json.decode(text, type=list[str])))
         except (ValueError, TypeError):  # it is not as it was written: nothing was learned of it

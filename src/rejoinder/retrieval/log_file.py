@@ -77,7 +77,7 @@ class LogFile:
         real = Path(os.path.realpath(index))
         self.path = real.with_name(real.name + SUFFIX)
         self.shown = self.path  # in errors: as the index is named
-        if index.name and os.path.abspath(index) == str(real):
+        if index.name and os.path.abspath(index) == str(real):  # noqa: PTH100 (links stay)
             self.shown = index.with_name(index.name + SUFFIX)
         self.failure: Exception | None = None  # of the last write, or of a file that is damaged
         self._lock = threading.RLock()
@@ -206,10 +206,11 @@ class LogFile:
         if _inode(self.path) is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            if sys.version_info < (3, 12):  # it cannot be told so: it stays open
+            if sys.version_info >= (3, 12):
+                connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
+            else:  # it cannot be told so: it stays open
                 _LEFT.append(connection)
                 return
-            connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
         with contextlib.suppress(sqlite3.Error):
             connection.close()
 
@@ -257,7 +258,7 @@ def _check_content(connection: sqlite3.Connection) -> None:
     if found != "ok":
         raise sqlite3.DatabaseError(found)
     for table in ("reply", "entry", "change", "request"):
-        connection.execute(f"SELECT 1 FROM {table} LIMIT 1")
+        connection.execute(f"SELECT 1 FROM {table} LIMIT 1")  # noqa: S608 (names of ours)
     _salt(connection)
 
 

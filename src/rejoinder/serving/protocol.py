@@ -60,7 +60,7 @@ def protocol_class() -> type[asyncio.Protocol]:
         def shutdown(self) -> None:
             """End after the answer; a half-sent request gets a few seconds for the rest."""
             super().shutdown()
-            if self._is_half_sent():
+            if _is_half_sent(self.cycle):
                 self.loop.call_later(REST, self._abandon)
 
         def send_400_response(self, msg: str) -> None:
@@ -68,28 +68,28 @@ def protocol_class() -> type[asyncio.Protocol]:
 
             Close the connection.
             """
-            status = getattr(sys.exc_info()[1], "error_status_hint", 400)
-            if status == 431:
-                msg = f"a request has at most {MOST_HEADER_BYTES:,} bytes of headers"
-            elif b"host" in str(sys.exc_info()[1]).lower().encode():
-                msg = f"a request has one Host header ({sys.exc_info()[1]})"
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                self.transport.write(refusal(status, msg))
+                self.transport.write(refusal(sys.exc_info()[1], msg))
             self.transport.close()
 
-        def _is_half_sent(self) -> bool:
-            cycle = self.cycle
-            return cycle is not None and cycle.more_body and not cycle.response_complete
-
         def _abandon(self) -> None:
-            if self._is_half_sent():
+            if _is_half_sent(self.cycle):
                 self.transport.close()
 
     return BoundedProtocol
 
 
-def refusal(status: int, message: str) -> bytes:
-    """Return the whole answer to a request that is not understood."""
+def _is_half_sent(cycle: Any) -> bool:
+    return cycle is not None and cycle.more_body and not cycle.response_complete
+
+
+def refusal(error: BaseException | None, message: str) -> bytes:
+    """Return the whole answer to a request that h11 does not understand, with an error."""
+    status = getattr(error, "error_status_hint", 400)
+    if status == 431:
+        message = f"a request has at most {MOST_HEADER_BYTES:,} bytes of headers"
+    elif "host" in str(error).lower():
+        message = f"a request has one Host header ({error})"
     CURRENT.set(Exchange(next(NEW_ID)))
     body = problem(status, message)
     headers: list[tuple[bytes, Any]] = [
