@@ -102,7 +102,7 @@ def test_what_another_entry_taught_and_what_somebody_wrote_stays(index):
     index.learn_chosen()
     erased = erase(index, source="anna")
     assert (erased.entries, erased.left) == (3, (2,))
-    assert dict(index)[0].learned[-1] == ("when do you start",)
+    assert ("when do you start",) in dict(index)[0].learned
     assert dict(index)[2].examples == (("where is it",),)
     assert ("where is it",) not in dict(index)[0].learned
 

@@ -325,11 +325,19 @@ def test_redaction_holds_up_no_other_writer(log, monkeypatch):
     other.append([entry(0)])
 
     def slow(text):
-        other.append([entry(1)])
+        with other.writing() as connection:
+            connection.execute("UPDATE entry SET source = 'meanwhile'")
         return text
 
     monkeypatch.setattr(feedback, "redact", slow)
-    other.set(redact=False)
-    log.settings = lambda: feedback.FeedbackSettings()
     log.append([entry(2)])
-    assert len(log) == 3
+    assert [each.source for each in log] == ["meanwhile", ""]
+
+
+def test_a_setting_of_another_process_counts_at_once(log):
+    secret = Entry(("mail anna@example.com",), (), None, None)
+    other = FeedbackLog(log.path.with_name("index"))
+    for redact, word in ((True, "<email>"), (False, "anna@example.com"), (True, "<email>")):
+        other.set(redact=redact)
+        log.append([secret])
+        assert list(log)[-1].context == (f"mail {word}",)

@@ -8,6 +8,7 @@ cost the entries of the last moments.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import sqlite3
@@ -106,18 +107,35 @@ class FeedbackLog(LogFile):
         Each is for the request of its ticket, if there is one, which is remembered with the
         position of the reply that was `chosen`.
         """
-        settings = self.settings()
-        self.latest_settings = settings
-        if settings.redact:  # here, so that no other process waits for it
+        ids = self._append(entries, tickets, chosen)
+        while ids is None:  # another process has changed whether entries are redacted
+            ids = self._append(entries, tickets, chosen)
+        self._until_tidied -= len(entries)
+        if self._until_tidied <= 0 or time.monotonic() > self._tidied_at + _TIDIED_AFTER:
+            self.tidy()
+        return ids
+
+    def _append(
+        self,
+        entries: Sequence[Entry],
+        tickets: Sequence[Ticket | None],
+        chosen: Sequence[int | None],
+    ) -> list[int] | None:
+        """Write entries as the latest settings say; None: these have changed, nothing is written.
+
+        Texts are redacted before the transaction, so that no other process waits for that.
+        """
+        is_redacted = self.latest_settings.redact
+        if is_redacted:
             entries = [_redacted(entry) for entry in entries]
         with self.writing() as connection:
+            self.latest_settings = _settings_of(connection.execute(_SETTINGS))
+            if self.latest_settings.redact != is_redacted:
+                return None
             ids = [self._insert(connection, entry) for entry in entries]
             for at, ticket, position in zip(ids, tickets, chosen, strict=False):
                 if ticket is not None:
                     remember(connection, ticket, {"id": at, "chosen": position})
-        self._until_tidied -= len(entries)
-        if self._until_tidied <= 0 or time.monotonic() > self._tidied_at + _TIDIED_AFTER:
-            self.tidy()
         return ids
 
     def set(self, **values: Any) -> FeedbackSettings:
@@ -351,6 +369,11 @@ def _reply_id(connection: sqlite3.Connection, text: str) -> int:
 
 
 def _settings_of(rows: Iterable[tuple[str, str]]) -> FeedbackSettings:
+    return _parsed_settings(tuple(rows))
+
+
+@functools.lru_cache(8)
+def _parsed_settings(rows: tuple[tuple[str, str], ...]) -> FeedbackSettings:
     values = {name: msgspec.json.decode(value) for name, value in rows}
     return validate(FeedbackSettings, values, "feedback") if values else FeedbackSettings()
 

@@ -9,10 +9,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rejoinder.errors import InputError
+from rejoinder.errors import BusyError, InputError
 from rejoinder.retrieval.log_file import LogFile
 
 KEPT = 86_400.0  # seconds for which a request is remembered
+
+
+def _to_json(result: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(result).decode()
 
 
 class Ticket(NamedTuple):
@@ -29,14 +33,20 @@ class ReusedKeyError(InputError):
 def remember(
     connection: sqlite3.Connection, ticket: Ticket, result: Mapping[str, Any], token: str = ""
 ) -> None:
-    """Write down what a request has led to; it counts if the manifest has the `token`."""
-    connection.execute(
-        "DELETE FROM request WHERE key = ? AND time < ?", (ticket.key, time.time() - KEPT)
+    """Write down what a request has led to; it counts if the manifest has the `token`.
+
+    Raises:
+        BusyError: another process has done so since it was looked for.
+    """
+    now = time.time()
+    written = connection.execute(
+        "INSERT INTO request (key, time, digest, result, token) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
+        "(key) DO UPDATE SET time = excluded.time, digest = excluded.digest, "
+        "result = excluded.result, token = excluded.token WHERE time < ?",
+        (ticket.key, now, ticket.digest, _to_json(result), token, now - KEPT),
     )
-    connection.execute(
-        "INSERT INTO request (key, time, digest, result, token) VALUES (?, ?, ?, ?, ?)",
-        (ticket.key, time.time(), ticket.digest, msgspec.json.encode(result).decode(), token),
-    )
+    if not written.rowcount:
+        raise BusyError("the same request was carried out by another process just now; try again")
 
 
 def recall(log: LogFile, ticket: Ticket, token: str = "") -> dict[str, Any] | None:
