@@ -311,7 +311,7 @@ def test_a_log_of_an_earlier_edition_is_brought_up_to_date(tmp_path, missing):
     old.close()
     assert len(log) == 1
     assert changes(log) == []
-    assert log.append([entry(1)], [Ticket("k", "")], [None]) == [2]
+    assert log.append([entry(1)], [Ticket("k", "d")], [None]) == [2]
     log.close()
     with sqlite3.connect(log.path) as new:
         assert new.execute("PRAGMA user_version").fetchone() == (2,)

@@ -59,12 +59,12 @@ def exchange(server, sent):
 
 
 def test_too_many_headers_are_refused_in_the_form_of_all_errors(server):
-    lines = [f"x-{number}: 1\r\n" for number in range(60_000)]
-    for more in ("".join(lines), f"x: {'y' * 400_000}\r\n"):
+    lines = [f"x-{number}: 1\r\n" for number in range(101)]
+    for more in ("".join(lines), f"x: {'y' * 40_000}\r\n"):
         answer = exchange(server, f"{hostile.HEAD}{more}\r\n".encode())
         assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
         assert b'"code": 431' in answer
-        assert b"bytes of headers" in answer
+        assert b"100 headers" in answer
     fine = "".join(lines[:90])
     assert exchange(server, f"{hostile.HEAD}{fine}connection: close\r\n\r\n".encode()).startswith(
         b"HTTP/1.1 200"

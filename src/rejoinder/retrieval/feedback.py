@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import logging
 import sqlite3
 import time
@@ -39,6 +40,7 @@ _WHERE = (
 )
 _DELETE = f"DELETE FROM entry WHERE {_WHERE}"  # noqa: S608 (a constant)
 _CONTEXTS = f"SELECT context, {_WHERE} FROM entry"  # noqa: S608 (a constant)
+_LATE = 10_000  # entries among which a ticket is looked for
 _READ = 10_000  # entries that are read at once
 _logger = logging.getLogger(__name__)
 
@@ -132,11 +134,27 @@ class FeedbackLog(LogFile):
             self.latest_settings = _settings_of(connection.execute(_SETTINGS))
             if self.latest_settings.redact != is_redacted:
                 return None
-            ids = [self._insert(connection, entry) for entry in entries]
-            for at, ticket, position in zip(ids, tickets, chosen, strict=False):
-                if ticket is not None:
-                    remember(connection, ticket, {"id": at, "chosen": position})
+            ids = []
+            named = itertools.zip_longest(entries, tickets, chosen)
+            for entry, ticket, position in named:
+                own = None if ticket is None or ticket.digest else f"{ticket.key}:{position}"
+                ids.append(self._insert(connection, entry, own))
+                if ticket is not None and ticket.digest:
+                    remember(connection, ticket, {"id": ids[-1], "chosen": position})
         return ids
+
+    def find_entry(self, ticket: Ticket) -> dict[str, Any] | None:
+        """Return number and chosen position of a late entry of a ticket without a digest."""
+        rows = self.rows(
+            "SELECT id, ticket FROM entry WHERE id > (SELECT max(id) FROM entry) - ? "
+            "AND ticket LIKE ? || ':%'",
+            (_LATE, ticket.key),
+        )
+        if not rows:
+            return None
+        [(at, own)] = rows
+        position = own.partition(":")[2]
+        return {"id": at, "chosen": None if position == "None" else int(position)}
 
     def set(self, **values: Any) -> FeedbackSettings:
         """Change settings; return all of them. Entries that are too old by them are deleted."""
@@ -295,7 +313,7 @@ class FeedbackLog(LogFile):
             "source": None if source is None else self._digest(source),
         }
 
-    def _insert(self, connection: sqlite3.Connection, entry: Entry) -> int:
+    def _insert(self, connection: sqlite3.Connection, entry: Entry, ticket: str | None) -> int:
         values = (
             entry.time or time.time(),
             msgspec.json.encode(entry.context).decode(),
@@ -303,10 +321,11 @@ class FeedbackLog(LogFile):
             None if entry.chosen is None else _reply_id(connection, entry.chosen),
             entry.text,
             self._digest(entry.source),
+            ticket,
         )
         made = connection.execute(
-            "INSERT INTO entry (time, context, offered, chosen, text, source) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO entry (time, context, offered, chosen, text, source, ticket) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             values,
         )
         assert made.lastrowid is not None

@@ -63,6 +63,7 @@ _TABLES = (
 _COLUMNS = (  # of tables of earlier formats
     ("change", "token", "TEXT NOT NULL DEFAULT ''"),
     ("change", "undoes", "INTEGER NOT NULL DEFAULT 0"),
+    ("entry", "ticket", "TEXT"),
 )
 
 

@@ -20,7 +20,10 @@ def _to_json(result: Mapping[str, Any]) -> str:
 
 
 class Ticket(NamedTuple):
-    """A request by its key, and a digest of all that it asks."""
+    """A request by its key, and a digest of all that it asks.
+
+    A server's own key, which nobody can give again, goes with an empty digest.
+    """
 
     key: str
     digest: str

@@ -17,7 +17,7 @@ from rejoinder.serving.guard import (
     Send,
     respond,
 )
-from rejoinder.serving.protocol import MOST_HEADER_BYTES, protocol_class
+from rejoinder.serving.protocol import protocol_class
 
 if TYPE_CHECKING:
     import uvicorn
@@ -41,7 +41,6 @@ def configure(application: Any, *, workers: int = 1) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         http=protocol_class(),
-        h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         ws="none",
         timeout_graceful_shutdown=GRACE,
         timeout_worker_healthcheck=START,

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple, TypeAlias
 from rejoinder.conversations import read_contexts
 from rejoinder.corpora import Candidate
 from rejoinder.corpora.recognition import distinct
-from rejoinder.errors import InputError, RejoinderError
+from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.changes import Change, changes, find_change
 from rejoinder.retrieval.editing import Editor
 from rejoinder.retrieval.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import Outcome
+from rejoinder.retrieval.log_file import LogError
 from rejoinder.retrieval.manifest import read_manifest
 from rejoinder.retrieval.tickets import ReusedKeyError, Ticket, recall, remember
 from rejoinder.serving.answers import Answers
@@ -169,7 +170,9 @@ def find_result(folder: Path, ticket: Ticket) -> dict[str, Any] | None:
 
     Whoever was carrying it out must have ended.
     """
-    return recall(FeedbackLog(folder), ticket, read_manifest(folder).change)
+    log = FeedbackLog(folder)
+    found = recall(log, ticket, read_manifest(folder).change)
+    return found or log.find_entry(ticket)
 
 
 def change_of(folder: Path, result: dict[str, Any]) -> Change:
@@ -200,12 +203,22 @@ def _remembered(index: Index, ticket: Ticket) -> dict[str, Any]:
 
 
 def _recorded(answers: Answers, requests: Sequence[Asked]) -> list[Result]:
+    """Write outcomes to the log of an index; return of each its result, or why it is not there."""
+
     def record(new: Sequence[Asked]) -> list[Result]:
         outcomes: list[Outcome] = [asked.item[1] for asked in new]
         recorded = answers.record(outcomes, [asked.ticket for asked in new])
         return [{"id": each.id, "chosen": each.chosen} for each in recorded]
 
-    return _once(answers.index, requests, record)
+    try:
+        if any(asked.ticket.digest for asked in requests):
+            return _once(answers.index, requests, record)
+        return record(requests)
+    except (InputError, OSError) as error:
+        if isinstance(error, (BusyError, LogError, OSError)) or len(requests) == 1:
+            return [error.with_traceback(None)] * len(requests)
+    # one of them is wrong
+    return [result for asked in requests for result in _recorded(answers, [asked])]
 
 
 def _one_by_one(
