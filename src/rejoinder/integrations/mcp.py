@@ -158,6 +158,9 @@ def _recorded(
         recorded = index.feedback(messages, offered, chosen=chosen, text=text, source=_SOURCE)
     except InputError as error:
         raise ToolError(str(error)) from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ToolError(f"the log cannot be written: {reason}; nothing was recorded") from None
     return _Recorded(id=recorded.id, chosen=recorded.chosen)
 
 
