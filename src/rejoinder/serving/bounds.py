@@ -17,7 +17,7 @@ from rejoinder.serving.guard import (
     Send,
     respond,
 )
-from rejoinder.serving.protocol import protocol_class
+from rejoinder.serving.protocol import protocol
 
 if TYPE_CHECKING:
     import uvicorn
@@ -32,6 +32,7 @@ def configure(application: Any, *, workers: int = 1) -> uvicorn.Config:
     """Return how a server of ours runs: its protocol, its log, its end."""
     import uvicorn
 
+    http: Any = protocol
     return uvicorn.Config(
         application,
         factory=workers > 1,
@@ -40,7 +41,7 @@ def configure(application: Any, *, workers: int = 1) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        http=protocol_class(),
+        http=http,
         ws="none",
         timeout_graceful_shutdown=GRACE,
         timeout_worker_healthcheck=START,

@@ -13,14 +13,14 @@ import asyncio
 import functools
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rejoinder.serving.guard import CURRENT, NEW_ID, SAFE_HEADERS, Exchange, problem
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.flow_control import FlowControl
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-else:  # an extra brings uvicorn; see `protocol_class`
+else:  # an extra brings uvicorn; see `protocol`
     FlowControl = HttpToolsProtocol = object
 
 MOST_HEADER_BYTES = 32 << 10  # of a request line with its headers, and of trailers
@@ -31,9 +31,16 @@ BODY_PART = 64 << 10  # within a body
 REST = 3.0  # seconds for the rest of a half-sent body after the signal to end
 
 
+def protocol(**arguments: Any) -> asyncio.Protocol:
+    """Return the protocol of a new connection; uvicorn calls this as it would call a class.
+
+    It can be sent to a worker process, as a class that is made in a function cannot.
+    """
+    return _protocol_class()(**arguments)
+
+
 @functools.cache
-def protocol_class() -> type[asyncio.Protocol]:
-    """Return the class of connections, for uvicorn's `http`."""
+def _protocol_class() -> type[Bounded]:
     from uvicorn.protocols.http.flow_control import FlowControl
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
