@@ -301,3 +301,24 @@ def test_the_current_folder_and_a_mounted_one_are_not_replaced(tmp_path, monkeyp
     monkeypatch.setattr(os.path, "ismount", lambda path: path == tmp_path / "volume")
     with pytest.raises(InputError, match="mounted"), atomic_folder(tmp_path / "volume", KIND):
         pytest.fail("the work has begun")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows opens no folder")
+def test_a_rename_is_on_the_disk_before_it_is_reported(tmp_path, monkeypatch):
+    synced = []
+    fsync = os.fsync
+
+    def record(handle):
+        names = sorted(path.name for path in tmp_path.iterdir())
+        synced.append((str(Path(f"/proc/self/fd/{handle}").readlink()), names))
+        fsync(handle)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("Linux tells what a number of an open file stands for")
+    monkeypatch.setattr(os, "fsync", record)
+    with files.atomic_file(tmp_path / "file") as part:
+        part.write_text("x")
+    assert synced[-1] == (str(tmp_path), ["file"])
+    with files.atomic_folder(tmp_path / "folder", None) as part:
+        (part / "inner").write_text("x")
+    assert synced[-1] == (str(tmp_path), ["file", "folder"])

@@ -162,6 +162,7 @@ def test_a_request_goes_through_the_files_that_are_named_and_through_none_twice(
         client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")
         async with app.state.api.lifespan(app), client:
             body = {"messages": ["Hello!", "When do you open?"], "k": 1, "no_repeat": True}
+            await asyncio.sleep(0.2)  # what runs beside the requests has begun
             with traced("serving/", *SEARCH) as calls:
                 answer = await client.post("/v1/replies", json=body)
         assert answer.json()["replies"][0]["text"] == "We open at nine."

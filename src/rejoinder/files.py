@@ -62,7 +62,10 @@ def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         raise InputError(f"{path} is not a regular file; name a file to write to")
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    with _told_as(path):
+        handle, name = tempfile.mkstemp(
+            prefix=f".{target.name}.", suffix=".part", dir=target.parent
+        )
     os.close(handle)
     part = Path(name)
     with _tidied(part, path):
@@ -71,6 +74,8 @@ def atomic_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
             _sync(part)
         follow_umask(part)
         _replace(part, target)
+        if durable:
+            _sync_folder(target.parent)
 
 
 @contextlib.contextmanager
@@ -88,20 +93,28 @@ def atomic_folder(
     with (
         contextlib.nullcontext()
         if kind is None
-        else locked(lock_path(target), f"{path} is being written")
+        else locked(lock_path(target), f"{path} is being written", path=path)
     ):
         if kind is not None:
             check_replaceable(path, kind, overwrite=overwrite)
             remove_leftovers(target.parent, target.name)
-        part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+        with _told_as(path):
+            name = tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        part = Path(name)
         with _tidied(part, path):
             yield part
             for file in part.rglob("*"):
                 follow_umask(file)
                 if durable and file.is_file():
                     _sync(file)
+                elif durable:
+                    _sync_folder(file)
             follow_umask(part)
+            if durable:
+                _sync_folder(part)
             _put(part, target)
+            if durable:
+                _sync_folder(target.parent)
 
 
 def _check_name(path: str | Path) -> None:
@@ -213,16 +226,20 @@ def lock_path(path: str | Path) -> Path:
 
 
 @contextlib.contextmanager
-def locked(lock: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
+def locked(
+    lock: Path, busy: str, *, wait: bool = False, path: str | Path | None = None
+) -> Iterator[None]:
     """Hold a lock, which goes with the process.
 
-    If another one holds it, wait, or raise `busy` as a BusyError.
+    If another one holds it, wait, or raise `busy` as a BusyError. Errors of the disk name `path`,
+    which is locked.
     """
     from filelock import FileLock, Timeout
 
     held = FileLock(lock, timeout=-1 if wait else 0)
     try:
-        held.acquire()
+        with _told_as(lock if path is None else path):
+            held.acquire()
     except Timeout:
         raise BusyError(f"{busy} by another process; wait until that is done, or stop it") from None
     try:
@@ -326,6 +343,16 @@ def follow_umask(path: Path) -> None:
 
 
 @contextlib.contextmanager
+def _told_as(path: str | Path) -> Iterator[None]:
+    """Let errors of the disk name a path as it was given."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+@contextlib.contextmanager
 def _tidied(part: Path, path: str | Path) -> Iterator[None]:
     """Remove what is left of `part` at the end; let errors about it name `path` instead."""
     try:
@@ -385,6 +412,20 @@ def _sync(path: Path) -> None:
     # Windows flushes only what could be written
     with path.open("r+b" if _WINDOWS else "rb") as file:
         os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, so that a rename survives a power cut."""
+    if _WINDOWS:  # which opens no folder
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot
+            raise
+    finally:
+        os.close(handle)
 
 
 def content_key(*parts: object) -> str:

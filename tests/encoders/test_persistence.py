@@ -43,6 +43,20 @@ def test_a_saved_model_comes_back_with_the_same_weights_and_vectors(folder):
     }
 
 
+def test_a_tensor_in_two_files_is_refused(tmp_path, monkeypatch):
+    from safetensors.torch import load_file, save_file
+
+    from rejoinder.networks.quantization import stored_tensors
+
+    monkeypatch.setattr("rejoinder.encoders.persistence.LARGEST_FILE", "20KB")
+    several = saved(tmp_path / "several", 40)
+    one, other, *_ = sorted(several.glob("*.safetensors"))
+    name, tensor = next(iter(load_file(one).items()))
+    save_file({**load_file(other), name: tensor + 1}, other)
+    with pytest.raises(InputError, match=f"has the tensor {name}, which another"):
+        stored_tensors([one, other])
+
+
 def test_weights_in_several_files_are_the_same_model(tmp_path, folder, monkeypatch):
     monkeypatch.setattr("rejoinder.encoders.persistence.LARGEST_FILE", "20KB")
     several = saved(tmp_path / "several", 40)

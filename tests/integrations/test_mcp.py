@@ -121,3 +121,27 @@ def test_what_others_add_is_found(tmp_path):
 
     [found] = asyncio.run(ask()).structured_content["replies"]
     assert found["text"] == "We ship to the moon."
+
+
+def test_texts_have_bounds_and_a_disk_that_refuses_is_named(tmp_path, monkeypatch):
+    folder = tmp_path / "index"
+    opened = Index.build(rejoinder.load("convert-small"), REPLIES, folder)
+
+    async def ask():
+        async with Client(make_server(opened)) as client:
+            long = await client.call_tool("suggest_replies", {"messages": ["x" * 20_001]})
+            searched = await client.call_tool("search_replies", {"query": "x" * 20_001})
+            given = {"messages": ["Hi"], "offered": [0]}
+            told = await client.call_tool("give_feedback", {**given, "text": "x" * 20_001})
+
+            def refuse(*_):
+                raise OSError(30, "Read-only file system", str(folder))
+
+            monkeypatch.setattr(opened.log, "append", refuse)
+            return long, searched, told, await client.call_tool("give_feedback", given)
+
+    *long, refused = asyncio.run(ask())
+    assert all(each.is_error and "20000" in each.content[0].text for each in long)
+    assert "the log cannot be written: Read-only file system" in refused.content[0].text
+    assert str(tmp_path) not in refused.content[0].text
+    assert not opened.log.path.exists()

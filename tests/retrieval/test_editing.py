@@ -11,7 +11,7 @@ from rejoinder.corpora import Candidate
 from rejoinder.encoders import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.editing import Editor
-from rejoinder.retrieval.feedback import changes
+from rejoinder.retrieval.changes import changes
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.usage import usage
 from tests.retrieval.test_examples import WordEncoder

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora import Candidate
 from rejoinder.errors import BusyError, InputError
-from rejoinder.retrieval import feedback
+from rejoinder.retrieval import feedback, log_file
+from rejoinder.retrieval.changes import changes
 from rejoinder.retrieval.feedback import Entry, FeedbackLog
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import Outcome
+from rejoinder.retrieval.tickets import Ticket
 from tests.retrieval.conftest import HashEncoder
 
 TEXTS = [
@@ -159,13 +161,13 @@ def test_entries_are_deleted_on_demand_and_their_bytes_too(log):
     start = time.time() - 100
     for at in range(10):
         log.append([Entry((f"secret {at}",), (), None, None, source="anna" if at % 2 else "ben", time=start + at)])
-    assert log.delete(source="anna") == 5
-    assert log.delete(source="nobody") == 0
-    assert log.delete(before=start + 4) == 2
+    assert log.delete(source="anna").entries == 5
+    assert log.delete(source="nobody").entries == 0
+    assert log.delete(before=start + 4).entries == 2
     [first, *_] = log
-    assert log.delete(ids=[first.id, 999]) == 1
+    assert log.delete(ids=[first.id, 999]).entries == 1
     assert [each.context for each in log] == [("secret 6",), ("secret 8",)]
-    assert log.delete() == 2
+    assert log.delete().entries == 2
     log.close()
     left = b"".join(path.read_bytes() for path in log.path.parent.glob("index.feedback*"))
     assert b"secret" not in left
@@ -221,7 +223,7 @@ def test_a_truncated_log_is_an_error_that_names_it(log):
 
 
 def test_another_process_that_writes_long_is_waited_for_and_then_named(log, monkeypatch):
-    monkeypatch.setattr(feedback, "_TIMEOUT", 0.05)
+    monkeypatch.setattr(log_file, "TIMEOUT", 0.05)
     log.append([entry(0)])
     with sqlite3.connect(log.path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -291,3 +293,51 @@ def test_no_kill_at_a_random_moment_loses_an_entry(index, tmp_path):
         assert acknowledged.items() <= found.items(), seed
         assert len(found) <= len(acknowledged) + seed + 1, "one a kill may be written and not acknowledged"
     assert len(acknowledged) > 200
+
+
+@pytest.mark.parametrize("missing", ["change", "request", "token", None])
+def test_a_log_of_an_earlier_edition_is_brought_up_to_date(tmp_path, missing):
+    log = FeedbackLog(tmp_path / "index")
+    log.append([entry(0)])
+    log.close()
+    with sqlite3.connect(log.path) as old:
+        if missing == "change":
+            old.execute("DROP TABLE change")
+        if missing in ("change", "request"):
+            old.execute("DROP TABLE request")
+        if missing == "token":
+            old.execute("ALTER TABLE change DROP COLUMN token")
+        old.execute("PRAGMA user_version = 1")
+    old.close()
+    assert len(log) == 1
+    assert changes(log) == []
+    assert log.append([entry(1)], [Ticket("k", "d")], [None]) == [2]
+    log.close()
+    with sqlite3.connect(log.path) as new:
+        assert new.execute("PRAGMA user_version").fetchone() == (2,)
+    new.close()
+
+
+def test_redaction_holds_up_no_other_writer(log, monkeypatch):
+    """It is done before the transaction."""
+    monkeypatch.setattr(log_file, "TIMEOUT", 0.2)
+    other = FeedbackLog(log.path.with_name("index"))
+    other.append([entry(0)])
+
+    def slow(text):
+        with other.writing() as connection:
+            connection.execute("UPDATE entry SET source = 'meanwhile'")
+        return text
+
+    monkeypatch.setattr(feedback, "redact", slow)
+    log.append([entry(2)])
+    assert [each.source for each in log] == ["meanwhile", ""]
+
+
+def test_a_setting_of_another_process_counts_at_once(log):
+    secret = Entry(("mail anna@example.com",), (), None, None)
+    other = FeedbackLog(log.path.with_name("index"))
+    for redact, word in ((True, "<email>"), (False, "anna@example.com"), (True, "<email>")):
+        other.set(redact=redact)
+        log.append([secret])
+        assert list(log)[-1].context == (f"mail {word}",)

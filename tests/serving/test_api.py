@@ -21,6 +21,7 @@ from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.calibration import Calibration
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.tickets import Ticket
 from rejoinder.serving import edits
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.guard import Keys
@@ -282,7 +283,7 @@ def test_a_refused_change_leaves_no_file_open(answers, monkeypatch):
     try:
         before = len([*FILES.iterdir()])
         for _ in range(5):
-            [refused] = computing.run(Lane.CHANGE, [Job(edits.delete, 99)])
+            [refused] = computing.run(Lane.CHANGE, [Job(edits.delete, edits.Asked(99, Ticket("1", "")))])
             assert isinstance(refused, InputError)
         assert len([*FILES.iterdir()]) == before
     finally:

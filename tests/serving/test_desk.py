@@ -24,16 +24,19 @@ from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply
 from rejoinder.serving import desk
+from rejoinder.serving.bounds import BoundedBodies
 from rejoinder.serving.desk import (
     Address,
     Chatwoot,
     Generic,
+    IndexSearcher,
     NoteError,
     Receiver,
     is_signed,
     make_receiver,
     sign,
 )
+from tests.retrieval.conftest import HashEncoder
 
 SECRET = "of the webhook"
 TOKEN = "of a bot"
@@ -96,6 +99,12 @@ class Known:
     def find(self, messages):
         self.asked.append(list(messages))
         return [] if "nothing" in messages[-1]["content"] else REPLIES
+
+    def claim(self, event):
+        return event is not None
+
+    def release(self, event):
+        pass
 
     def feedback(self, offer, text, person):
         self.taken.append(
@@ -306,15 +315,102 @@ def test_a_page_cannot_send_events_that_are_not_signed(stand_in, searcher):
     assert len(stand_in.got) == 1
 
 
-def test_an_event_that_does_not_come_is_not_waited_for(stand_in, searcher, monkeypatch):
-    monkeypatch.setattr(desk, "RECEIVING", 0.05)
+def test_an_event_that_does_not_come_is_not_waited_for():
+    sent = []
 
-    async def slow(_request):
+    async def receive():
         await asyncio.sleep(30)
 
-    monkeypatch.setattr(desk, "_body", slow)
+    async def send(message):
+        sent.append(message)
+
+    bounded = BoundedBodies(None, most_bytes=9, seconds=0.05)
+    asyncio.run(bounded({"type": "http", "method": "POST"}, receive, send))
+    assert sent[0]["status"] == 408
+
+
+@pytest.mark.parametrize(("most", "status"), [({"most_bytes": 9}, 413), ({"most_bytes": 99, "most_together": 9}, 503)])
+def test_a_body_is_bounded_alone_and_with_others(most, status):
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b"12345", "more_body": True}
+
+    async def send(message):
+        sent.append(message)
+
+    bounded = BoundedBodies(None, **most)
+    for _ in range(3):  # what was refused makes room
+        asyncio.run(bounded({"type": "http", "method": "POST"}, receive, send))
+    assert [each["status"] for each in sent if "status" in each] == [status] * 3
+
+
+def test_a_desk_that_answers_a_byte_a_second_is_waited_for_no_longer_than_others(monkeypatch):
+    monkeypatch.setattr(desk, "SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def trickle():
+            connection, _ = listening.accept()
+            with connection, contextlib.suppress(OSError):
+                for byte in b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000:
+                    connection.sendall(bytes([byte]))
+                    time.sleep(0.05)
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        start = time.monotonic()
+        with pytest.raises(NoteError):
+            Address(f"http://127.0.0.1:{listening.getsockname()[1]}").post("/x", b"{}", {})
+        assert time.monotonic() - start < 5
+        thread.join()
+
+
+def test_a_desk_that_is_away_is_given_up_after_one_deadline(monkeypatch):
+    monkeypatch.setattr(desk, "SECONDS", 0.3)
+    start = time.monotonic()
+    with pytest.raises(NoteError):
+        Address("http://127.0.0.1:9").post("/x", b"{}", {})
+    assert time.monotonic() - start < 5
+
+
+def test_a_signature_of_other_letters_is_wrong(stand_in, searcher):
     with receiving(stand_in, searcher) as client:
-        assert client.post("/webhook", **signed(event(1, "Hi"))).status_code == 408
+        event_of = signed(event(1, "Hi"))
+        event_of["headers"]["x-chatwoot-signature"] = "sha256=é".encode("latin-1")
+        assert client.post("/webhook", **event_of).status_code == 401
+
+
+@pytest.mark.parametrize("name", ["id", "conversation"])
+def test_names_are_short(stand_in, searcher, name):
+    values = {"id": "m", "conversation": "c", "author": "customer", "text": "Hi"}
+    with receiving(stand_in, searcher, Generic(SECRET)) as client:
+        for length, status in ((200, 200), (201, 400)):
+            made = signed({**values, name: "x" * length}, "x-rejoinder")
+            assert client.post("/webhook", **made).status_code == status
+
+
+def test_an_event_counts_once_after_many_others_and_after_a_restart(stand_in, tmp_path, monkeypatch):
+    monkeypatch.setattr(desk, "REMEMBERED", 2)
+    Index.build(HashEncoder(), ["Hello!"], tmp_path / "index")
+    made = signed(event(1, "Hi"))
+    for _ in range(2):
+        searcher = IndexSearcher(Index.open(tmp_path / "index", HashEncoder()))
+        with receiving(stand_in, searcher) as client:
+            first = client.post("/webhook", **made).json()["status"]
+            for number in range(2, 9):
+                client.post("/webhook", **signed(event(number, f"Hi {number}")))
+            assert client.post("/webhook", **made).json() == {"status": "known"}
+    assert first == "known"
+
+
+def test_conversations_of_many_letters_make_room(monkeypatch):
+    monkeypatch.setattr(desk, "MOST_KEPT", 100)
+    recent = desk.Remembered()
+    for number in range(9):
+        recent[str(number)] = [{"role": "user", "content": "x" * 30}]
+    assert list(recent) == ["6", "7", "8"]
+    recent["8"] = [{"role": "user", "content": "x" * 500}]
+    assert list(recent) == ["8"]
 
 
 def test_little_is_remembered(monkeypatch):

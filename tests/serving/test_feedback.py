@@ -2,16 +2,17 @@
 
 import asyncio
 import errno
+import sqlite3
 import time
 
 import pytest
 
 from rejoinder.retrieval.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
-from rejoinder.serving import changes, responses
+from rejoinder.serving import changes, edits, recent_answers
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.guard import Keys
-from rejoinder.serving.responses import RecentAnswers
+from rejoinder.serving.recent_answers import RecentAnswers
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS, running
 
@@ -183,7 +184,7 @@ def test_recent_answers_are_forgotten_after_a_day(monkeypatch):
     ring = RecentAnswers()
     name = ring.add("first", ["Hi!"], REPLIES)
     now = time.time()
-    monkeypatch.setattr(responses.time, "time", lambda: now + responses.ANSWER_SECONDS + 1)
+    monkeypatch.setattr(recent_answers.time, "time", lambda: now + recent_answers.SECONDS + 1)
     assert ring.get(name) is None
 
 
@@ -192,5 +193,80 @@ def test_workers_read_each_others_answers_and_old_rings_go(tmp_path):
     name = one.add("second", ["Hi!"], REPLIES)
     assert other.get(name) == one.get(name) == ("second", ["Hi!"], [0, 1, 2], TEXTS[:3])
     third = RecentAnswers(tmp_path)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 4
     assert third.get("ffffffff" + name[8:]) is None
+
+
+def test_large_conversations_displace_no_small_ones():
+    ring = RecentAnswers()
+    name = ring.add("first", ["Where is my order?"], REPLIES)
+    large = [ring.add("first", ["x" * 20_000] * 4 + [f"last {at}"], REPLIES) for at in range(1000)]
+    assert ring.get(name) == ("first", ["Where is my order?"], [0, 1, 2], TEXTS[:3])
+    assert ring.get(large[-1]).messages == ["x" * 20_000] * 3 + ["last 999"]
+    assert ring.get(large[0]) is None
+
+
+def test_an_id_that_points_into_a_text_names_no_answer():
+    """Whoever writes a conversation could write what looks like a record."""
+    header = recent_answers._HEADER.pack(b"12345678", time.time(), 5)
+    ring = RecentAnswers()
+    name = ring.add("first", ["Hi!"], REPLIES)
+    ring._small.bytes[100 : 100 + len(header) + 5] = header + b"{]!{]"
+    assert ring.get(f"{name[:8]}{100:08x}{b'12345678'.hex()}") is None
+    assert ring.get(name) is not None
+
+
+def test_a_background_task_that_fails_is_counted_shown_and_started_again(answers, monkeypatch):
+    monkeypatch.setattr(changes, "LEARNING_PAUSE", 0.01)
+    monkeypatch.setattr("rejoinder.serving.background.PAUSE", 0.01)
+    answers.index.log.set(learn="at-once")
+    failures = iter([KeyError("secret words"), sqlite3.ProgrammingError("closed")])
+    learn = edits.learn
+
+    def fail(*arguments):
+        if (error := next(failures, None)) is not None:
+            raise error
+        return learn(*arguments)
+
+    monkeypatch.setattr(edits, "learn", fail)
+
+    async def run():
+        async with running(answers) as (client, _):
+            body = {"messages": ["unheard of"], "offered": [5], "chosen": 5}
+            assert (await client.post("/v1/feedback", json=body)).status_code == 200
+            for _ in range(500):
+                found = (await client.post("/v1/replies", json={"messages": ["unheard of"], "k": 1})).json()
+                if found["replies"] and found["replies"][0]["position"] == 5:
+                    break
+                await asyncio.sleep(0.01)
+            else:
+                pytest.fail("nothing was learned")
+            ready = await client.get("/ready")
+            return ready.status_code, ready.json()["reason"], (await client.get("/metrics")).text
+
+    status, reason, metrics = asyncio.run(run())
+    assert (status, reason) == (200, "learning failed 2 times, at last by ProgrammingError")
+    assert 'rejoinder_background_failures_total{task="learning"} 2.0' in metrics
+
+
+def test_a_change_that_is_being_made_is_not_told_as_late(answers, monkeypatch):
+    add = edits.add
+
+    def slow(*arguments):
+        time.sleep(0.5)
+        return add(*arguments)
+
+    monkeypatch.setattr(edits, "add", slow)
+
+    async def run():
+        async with running(answers, seconds=0.2) as (client, _):
+            new = [client.post("/v1/candidates", json={"candidates": [f"new {at}"]}) for at in range(3)]
+            first = asyncio.create_task(new[0])
+            await asyncio.sleep(0.05)
+            return [await first, *await asyncio.gather(*new[1:])]
+
+    answered = asyncio.run(run())
+    texts = {reply.text for _, reply in Index.open(answers.sources.index)}
+    for at, answer in enumerate(answered):
+        assert (answer.status_code == 201) == (f"new {at}" in texts), answer.text
+    assert answered[0].status_code == 201

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from rejoinder.cli.arguments import IndexFolder, Json, Overwrite, Settings, open_index
+from rejoinder.cli.arguments import (
+    IndexFolder,
+    Json,
+    Overwrite,
+    Settings,
+    named_model,
+    open_index,
+)
 from rejoinder.cli.index import describe, describe_text, note_scores
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
@@ -20,8 +27,11 @@ from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.corpora import Example
+    from rejoinder.retrieval.erasure import Erased
     from rejoinder.retrieval.feedback import Entry, FeedbackLog
+    from rejoinder.retrieval.index import Index
 
+T = TypeVar("T")
 _SHOWN = 10  # replies, and groups without one
 
 
@@ -163,7 +173,7 @@ def learn(
         raise InputError(f"{folder}: replies in Milvus have no examples; use an index on disk")
     before = opened.manifest
     if forget:
-        forgotten = opened.forget()
+        forgotten = _on_latest(opened, opened.forget)
         note_scores(before, opened.manifest)
         emit({**describe(opened), "forgotten": forgotten}, as_json, _learned_text)
         return
@@ -173,11 +183,22 @@ def learn(
             chats = sample(read_examples(data), None, progress=advance)
     with track("Comparing", total=len(chats), unit="messages") as advance:
         tuned = opened.manifest.approximate
-        learned = opened.learn(chats, progress=advance)
+        learned = _on_latest(opened, lambda: opened.learn(chats, progress=advance))
     if tuned and opened.manifest.approximate is None:
         note(f"search is exact again; `rejoinder index tune {folder}` makes it approximate")
     note_scores(before, opened.manifest)
     emit({**describe(opened), "learned": asdict(learned)}, as_json, _learned_text)
+
+
+def _on_latest(opened: Index, change: Callable[[], T]) -> T:
+    """Change an index as it is now; try again while a server changes it."""
+    from rejoinder.retrieval.patience import retried
+
+    def attempt() -> T:
+        opened.refresh()
+        return change()
+
+    return retried(attempt)
 
 
 def _learned_text(result: Mapping[str, Any]) -> str:
@@ -231,6 +252,9 @@ def feedback(
 
     Example: rejoinder feedback replies.index --set days=90
 
+    Deleting also removes the examples that were learned from the entries, from the replies and from
+    the log of changes.
+
     To delete the old entries of one source: rejoinder feedback replies.index --delete source=anna
     --delete before=2026-01-31
     """
@@ -244,8 +268,22 @@ def feedback(
     if settings:
         log.set(**dict(parse_setting(setting, "key=value") for setting in settings))
     written = None if output is None else _write_examples(log, output)
-    deleted = log.delete(**conditions) if delete else None
-    emit(_describe_log(log, written, deleted), as_json, _feedback_text)
+    erased = _erase(folder, conditions) if delete else None
+    emit(_describe_log(log, written, erased), as_json, _feedback_text)
+
+
+def _erase(folder: Path, conditions: Mapping[str, Any]) -> Erased:
+    from rejoinder.encoders.open import open_encoder
+    from rejoinder.retrieval import stores
+    from rejoinder.retrieval.erasure import erase
+    from rejoinder.retrieval.index import Index
+
+    opened = stores.open_index(folder)
+    if not isinstance(opened, Index):
+        raise InputError(f"{folder}: replies in Milvus have no feedback; use an index on disk")
+    if (model := named_model()) is not None:  # else it is opened if a reply has to change
+        opened.use(open_encoder(model))
+    return erase(opened, **conditions)
 
 
 def _conditions(words: Sequence[str]) -> dict[str, Any]:
@@ -299,16 +337,17 @@ def _line(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _describe_log(log: FeedbackLog, written: int | None, deleted: int | None) -> dict[str, Any]:
+def _describe_log(log: FeedbackLog, written: int | None, erased: Erased | None) -> dict[str, Any]:
     counts = {"entries": 0, "first": 0, "offered": 0, "unoffered": 0, "text": 0, "none": 0}
     for entry in log:
         counts["entries"] += 1
         counts[entry.taken] += 1
-    result = {"log": str(log.path), **counts, "settings": asdict(log.settings())}
+    result = {"log": str(log.shown), **counts, "settings": asdict(log.settings())}
     if written is not None:
         result["written"] = written
-    if deleted is not None:
-        result["deleted"] = deleted
+    if erased is not None:
+        result["deleted"] = erased.entries
+        result["erased"] = asdict(erased)
     return result
 
 
@@ -328,10 +367,17 @@ def _feedback_text(result: Mapping[str, Any]) -> str:
     lines.append(f"settings: {settings}")
     lines += [f"{result['written']:,} written"] if "written" in result else []
     if "deleted" in result:
+        erased = result["erased"]
         lines.append(
-            f"{result['deleted']:,} deleted; what was learned from them stays until "
-            "`rejoinder learn --forget`"
+            f"{erased['entries']:,} deleted, with {erased['examples']:,} learned examples of"
+            f" replies and their traces in {erased['changes']:,} changes"
         )
+        if erased["left"]:
+            positions = ", ".join(map(str, erased["left"]))
+            lines.append(
+                "the same words are left where somebody wrote them: examples of the replies"
+                f" {positions}"
+            )
     return "\n".join(lines)
 
 

@@ -34,7 +34,6 @@ from rejoinder.errors import InputError, MissingExtraError
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-    import uvicorn
     from fastapi import FastAPI
 
     from rejoinder.encoders import Ranker
@@ -46,9 +45,6 @@ TOKEN = "REJOINDER_DESK_TOKEN"  # noqa: S105 (names of variables)
 SECRET = "REJOINDER_DESK_SECRET"  # noqa: S105
 _MCP_HOST = "127.0.0.1"
 _MCP_PATH = "/mcp"
-GRACE = 30  # seconds to answer accepted requests after the signal to end
-START = 120  # seconds for a worker to open its model
-
 
 Port: TypeAlias = Annotated[
     int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: any free one.")
@@ -147,11 +143,13 @@ def _run_workers(
 ) -> None:
     from uvicorn.supervisors import Multiprocess
 
+    from rejoinder.serving.bounds import configure
+
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
         settings["answers"] = Path(tempfile.mkdtemp(dir=folder))
         announce()
-        Multiprocess(_config(partial(_worker, settings), workers), [listening]).run()
+        Multiprocess(configure(partial(_worker, settings), workers=workers), [listening]).run()
 
 
 def _run_one(
@@ -161,34 +159,12 @@ def _run_one(
 
     with ThreadPoolExecutor(1) as meanwhile, ComputingProcess(settings["sources"]) as computing:
         opening = meanwhile.submit(computing.open)  # while this process imports FastAPI
-        import uvicorn
+        from rejoinder.serving.bounds import run
 
-        config = _config(_worker(settings, computing))
+        application = _worker(settings, computing)
         opening.result()
         announce()
-        uvicorn.Server(config).run([listening])
-
-
-def _config(application: Any, workers: int = 1) -> uvicorn.Config:
-    import uvicorn
-
-    from rejoinder.serving.guard import LOGGING
-    from rejoinder.serving.protocol import protocol
-
-    http: Any = protocol
-    return uvicorn.Config(
-        application,
-        factory=workers > 1,
-        workers=workers,
-        log_config=LOGGING,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        http=http,
-        ws="none",
-        timeout_graceful_shutdown=GRACE,
-        timeout_worker_healthcheck=START,
-    )
+        run(application, listening)
 
 
 def _worker(settings: Mapping[str, Any], worker: Worker | None = None) -> FastAPI:
@@ -268,6 +244,7 @@ def desk(
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         raise MissingExtraError("rejoinder desk", "serve")
     from rejoinder.retrieval.index import Index
+    from rejoinder.serving.bounds import run
     from rejoinder.serving.desk import PATH, Address, IndexSearcher, Receiver, make_receiver
 
     token = os.environ.get(TOKEN, "")
@@ -285,19 +262,12 @@ def desk(
     listening = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     application = make_receiver(Receiver(chosen, address, IndexSearcher(opened), secret))
-    import uvicorn
-
-    from rejoinder.serving.guard import LOGGING
-
-    config = uvicorn.Config(
-        application, log_config=LOGGING, access_log=False, server_header=False, ws="none"
-    )
     emit(
         {"url": f"http://{shown}:{listening.getsockname()[1]}{PATH}", "to": address.url},
         as_json,
         _desk_text,
     )
-    uvicorn.Server(config).run([listening])
+    run(application, listening)
 
 
 def _desk(kind: str, token: str, secret: str) -> Desk:
@@ -359,14 +329,16 @@ def mcp(
 
 def _run_http(server: Any, port: int, as_json: bool) -> None:
     """Answer over HTTP until a signal ends it."""
-    import uvicorn
+    from rejoinder.integrations.mcp import MOST_BYTES, make_application
+    from rejoinder.serving.bounds import BoundedBodies, run
 
     listening = listen(_MCP_HOST, port)
     address = f"http://{_MCP_HOST}:{listening.getsockname()[1]}{_MCP_PATH}"
-    application = server.streamable_http_app(streamable_http_path=_MCP_PATH, host=_MCP_HOST)
-    config = uvicorn.Config(application, log_level="warning", server_header=False)
     emit({"url": address}, as_json, _mcp_text)
-    uvicorn.Server(config).run([listening])
+    run(
+        BoundedBodies(make_application(server, _MCP_PATH, _MCP_HOST), most_bytes=MOST_BYTES),
+        listening,
+    )
 
 
 def _mcp_text(result: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,12 +23,18 @@ try:
 except ImportError as error:
     raise MissingExtraError("rejoinder mcp", "mcp") from error
 
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
 _SOURCE = "mcp"  # source of feedback
 _WORDS = 0.05  # weight of BM25 in a search for replies by their text
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+MOST_BYTES = 256 << 10  # of a request over HTTP
+_LETTERS = 20_000  # of a text
+_Text = Annotated[str, Field(max_length=_LETTERS)]
 Messages = Annotated[
-    list[str],
+    list[_Text],
     Field(
         min_length=1, max_length=500, description="The conversation so far, oldest message first."
     ),
@@ -91,7 +97,7 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
             return _found(_search(index, list(messages), count, distinct=True))
 
     @server.tool(annotations=_READS)
-    def search_replies(query: str, count: Count = 10) -> _FoundReplies:
+    def search_replies(query: _Text, count: Count = 10) -> _FoundReplies:
         """Search canned replies by their words, or by a question that they answer."""
         with lock:
             return _found(_search(index, [query], count, minimum_score=ANY_SCORE, hybrid=_WORDS))
@@ -105,7 +111,7 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
         chosen: Annotated[
             int | None, Field(description=("Position of the reply that was sent."))
         ] = None,
-        text: Annotated[str | None, Field(description="Another text that was sent.")] = None,
+        text: Annotated[_Text | None, Field(description="Another text that was sent.")] = None,
     ) -> _Recorded:
         """Record what was sent after suggestions; pass nothing if none was right."""
         with lock:
@@ -116,9 +122,16 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
     return server
 
 
+def make_application(server: MCPServer[Any], path: str, host: str) -> Starlette:
+    """Return the server as an ASGI application, which keeps nothing between requests."""
+    return server.streamable_http_app(
+        streamable_http_path=path, host=host, stateless_http=True, max_request_body_size=MOST_BYTES
+    )
+
+
 def _add_intents(server: MCPServer[Any], classifier: _Classifier) -> None:
     @server.tool(annotations=_READS)
-    def classify_intent(text: str) -> _Intent:
+    def classify_intent(text: _Text) -> _Intent:
         """Classify a message: its intent, or out of scope."""
         [prediction] = classifier.predict([text])
         return _Intent(
@@ -145,6 +158,9 @@ def _recorded(
         recorded = index.feedback(messages, offered, chosen=chosen, text=text, source=_SOURCE)
     except InputError as error:
         raise ToolError(str(error)) from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ToolError(f"the log cannot be written: {reason}; nothing was recorded") from None
     return _Recorded(id=recorded.id, chosen=recorded.chosen)
 
 

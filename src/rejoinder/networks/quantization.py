@@ -422,6 +422,11 @@ def stored_tensors(weights: Sequence[Path]) -> dict[str, tuple[str, list[int]]]:
         try:
             with safe_open(path, framework="pt") as file:
                 for name in file.keys():  # noqa: SIM118
+                    if name in found:
+                        raise InputError(
+                            f"{path} has the tensor {name}, which another of the model's files has"
+                            " too; copy the model folder again"
+                        )
                     tensor = file.get_slice(name)
                     kind = _TYPES.get(tensor.get_dtype(), tensor.get_dtype())
                     found[name] = kind, tensor.get_shape()

@@ -6,8 +6,8 @@ are those on held-out conversations, and among the examples of its own replies.
 
 from __future__ import annotations
 
+import itertools
 import json
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from rejoinder import files
@@ -24,11 +23,12 @@ from rejoinder.documents import Block, Document, Table, Text
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
-from rejoinder.retrieval.feedback import Change, Kind, State, changes
+from rejoinder.retrieval.changes import Change, Journal, Kind, Row, State, find_change
 from rejoinder.retrieval.head import encode_background, encode_replies
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.queries import ANY_SCORE
 from rejoinder.retrieval.scan import Scores
+from rejoinder.retrieval.tickets import Ticket
 from rejoinder.retrieval.usage import WIDTH, reply_name
 from rejoinder.retrieval.writing import read_as
 
@@ -36,23 +36,34 @@ from rejoinder.retrieval.writing import read_as
 class Editor:
     """Changes an index, and writes each change to its log.
 
-    A change is in the log once its method has returned.
+    A change is in the index and in the log once its method has returned, and in neither if it has
+    raised an error; see `changes`.
+
+    Args:
+        index: what is changed.
+        tickets: of the requests for which the next changes are made, one each; none: of none.
     """
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, tickets: Sequence[Ticket | None] = ()) -> None:
         self.index = index
+        self._tickets = tickets
 
     def add(self, lists: Sequence[Sequence[Candidate]]) -> list[Change]:
         """Add replies, at once; each of the lists is a change."""
-        positions = iter(self.index.add([reply for part in lists for reply in part]))
-        states = [{next(positions): reply for reply in part} for part in lists]
-        return self._log([("add", dict.fromkeys(state), dict(state)) for state in states])
+
+        def rows() -> list[Row]:
+            positions = itertools.count(self.index.manifest.end)
+            states = [{next(positions): reply for reply in part} for part in lists]
+            return [Row("add", dict.fromkeys(state), dict(state)) for state in states]
+
+        replies = [reply for part in lists for reply in part]
+        return self._made(rows, lambda: self.index.add(replies))
 
     def retire(self, positions: Sequence[int]) -> list[Change]:
         """Delete replies, at once; each is a change."""
         before = {position: self.index.reply(position) for position in positions}
-        self.index.delete(positions)
-        return self._log([("retire", {at: reply}, {at: None}) for at, reply in before.items()])
+        rows = [Row("retire", {at: reply}, {at: None}) for at, reply in before.items()]
+        return self._made(lambda: rows, lambda: self.index.delete(positions))
 
     def edit(self, position: int, **fields: Any) -> Change:
         """Change text, title, payload or examples of a reply; see `Candidate`.
@@ -116,7 +127,11 @@ class Editor:
             examples=tuple(each for each in source.examples if each != own),
             learned=tuple(each for each in source.learned if each != own),
         )
-        if own not in (*target.examples, *target.learned):
+        if own in (*target.examples, *target.learned):
+            pass
+        elif own in source.learned:  # it stays one that was learned
+            target = replace(target, learned=(*target.learned, own))
+        else:
             target = replace(target, examples=(*target.examples, own))
         return self._change("move", {position: without, to: target})
 
@@ -127,7 +142,7 @@ class Editor:
             InputError: there is no such change, it was undone, or one of its replies has changed
                 since.
         """
-        change = next((each for each in changes(self.index.log, -1) if each.id == number), None)
+        change = find_change(self.index.log, number, token=self.index.manifest.change)
         if change is None:
             raise InputError(
                 f"there is no change {number} in the log; changes are kept for a while"
@@ -144,27 +159,27 @@ class Editor:
     def _change(self, kind: Kind, after: State, *, undone: int = 0) -> Change:
         before: State = {position: _current(self.index, position) for position in after}
         kept = {at: reply for at, reply in after.items() if reply is not None}
-        self.index.edit(
-            {at: reply for at, reply in kept.items() if before[at] is not None},
-            [at for at, reply in after.items() if reply is None],
-            {at: reply for at, reply in kept.items() if before[at] is None},
-        )
-        return self._log([(kind, before, after)], undone)[0]
 
-    def _log(self, rows: Sequence[tuple[Kind, State, State]], undone: int = 0) -> list[Change]:
-        """Write changes, all or none, and that the change of a number was `undone` by them."""
-        now = time.time()
-        made = []
-        with self.index.log.writing() as connection:
-            for kind, before, after in rows:
-                cursor = connection.execute(
-                    "INSERT INTO change (time, kind, before, after) VALUES (?, ?, ?, ?)",
-                    (now, kind, _json(before), _json(after)),
-                )
-                assert cursor.lastrowid is not None
-                made.append(Change(cursor.lastrowid, now, kind, before, after, undone=False))
-            connection.execute("UPDATE change SET undone = 1 WHERE id = ?", (undone,))
-        return made
+        def work() -> None:
+            self.index.edit(
+                {at: reply for at, reply in kept.items() if before[at] is not None},
+                [at for at, reply in after.items() if reply is None],
+                {at: reply for at, reply in kept.items() if before[at] is None},
+            )
+
+        return self._made(lambda: [Row(kind, before, after, undone)], work)[0]
+
+    def _made(self, rows: Callable[[], list[Row]], work: Callable[[], object]) -> list[Change]:
+        """Change the index by `work`, whose changes are `rows`; return them as they are logged."""
+
+        def for_requests() -> list[Row]:
+            tickets = itertools.chain(self._tickets, itertools.repeat(None))
+            return [row._replace(ticket=ticket) for row, ticket in zip(rows(), tickets)]  # noqa: B905 (endless)
+
+        journal = Journal(self.index.log, for_requests)
+        with self.index.journaled(journal):
+            work()
+        return journal.made
 
 
 def _current(index: Index, position: int) -> Candidate | None:
@@ -172,10 +187,6 @@ def _current(index: Index, position: int) -> Candidate | None:
         return index.reply(position)
     except InputError:
         return None
-
-
-def _json(state: State) -> str:
-    return msgspec.json.encode(list(state.items())).decode()
 
 
 PRECISION = 0.9

@@ -8,15 +8,14 @@ cost the entries of the last moments.
 
 from __future__ import annotations
 
-import contextlib
-import errno
+import functools
 import hashlib
-import os
+import itertools
+import logging
 import sqlite3
-import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -24,53 +23,27 @@ import msgspec
 
 from rejoinder.corpora import Candidate, text_key
 from rejoinder.corpora.redaction import redact
-from rejoinder.errors import BusyError, InputError
-from rejoinder.files import atomic_file, lock_path, locked
+from rejoinder.retrieval.changes import rewrite_states
+from rejoinder.retrieval.log_file import LogFile
+from rejoinder.retrieval.tickets import KEPT, Ticket, remember
 from rejoinder.settings import Count, section, validate
 
-SUFFIX = ".feedback.db"
-FORMAT = 1
 MOST_ENTRIES = 1_000_000  # the oldest are deleted
 Taken: TypeAlias = Literal["first", "offered", "unoffered", "text", "none"]
-Kind: TypeAlias = Literal["add", "edit", "retire", "merge", "move", "undo"]
-State: TypeAlias = dict[int, Candidate | None]  # replies by position; None: there is none
-SHOWN = 50  # changes
-_APPLICATION = 0x52454A4F  # "REJO": SQLite's application_id
 _TIDIED_EVERY = 1000  # entries between two deletions of old ones
+_TIDIED_AFTER = 3600.0  # seconds between two deletions of old ones
 _DAY = 86_400.0
-_ERROR_NUMBERS = {  # of the operating system, by the beginnings of SQLite's names
-    "SQLITE_FULL": errno.ENOSPC,
-    "SQLITE_READONLY": errno.EACCES,
-    "SQLITE_CANTOPEN": errno.EACCES,
-    "SQLITE_PERM": errno.EACCES,
-    "SQLITE_IOERR": errno.EIO,
-}
-_TIMEOUT = 10.0  # seconds for which a write waits for another process
-_TABLES = """
-PRAGMA journal_mode = WAL;
-CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE reply (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
-CREATE TABLE entry (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  time REAL NOT NULL,
-  context TEXT NOT NULL,
-  offered TEXT NOT NULL,
-  chosen INTEGER,
-  text TEXT,
-  source TEXT NOT NULL
-);
-CREATE INDEX entry_time ON entry (time);
-CREATE TABLE change (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  time REAL NOT NULL,
-  kind TEXT NOT NULL,
-  before TEXT NOT NULL,
-  after TEXT NOT NULL,
-  undone INTEGER NOT NULL DEFAULT 0
-);
-INSERT INTO setting VALUES ('salt', lower(hex(randomblob(16))));
-"""
-_SETTINGS = "SELECT name, value FROM setting WHERE name NOT IN ('salt', 'forgotten')"
+_LEAP = 0.25  # share of `days` by which the clock may have gone on since it was last looked at
+_SETTINGS = "SELECT name, value FROM setting WHERE name IN ('redact', 'days', 'learn')"
+_WHERE = (
+    "((:ids IS NULL OR id IN (SELECT value FROM json_each(:ids))) AND (:before IS NULL "
+    "OR time < :before) AND (:source IS NULL OR source = :source))"
+)
+_DELETE = f"DELETE FROM entry WHERE {_WHERE}"  # noqa: S608 (a constant)
+_CONTEXTS = f"SELECT context, {_WHERE} FROM entry"  # noqa: S608 (a constant)
+_LATE = 10_000  # entries among which a ticket is looked for
+_READ = 10_000  # entries that are read at once
+_logger = logging.getLogger(__name__)
 
 
 @section
@@ -107,32 +80,82 @@ class Entry:
         return "first" if self.offered[0] == self.chosen else "offered"
 
 
-class FeedbackLog:
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What was deleted from a log."""
+
+    entries: int
+    changes: int  # in which examples of these entries stood, or which were deleted with all
+
+
+class FeedbackLog(LogFile):
     """The log of an index; its file is made by the first entry or setting. Threads may share it."""
 
     def __init__(self, index: Path) -> None:
-        real = Path(os.path.realpath(index))
-        self.path = real.with_name(real.name + SUFFIX)
-        self._lock = threading.RLock()
-        self._open: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None  # device and inode of the open file
-        self._salt = b""
+        super().__init__(index)
         self._until_tidied = 0
+        self._tidied_at = 0.0
         self.latest_settings = FeedbackSettings()  # at the last `append`
 
     # --- Writing
 
-    def append(self, entries: Sequence[Entry]) -> list[int]:
-        """Write entries, all or none; return their numbers."""
-        with self.writing() as connection:
-            settings = _settings_of(connection.execute(_SETTINGS))
-            self.latest_settings = settings
-            ids = [self._insert(connection, entry, settings) for entry in entries]
-            self._until_tidied -= len(entries)
-            if self._until_tidied <= 0:
-                _tidy(connection, settings)
-                self._until_tidied = _TIDIED_EVERY
+    def append(
+        self,
+        entries: Sequence[Entry],
+        tickets: Sequence[Ticket | None] = (),
+        chosen: Sequence[int | None] = (),
+    ) -> list[int]:
+        """Write entries, all or none; return their numbers.
+
+        Each is for the request of its ticket, if there is one, which is remembered with the
+        position of the reply that was `chosen`.
+        """
+        ids = self._append(entries, tickets, chosen)
+        while ids is None:  # another process has changed whether entries are redacted
+            ids = self._append(entries, tickets, chosen)
+        self._until_tidied -= len(entries)
+        if self._until_tidied <= 0 or time.monotonic() > self._tidied_at + _TIDIED_AFTER:
+            self.tidy()
         return ids
+
+    def _append(
+        self,
+        entries: Sequence[Entry],
+        tickets: Sequence[Ticket | None],
+        chosen: Sequence[int | None],
+    ) -> list[int] | None:
+        """Write entries as the latest settings say; None: these have changed, nothing is written.
+
+        Texts are redacted before the transaction, so that no other process waits for that.
+        """
+        is_redacted = self.latest_settings.redact
+        if is_redacted:
+            entries = [_redacted(entry) for entry in entries]
+        with self.writing() as connection:
+            self.latest_settings = _settings_of(connection.execute(_SETTINGS))
+            if self.latest_settings.redact != is_redacted:
+                return None
+            ids = []
+            named = itertools.zip_longest(entries, tickets, chosen)
+            for entry, ticket, position in named:
+                own = None if ticket is None or ticket.digest else f"{ticket.key}:{position}"
+                ids.append(self._insert(connection, entry, own))
+                if ticket is not None and ticket.digest:
+                    remember(connection, ticket, {"id": ids[-1], "chosen": position})
+        return ids
+
+    def find_entry(self, ticket: Ticket) -> dict[str, Any] | None:
+        """Return number and chosen position of a late entry of a ticket without a digest."""
+        rows = self.rows(
+            "SELECT id, ticket FROM entry WHERE id > (SELECT max(id) FROM entry) - ? "
+            "AND ticket LIKE ? || ':%'",
+            (_LATE, ticket.key),
+        )
+        if not rows:
+            return None
+        [(at, own)] = rows
+        position = own.partition(":")[2]
+        return {"id": at, "chosen": None if position == "None" else int(position)}
 
     def set(self, **values: Any) -> FeedbackSettings:
         """Change settings; return all of them. Entries that are too old by them are deleted."""
@@ -143,8 +166,35 @@ class FeedbackLog:
                 for name, value in asdict(settings).items()
             ]
             connection.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", rows)
-            _tidy(connection, settings)
+        self.tidy()
         return settings
+
+    def tidy(self) -> None:
+        """Delete what is too old, and the oldest of too many; their bytes are overwritten.
+
+        After a leap of the clock nothing is deleted for a day: it may be wrong.
+        """
+        self._until_tidied = _TIDIED_EVERY
+        self._tidied_at = time.monotonic()
+        if not self.path.exists():
+            return
+        settings = self.settings()
+        with self.writing() as connection:
+            is_right = _is_clock_right(connection, settings.days)
+            before = connection.total_changes
+            connection.execute(
+                "DELETE FROM entry WHERE id <= (SELECT max(id) FROM entry) - ?", (MOST_ENTRIES,)
+            )
+            if is_right:
+                oldest = time.time() - settings.days * _DAY
+                connection.execute("DELETE FROM entry WHERE time < ?", (oldest,))
+                connection.execute("DELETE FROM change WHERE time < ?", (oldest,))
+                connection.execute("DELETE FROM request WHERE time < ?", (time.time() - KEPT,))
+            if has_deleted := connection.total_changes > before:
+                _drop_unused_replies(connection)
+        if has_deleted:
+            with self.connected() as connection:  # while others read, the next time has to do
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def delete(
         self,
@@ -152,50 +202,55 @@ class FeedbackLog:
         ids: Sequence[int] | None = None,
         before: float | None = None,
         source: str | None = None,
-    ) -> int:
-        """Delete the entries to which all of what is given applies. Return how many.
+    ) -> Deleted:
+        """Delete the entries to which all of what is given applies.
 
-        Without any condition all entries go, and the log of changes too. Their bytes are
-        overwritten. `before` is in seconds since 1970.
+        Examples that were learned from them go from the log of changes too. Without any condition
+        all entries go, and all changes. Their bytes are overwritten. `before` is in seconds since
+        1970. `erasure.erase` takes them from the index, too.
         """
         if not self.path.exists():
-            return 0
+            return Deleted(0, 0)
         with self.writing() as connection:
-            found = connection.execute(
-                "DELETE FROM entry WHERE (:ids IS NULL OR id IN (SELECT value FROM "
-                "json_each(:ids))) AND (:before IS NULL OR time < :before) AND (:source IS NULL "
-                "OR source = :source)",
-                {
-                    "ids": None if ids is None else msgspec.json.encode(list(ids)).decode(),
-                    "before": before,
-                    "source": None if source is None else self._digest(source),
-                },
-            )
+            values = self._conditions(ids, before, source)
+            contexts = _only_in(connection, values)
+            count = connection.execute(_DELETE, values).rowcount
             if ids is None and before is None and source is None:
-                connection.execute("DELETE FROM change")
+                changes = connection.execute("DELETE FROM change").rowcount
+            else:
+                changes = rewrite_states(connection, lambda reply: unlearn(reply, contexts))
             _drop_unused_replies(connection)
-            count = found.rowcount
-        with self.connected() as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return count
+        self.overwrite_deleted()
+        return Deleted(count, changes)
 
     def forget(self) -> None:
-        """Let no entry that is there now become an example by itself; see `forgotten`."""
+        """Let no entry that is there now become an example by itself; see `forgotten`.
+
+        Learned examples go from the log of changes, and their bytes are overwritten.
+        """
         if self.path.exists():
             with self.writing() as connection:
                 connection.execute(
                     "INSERT OR REPLACE INTO setting "
                     "SELECT 'forgotten', ifnull(max(id), 0) FROM entry"
                 )
+                rewrite_states(connection, lambda reply: replace(reply, learned=()))
+            self.overwrite_deleted()
 
     # --- Reading
 
-    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows of a query; none while there is no file."""
+    def contexts_of(
+        self,
+        *,
+        ids: Sequence[int] | None = None,
+        before: float | None = None,
+        source: str | None = None,
+    ) -> frozenset[str]:
+        """Return the keys of conversations that only entries have to which all of this applies."""
         if not self.path.exists():
-            return []
-        with self.connected() as connection:
-            return connection.execute(query, values).fetchall()
+            return frozenset()
+        with self.reading() as connection:
+            return _only_in(connection, self._conditions(ids, before, source))
 
     @property
     def forgotten(self) -> int:
@@ -215,56 +270,63 @@ class FeedbackLog:
         return self.entries()
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Yield entries, from behind a number on, in the order in which they were written."""
+        """Yield entries, from behind a number on, in the order in which they were written.
+
+        One that is not as it was written is left out, and counted in a warning.
+        """
         if not self.path.exists():
             return
-        decode = msgspec.json.decode
+        unreadable = 0
         while True:
-            with self.connected() as connection:
-                texts = dict(connection.execute("SELECT id, text FROM reply"))
+            with self.reading() as connection:
                 rows = connection.execute(
                     "SELECT id, time, context, offered, chosen, text, source FROM entry "
-                    "WHERE id > ? ORDER BY id LIMIT 10000",
-                    (after,),
+                    "WHERE id > ? ORDER BY id LIMIT ?",
+                    (after, _READ),
                 ).fetchall()
+                texts = dict(connection.execute("SELECT id, text FROM reply")) if rows else {}
             for row in rows:
-                yield Entry(
-                    context=tuple(decode(row[2])),
-                    offered=tuple(texts[reply] for reply in decode(row[3])),
-                    chosen=None if row[4] is None else texts[row[4]],
-                    text=row[5],
-                    source=row[6],
-                    time=row[1],
-                    id=row[0],
-                )
+                try:
+                    entry = _entry(row, texts)
+                except (ValueError, TypeError, LookupError):
+                    unreadable += 1
+                    continue
+                yield entry
             if not rows:
-                return
+                break
             after = rows[-1][0]
-
-    def close(self) -> None:
-        """Close the file; the next use opens it again."""
-        with self._lock:
-            if self._open is not None:
-                self._open.close()
-                self._open = None
+        if unreadable:
+            _logger.warning(
+                "%s: %d entries are not as they were written, and are left out",
+                self.shown,
+                unreadable,
+            )
 
     # ---
 
-    def _insert(
-        self, connection: sqlite3.Connection, entry: Entry, settings: FeedbackSettings
-    ) -> int:
-        hide = redact if settings.redact else str
+    def _conditions(
+        self, ids: Sequence[int] | None, before: float | None, source: str | None
+    ) -> dict[str, Any]:
+        """Return the values of `_WHERE`."""
+        return {
+            "ids": None if ids is None else msgspec.json.encode(list(ids)).decode(),
+            "before": before,
+            "source": None if source is None else self._digest(source),
+        }
+
+    def _insert(self, connection: sqlite3.Connection, entry: Entry, ticket: str | None) -> int:
         values = (
             entry.time or time.time(),
-            msgspec.json.encode([hide(message) for message in entry.context]).decode(),
+            msgspec.json.encode(entry.context).decode(),
             msgspec.json.encode([_reply_id(connection, text) for text in entry.offered]).decode(),
             None if entry.chosen is None else _reply_id(connection, entry.chosen),
-            None if entry.text is None else hide(entry.text),
+            entry.text,
             self._digest(entry.source),
+            ticket,
         )
         made = connection.execute(
-            "INSERT INTO entry (time, context, offered, chosen, text, source) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO entry (time, context, offered, chosen, text, source, ticket) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             values,
         )
         assert made.lastrowid is not None
@@ -278,71 +340,45 @@ class FeedbackLog:
             source.encode(errors="replace"), key=self._salt, digest_size=8
         ).hexdigest()
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection in a transaction, which an exception undoes."""
-        with self.connected(create=True) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                connection.rollback()
-                raise
-            connection.execute("COMMIT")
 
-    @contextlib.contextmanager
-    def connected(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-        """Yield a connection, which no other thread has meanwhile."""
-        with self._lock, _named_errors(self.path):
-            if self._open is not None and _inode(self.path) != self._file:
-                self.close()  # somebody has moved the file away; what is written must not go there
-            if self._open is None:
-                self._open = _connect(self.path, create=create)
-                self._file = _inode(self.path)
-                row = self._open.execute("SELECT value FROM setting WHERE name = 'salt'").fetchone()
-                self._salt = bytes.fromhex(row[0])
-            yield self._open
+def context_key(context: Iterable[str]) -> str:
+    """Return what equal conversations have in common."""
+    return text_key(" ".join(context))
 
 
-def _connect(path: Path, *, create: bool) -> sqlite3.Connection:
-    if create and not path.exists():
-        _make(path)
-    connection = _connection(path, "rw")
-    try:
-        [kind] = connection.execute("PRAGMA application_id").fetchone()
-        [version] = connection.execute("PRAGMA user_version").fetchone()
-        if kind != _APPLICATION:
-            raise InputError(f"{path} is no log of Rejoinder; move it away")
-        if version > FORMAT:
-            raise InputError(
-                f"{path} has format {version}; this version reads {FORMAT}: update rejoinder"
-            )
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA secure_delete = ON")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+def unlearn(reply: Candidate, contexts: Collection[str]) -> Candidate:
+    """Return a reply without the learned examples of these keys."""
+    kept = tuple(each for each in reply.learned if context_key(each) not in contexts)
+    return reply if len(kept) == len(reply.learned) else replace(reply, learned=kept)
 
 
-def _make(path: Path) -> None:
-    """Make the file of a log, whole or not at all, unless another process has done so meanwhile."""
-    with locked(lock_path(path), f"{path} is being made", wait=True):
-        if path.exists():
-            return
-        with atomic_file(path) as part:
-            connection = _connection(part, "rwc")
-            connection.executescript(_TABLES)
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
-            connection.close()
+def _redacted(entry: Entry) -> Entry:
+    context = tuple(redact(message) for message in entry.context)
+    return replace(entry, context=context, text=None if entry.text is None else redact(entry.text))
 
 
-def _connection(path: Path, mode: str) -> sqlite3.Connection:
-    address = f"{path.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(
-        address, uri=True, isolation_level=None, timeout=_TIMEOUT, check_same_thread=False
+def _entry(row: Sequence[Any], texts: dict[int, str]) -> Entry:
+    decode = msgspec.json.decode
+    return Entry(
+        context=tuple(decode(row[2], type=list[str])),
+        offered=tuple(texts[reply] for reply in decode(row[3], type=list[int])),
+        chosen=None if row[4] is None else texts[row[4]],
+        text=None if row[5] is None else str(row[5]),
+        source=str(row[6]),
+        time=float(row[1]),
+        id=row[0],
     )
+
+
+def _only_in(connection: sqlite3.Connection, values: dict[str, Any]) -> frozenset[str]:
+    """Return the keys of conversations that only entries have to which `_WHERE` applies."""
+    keys: dict[bool, set[str]] = {True: set(), False: set()}
+    for text, applies in connection.execute(_CONTEXTS, values):
+        try:
+            keys[bool(applies)].add(context_key(msgspec.json.decode(text, type=list[str])))
+        except (ValueError, TypeError):  # it is not as it was written: nothing was learned of it
+            continue
+    return frozenset(keys[True] - keys[False])
 
 
 def _reply_id(connection: sqlite3.Connection, text: str) -> int:
@@ -353,16 +389,33 @@ def _reply_id(connection: sqlite3.Connection, text: str) -> int:
 
 
 def _settings_of(rows: Iterable[tuple[str, str]]) -> FeedbackSettings:
-    return FeedbackSettings(**{name: msgspec.json.decode(value) for name, value in rows})
+    return _parsed_settings(tuple(rows))
 
 
-def _tidy(connection: sqlite3.Connection, settings: FeedbackSettings) -> None:
-    """Delete what is too old, and the oldest of too many."""
-    connection.execute("DELETE FROM entry WHERE time < ?", (time.time() - settings.days * _DAY,))
-    connection.execute("DELETE FROM change WHERE time < ?", (time.time() - settings.days * _DAY,))
-    connection.execute(
-        "DELETE FROM entry WHERE id <= (SELECT max(id) FROM entry) - ?", (MOST_ENTRIES,)
-    )
+@functools.lru_cache(8)
+def _parsed_settings(rows: tuple[tuple[str, str], ...]) -> FeedbackSettings:
+    values = {name: msgspec.json.decode(value) for name, value in rows}
+    return validate(FeedbackSettings, values, "feedback") if values else FeedbackSettings()
+
+
+def _is_clock_right(connection: sqlite3.Connection, days: int) -> bool:
+    """Return whether entries may be deleted by the clock of now; remember the clock.
+
+    If it has gone on by much since it was last looked at, it is believed a day later, unless it has
+    gone back by then.
+    """
+    now = time.time()
+    found = dict(connection.execute("SELECT name, value FROM setting WHERE name LIKE 'clock%'"))
+    seen = float(found.get("clock", now))
+    leapt = float(found.get("clock leapt", 0.0))  # when it was found to have gone on by much
+    if leapt and now >= seen:
+        is_right = now - leapt > _DAY
+    else:
+        is_right = now - seen <= max(_DAY, _LEAP * days * _DAY)
+        leapt = now
+    values = [("clock", repr(now)), ("clock leapt", "0" if is_right else repr(leapt))]
+    connection.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", values)
+    return is_right
 
 
 def _drop_unused_replies(connection: sqlite3.Connection) -> None:
@@ -370,80 +423,3 @@ def _drop_unused_replies(connection: sqlite3.Connection) -> None:
         "DELETE FROM reply WHERE id NOT IN (SELECT value FROM entry, json_each(entry.offered)) "
         "AND id NOT IN (SELECT chosen FROM entry WHERE chosen IS NOT NULL)"
     )
-
-
-def _inode(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-@contextlib.contextmanager
-def _named_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into those of files, which say what to do."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        name = getattr(error, "sqlite_errorname", "")
-        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            raise BusyError(f"{path} is being written by another process; try again") from None
-        for prefix, number in _ERROR_NUMBERS.items():
-            if name.startswith(prefix):
-                raise OSError(number, os.strerror(number), str(path)) from None
-        raise InputError(
-            f"{path} is damaged ({error}); move it away, and a new one begins"
-        ) from None
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of some replies."""
-
-    id: int
-    time: float  # seconds since 1970
-    kind: Kind
-    before: State
-    after: State
-    undone: bool
-
-
-def changes(log: FeedbackLog, limit: int = SHOWN) -> list[Change]:
-    """Return the latest changes, newest first."""
-    rows = log.rows(
-        "SELECT id, time, kind, before, after, undone FROM change ORDER BY id DESC LIMIT ?",
-        (limit,),
-    )
-    return [
-        Change(at, when, kind, _read(before), _read(after), undone=bool(undone))
-        for at, when, kind, before, after, undone in rows
-    ]
-
-
-def renamed(log: FeedbackLog) -> dict[str, str]:
-    """Return keys of texts that replies had, with those that they have now (`text_key`)."""
-    keys: dict[str, str] = {}
-    for change in changes(log, -1):  # newest first
-        if change.undone or change.kind == "undo":
-            continue
-        for old, new in _renamings(change):
-            keys.setdefault(old, keys.get(new, new))
-    return keys
-
-
-def _renamings(change: Change) -> Iterable[tuple[str, str]]:
-    kept = next((reply for reply in change.after.values() if reply is not None), None)
-    for position, old in change.before.items():
-        new = change.after.get(position)
-        if change.kind == "merge" and new is None:
-            new = kept
-        if old is not None and new is not None and text_key(old.text) != text_key(new.text):
-            yield text_key(old.text), text_key(new.text)
-
-
-def _read(text: str) -> State:
-    pairs: list[tuple[int, Candidate | None]] = msgspec.json.decode(
-        text, type=list[tuple[int, Candidate | None]]
-    )
-    return dict(pairs)

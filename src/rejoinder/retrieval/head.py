@@ -94,7 +94,7 @@ def fit_index(
     count = sum(map(example_count, candidates))
     if not needs_head(count, candidates, encoder):
         lines = [to_line(reply, number) for reply, number in zip(candidates, at, strict=True)]
-        plain = Manifest(manifest.model, size=manifest.size, plain=manifest.plain)
+        plain = _empty(manifest)
         batches = [Batch(lines, responses, None, count)] if lines else []
         return FittedIndex(write_segment(plain, folder, batches, unit=False, holes=holes), None)
     head, weights, held_out = fit_replies(
@@ -112,9 +112,16 @@ def fit_index(
             vectors = head.vectors(weights[part], responses[part])
             yield Batch(lines, vectors, responses[part], sum(map(example_count, candidates[part])))
 
-    empty = Manifest(manifest.model, size=manifest.size, head=record, plain=manifest.plain)
+    empty = replace(_empty(manifest), head=record)
     new = write_segment(empty, folder, scored(), unit=False, holes=holes)
     return FittedIndex(new, held_out)
+
+
+def _empty(manifest: Manifest) -> Manifest:
+    """Return the manifest of an index of the same model without replies."""
+    return Manifest(
+        manifest.model, size=manifest.size, plain=manifest.plain, change=manifest.change
+    )
 
 
 def _changed(

@@ -22,6 +22,7 @@ import contextlib
 import functools
 import itertools
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,9 +37,10 @@ from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.ann import MEASURED_ON, build_file, library
-from rejoinder.retrieval.feedback import renamed
+from rejoinder.retrieval.changes import Journal, renamed
 from rejoinder.retrieval.head import (
     MOST_ANSWERS,
+    FittedIndex,
     check_takes_examples,
     fit_index,
     save_calibration,
@@ -79,6 +81,8 @@ class Index(IndexReader):
     >>> index = Index.build(model, ["Hello!", "At noon."], "replies.index")  # doctest: +SKIP
     >>> index.search([["When do we meet?"]], k=1)  # doctest: +SKIP
     """
+
+    _journal: Journal | None = None  # of the change that is being made
 
     @classmethod
     def build(
@@ -142,11 +146,8 @@ class Index(IndexReader):
                     fitted = fit_index(self.folder, manifest, segments, encoder)
                     manifest = fitted.manifest
                     segments = [Segment(self.folder, manifest, 0, verify=False)]
-                manifest.write(self.folder)
-                self._set(manifest, segments)
-                sweep(self.folder, manifest)
-                if fitted is not None:
-                    save_calibration(self.folder, fitted)
+                self._set(self._replace_manifest(manifest), segments)
+                self._tidy_up(fitted)
             return range(first, manifest.end)
 
     def delete(self, positions: Iterable[int]) -> int:
@@ -161,8 +162,7 @@ class Index(IndexReader):
         with self._change():
             chosen = np.unique(np.array(self._known(positions), dtype=np.int64))
             self._refuse_gone(chosen)
-            manifest = self.manifest.without(chosen)
-            manifest.write(self.folder)
+            manifest = self._replace_manifest(self.manifest.without(chosen))
             self._set(manifest, self._segments)
         return len(chosen)
 
@@ -250,6 +250,8 @@ class Index(IndexReader):
         count = sum(len(reply.learned) for _, reply in self)
         if changes:
             self._refit(changes)
+        elif self.has_deleted(lambda reply: bool(reply.learned)):
+            self.compact()  # the files would keep them
         self.log.forget()
         return count
 
@@ -285,10 +287,9 @@ class Index(IndexReader):
         with self._change():
             manifest = self.manifest.without(deleted) if len(deleted) else self.manifest
             fitted = fit_index(self.folder, manifest, self._segments, encoder, changes)
-            fitted.manifest.write(self.folder)
-            self._set(fitted.manifest, [Segment(self.folder, fitted.manifest, 0, verify=False)])
-            save_calibration(self.folder, fitted)
-            sweep(self.folder, self.manifest)
+            segment = Segment(self.folder, fitted.manifest, 0, verify=False)
+            self._set(self._replace_manifest(fitted.manifest), [segment])
+            self._tidy_up(fitted)
 
     def _positions(self, replies: Mapping[int, Candidate]) -> dict[str, int]:
         return positions_by_text(replies, renamed(self.log))
@@ -315,12 +316,14 @@ class Index(IndexReader):
         with self._change():
             old = self.manifest
             if len(old.segments) > 1 or old.deleted:
-                empty = Manifest(old.model, size=old.size, head=old.head, plain=old.plain)
+                empty = Manifest(
+                    old.model, size=old.size, head=old.head, plain=old.plain, change=old.change
+                )
                 new = rewrite(empty, self.folder, self._segments, old, None, batch, progress)
                 new = replace(new, same_as=old.fingerprint)
-                new.write(self.folder)
-                self._set(new, [Segment(self.folder, new, 0, verify=False)])
-                sweep(self.folder, new)
+                segment = Segment(self.folder, new, 0, verify=False)
+                self._set(self._replace_manifest(new), [segment])
+                self._tidy_up()
             return sum(each.count for each in old.segments) - len(self)
 
     def reencode(
@@ -391,22 +394,63 @@ class Index(IndexReader):
                 record = build_file(self.folder, self._rows, vectors, recall, method, track)
                 self._replace_file(record)
             finally:
-                sweep(self.folder, read_manifest(self.folder))
+                self._tidy_up()
         return record
 
     def exact(self) -> None:
         """Remove the file of FAISS: search is exact again."""
         with self._change():
             self._replace_file(None)
-            sweep(self.folder, self.manifest)
+            self._tidy_up()
 
     def _replace_file(self, record: ApproximateRecord | None) -> None:
         manifest = replace(self.manifest, approximate=record, same_as="")
-        manifest.write(self.folder)
-        self._set(manifest, self._segments)
+        self._set(self._replace_manifest(manifest), self._segments)
+
+    @contextlib.contextmanager
+    def journaled(self, journal: Journal) -> Iterator[None]:
+        """Let the change that is made meanwhile be one of a journal."""
+        self._journal = journal
+        try:
+            yield
+        finally:
+            self._journal = None
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
         with self._write_lock():
+            if self._journal is not None:  # before anything is encoded: the log may refuse
+                self._journal.settle(self.manifest.change)
             sweep(self.folder, self.manifest)
             yield
+
+    def _replace_manifest(self, manifest: Manifest) -> Manifest:
+        """Put a manifest in the place of the one on the disk, which makes a change; return it."""
+        journal = self._journal
+        if journal is None:
+            manifest.write(self.folder)
+            return manifest
+        manifest = replace(manifest, change=os.urandom(8).hex())
+        journal.announce(manifest.change)
+        try:
+            manifest.write(self.folder)
+        except BaseException:
+            if not self._is_on_disk(manifest):
+                journal.withdraw(manifest.change)
+                raise
+        journal.confirm(manifest.change)
+        return manifest
+
+    def _is_on_disk(self, manifest: Manifest) -> bool:
+        try:
+            return read_manifest(self.folder).change == manifest.change
+        except (InputError, OSError):
+            return False
+
+    def _tidy_up(self, fitted: FittedIndex | None = None) -> None:
+        """Do what may fail after a change is made: the next change does it then."""
+        with contextlib.suppress(InputError, OSError):
+            sweep(self.folder, read_manifest(self.folder))
+        with contextlib.suppress(OSError):
+            if fitted is not None:
+                save_calibration(self.folder, fitted)

@@ -41,7 +41,7 @@ FORMATS = (1, 2, 3, 4)
 """2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with a head,
 or texts that were encoded without the frame of templates."""
 # fields that earlier versions do not know
-_LATER = ("holes", "examples", "same_as", "approximate", "store", "head", "plain")
+_LATER = ("holes", "examples", "same_as", "approximate", "store", "head", "plain", "change")
 KIND = "rejoinder index"
 MODEL = "REJOINDER_MODEL"  # variable of the command: where a model is now
 _NAME_IT = f"name its folder in {MODEL} (in Python: pass the model)"
@@ -235,6 +235,8 @@ class Manifest:
     head: HeadRecord | None = None  # None: replies are scored by their texts alone
     # whether texts were encoded without the frame of templates; see `templates`
     plain: bool = False
+    # under which the log announced the change that made this manifest; see `changes`
+    change: str = ""
 
     @property
     def end(self) -> int:
@@ -250,6 +252,7 @@ class Manifest:
     def fingerprint(self) -> str:
         """SHA-256 of what decides an answer: the model, and the digests of vectors and replies."""
         content = self._content() | {"model": self.model.fingerprint}
+        content.pop("change", None)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property

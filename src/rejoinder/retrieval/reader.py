@@ -37,6 +37,7 @@ from rejoinder.retrieval.replies import Reply, Segment, texts_of
 from rejoinder.retrieval.scan import Array, Flags, Found, Rows, search
 from rejoinder.retrieval.scoring import read_head
 from rejoinder.retrieval.search import Searcher
+from rejoinder.retrieval.tickets import Ticket
 
 _TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
 _PAUSE = 0.02
@@ -229,6 +230,15 @@ class IndexReader(Searcher):
         segment, row = self._place(position)
         return segment.candidate(row)
 
+    def has_deleted(self, matches: Callable[[Candidate], bool]) -> bool:
+        """Return whether the files still hold a deleted reply that matches."""
+        return any(
+            matches(segment.candidate(row))
+            for segment, rows in zip(self._segments, self._rows, strict=True)
+            if rows.deleted is not None
+            for row in np.flatnonzero(rows.deleted).tolist()
+        )
+
     def vectors(self, positions: Iterable[int]) -> FloatArray:
         """Return the vectors of the replies at some positions, float32 (n, d)."""
         known = self._known(positions)
@@ -280,8 +290,13 @@ class IndexReader(Searcher):
         )
         return self.record([outcome])[0]
 
-    def record(self, outcomes: Sequence[Outcome]) -> list[Recorded]:
-        """Write several outcomes to the log, all or none; see `feedback`. Any thread may do so."""
+    def record(
+        self, outcomes: Sequence[Outcome], tickets: Sequence[Ticket | None] = ()
+    ) -> list[Recorded]:
+        """Write several outcomes to the log, all or none; see `feedback`. Any thread may do so.
+
+        Each is that of the request of its ticket, if there is one.
+        """
         segments = self._segments
         known = self._known_replies
         if (
@@ -292,7 +307,9 @@ class IndexReader(Searcher):
             known = KnownReplies(self.folder, segments, self.manifest.deleted)
             self._known_replies = known
         entries = [known.entry(outcome) for outcome in outcomes]
-        ids = self.log.append([entry for entry, _ in entries])
+        ids = self.log.append(
+            [entry for entry, _ in entries], tickets, [chosen for _, chosen in entries]
+        )
         return [Recorded(at, chosen) for at, (_, chosen) in zip(ids, entries, strict=True)]
 
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:

@@ -227,6 +227,7 @@ class Why:
     view: Literal["text", "title", "example"]
     like: tuple[str, ...]  # the reply's text, its title, or the nearest of its examples
     similarity: float  # cosine of its encoding and the conversation's
+    learned: bool = False  # whether it is an example that was learned: a customer wrote it
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +240,22 @@ class Reply:
     payload: Mapping[str, Any]  # whatever other fields its input had
     title: str = ""
     examples: tuple[tuple[str, ...], ...] = ()  # conversations that it is known to answer
+    learned: tuple[tuple[str, ...], ...] = ()  # those of them that were learned
     why: Why | None = None  # if it was asked for
 
     @classmethod
     def of(cls, candidate: Candidate, score: float, position: int) -> Reply:
         """Return a candidate with its score."""
         examples = (*candidate.examples, *candidate.learned)
-        return cls(candidate.text, score, position, candidate.payload, candidate.title, examples)
+        return cls(
+            candidate.text,
+            score,
+            position,
+            candidate.payload,
+            candidate.title,
+            examples,
+            candidate.learned,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the reply as JSON types; its title and why it was found only where it has them."""
@@ -402,4 +412,5 @@ def _why(
     if by_text > similarities[nearest]:
         return Why("text", (reply.text,), by_text)
     view: Literal["title", "example"] = "title" if nearest < len(titles) else "example"
-    return Why(view, likes[nearest], float(similarities[nearest]))
+    learned = view == "example" and likes[nearest] in reply.learned
+    return Why(view, likes[nearest], float(similarities[nearest]), learned)

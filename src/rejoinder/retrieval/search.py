@@ -220,7 +220,8 @@ class Searcher(Searchable, Described):
     @contextlib.contextmanager
     def _write_lock(self) -> Iterator[None]:
         """Keep other processes from changing the index; this one must have its latest state."""
-        with locked(lock_path(self.folder), f"{self.folder} is being written"):
+        busy = f"{self.folder} is being written"
+        with locked(lock_path(self.folder), busy, path=self.folder):
             if read_manifest(self.folder).fingerprint != self.fingerprint:
                 raise BusyError(
                     f"{self.folder} was changed by somebody else since it was opened; open it again"

@@ -20,7 +20,8 @@ from rejoinder.corpora import Candidate, text_key, words_of
 from rejoinder.documents import Bars, Block, Document, Table, Text
 from rejoinder.encoders import DualEncoder
 from rejoinder.errors import import_extra
-from rejoinder.retrieval.feedback import Entry, Taken, renamed
+from rejoinder.retrieval.changes import renamed
+from rejoinder.retrieval.feedback import Entry, Taken
 from rejoinder.retrieval.head import encode_background, takes_examples
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import positions_by_text

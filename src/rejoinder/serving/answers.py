@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import time
@@ -23,7 +24,9 @@ from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import Outcome, Recorded
+from rejoinder.retrieval.log_file import LogError
 from rejoinder.retrieval.manifest import CALIBRATION, MANIFEST, read_manifest
+from rejoinder.retrieval.patience import retried
 from rejoinder.retrieval.queries import (
     RERANKED,
     SearchOptions,
@@ -35,6 +38,7 @@ from rejoinder.retrieval.reader import open_segments
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import all_scores
 from rejoinder.retrieval.search import Cascade, score_lists
+from rejoinder.retrieval.tickets import Ticket
 from rejoinder.serving.guard import logger
 from rejoinder.serving.reports import Report, Reports
 from rejoinder.text import encode_messages
@@ -43,11 +47,9 @@ if TYPE_CHECKING:
     from rejoinder.intents import OnnxIntents
     from rejoinder.intents.classifier import IntentClassifier
 
-# seconds for which a change waits for another process that is changing the index
-CHANGE_TIMEOUT = 10.0
-CHANGE_PAUSE = 0.02  # seconds between two attempts
 # seconds until an index that cannot be opened is tried again, or one that can is checked again
 RETRY = 1.0
+READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 T = TypeVar("T")
 
 
@@ -284,23 +286,24 @@ class Answers:
                     "text": candidate.text,
                     "payload": dict(candidate.payload),
                     "title": candidate.title,
-                    "examples": [*candidate.examples, *candidate.learned],
+                    "examples": candidate.examples,
+                    "learned": candidate.learned,
                 }
                 for position, candidate in itertools.islice(self.index.candidates(first), limit)
             ]
             results.append((page, len(self.index)))
         return results
 
-    def record(self, outcomes: list[Outcome]) -> list[Recorded]:
-        """Write outcomes to the log of the index."""
+    def record(self, outcomes: list[Outcome], tickets: Sequence[Ticket]) -> list[Recorded]:
+        """Write outcomes to the log of the index, for the requests of some tickets."""
         try:
-            return self.index.record(outcomes)
-        except BusyError:
+            return self.index.record(outcomes, tickets)
+        except (BusyError, LogError):
             raise
         except InputError:  # of a reply, perhaps, that another worker has added just now
             if self._current_stamp() == self._stamp:
                 raise
-            return self.opened().record(outcomes)
+            return self.opened().record(outcomes, tickets)
 
     def facts(self, requests: list[None]) -> list[dict[str, Any]]:
         """Return what the server has."""
@@ -376,11 +379,14 @@ class Answers:
 
     def _find_trouble(self) -> str | None:
         if time.monotonic() > self._trouble_until:
+            self._trouble = None
             try:
                 open_segments(self.sources.index, None, verify=False)
-                self._trouble = None
-            except (InputError, OSError) as error:
+                self.index.log.check()
+            except InputError as error:
                 self._trouble = str(error)
+            except OSError as error:  # a server may well have an index that is read-only
+                self._trouble = None if error.errno in READ_ONLY else str(error)
             self._trouble_until = time.monotonic() + RETRY
         return self._trouble or (None if self.second is None else self.second._find_trouble())
 
@@ -398,14 +404,7 @@ class Answers:
 
     def change(self, change: Callable[[Index], T]) -> T:
         """Change the index on disk; wait while another process is changing it."""
-        end = time.monotonic() + CHANGE_TIMEOUT
-        while True:
-            try:
-                return change(self.opened())
-            except BusyError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(CHANGE_PAUSE)
+        return retried(lambda: change(self.opened()))
 
     def opened(self) -> Index:
         """Open the index as it is on the disk."""

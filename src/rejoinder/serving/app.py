@@ -19,8 +19,18 @@ import numpy as np
 
 from rejoinder import __version__
 from rejoinder.errors import BusyError, InputError, MissingExtraError
+from rejoinder.retrieval.feedback import FeedbackLog
+from rejoinder.retrieval.log_file import LogError
+from rejoinder.retrieval.tickets import ReusedKeyError
 from rejoinder.serving import requests, responses
-from rejoinder.serving.answers import Answers, Question, Sources, UnavailableError
+from rejoinder.serving.answers import (
+    READ_ONLY,
+    Answers,
+    Question,
+    Sources,
+    UnavailableError,
+)
+from rejoinder.serving.background import Background
 from rejoinder.serving.changes import (
     FAILURES,
     ChangeFacts,
@@ -30,8 +40,9 @@ from rejoinder.serving.changes import (
     Recorded,
 )
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
+from rejoinder.serving.recent_answers import RecentAnswers
 from rejoinder.serving.requests import json_route, on_http_error, on_validation_error
-from rejoinder.serving.responses import Metrics, RecentAnswers, json_answer, plain_response
+from rejoinder.serving.responses import Metrics, json_answer, plain_response
 from rejoinder.serving.worker import (
     Batcher,
     ComputingProcess,
@@ -188,8 +199,9 @@ class Api:
         self._given_worker = worker
         self._reloading = asyncio.Lock()
         self._ready = False
-        recent = RecentAnswers(settings.answers, rings=2 * settings.workers)
-        self.changes = Changes(recent, self._anonymous)
+        recent = RecentAnswers(settings.answers, workers=2 * settings.workers)
+        self.background = Background(self.metrics.observe_failure)
+        self.changes = Changes(settings.sources, recent, self._anonymous, self.background)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object) -> AsyncIterator[None]:
@@ -241,7 +253,8 @@ class Api:
         reason = await self.info_queue.submit(Job(Answers.trouble, None))
         if reason is not None:
             return json_answer({"status": "not ready", "reason": self._anonymous(reason)}, 503)
-        return json_answer({"status": "ready"})
+        failed = self.background.trouble
+        return json_answer({"status": "ready"} | ({"reason": failed} if failed else {}))
 
     async def metrics_text(self) -> Any:
         """Return metrics in Prometheus text format."""
@@ -257,6 +270,8 @@ class Api:
         question = Question(**options)
         work = Answers.compare if index == "second" else Answers.replies
         answer = await self.search_queue.submit(Job(work, question))
+        if question.why and not CURRENT.get().may_write:
+            _hide_learned(answer["replies"])
         replies = [reply["text"] for reply in answer["replies"]]
         CURRENT.get().texts = {"messages": question.messages, "replies": replies}
         name = self.changes.recent.add(index, question.messages, answer["replies"])
@@ -326,6 +341,10 @@ class Api:
         """List candidates from a position on."""
         page, total = await self.search_queue.submit(Job(Answers.candidates, (first, limit + 1)))
         following = page[limit]["position"] if len(page) > limit else None
+        for each in page:
+            learned = each.pop("learned")
+            if CURRENT.get().may_write:
+                each["examples"] = [*each["examples"], *learned]
         return json_answer({"candidates": page[:limit], "total": total, "next": following})
 
     async def models(self) -> Any:
@@ -401,21 +420,50 @@ class Api:
     async def on_failure(self, _request: Any, error: Exception) -> Any:
         """Convert an exception to an error response."""
         if isinstance(error, OSError):
-            if error.errno not in _FULL:
-                raise error
-            return error_answer(507, "the disk is full; nothing was changed")
+            return _disk_answer(error)
         if isinstance(error, OverloadedError):
             status = 429
-        elif isinstance(error, BusyError | UnavailableError):
+        elif isinstance(error, BusyError | LogError | UnavailableError):
             status = 503
+        elif isinstance(error, ReusedKeyError):
+            status = 422
         else:
             status = 400
         return error_answer(status, self._anonymous(error))
 
     def _anonymous(self, error: object) -> str:
-        """Return an error's message without the path of the index on this machine."""
-        path = str(self.settings.sources.index)
-        return str(error).replace(f"{path}: ", "").replace(path, "the index")
+        """Return an error's message without the paths of the indexes on this machine."""
+        text = str(error)
+        for sources in (self.settings.sources, self.settings.sources.second):
+            if sources is not None:
+                log = FeedbackLog(sources.index)
+                text = text.replace(str(log.path), log.path.name)
+                text = text.replace(str(log.shown), log.path.name)
+                for path in (str(sources.index), os.path.realpath(sources.index)):
+                    text = text.replace(f"{path}: ", "").replace(f"{path}/", "")
+                    text = text.replace(path, "the index")
+        return text
+
+
+def _disk_answer(error: OSError) -> Any:
+    """Answer what the disk has refused: nothing was changed."""
+    if error.errno in _FULL:
+        return error_answer(507, "the disk is full; nothing was changed")
+    if error.errno in READ_ONLY:
+        return error_answer(
+            403,
+            "this server may not write to its index or to the log beside it; nothing was changed",
+        )
+    reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    logger.error("the disk has refused something", extra={"fields": {"reason": reason}})
+    return error_answer(503, f"the disk has refused it ({reason}); nothing was changed")
+
+
+def _hide_learned(replies: Sequence[dict[str, Any]]) -> None:
+    """Take out of replies the examples that were learned: customers wrote them."""
+    for reply in replies:
+        if reply["why"]["learned"]:
+            reply["why"]["like"] = []
 
 
 def _page(file: Path) -> Callable[[], Any]:

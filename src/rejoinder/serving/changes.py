@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import errno
+import contextlib
 import functools
+import hashlib
+import os
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from annotated_types import Ge, Lt
@@ -16,13 +19,17 @@ from pydantic_core import PydanticCustomError
 from rejoinder.conversations import read_contexts
 from rejoinder.corpora import Candidate
 from rejoinder.errors import BusyError, InputError
+from rejoinder.retrieval.changes import Change
 from rejoinder.retrieval.editing import Editor
-from rejoinder.retrieval.feedback import Change
 from rejoinder.retrieval.learning import Outcome
+from rejoinder.retrieval.log_file import LogError
+from rejoinder.retrieval.tickets import ReusedKeyError, Ticket
 from rejoinder.serving import edits, requests
-from rejoinder.serving.answers import UnavailableError
+from rejoinder.serving.answers import Sources, UnavailableError
+from rejoinder.serving.background import Background
 from rejoinder.serving.files import FileReader
-from rejoinder.serving.guard import error_answer, logger
+from rejoinder.serving.guard import CURRENT, error_answer, logger
+from rejoinder.serving.recent_answers import RecentAnswers
 from rejoinder.serving.requests import (
     EXAMPLES,
     NUMBER,
@@ -34,8 +41,16 @@ from rejoinder.serving.requests import (
     Text,
     example,
 )
-from rejoinder.serving.responses import RecentAnswers, json_answer
-from rejoinder.serving.worker import Batcher, Job, Lane, OverloadedError, Worker
+from rejoinder.serving.responses import json_answer
+from rejoinder.serving.worker import (
+    Batcher,
+    EndedError,
+    Job,
+    Lane,
+    OverloadedError,
+    Work,
+    Worker,
+)
 
 ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | Name
 """A position, or the field id of a reply's payload as a text."""
@@ -109,7 +124,8 @@ class EditRequest(Request):
 
     @model_validator(mode="after")
     def _one(self) -> EditRequest:
-        if len(self.model_fields_set) != 1:
+        given = [name for name in self.model_fields_set if getattr(self, name) is not None]
+        if len(given) != 1 or len(self.model_fields_set) != 1:
             raise PydanticCustomError("one_edit", "give one of replace, merge, move and undo")
         return self
 
@@ -151,8 +167,9 @@ class Imported(BaseModel):
     notes: list[str]
 
 
-_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 LEARNING_PAUSE = 2.0  # seconds at least, in which feedback gathers
+TIDYING_PAUSE = 3600.0  # seconds between two deletions of old entries
+LONGEST_KEY = 200  # letters of an Idempotency-Key
 FAILURES = (OverloadedError, UnavailableError, BusyError, InputError, OSError)
 
 
@@ -160,16 +177,27 @@ class Changes:
     """The endpoints that want a write key, and what the server changes after them by itself.
 
     Args:
+        sources: the indexes.
         recent: answers that feedback may name.
         anonymous: returns an error's message without the index's path.
+        background: what runs beside the requests.
     """
 
     queue: Batcher
     feedback_queue: Batcher
 
-    def __init__(self, recent: RecentAnswers, anonymous: Callable[[object], str]) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        recent: RecentAnswers,
+        anonymous: Callable[[object], str],
+        background: Background,
+    ) -> None:
+        self.folder = sources.index
+        self.second = None if sources.second is None else sources.second.index
         self.recent = recent
         self.anonymous = anonymous
+        self.background = background
         self._compacting: asyncio.Task[None] | None = None
         self._unlearned = asyncio.Event()
         self._files = FileReader()
@@ -181,12 +209,14 @@ class Changes:
             functools.partial(run, Lane.CHANGE), max_size=requests.CANDIDATES, queue=queue
         )
         self.feedback_queue = Batcher(functools.partial(run, Lane.FEEDBACK), queue=queue)
-        self._learning = asyncio.get_running_loop().create_task(self._learn())
+        self.background.start("learning", self._learn)
+        self.background.start("tidying", self._tidy)
 
     async def close(self) -> None:
         """Finish what waits."""
+        self.background.stop("tidying")
         await self.feedback_queue.close()
-        self._learning.cancel()
+        self.background.stop("learning")
         await self.queue.close()
 
     async def add(self, body: requests.CandidatesRequest) -> Any:
@@ -205,9 +235,8 @@ class Changes:
             )
             for candidate in body.candidates
         ]
-        positions, is_fragmented = await self.queue.submit(Job(edits.add, new, size=len(new)))
-        self._compact_if(is_fragmented)
-        return json_answer({"positions": positions}, 201)
+        result = await self._add(edits.add, new, ticket("add", body))
+        return json_answer({"positions": result["positions"]}, 201)
 
     async def import_file(self, body: ImportRequest) -> Any:
         """Add the replies of a file, in any form that `rejoinder index build` reads.
@@ -217,21 +246,20 @@ class Changes:
         seconds at most.
         """
         new, notes = await self._files.read(body.name, body.content)
-        job = Job(edits.add_new, new, size=len(new))
-        positions, is_fragmented = await self.queue.submit(job)
-        self._compact_if(is_fragmented)
+        result = await self._add(edits.add_new, new, ticket("import", body))
+        positions = result["positions"]
         answer = {"positions": positions, "known": len(new) - len(positions), "notes": notes}
         return json_answer(answer, 201)
 
     async def edit(self, body: EditRequest) -> Any:
         """Edit, merge, move or undo; the change is in the log and can be undone."""
-        job = Job(edits.edit, _edit(body))
+        item, own = _edit(body), ticket("edit", body)
         try:
-            change = await self.queue.submit(job)
-        except BusyError:
-            raise
+            change = await self._change(edits.edit, item, own)
         except InputError as error:
-            return error_answer(404, self.anonymous(error))
+            return self._not_found(error)
+        if isinstance(change, dict):  # of a process that has ended
+            change = await asyncio.to_thread(edits.change_of, self.folder, change)
         return json_answer(_change(change))
 
     async def changes(self, limit: requests.PageSize = 50) -> Any:
@@ -246,13 +274,12 @@ class Changes:
         """
         examples = conversations(body.examples)
         read_contexts(examples)  # here, so that no other request fails by one conversation
+        item, own = (body.position, examples), ticket("examples", body)
         try:
-            count = await self.queue.submit(Job(edits.add_examples, (body.position, examples)))
-        except BusyError:
-            raise
+            result = await self._change(edits.add_examples, item, own)
         except InputError as error:
-            return error_answer(404, self.anonymous(error), "position")
-        return json_answer({"added": count})
+            return self._not_found(error, "position")
+        return json_answer({"added": result["added"]})
 
     async def feedback(self, body: FeedbackRequest) -> Any:
         """Write to the log which of the replies that were offered was taken.
@@ -279,30 +306,58 @@ class Changes:
             values |= {"messages": messages[0], "offered": body.offered}
         else:
             raise InputError("give answer, or messages and offered")
+        own = ticket("feedback", body)
+        job = Job(edits.feedback, edits.Asked((index, Outcome(**values)), own))
+        folder = self.folder if index == "first" else self.second
         try:
-            job = Job(edits.feedback, (index, Outcome(**values)))
-            recorded, at_once = await self.feedback_queue.submit(job)
-        except BusyError:
-            raise
-        except OSError as error:
-            if error.errno not in _READ_ONLY:
-                raise
-            return error_answer(403, "this server may not write the log beside its index")
+            result, at_once = await self._carry_out(self.feedback_queue, job, folder, False)
         except InputError as error:
-            return error_answer(404, self.anonymous(error))
+            return self._not_found(error)
         if at_once:
             self._unlearned.set()
-        return json_answer(recorded)
+        return json_answer(result)
 
     async def delete(self, position: requests.Position) -> Any:
         """Delete a candidate; the positions of the others stay as they are."""
+        own = ticket("delete", position)
         try:
-            count = await self.queue.submit(Job(edits.delete, position))
-        except BusyError:
-            raise
+            await self._change(edits.delete, position, own)
         except InputError as error:
-            return error_answer(404, self.anonymous(error))
-        return json_answer({"deleted": count})
+            return self._not_found(error)
+        return json_answer({"deleted": 1})
+
+    async def _add(self, work: Work, new: Sequence[Candidate], own: Ticket) -> dict[str, Any]:
+        job = Job(work, edits.Asked(new, own), size=len(new))
+        result, is_fragmented = await self._carry_out(self.queue, job, self.folder, False)
+        self._compact_if(is_fragmented)
+        return raised(result)
+
+    async def _change(self, work: Work, item: Any, own: Ticket) -> Any:
+        return await self._carry_out(self.queue, Job(work, edits.Asked(item, own)), self.folder)
+
+    async def _carry_out(self, queue: Batcher, job: Job, folder: Path | None, *beside: bool) -> Any:
+        """Return the result of a job that changes something, once it is known what it has changed.
+
+        If the computing process ends meanwhile, the log says so; the result is as of `edits` then,
+        with what stands `beside` it.
+        """
+        try:
+            result = await queue.submit(job, finish=True)
+        except EndedError:
+            assert folder is not None
+            found = await asyncio.to_thread(edits.find_result, folder, job.item.ticket)
+            if found is None:
+                raise
+            result = (found, *beside) if beside else found
+        if beside:
+            raised(result[0])
+        return result
+
+    def _not_found(self, error: InputError, parameter: str | None = None) -> Any:
+        """Answer a request that names what is not there; raise what has other reasons."""
+        if isinstance(error, (BusyError, LogError, ReusedKeyError)):
+            raise error
+        return error_answer(404, self.anonymous(error), parameter)
 
     async def _learn(self) -> None:
         """Learn from feedback that has come, and then pause for as long as that took."""
@@ -313,10 +368,17 @@ class Changes:
                 await self.queue.submit(Job(edits.learn, None))
             except (OverloadedError, BusyError):
                 self._unlearned.set()
-            except FAILURES as error:
-                fields = {"reason": str(error)}
-                logger.warning("nothing was learned from feedback", extra={"fields": fields})
+            except BaseException:
+                self._unlearned.set()  # for the next attempt
+                raise
             await asyncio.sleep(max(LEARNING_PAUSE, time.monotonic() - start))
+
+    async def _tidy(self) -> None:
+        """Delete old entries of the logs every hour, even if no feedback comes."""
+        while True:
+            with contextlib.suppress(OverloadedError, BusyError):
+                await self.feedback_queue.submit(Job(edits.tidy, None))
+            await asyncio.sleep(TIDYING_PAUSE)
 
     def _compact_if(self, is_fragmented: bool) -> None:
         if is_fragmented and (self._compacting is None or self._compacting.done()):
@@ -330,6 +392,31 @@ class Changes:
             return  # the next addition asks for it again
         except FAILURES as error:
             logger.warning("the index was not compacted", extra={"fields": {"reason": str(error)}})
+
+
+def raised(result: dict[str, Any] | Exception) -> dict[str, Any]:
+    """Return a result that is no exception; raise one that is."""
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def ticket(kind: str, asked: BaseModel | int) -> Ticket:
+    """Return the ticket of the current request: by its Idempotency-Key, or one of its own.
+
+    Raises:
+        InputError: the key is too long, or no printable ASCII.
+    """
+    key = CURRENT.get().idempotency_key
+    if key is None:
+        return Ticket(os.urandom(16).hex(), "")
+    if not 0 < len(key) <= LONGEST_KEY or not all(32 < byte < 127 for byte in key):
+        raise InputError(
+            f"an Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters without blanks"
+        )
+    content = str(asked) if isinstance(asked, int) else asked.model_dump_json()
+    digest = hashlib.blake2b(f"{kind} {content}".encode(errors="replace"), digest_size=16)
+    return Ticket(hashlib.blake2b(key, digest_size=16).hexdigest(), digest.hexdigest())
 
 
 def conversations(examples: Sequence[str | Sequence[Any]]) -> list[list[Any]]:

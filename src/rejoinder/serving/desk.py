@@ -13,10 +13,11 @@ import contextlib
 import hashlib
 import hmac
 import http.client
+import socket
 import threading
 import time
 import urllib.parse
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -28,10 +29,11 @@ from rejoinder.errors import InputError, RejoinderError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import Outcome
 from rejoinder.retrieval.replies import Reply
+from rejoinder.retrieval.tickets import Ticket, forget, recall, remember
+from rejoinder.serving.bounds import BoundedBodies
 from rejoinder.serving.guard import logger
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -42,10 +44,12 @@ WAITING = 256  # events that are worked on or wait
 WORKERS = 4
 REMEMBERED = 5_000  # conversations, and events
 MESSAGES = 10  # of a conversation
+MOST_KEPT = 4 << 20  # letters of all conversations
 RECEIVING = 10.0  # seconds for the bytes of an event
 CLOSING = 20.0  # seconds for accepted events after the signal to end
 AGE = 300.0  # seconds for which a signature is valid
-SECONDS = 10.0  # for an answer of the desk
+SECONDS = 10.0  # for a note: all attempts, each from the connection to the last byte of the answer
+LONGEST_ID = 200  # letters of what a desk names an event, a conversation or a person by
 PAUSES = (0.5, 2.0)  # seconds before each further attempt
 ANSWER_BYTES = 64 << 10
 _AGAIN = frozenset((429, 502, 503, 504))
@@ -103,7 +107,7 @@ class Chatwoot:
             conversation=f"{account}/{conversation}",
             author="customer" if kind == "incoming" else "agent",
             text=text[:MOST_LETTERS],
-            person=str(person.get("id", "")),
+            person=str(person.get("id", ""))[:LONGEST_ID],
         )
 
     def note(self, conversation: str, replies: Sequence[Reply]) -> tuple[str, dict[str, Any]]:
@@ -134,6 +138,8 @@ class Generic:
             value = payload.get(name)
             if not isinstance(value, str) or not value.strip():
                 raise RefusedError(f"no event: {name} is missing or no text")
+            if name != "text" and len(value) > LONGEST_ID:
+                raise RefusedError(f"no event: {name} has more than {LONGEST_ID} letters")
             values[name] = value
         author = values["author"]
         if author not in ("customer", "agent"):
@@ -143,7 +149,7 @@ class Generic:
             conversation=values["conversation"],
             author="customer" if author == "customer" else "agent",
             text=values["text"][:MOST_LETTERS],
-            person=str(payload.get("person", "")),
+            person=str(payload.get("person", ""))[:LONGEST_ID],
         )
 
     def note(self, conversation: str, replies: Sequence[Reply]) -> tuple[str, dict[str, Any]]:
@@ -200,8 +206,8 @@ def is_signed(secret: str, prefix: str, headers: Mapping[str, str], body: bytes)
         return False
     if abs(time.time() - int(stamp)) > AGE:
         return False
-    known = sign(secret, stamp, body)
-    return hmac.compare_digest(known, headers.get(f"{prefix}-signature", ""))
+    known = sign(secret, stamp, body).encode()
+    return hmac.compare_digest(known, headers.get(f"{prefix}-signature", "").encode())
 
 
 # --- The desk's address ---------------------------------------------------------------------------
@@ -231,23 +237,30 @@ class Address:
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         """Send JSON; try again what the desk has not taken. NoteError: it does not take it."""
+        end = time.monotonic() + SECONDS
         for pause in (*PAUSES, None):
             try:
-                self._post_once(path, body, headers)
+                self._post_once(path, body, headers, end)
             except _RetryError as error:
-                if pause is None:
+                if pause is None or time.monotonic() + pause > end:
                     raise NoteError(str(error)) from None
                 time.sleep(pause)
             else:
                 return
 
-    def _post_once(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+    def _post_once(self, path: str, body: bytes, headers: Mapping[str, str], end: float) -> None:
         secure = self._parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         port = self._parts.port or kind.default_port
-        connection = kind(str(self._parts.hostname), port, timeout=SECONDS)
+        left = max(0.01, end - time.monotonic())
+        connection = kind(str(self._parts.hostname), port, timeout=left)
         headers = {"content-type": "application/json", **headers}
-        with contextlib.closing(connection):
+        # the time-out of a socket begins again with every byte that comes
+        alarm = threading.Timer(left, _hang_up, (connection,))
+        alarm.daemon = True
+        alarm.start()
+        with contextlib.closing(connection), contextlib.ExitStack() as stack:
+            stack.callback(alarm.cancel)
             try:
                 connection.request("POST", self._parts.path + path or "/", body, headers)
             except TimeoutError as error:
@@ -263,6 +276,13 @@ class Address:
             raise _RetryError(f"{self.url} answered {answer.status}")
         if answer.status >= 300:
             raise NoteError(f"{self.url} answered {answer.status}")
+
+
+def _hang_up(connection: http.client.HTTPConnection) -> None:
+    """End an exchange: whoever reads gets to the end of the answer at once."""
+    if connection.sock is not None:
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
 
 class _RetryError(NoteError):
@@ -297,6 +317,25 @@ class IndexSearcher:
                 logger.warning("the earlier index goes on answering", extra={"fields": fields})
             return self._index.search([messages], SUGGESTED, distinct=True, no_repeat=True)[0]
 
+    def claim(self, event: str) -> bool:
+        """Return whether an event is new, and let the log remember it for a day."""
+        own = _ticket(event)
+        with self._lock:
+            try:
+                if recall(self._index.log, own) is not None:
+                    return False
+                with self._index.log.writing() as connection:
+                    remember(connection, own, {})
+            except (InputError, OSError) as error:  # it is remembered in memory
+                fields = {"reason": str(error)}
+                logger.warning("the log does not remember an event", extra={"fields": fields})
+        return True
+
+    def release(self, event: str) -> None:
+        """Let the log forget an event, which may come again."""
+        with self._lock, contextlib.suppress(InputError, OSError):
+            forget(self._index.log, _ticket(event))
+
     def feedback(self, offer: Offer, text: str, person: str) -> None:
         """Record what an agent has sent after an offer."""
         with self._lock:
@@ -310,15 +349,29 @@ class IndexSearcher:
             self._index.record([outcome])
 
 
+def _ticket(event: str) -> Ticket:
+    key = hashlib.blake2b(b"desk " + event.encode(errors="replace"), digest_size=16)
+    return Ticket(key.hexdigest(), "")
+
+
 class Remembered(OrderedDict[str, Any]):
-    """The newest `REMEMBERED` items."""
+    """The newest `REMEMBERED` items, and of conversations so many that have `MOST_KEPT` letters."""
+
+    _letters = 0
 
     def __setitem__(self, key: str, value: Any) -> None:
         """Set the newest item; forget the oldest."""
+        self._letters += _letters(value) - _letters(self.get(key))
         super().__setitem__(key, value)
         self.move_to_end(key)
-        if len(self) > REMEMBERED:
-            self.popitem(last=False)
+        while len(self) > REMEMBERED or (self._letters > MOST_KEPT and len(self) > 1):
+            _, oldest = self.popitem(last=False)
+            self._letters -= _letters(oldest)
+
+
+def _letters(value: object) -> int:
+    """Return the letters of a conversation's messages; 0 of anything else."""
+    return sum(len(each["content"]) for each in value) if isinstance(value, list) else 0
 
 
 class Receiver:
@@ -330,7 +383,7 @@ class Receiver:
         self._searcher = searcher
         self._secret = secret
         self._seen = Remembered()
-        self._messages = Remembered()  # deques of each conversation
+        self._messages = Remembered()  # lists of each conversation
         self._offers = Remembered()
         self._queue: asyncio.Queue[tuple[Event, Offer | None]] = asyncio.Queue(WAITING)
 
@@ -356,16 +409,23 @@ class Receiver:
             return JSONResponse({"status": "ignored" if event is None else "known"})
         if self._queue.full():
             return JSONResponse({"error": "too many events at once"}, 503, {"retry-after": "5"})
+        self._seen[event.id] = True
+        if not await asyncio.to_thread(self._searcher.claim, event.id):
+            return JSONResponse({"status": "known"})
+        if self._queue.full():  # meanwhile
+            await self._release(event)
+            return JSONResponse({"error": "too many events at once"}, 503, {"retry-after": "5"})
         self._accept(event)
         return JSONResponse({"status": "accepted"})
 
+    async def _release(self, event: Event) -> None:
+        """Let the desk deliver an event again."""
+        self._seen.pop(event.id, None)
+        await asyncio.to_thread(self._searcher.release, event.id)
+
     async def _read(self, request: Request) -> Event | None:
         """Return the message of an event that the desk has sent; None: it is of another kind."""
-        try:
-            async with asyncio.timeout(RECEIVING):
-                body = await _body(request)
-        except TimeoutError:
-            raise RefusedError("the event did not come in time", 408) from None
+        body = await request.body()
         if self._secret and not is_signed(self._secret, self._desk.prefix, request.headers, body):
             raise RefusedError("the signature is missing, wrong or too old", 401)
         if not self._secret and "origin" in request.headers:
@@ -378,13 +438,12 @@ class Receiver:
 
     def _accept(self, event: Event) -> None:
         """Remember an event, and let a worker see to it."""
-        self._seen[event.id] = True
-        messages = self._messages.get(event.conversation) or deque(maxlen=MESSAGES)
+        messages = list(self._messages.get(event.conversation, ()))
         role = "user" if event.author == "customer" else "assistant"
         message = {"role": role, "content": event.text}
         if not messages or messages[-1] != message:  # one that is delivered again after a failure
             messages.append(message)
-        self._messages[event.conversation] = messages
+        self._messages[event.conversation] = messages[-MESSAGES:]
         offer = self._offers.pop(event.conversation, None) if event.author == "agent" else None
         self._queue.put_nowait((event, offer))
 
@@ -399,7 +458,7 @@ class Receiver:
                         self._searcher.feedback, offer, event.text, event.person
                     )
             except (InputError, NoteError, OSError) as error:
-                self._seen.pop(event.id, None)  # the desk may deliver it again
+                await self._release(event)
                 logger.warning(
                     "an event of the desk was lost", extra={"fields": {"reason": str(error)}}
                 )
@@ -410,8 +469,8 @@ class Receiver:
 
     async def _suggest(self, event: Event) -> None:
         """Put a note into the conversation, unless a newer message has come meanwhile."""
-        messages = list(self._messages[event.conversation])
-        if messages[-1] != {"role": "user", "content": event.text}:
+        messages = list(self._messages.get(event.conversation, ()))
+        if not messages or messages[-1] != {"role": "user", "content": event.text}:
             return
         replies = await asyncio.to_thread(self._searcher.find, messages)
         if not replies:
@@ -428,16 +487,7 @@ class Receiver:
             raise
 
 
-async def _body(request: Request) -> bytes:
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise RefusedError(f"an event has at most {MOST_BYTES} bytes", 413)
-    return body
-
-
-def make_receiver(receiver: Receiver) -> Starlette:
+def make_receiver(receiver: Receiver) -> BoundedBodies:
     """Return the application: the webhook, and `/health`."""
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse
@@ -447,4 +497,6 @@ def make_receiver(receiver: Receiver) -> Starlette:
         return JSONResponse({"status": "ok"})
 
     webhook = Route(PATH, receiver.receive, methods=["POST"])
-    return Starlette(routes=[webhook, Route("/health", health)], lifespan=receiver.lifespan)
+    routes = [webhook, Route("/health", health)]
+    application = Starlette(routes=routes, lifespan=receiver.lifespan)
+    return BoundedBodies(application, most_bytes=MOST_BYTES, seconds=RECEIVING)

@@ -1,25 +1,42 @@
-"""Changes of the index, and feedback: each kind of job on the items of several requests."""
+"""Changes of the index, and feedback: each kind of job on the items of several requests.
+
+A request has a ticket, under which the log remembers what it has led to: one that comes again is
+answered from there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 from rejoinder.conversations import read_contexts
 from rejoinder.corpora import Candidate
 from rejoinder.corpora.recognition import distinct
-from rejoinder.errors import BusyError, InputError
+from rejoinder.errors import BusyError, InputError, RejoinderError
+from rejoinder.retrieval.changes import Change, changes, find_change
 from rejoinder.retrieval.editing import Editor
-from rejoinder.retrieval.feedback import Change, changes
+from rejoinder.retrieval.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.learning import Outcome, Recorded
+from rejoinder.retrieval.learning import Outcome
+from rejoinder.retrieval.log_file import LogError
+from rejoinder.retrieval.manifest import read_manifest
+from rejoinder.retrieval.tickets import ReusedKeyError, Ticket, recall, remember
 from rejoinder.serving.answers import Answers
 
 MAX_SEGMENTS = 50
 SEGMENT_BYTES = 4 << 20
 """An index of more segments is compacted, if it has more than one for so many bytes: compacting
 copies them all."""
+Result: TypeAlias = dict[str, Any] | Exception
+"""As the log remembers it: change, positions and added of a change; id and chosen of feedback."""
+
+
+class Asked(NamedTuple):
+    """What a request asks."""
+
+    item: Any
+    ticket: Ticket
 
 
 class Edit(NamedTuple):
@@ -29,86 +46,102 @@ class Edit(NamedTuple):
     values: dict[str, Any]
 
 
-def add(answers: Answers, lists: list[list[Candidate]]) -> list[tuple[list[int], bool]]:
+def add(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool]]:
     """Add the candidates of several requests at once.
 
-    Return of each the positions, and whether to compact the index.
+    Return of each its result, and whether to compact the index.
     """
 
-    def change(index: Index) -> list[tuple[list[int], bool]]:
-        made = Editor(index).add(lists)
+    def change(index: Index) -> list[tuple[Result, bool]]:
+        results = _once(index, requests, lambda new: _added(index, new))
         is_fragmented = _is_fragmented(index)
-        return [(list(each.after), is_fragmented) for each in made]
+        return [(result, is_fragmented) for result in results]
 
     return answers.change(change)
 
 
-def add_new(answers: Answers, lists: list[list[Candidate]]) -> list[tuple[list[int], bool]]:
+def add_new(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool]]:
     """Add those of the candidates, file by file, whose texts the index does not have."""
-    results: list[tuple[list[int], bool]] = []
-    for own in lists:
-        known = [candidate.text for _, candidate in answers.opened()]
-        new = list(distinct(own, known))
-        results += add(answers, [new]) if new else [([], False)]
-    return results
+
+    def add_file(index: Index, new: Sequence[Asked]) -> list[Result]:
+        [asked] = new
+        known = [candidate.text for _, candidate in index]
+        unknown: list[Candidate] = list(distinct(asked.item, known))
+        if unknown:
+            return _added(index, [asked._replace(item=unknown)])
+        return [_remembered(index, asked.ticket)]
+
+    results = _one_by_one(answers, requests, add_file)
+    return [(result, _is_fragmented(answers.opened())) for result in results]
 
 
-def add_examples(answers: Answers, lists: list[tuple[int, list[Any]]]) -> list[int]:
-    """Add the examples of several requests, each those of a candidate; return how many are new."""
+def add_examples(answers: Answers, requests: list[Asked]) -> list[Result]:
+    """Add the examples of several requests, each those of a candidate."""
 
-    def change(index: Index) -> list[int]:
-        counts = []
-        for position, examples in lists:
-            before = _example_count(index.reply(position))
-            Editor(index).add_examples({position: map(tuple, read_contexts(examples))})
-            counts.append(_example_count(index.reply(position)) - before)
-        return counts
+    def add_some(index: Index, new: Sequence[Asked]) -> list[Result]:
+        [asked] = new
+        position, examples = asked.item
+        index.reply(position)
+        editor = Editor(index, [asked.ticket])
+        made = editor.add_examples({position: map(tuple, read_contexts(examples))})
+        return [_result(each) for each in made] or [_remembered(index, asked.ticket)]
 
-    return answers.change(change)
-
-
-def delete(answers: Answers, positions: list[int]) -> list[int]:
-    """Delete the candidates of several requests at once; return how many each has deleted."""
-    answers.change(lambda index: Editor(index).retire(positions))
-    return [1] * len(positions)
+    return _one_by_one(answers, requests, add_some)
 
 
-def edit(answers: Answers, edits: list[Edit]) -> list[Change | InputError]:
+def delete(answers: Answers, requests: list[Asked]) -> list[Result]:
+    """Delete the candidates of several requests at once."""
+
+    def retire(index: Index, new: Sequence[Asked]) -> list[Result]:
+        first: dict[int, Ticket] = {}
+        for asked in new:
+            first.setdefault(asked.item, asked.ticket)
+        made = Editor(index, list(first.values())).retire(list(first))
+        results = dict(zip(first.values(), map(_result, made), strict=True))
+        gone = InputError("the reply was deleted before")
+        return [results.get(asked.ticket, gone) for asked in new]
+
+    return answers.change(
+        lambda index: _once(index, requests, lambda new: retire(index, new)),
+    )
+
+
+def edit(answers: Answers, requests: list[Asked]) -> list[Change | Exception]:
     """Make edits one after the other; return the change of each, or why there is none."""
-    results: list[Change | InputError] = []
-    for edit in edits:
-        try:
-            results.append(answers.change(partial(_apply, edit)))
-        except BusyError:
-            raise
-        except InputError as error:
-            results.append(error)
-    return results
 
+    def edit_one(index: Index, new: Sequence[Asked]) -> list[Result]:
+        [asked] = new
+        method, values = asked.item
+        return [_result(method(Editor(index, [asked.ticket]), **values))]
 
-def _apply(edit: Edit, index: Index) -> Change:
-    return edit.method(Editor(index), **edit.values)
+    results = _one_by_one(answers, requests, edit_one)
+    folder = answers.sources.index
+    return [
+        result if isinstance(result, Exception) else change_of(folder, result) for result in results
+    ]
 
 
 def latest(answers: Answers, limits: list[int]) -> list[list[Change]]:
     """Return the latest changes, newest first."""
-    return [changes(answers.index.log, limit) for limit in limits]
+    token = read_manifest(answers.sources.index).change
+    return [changes(answers.index.log, limit, token=token) for limit in limits]
 
 
-def feedback(answers: Answers, outcomes: list[tuple[str, Outcome]]) -> list[tuple[Recorded, bool]]:
+def feedback(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool]]:
     """Write the outcomes of several requests to the logs of their indexes, the first or the second.
 
     Return whether the first index is to learn from each at once.
     """
-    results: list[Any] = [None] * len(outcomes)
+    results: list[Any] = [None] * len(requests)
     for name, own in (("first", answers), ("second", answers.second)):
-        rows = [row for row, (index, _) in enumerate(outcomes) if index == name]
+        rows = [row for row, asked in enumerate(requests) if asked.item[0] == name]
         if rows:
             assert own is not None
-            recorded = own.record([outcomes[row][1] for row in rows])
+            found = _recorded(own, [requests[row] for row in rows])
             at_once = name == "first" and own.index.log.latest_settings.learn == "at-once"
-            for row, result in zip(rows, recorded, strict=True):
-                results[row] = result, at_once and result.chosen is not None
+            for row, result in zip(rows, found, strict=True):
+                is_choice = isinstance(result, dict) and result["chosen"] is not None
+                results[row] = result, at_once and is_choice
     return results
 
 
@@ -118,10 +151,114 @@ def learn(answers: Answers, requests: list[None]) -> list[None]:
     return requests
 
 
+def tidy(answers: Answers, requests: list[None]) -> list[None]:
+    """Delete from the logs what is too old."""
+    for own in (answers, answers.second):
+        if own is not None:
+            own.index.log.tidy()
+    return requests
+
+
 def compact(answers: Answers, requests: list[None]) -> list[None]:
     """Compact the index, unless another process has done so."""
     answers.change(lambda index: index.compact() if _is_fragmented(index) else 0)
     return requests
+
+
+def find_result(folder: Path, ticket: Ticket) -> dict[str, Any] | None:
+    """Return what a request has led to; None: nothing.
+
+    Whoever was carrying it out must have ended.
+    """
+    log = FeedbackLog(folder)
+    found = recall(log, ticket, read_manifest(folder).change)
+    return found or log.find_entry(ticket)
+
+
+def change_of(folder: Path, result: dict[str, Any]) -> Change:
+    """Return the change of a result; one that was deleted from the log has no replies."""
+    log = FeedbackLog(folder)
+    number = result["change"]
+    found = find_change(log, number, token=read_manifest(folder).change)
+    log.close()
+    return found or Change(number, 0.0, "edit", {}, {}, undone=False)
+
+
+def _added(index: Index, new: Sequence[Asked]) -> list[Result]:
+    editor = Editor(index, [asked.ticket for asked in new])
+    return [_result(change) for change in editor.add([asked.item for asked in new])]
+
+
+def _result(change: Change) -> dict[str, Any]:
+    """Return what the log remembers of a change's request; see `changes.Journal`."""
+    return {"change": change.id, "positions": list(change.after), "added": change.new_examples}
+
+
+def _remembered(index: Index, ticket: Ticket) -> dict[str, Any]:
+    """Remember that a request has changed nothing."""
+    result: dict[str, Any] = {"change": 0, "positions": [], "added": 0}
+    with index.log.writing() as connection:
+        remember(connection, ticket, result)
+    return result
+
+
+def _recorded(answers: Answers, requests: Sequence[Asked]) -> list[Result]:
+    """Write outcomes to the log of an index; return of each its result, or why it is not there."""
+
+    def record(new: Sequence[Asked]) -> list[Result]:
+        outcomes: list[Outcome] = [asked.item[1] for asked in new]
+        recorded = answers.record(outcomes, [asked.ticket for asked in new])
+        return [{"id": each.id, "chosen": each.chosen} for each in recorded]
+
+    try:
+        if any(asked.ticket.digest for asked in requests):
+            return _once(answers.index, requests, record)
+        return record(requests)
+    except (InputError, OSError) as error:
+        if isinstance(error, (BusyError, LogError, OSError)) or len(requests) == 1:
+            return [error.with_traceback(None)] * len(requests)
+    # one of them is wrong
+    return [result for asked in requests for result in _recorded(answers, [asked])]
+
+
+def _one_by_one(
+    answers: Answers,
+    requests: Sequence[Asked],
+    work: Callable[[Index, Sequence[Asked]], list[Result]],
+) -> list[Result]:
+    """Carry out requests, each as a change of its own: one that fails leaves the others."""
+    results: list[Result] = []
+    for asked in requests:
+        try:
+            results += answers.change(
+                lambda index, asked=asked: _once(index, [asked], lambda new: work(index, new))  # type: ignore[misc]  # the default binds it
+            )
+        except (RejoinderError, OSError) as error:
+            results.append(error)
+    return results
+
+
+def _once(
+    index: Index, requests: Sequence[Asked], work: Callable[[Sequence[Asked]], list[Result]]
+) -> list[Result]:
+    """Carry out the requests that were not carried out before; return the results of all."""
+    results: dict[Ticket, Result] = {}
+    new: dict[str, Asked] = {}
+    for asked in requests:
+        ticket = asked.ticket
+        first = new.setdefault(ticket.key, asked)
+        try:
+            if first.ticket != ticket:
+                raise ReusedKeyError("this Idempotency-Key came with another request just now")
+            if (found := recall(index.log, ticket, index.manifest.change)) is not None:
+                results[ticket] = found
+        except ReusedKeyError as error:
+            results[ticket] = error
+    left = [asked for asked in new.values() if asked.ticket not in results]
+    if left:
+        tickets = [asked.ticket for asked in left]
+        results |= dict(zip(tickets, work(left), strict=True))
+    return [results[asked.ticket] for asked in requests]
 
 
 def _is_fragmented(index: Index) -> bool:
@@ -130,7 +267,3 @@ def _is_fragmented(index: Index) -> bool:
     size = sum(size for record in manifest.segments for size, _ in record.files.values())
     most = max(MAX_SEGMENTS, size // SEGMENT_BYTES)
     return manifest.approximate is None and len(manifest.segments) > most
-
-
-def _example_count(candidate: Candidate) -> int:
-    return len(candidate.examples) + len(candidate.learned)

@@ -35,7 +35,7 @@ NEW_ID = map("{}-{:x}".format, itertools.repeat(os.urandom(8).hex()), itertools.
 WRITTEN = tuple(  # what a write key changes
     f"/v1/{name}" for name in ("candidates", "edits", "examples", "feedback", "import")
 )
-REPORT = "/v1/report"  # shows what customers wrote, so it wants the write key too
+SHOWN = ("/v1/report", "/v1/edits")  # what customers wrote, so these want the write key too
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
 SAFE_HEADERS = [
@@ -82,6 +82,10 @@ class Keys:
     def __bool__(self) -> bool:
         return bool(self.read or self.write)
 
+    def may_write(self, authorization: bytes) -> bool:
+        """Return whether a header has the write key, or there is none to have."""
+        return self.refusal(authorization, write=True) is None
+
     def refusal(self, authorization: bytes, *, write: bool) -> tuple[int, str] | None:
         """Return status and message for who may not do it."""
         if not self:
@@ -122,6 +126,8 @@ class Exchange:
     status: int = 0
     is_answered: bool = False  # to the last byte
     texts: Any = None  # what was said, for a log that is asked to hold it
+    may_write: bool = True  # whether it has the write key, where there is one
+    idempotency_key: bytes | None = None  # under which a change is made once
 
 
 CURRENT: contextvars.ContextVar[Exchange] = contextvars.ContextVar("exchange")
@@ -259,7 +265,11 @@ class Guard:
             return
         headers = dict(scope["headers"])
         asked = headers.get(b"x-request-id", b"")
-        exchange = Exchange(asked.decode() if REQUEST_ID.fullmatch(asked) else next(NEW_ID))
+        exchange = Exchange(
+            asked.decode() if REQUEST_ID.fullmatch(asked) else next(NEW_ID),
+            may_write=self.keys.may_write(headers.get(b"authorization", b"")),
+            idempotency_key=headers.get(b"idempotency-key"),
+        )
         CURRENT.set(exchange)
 
         async def answer(message: Scope) -> None:
@@ -288,7 +298,7 @@ class Guard:
         write = path.startswith("/admin/") or (
             path.startswith(WRITTEN) and scope["method"] != "GET"
         )
-        write = write or path == REPORT
+        write = write or path.startswith(SHOWN)
         if refusal := self.keys.refusal(headers.get(b"authorization", b""), write=write):
             return refusal
         length = headers.get(b"content-length", b"0")
@@ -333,6 +343,8 @@ class Guard:
         try:
             async with asyncio.timeout(self.seconds):
                 await self.app(scope, client.receive, send)
+            if client.gone:  # and what it has changed was finished all the same
+                client.task.uncancel()
         except TimeoutError:
             if client.sent:
                 await self._late(send, exchange, 503, "no answer in time; try again")

@@ -28,17 +28,23 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from rejoinder.environment import keep_memory
 from rejoinder.errors import BusyError, InputError, RejoinderError
+from rejoinder.retrieval.log_file import LogError
 from rejoinder.serving.answers import Answers, Sources, UnavailableError
 from rejoinder.serving.guard import LOGGING, logger, places
 
 PAUSE = 0.002  # seconds that a batch after a batch of several waits for more
 RESTART = 1.0  # seconds until a computing process is started again
 ENDED = "the process that computes has ended, and another one is started; try again in a second"
+NEVER_SPLIT = (BusyError, LogError, UnavailableError, OSError)  # errors that each job would get
 Work: TypeAlias = Callable[[Answers, list[Any]], Sequence[Any]]
 
 
 class OverloadedError(RejoinderError):
     """There is no room in the queue."""
+
+
+class EndedError(UnavailableError):
+    """The computing process has ended before it has answered: it may have done what it was told."""
 
 
 class Job(NamedTuple):
@@ -120,8 +126,11 @@ class Batcher:
         """Return whether the next job would be refused."""
         return len(self._waiting) >= self._queue
 
-    async def submit(self, job: Job) -> Any:
+    async def submit(self, job: Job, *, finish: bool = False) -> Any:
         """Return the result of a job; who is cancelled while it waits takes it out of the queue.
+
+        With `finish`, who is cancelled while it is computed gets the result all the same: what it
+        changes is changed, and must not be told as refused.
 
         Raises:
             OverloadedError: the queue is full.
@@ -134,7 +143,12 @@ class Batcher:
         self._waiting[waiting] = None
         self._arrival.set()
         try:
-            return await waiting.result
+            while True:
+                try:
+                    return await (asyncio.shield(waiting.result) if finish else waiting.result)
+                except asyncio.CancelledError:
+                    if not finish or waiting in self._waiting:
+                        raise
         finally:
             self._waiting.pop(waiting, None)
 
@@ -239,7 +253,7 @@ def _run_batch_or_split(
     try:
         return work(items)
     except Exception as error:  # noqa: BLE001 (whoever submitted the job raises it)
-        if len(items) > 1 and not isinstance(error, BusyError | UnavailableError | OSError):
+        if len(items) > 1 and not isinstance(error, NEVER_SPLIT):
             return [result for item in items for result in _run_batch_or_split(work, [item])]
         error.__notes__ = places(error)  # the traceback does not go to another process
         return [error] * len(items)
@@ -335,13 +349,13 @@ def _send_and_receive(pipe: Connection, jobs: Sequence[Job]) -> list[Any]:
     try:
         pipe.send(jobs)
     except OSError:
-        raise UnavailableError(ENDED) from None
+        raise EndedError(ENDED) from None
     except Exception as error:  # noqa: BLE001 (pickle raises many kinds)
         raise _UnsendableError(f"no process can be sent this: {type(error).__name__}") from None
     try:
         results: list[Any] | Exception = pipe.recv()
     except (EOFError, OSError):
-        raise UnavailableError(ENDED) from None
+        raise EndedError(ENDED) from None
     if isinstance(results, Exception):
         raise results
     return results

@@ -1,0 +1,141 @@
+"""The latest answers by their ids, so that feedback need not send them again.
+
+They are in memory alone: of a conversation without feedback nothing is written to a disk.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rejoinder.patterns import match_pattern
+from rejoinder.retrieval.learning import NEWEST
+
+RING_BYTES = 16 << 20  # of the answers of a worker that are alike in size; the oldest make room
+SECONDS = 86_400.0  # for which they are kept
+LARGE = 4 << 10  # bytes from which an answer is among the large ones, which do not displace others
+_HEADER = struct.Struct("<8sdI")  # number, time, bytes that follow
+_ID = match_pattern(r"([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{16})")
+_SUFFIX = ".answers"
+
+
+class RecentAnswer(NamedTuple):
+    """An answer that feedback may name."""
+
+    source: str  # "first" or "second", of those that the server has
+    messages: list[Any]  # the newest ones, which the log keeps
+    positions: list[int]
+    texts: list[str]
+
+
+class RecentAnswers:
+    """Answers in two rings in memory, small ones and large ones; workers share them by a folder.
+
+    Args:
+        folder: of the rings of all workers; None: there is one worker.
+        workers: whose rings the folder keeps; older ones are of workers that have ended.
+        size: bytes of a ring.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, *, workers: int = 2, size: int = RING_BYTES
+    ) -> None:
+        self._folder = folder
+        if folder is not None:
+            old = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime)
+            for path in old[: max(0, len(old) - 2 * (workers - 1))]:
+                path.unlink(missing_ok=True)
+        self._small = _Ring(folder, size)
+        self._large = _Ring(folder, size)
+
+    def add(self, index: str, messages: Sequence[Any], replies: Sequence[dict[str, Any]]) -> str:
+        """Keep an answer for a while; return its id."""
+        positions = [reply["position"] for reply in replies]
+        texts = [reply["text"] for reply in replies]
+        content = msgspec.json.encode((index, messages, positions, texts))
+        if len(content) < LARGE:
+            return self._small.add(content)
+        return self._large.add(msgspec.json.encode((index, _newest(messages), positions, texts)))
+
+    def get(self, name: str) -> RecentAnswer | None:
+        """Return an answer by its id; None: there is none, or it was too long ago."""
+        parts = _ID.fullmatch(name)
+        if parts is None:
+            return None
+        ring, start, number = parts.groups()
+        content = self._read(ring, int(start, 16), bytes.fromhex(number))
+        try:
+            return None if content is None else RecentAnswer(*msgspec.json.decode(content))
+        except (ValueError, TypeError):  # an id that nobody gave, which points into a text
+            return None
+
+    def _read(self, name: str, start: int, number: bytes) -> bytes | None:
+        for ring in (self._small, self._large):
+            if ring.name == name:
+                return _record(ring.bytes, start, number)
+        if self._folder is None:
+            return None
+        try:
+            with (
+                (self._folder / f"{name}{_SUFFIX}").open("rb") as file,
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as other,
+            ):
+                return _record(other, start, number)
+        except (FileNotFoundError, ValueError):  # ended, or just beginning
+            return None
+
+
+class _Ring:
+    """Records in memory, in a file if there is a folder; new ones take the place of the oldest."""
+
+    def __init__(self, folder: Path | None, size: int) -> None:
+        self.name = os.urandom(4).hex()
+        self._size = size
+        self._end = 0
+        if folder is None:
+            self.bytes = mmap.mmap(-1, size)
+            return
+        with (folder / f"{self.name}{_SUFFIX}").open("x+b") as file:
+            file.truncate(size)
+            self.bytes = mmap.mmap(file.fileno(), size)
+
+    def add(self, content: bytes) -> str:
+        """Write a record; return its id."""
+        number = os.urandom(8)
+        start = self._end
+        if start + _HEADER.size + len(content) > self._size:
+            start = 0
+        end = start + _HEADER.size + len(content)
+        if end <= self._size:  # an answer that no ring could hold is forgotten at once
+            self.bytes[start : start + _HEADER.size] = bytes(_HEADER.size)
+            self.bytes[start + _HEADER.size : end] = content
+            header = _HEADER.pack(number, time.time(), len(content))
+            self.bytes[start : start + _HEADER.size] = header
+            self._end = end
+        return f"{self.name}{start:08x}{number.hex()}"
+
+
+def _newest(messages: Sequence[Any]) -> Sequence[Any]:
+    """Return the messages of a conversation of which the log keeps any."""
+    if all(isinstance(message, str) for message in messages):
+        return [message for message in messages if message.strip()][-NEWEST:]
+    return messages  # those of one author may be joined
+
+
+def _record(ring: mmap.mmap, start: int, number: bytes) -> bytes | None:
+    """Return the content of a record, unless another one has taken its place, if only just now."""
+    header = ring[start : start + _HEADER.size]
+    if len(header) < _HEADER.size:
+        return None
+    own, written, length = _HEADER.unpack(header)
+    if own != number or not 0 <= time.time() - written <= SECONDS:
+        return None
+    content = ring[start + _HEADER.size : start + _HEADER.size + length]
+    return content if ring[start : start + _HEADER.size] == header else None
