@@ -57,6 +57,14 @@ Ray: TypeAlias = Annotated[
         help="Ray cluster to work on; auto: RAY_ADDRESS, or this machine's. Default: no cluster.",
     ),
 ]
+DeviceName: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="auto|cpu|cuda[:N]|mps",
+        help="Where to compute; auto: a CUDA card if there is one.",
+    ),
+]
 IndexFolder: TypeAlias = Annotated[
     Path, typer.Argument(metavar="INDEX", help="A folder that `rejoinder index build` wrote.")
 ]
@@ -167,10 +175,10 @@ EXAMPLES = 10_000  # drawn at random to choose or fit one number or a few
 class Rankers:
     """Opens and fits rankers (fulfils `evaluation.table_run.Rankers`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
         from rejoinder.encoders.open import RankerOpener
 
-        self._opener = RankerOpener()
+        self._opener = RankerOpener(device)
 
     def open(
         self, name: str, training: Callable[[], Sequence[Example]]
@@ -282,10 +290,10 @@ def named_model() -> str | None:
     return os.environ.get(MODEL) or None
 
 
-def open_index(folder: Path, *, light: bool = False) -> Index | Store:
+def open_index(folder: Path, *, light: bool = False, device: str = "cpu") -> Index | Store:
     """Open an index with the model in the environment, or with the one that it names.
 
-    `light` is `open_model`'s.
+    `light` and `device` are `encoders.open.load`'s.
     """
     from rejoinder.encoders.conversation import track_truncation
     from rejoinder.encoders.open import open_encoder
@@ -293,7 +301,7 @@ def open_index(folder: Path, *, light: bool = False) -> Index | Store:
 
     index = stores.open_index(folder)
     model = named_model() or index.manifest.model.locate(folder)
-    index.use(track_truncation(open_encoder(model, light=light)))
+    index.use(track_truncation(open_encoder(model, light=light, device=device)))
     return index
 
 

@@ -13,6 +13,7 @@ import typer
 
 from rejoinder.cli.arguments import (
     ENCODER_BLOCK,
+    DeviceName,
     Earlier,
     Json,
     Limit,
@@ -93,6 +94,7 @@ def evaluate(
     fit_on: FitOn = None,
     above: Above = None,
     folder: Folder = None,
+    device: DeviceName = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure rankers: recall at 1, 2, 3, 5, 10, 50 and MRR, with 95 % intervals.
@@ -116,7 +118,7 @@ def evaluate(
     models, places = _models_and_data(arguments or [], data or [])
     _check_table(models, above, context == TABLE, folder)
     pool = None if replies is None else _read_replies(replies, given)
-    opener = Rankers()
+    opener = Rankers(device)
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: report.restrict(ranker, reading, name) for name, ranker in bare.items()}
     loading = (read_task(Path(p), split, candidates, limit, copies, pool) for p in places)
@@ -189,6 +191,7 @@ def evaluate_index(
     split: TestSplit = None,
     context: Earlier = None,
     to: To = None,
+    device: DeviceName = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure recall at 1, 3, 10, 30 and 100 among all replies of an index.
@@ -211,7 +214,7 @@ def evaluate_index(
         with track(f"Reading {path}") as advance:
             examples = sample(read_examples(path, part), limit, progress=advance)
         for folder in indexes:
-            opened = open_index(folder)
+            opened = open_index(folder, device=device)
             search = partial(_search, opened, ranking.RETRIEVED_AT[-1], context, hybrid)
             replies = (candidate.text for _, candidate in opened)
             with track(f"Searching {folder}", total=len(examples)) as advance:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.arguments import (
+    DeviceName,
     DryRun,
     IndexFolder,
     Json,
@@ -105,6 +106,7 @@ def build(
     as_written: AsWritten = False,
     overwrite: Overwrite = False,
     ray: Ray = None,
+    device: DeviceName = "auto",
     as_json: Json = False,
 ) -> None:
     """Encode replies, with their titles and example questions, as an index.
@@ -133,7 +135,7 @@ def build(
         raise InputError("give -o INDEX for the folder to write, or --dry-run to look at the file")
     with _engine(ray, output, model) as engine:
         check_target(output, overwrite=overwrite)
-        encoder = track_truncation(open_encoder(model))
+        encoder = track_truncation(open_encoder(model, device=device))
         total = source.total()
         options: dict[str, Any] = {
             "overwrite": overwrite,
@@ -235,6 +237,7 @@ def reencode(
     output: Output,
     overwrite: Overwrite = False,
     ray: Ray = None,
+    device: DeviceName = "auto",
     as_json: Json = False,
 ) -> None:
     """Write a new index of the same replies, at the same positions, encoded by another model.
@@ -249,7 +252,7 @@ def reencode(
     with _engine(ray, output, model) as engine:
         check_target(output, overwrite=overwrite)
         opened = Index.open(folder)
-        encoder = track_truncation(open_encoder(model))
+        encoder = track_truncation(open_encoder(model, device=device))
         with track("Encoding", total=len(opened), unit="replies") as advance:
             made = opened.reencode(
                 encoder, output, overwrite=overwrite, progress=advance, engine=engine

@@ -10,7 +10,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import Json, Overwrite, Settings, named_model, number_or_all
+from rejoinder.cli.arguments import (
+    DeviceName,
+    Json,
+    Overwrite,
+    Settings,
+    named_model,
+    number_or_all,
+)
 from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
@@ -105,6 +112,7 @@ def train(
         ),
     ] = None,
     overwrite: Overwrite = False,
+    device: DeviceName = "auto",
     as_json: Json = False,
 ) -> None:
     """Train a classifier on a frozen encoder.
@@ -121,7 +129,7 @@ def train(
     chosen = heads.parse_settings(preset, settings or ())
     cut = SEPARATOR if multi_label else None
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
-    encoder = open_all([model, *(also or ())], vectors, precision)
+    encoder = open_all([model, *(also or ())], vectors, precision, device)
     if not multi_label and not given.has_oos:
         given = given.with_background()
         reject = REFUSED if reject is None else reject
@@ -155,6 +163,7 @@ def evaluate(
     ] = None,
     oos: OutOfScope = "oos",
     overwrite: Overwrite = False,
+    device: DeviceName = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure a classifier: accuracy with its interval, confused pairs, out-of-scope texts.
@@ -176,7 +185,7 @@ def evaluate(
         if training is None
         else data.read_scoped(training, "train", separator=cut, out_of_scope=oos)[0]
     )
-    opened = load_classifier(classifier, _models())
+    opened = load_classifier(classifier, _models(), device)
     found = report.build_report(opened, inside, oos_texts, learned, track=track)
     if to is not None:
         report.write_report(found, opened.labels, to, pictures=pictures, overwrite=overwrite)
@@ -263,6 +272,7 @@ def grid(
     vectors: Vectors = "r",
     also: Also = None,
     oos: OutOfScope = "oos",
+    device: DeviceName = "auto",
     as_json: Json = False,
 ) -> None:
     """Train the paper's whole grid of feed-forward networks; keep the best by validation.
@@ -278,7 +288,7 @@ def grid(
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", classifier.FOLDER, overwrite=True)
     given = data.read_training(texts, out_of_scope=oos)
-    encoder = open_all([model, *(also or ())], vectors)
+    encoder = open_all([model, *(also or ())], vectors, device=device)
     names = given.train.names
     with track("Encoding", len(given.train), "texts") as advance:
         learned = classifier.encode_data(encoder, given.train, names, advance=advance)
@@ -314,6 +324,7 @@ def few_shot(
     preset: Preset = "logistic",
     settings: Settings = None,
     oos: OutOfScope = "oos",
+    device: DeviceName = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure accuracy with few texts per intent, over several draws.
@@ -331,7 +342,7 @@ def few_shot(
     chosen = heads.parse_settings(preset, settings or ())
     inside, _ = data.read_scoped(texts, "train", out_of_scope=oos)
     others, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
-    encoder = open_all([model, *(also or ())], vectors)
+    encoder = open_all([model, *(also or ())], vectors, device=device)
     names = inside.names
     with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
         learned = classifier.encode_data(encoder, inside, names, advance=advance)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from rejoinder.cli.arguments import (
+    DeviceName,
     IndexFolder,
     Json,
     Overwrite,
@@ -61,6 +62,7 @@ def mine(
         int, typer.Option(min=1, metavar="N", help="Minimum number of messages per reply.")
     ] = 3,
     settings: Settings = None,
+    device: DeviceName = "auto",
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -78,7 +80,7 @@ def mine(
     from rejoinder.retrieval import mining
 
     mining.check_output(output, overwrite=overwrite)
-    encoder = open_encoder(model or DEFAULT)
+    encoder = open_encoder(model or DEFAULT, device=device)
     with track("Reading chats", unit="messages") as advance:
         mined = mining.mine(
             _examples(chats, settings or []), encoder, most=most, least=least, progress=advance
@@ -152,6 +154,7 @@ def learn(
         ),
     ] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Remove everything learned.")] = False,
+    device: DeviceName = "auto",
     as_json: Json = False,
 ) -> None:
     """Learn from chats and feedback what replies answer, in seconds.
@@ -168,7 +171,7 @@ def learn(
 
     if forget and data is not None:
         raise InputError("--forget removes examples; leave --data out, or learn afterwards")
-    opened = open_index(folder)
+    opened = open_index(folder, device=device)
     if not isinstance(opened, Index):
         raise InputError(f"{folder}: replies in Milvus have no examples; use an index on disk")
     before = opened.manifest

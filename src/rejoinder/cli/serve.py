@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.arguments import (
+    DeviceName,
     Host,
     IndexFolder,
     Json,
@@ -75,6 +76,7 @@ def serve(
     beside: Beside = None,
     workers: Workers = 1,
     queue: Queue = 64,
+    device: DeviceName = "cpu",
     log_texts: Annotated[
         bool, typer.Option("--log-texts", help="Include texts in the log.")
     ] = False,
@@ -98,6 +100,7 @@ def serve(
     keys = _keys(host)
     sources = Sources(
         index=index,
+        device=device,
         model=named_model(),
         intents=intents,
         calibrated=min_confidence is not None,

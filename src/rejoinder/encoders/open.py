@@ -92,7 +92,8 @@ def load(
     if is_library(name):
         return _open_library(str(name), precision, device)
     folder = onnx.locate(name)
-    light = (light or find_spec("torch") is None) and find_spec("onnxruntime") is not None
+    light = (light and device == "cpu") or find_spec("torch") is None
+    light = light and find_spec("onnxruntime") is not None
     if (folder / onnx.MANIFEST).is_file() and (light or not (folder / "config.json").is_file()):
         return onnx.open_folder(name, threads)
     try:
@@ -106,9 +107,9 @@ def load(
     return persistence.load(name, precision=precision, threads=threads, device=device)
 
 
-def open_encoder(name: str | Path, *, light: bool = False) -> Any:
+def open_encoder(name: str | Path, *, light: bool = False, device: str = "cpu") -> Any:
     """Open a model that encodes replies ahead of time, as an index needs it; see `load`."""
-    encoder = load(name, light=light)
+    encoder = load(name, light=light, device=device)
     if isinstance(encoder, DualEncoder):
         return encoder
     raise InputError(
@@ -118,7 +119,9 @@ def open_encoder(name: str | Path, *, light: bool = False) -> Any:
     )
 
 
-def open_texts(name: str, vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
+def open_texts(
+    name: str, vectors: str = "r", precision: str = "auto", device: str = "cpu"
+) -> SentenceEncoder:
     """Open an encoder of single texts, such as an intent classifier reads.
 
     `vectors` is for models of ours. Encoders of other libraries compute in float32: a classifier
@@ -129,18 +132,21 @@ def open_texts(name: str, vectors: str = "r", precision: str = "auto") -> Senten
             f"vectors {vectors!r} are unknown; allowed are {', '.join(get_args(Vectors))}"
         )
     if is_library(name):
-        return _open_library(name, "fp32")
+        return _open_library(name, "fp32", device)
     from rejoinder.encoders import persistence
     from rejoinder.encoders.torch import text_encoder
 
-    return as_texts(text_encoder(persistence.load(name, precision=precision)), vectors, precision)
+    model = persistence.load(name, precision=precision, device=device)
+    return as_texts(text_encoder(model), vectors, precision)
 
 
-def open_all(names: Sequence[str], vectors: str = "r", precision: str = "auto") -> SentenceEncoder:
+def open_all(
+    names: Sequence[str], vectors: str = "r", precision: str = "auto", device: str = "cpu"
+) -> SentenceEncoder:
     """Open one encoder of texts, or several whose vectors are concatenated; see `open_texts`."""
     from rejoinder.encoders.sentence import concatenate
 
-    return concatenate([open_texts(name, vectors, precision) for name in names])
+    return concatenate([open_texts(name, vectors, precision, device) for name in names])
 
 
 def as_texts(
@@ -191,7 +197,8 @@ class RankerOpener:
     Rankers over one encoder share it, so that it encodes each text once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
+        self._device = device
         self.opened: list[Any] = []
         """The models that were opened; they count the messages they truncate."""
         self._cached: dict[str, Any] = {}  # encoders by name
@@ -255,7 +262,7 @@ class RankerOpener:
         return self._cached[name]
 
     def _load(self, name: str) -> Any:
-        model = track_truncation(load(name))
+        model = track_truncation(load(name, device=self._device))
         self.opened.append(model)
         return model
 

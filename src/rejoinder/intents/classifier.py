@@ -240,10 +240,12 @@ def save_classifier(
         (part / CARD).write_text(_card(classifier), encoding="utf-8")
 
 
-def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentClassifier:
+def load_classifier(
+    folder: str | Path, models: Sequence[str] = (), device: str = "cpu"
+) -> IntentClassifier:
     """Open a classifier with its encoders.
 
-    `models` gives the encoders' present paths, if they moved.
+    `models` gives the encoders' present paths, if they moved; `device` is where they compute.
     """
     folder = Path(folder)
     config = read_classifier(folder)
@@ -271,7 +273,7 @@ def load_classifier(folder: str | Path, models: Sequence[str] = ()) -> IntentCla
         raise InputError(
             f"{folder}: {WEIGHTS} does not fit {CONFIG}; copy the classifier's folder again"
         )
-    encoder = _open_encoders(folder, records, models)
+    encoder = _open_encoders(folder, records, models, device)
     return IntentClassifier(
         encoder, labels, head, centroids, settings, multi_label, rejection, trained
     )
@@ -376,7 +378,7 @@ def _record(encoder: SentenceEncoder, folder: Path) -> dict[str, Any]:
 
 
 def _open_encoders(
-    folder: Path, records: Sequence[EncoderRecord], models: Sequence[str]
+    folder: Path, records: Sequence[EncoderRecord], models: Sequence[str], device: str
 ) -> SentenceEncoder:
     if models and len(models) != len(records):
         raise InputError(
@@ -386,7 +388,7 @@ def _open_encoders(
     opened = []
     for number, record in enumerate(records):
         place = models[number] if models else record.locate(folder)
-        encoder = open_texts(place, record.vectors or "r", record.precision or "auto")
+        encoder = open_texts(place, record.vectors or "r", record.precision or "auto", device)
         if encoder.fingerprint != record.fingerprint:
             raise InputError(
                 f"{folder} was trained on an encoder other than {place} (its fingerprint is"

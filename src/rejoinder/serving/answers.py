@@ -62,6 +62,7 @@ class Sources:
     """Paths and names of what the server loads."""
 
     index: Path
+    device: str = "cpu"  # where the encoder computes
     model: str | None = None  # where the index's model is now; None: where it was
     intents: Path | None = None
     reranker: Callable[[], Ranker] | None = None  # opens what may rank the best replies again
@@ -71,7 +72,7 @@ class Sources:
     def open(self) -> Answers:
         """Open all of it, and compute once, since the first computation is slow."""
         name = self.model or read_manifest(self.index).model.locate(self.index)
-        encoder = open_encoder(name, light=True)
+        encoder = open_encoder(name, light=True, device=self.device)
         answers = Answers(
             self,
             Index.open(self.index, encoder),
