@@ -35,7 +35,7 @@ def models(monkeypatch, tmp_path):
     }
     for name in known:
         (tmp_path / name).mkdir()
-    monkeypatch.setattr("rejoinder.encoders.open.load", known.__getitem__)
+    monkeypatch.setattr("rejoinder.encoders.open.load", lambda name, **_: known[name])
     return known
 
 

@@ -51,7 +51,7 @@ def test_entries_are_deleted(index, answer, command):
     both = ("--delete", "source=anna", "--delete", 2)
     assert answer("feedback", index.folder, *both)["deleted"] == 0
     assert answer("feedback", index.folder, "--delete", 2, "--delete", 7)["entries"] == 2
-    assert "2 deleted; what was learned" in command("feedback", index.folder, "--delete", "all").out
+    assert "2 deleted, with 0 learned examples" in command("feedback", index.folder, "--delete", "all").out
     assert len(index.log) == 0
 
 

@@ -63,7 +63,7 @@ def letters(monkeypatch, tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "fitted").mkdir()
     kinds = {str(tmp_path / "letters"): Letters, str(tmp_path / "fitted"): Fitted}
-    monkeypatch.setattr("rejoinder.encoders.open.load", lambda name: kinds[name]())
+    monkeypatch.setattr("rejoinder.encoders.open.load", lambda name, **_: kinds[name]())
     return tmp_path / "letters"
 
 
@@ -73,7 +73,7 @@ def test_models_side_by_side(command, texts, tmp_path, monkeypatch):
     model, load = tmp_path / "run" / "model", rejoinder.load
     (tmp_path / "letters").mkdir()
     monkeypatch.setattr("rejoinder.evaluation.plots.NEIGHBOURS", 4)
-    choose = lambda name: Letters() if Path(name).name == "letters" else load(name)  # noqa: E731
+    choose = lambda name, **_: Letters() if Path(name).name == "letters" else load(name)  # noqa: E731
     monkeypatch.setattr("rejoinder.encoders.open.load", choose)
     arguments = [
         f"DIRECT={model}",

@@ -55,7 +55,7 @@ def slow(models, monkeypatch, tmp_path):  # noqa: ARG001 (it wraps what that one
 def test_an_index_of_a_sentence_encoder_knows_it_by_its_fingerprint(command, refused, replies, monkeypatch, tmp_path):
     prints = ["one"]
 
-    def open_minilm(_precision):
+    def open_minilm(_precision, _device):
         return sentence.SentenceEncoder(
             "minilm", lambda texts, _: HashEncoder().encode_responses(texts), digest=lambda: prints[0]
         )

@@ -180,7 +180,7 @@ def test_bad_input_gives_one_line_and_exit_code_2(refused, place):
 def test_evaluate_writes_its_table(command, place, monkeypatch):
     pytest.importorskip("matplotlib")
     (place / "half").mkdir()
-    monkeypatch.setattr("rejoinder.encoders.open.load", lambda _: Rule(knows_even_ones))
+    monkeypatch.setattr("rejoinder.encoders.open.load", lambda _, **__: Rule(knows_even_ones))
     write_examples(numbered_examples(40), place / "other.parquet")
     words = (
         "evaluate",

@@ -55,7 +55,7 @@ def encoder(encode=letters):
 def _encoder(monkeypatch):
     load = distillation.load
     monkeypatch.setattr(
-        distillation, "load", lambda name: encoder() if name == "letters" else load(name)
+        distillation, "load", lambda name, **_: encoder() if name == "letters" else load(name)
     )
     monkeypatch.setattr(distillation, "is_library", lambda name: name == "letters")
     monkeypatch.setattr(initialisation, "is_library", lambda name: name == "letters")
@@ -165,7 +165,7 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path, mon
             asked.extend(texts)
             return letters(texts)
 
-        monkeypatch.setattr(distillation, "load", lambda _: encoder(encode))
+        monkeypatch.setattr(distillation, "load", lambda _, **__: encoder(encode))
         return text_vectors(
             tmp_path / "v.f16", examples, np.arange(20), Distillation(encoder="letters"), Display()
         )
