@@ -32,6 +32,16 @@ def number(value: float | None, digits: int = 0, factor: float = 1) -> str:
     return "" if value is None else f"{factor * value:,.{digits}f}"
 
 
+def _peers(row: Json) -> str:
+    """Return each figure of the peer with its circumstances."""
+    named = {name: value for name, value in row.items() if name.startswith("peer")}
+    parts = []
+    for name, value in named.items():
+        how = name.removeprefix("peer").replace("_", " ").strip()
+        parts.append(f"{number(value)}{f' ({how})' if how else ''}")
+    return ", ".join(parts)
+
+
 def percent(value: Sequence[float]) -> str:
     """Return a share and its interval, both in % already."""
     return f"{value[0]:.1f} [{value[1]:.1f}, {value[2]:.1f}]"
@@ -321,6 +331,35 @@ SECTIONS: dict[str, Section] = {
             ],
         ),
         [limit],
+    ),
+    "gpu": Section(
+        "A card beside sentence-transformers",
+        "The same weights, texts, batches and precision (bf16). In training Rejoinder tokenises"
+        " once, before; the peer in every step unless a row says otherwise. `busy` is the card's"
+        " utilisation in our part.",
+        lambda figures: [
+            ["", "unit", "Rejoinder", "busy, %", "sentence-transformers"],
+            *(
+                [row["piece"], row["unit"], number(row["ours"]), number(row["busy"]), _peers(row)]
+                for row in figures["rows"]
+            ),
+        ],
+    ),
+    "launches": Section(
+        "Operators of a training step on a card",
+        "Beside PyTorch's own encoder of the same shape, whatever the lengths of the texts.",
+        lambda figures: [
+            ["", "Rejoinder", "PyTorch's encoder", "ratio"],
+            *(
+                [
+                    row["model"],
+                    number(row["ours"]),
+                    number(row["plain"]),
+                    number(row["ours"] / row["plain"], 2),
+                ]
+                for row in figures["rows"]
+            ),
+        ],
     ),
     "trainer": Section(
         "Training beside sentence-transformers",
