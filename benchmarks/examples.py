@@ -32,7 +32,8 @@ from rejoinder.encoders.keywords import WordIndex
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.queries import ANY_SCORE
-from rejoinder.retrieval.scoring import background, encode_conversations, encode_views
+from rejoinder.retrieval.scoring import encode_conversations, encode_views
+from rejoinder.text.background import background
 
 ASKED = 3000
 FOREIGN = 500

@@ -3,7 +3,7 @@
 `REJOINDER_DATA=DATA python -m workshop.background` draws messages of many kinds from the open
 conversations, adds questions to bots of any trade (`workshop/questions.txt`), sentences in other
 languages (`workshop/languages.txt`) and gibberish, and writes
-src/rejoinder/retrieval/background.txt. All draws are from a fixed seed.
+src/rejoinder/text/background.txt. All draws are from a fixed seed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ SYLLABLES = (
     "fi",
 )
 ROOT = Path(__file__).parents[1]
-TARGET = ROOT / "src/rejoinder/retrieval/background.txt"
+TARGET = ROOT / "src/rejoinder/text/background.txt"
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from rejoinder.corpora.formats import csv_rows
 from rejoinder.corpora.lines import Reading, open_lines, open_pieces, strip_compression
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
-from rejoinder.retrieval.scoring import background
+from rejoinder.text.background import background
 
 TEXT_FIELDS = ("text", "utterance", "sentence", "query", "question")
 LABEL_FIELDS = ("label", "labels", "intent", "intents", "category")

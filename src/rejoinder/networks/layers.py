@@ -148,7 +148,8 @@ class MessageGates(nn.Module):
 
     def __init__(self, size: int, slots: int) -> None:
         super().__init__()
-        self.weights = nn.Parameter(0.25 * 0.8 ** torch.arange(slots))
+        # numbers, not a tensor's: built `on_meta_device` that would import PyTorch's compiler
+        self.weights = nn.Parameter(torch.tensor([0.25 * 0.8**slot for slot in range(slots)]))
         self.near = NearGate(size, 5.0)
 
     def forward(self, x: Tensor, messages: Tensor, histories: Tensor) -> Tensor:

@@ -23,8 +23,9 @@ from rejoinder.documents import Block, Document, Table, Text
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
+from rejoinder.retrieval.background import encode_background
 from rejoinder.retrieval.changes import Change, Journal, Kind, Row, State, find_change
-from rejoinder.retrieval.head import encode_background, encode_replies
+from rejoinder.retrieval.head import encode_replies
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.queries import ANY_SCORE
 from rejoinder.retrieval.scan import Scores

@@ -18,6 +18,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
+from rejoinder.retrieval.background import encode_background
 from rejoinder.retrieval.calibration import from_held_out
 from rejoinder.retrieval.manifest import (
     CALIBRATION,
@@ -187,11 +188,6 @@ def fit_replies(
     elif not any(reply.examples or reply.learned for reply in candidates):
         head = replace(head, text_weight=scoring.TEXT_WEIGHT_OF_TITLES)
     return head, weights, held_out
-
-
-def encode_background(encoder: DualEncoder) -> FloatArray:
-    """Encode the messages that belong to no reply."""
-    return scoring.encode_conversations(encoder, [[text] for text in scoring.background()])
 
 
 def encode_replies(

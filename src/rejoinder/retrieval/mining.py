@@ -24,7 +24,7 @@ from rejoinder.encoders import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance, silent
-from rejoinder.retrieval import scoring
+from rejoinder.retrieval.background import mean_background
 from rejoinder.retrieval.learning import NEWEST, most_different
 from rejoinder.retrieval.queries import check_rows
 from rejoinder.retrieval.templates import Frames, mask, plain, with_placeholders
@@ -152,9 +152,8 @@ def _vectors(texts: Sequence[_Text], encoder: DualEncoder, counts: FloatArray) -
     """
     masked = [plain(mask(_spelling(text))) for text in texts]
     vectors = _encode(encoder, masked)
-    general = _encode(encoder, scoring.background())
     total = counts.sum()
-    mean = (counts @ vectors + _FEW * general.mean(axis=0)) / (total + _FEW)
+    mean = (counts @ vectors + _FEW * mean_background(encoder)) / (total + _FEW)
     return unit_rows(vectors - mean.astype(np.float32))
 
 

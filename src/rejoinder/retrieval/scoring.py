@@ -20,12 +20,10 @@ but the base installation has no SciPy, and a server loads no PyTorch.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -350,13 +348,6 @@ def _best_two(
         best[part] = scores.max(axis=1)
         gap[part] = best[part] - np.partition(scores, -2, axis=1)[:, -2] if len(vectors) > 1 else 0
     return best, gap, found
-
-
-@functools.cache
-def background() -> tuple[str, ...]:
-    """Return messages that belong to no reply: talk, tasks, other languages and gibberish."""
-    text = files("rejoinder.retrieval").joinpath("background.txt").read_text(encoding="utf-8")
-    return tuple(line for line in text.splitlines() if line and not line.startswith("# "))
 
 
 class Step(NamedTuple):

@@ -20,9 +20,10 @@ from rejoinder.corpora import Candidate, text_key, words_of
 from rejoinder.documents import Bars, Block, Document, Table, Text
 from rejoinder.encoders import DualEncoder
 from rejoinder.errors import import_extra
+from rejoinder.retrieval.background import encode_background
 from rejoinder.retrieval.changes import renamed
 from rejoinder.retrieval.feedback import Entry, Taken
-from rejoinder.retrieval.head import encode_background, takes_examples
+from rejoinder.retrieval.head import takes_examples
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.learning import positions_by_text
 from rejoinder.retrieval.scoring import encode_conversations, whitening_matrix

@@ -1,0 +1,63 @@
+"""Vectors of the messages that belong to no reply: encoded once for each model, not for each index.
+
+Those of bundled models come with them. Others are in the user's cache (`rejoinder.cache`), by the
+fingerprint of the model and the digest of the messages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.cache import cached_vectors, read_vectors
+from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.bundled import FOLDER
+from rejoinder.retrieval.scoring import encode_conversations
+from rejoinder.text.background import background
+
+
+def encode_background(encoder: DualEncoder) -> FloatArray:
+    """Return the vectors (n, d) of the messages as conversations."""
+    return _once("contexts", encoder)
+
+
+def mean_background(encoder: DualEncoder) -> FloatArray:
+    """Return the mean (d,) of the unit vectors of the messages as responses."""
+    return _once("mean", encoder)[0]
+
+
+def _encode_contexts(encoder: DualEncoder) -> FloatArray:
+    return encode_conversations(encoder, [[text] for text in background()])
+
+
+def _mean_response(encoder: DualEncoder) -> FloatArray:
+    vectors = unit_rows(np.asarray(encoder.encode_responses(list(background())), np.float32))
+    return vectors.mean(axis=0, keepdims=True)
+
+
+COMPUTED: Mapping[str, Callable[[DualEncoder], FloatArray]] = {
+    "contexts": _encode_contexts,
+    "mean": _mean_response,
+}
+"""What is kept of the messages, by name."""
+
+
+def _once(kind: str, encoder: DualEncoder) -> FloatArray:
+    fingerprint = getattr(encoder, "fingerprint", "")
+    if not fingerprint:
+        return COMPUTED[kind](encoder)
+    name = file_name(kind, fingerprint)
+    bundled = FOLDER / f"{name}.npy"
+    if bundled.is_file():
+        return read_vectors(bundled)
+    return cached_vectors(name, lambda: COMPUTED[kind](encoder))
+
+
+def file_name(kind: str, fingerprint: str) -> str:
+    """Return the name under which something of a model is kept, without its ending."""
+    texts = "\n".join(background())
+    digest = hashlib.sha256(f"{fingerprint}\n{texts}".encode()).hexdigest()
+    return f"background-{kind}-{digest[:32]}"

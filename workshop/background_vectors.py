@@ -1,0 +1,27 @@
+"""Write the vectors of background messages that come with the bundled models.
+
+python -m workshop.background_vectors    # after bundling weights, or new messages
+"""
+
+from __future__ import annotations
+
+import rejoinder
+from rejoinder.cache import write_vectors
+from rejoinder.encoders.bundled import BUNDLED, FOLDER
+from rejoinder.retrieval.background import COMPUTED, file_name
+
+
+def main() -> None:
+    """Replace the files of all bundled models."""
+    for path in FOLDER.glob("background-*.npy"):
+        path.unlink()
+    for name in BUNDLED:
+        encoder = rejoinder.load(name, precision="fp32")
+        for kind, compute in COMPUTED.items():
+            path = FOLDER / f"{file_name(kind, encoder.fingerprint)}.npy"
+            write_vectors(path, compute(encoder))
+            print(path.name, path.stat().st_size)
+
+
+if __name__ == "__main__":
+    main()
