@@ -37,11 +37,9 @@ for model in bi-small convert-small; do
   done
 done
 
-# As docs/get-started.md installs without PyTorch, in the pinned versions.
+# As docs/get-started.md installs for replies, bots and desks, in the pinned versions.
 uv venv --quiet --python "$(command -v python)" "$work/empty"
-echo "torch; python_version < '3'" >"$work/no-torch.txt"
-uv pip install --quiet --python "$work/empty" --constraint constraints.txt --override "$work/no-torch.txt" \
-  "$wheel[serve]"
+uv pip install --quiet --python "$work/empty" --constraint constraints.txt "$wheel[serve]"
 sed "s/^dynamic = .*/version = \"$version\"/" pyproject.toml >"$work/pyproject.toml"
 cyclonedx-py environment --pyproject "$work/pyproject.toml" --mc-type library --output-reproducible \
   -o "dist/rejoinder-$version.cdx.json" "$work/empty"

@@ -258,7 +258,7 @@ def test_parts_batches_nothing_and_other_processes(folder, expected):
     assert "intents=3" in repr(OnnxIntents(folder))
 
 
-def test_what_is_wrong_is_said(folder, tmp_path, monkeypatch):
+def test_what_is_wrong_is_said(folder, tmp_path):
     encoder = OnnxEncoder(folder)
     for wrong in ("hello", ["hello"], [[1]], [[]]):
         with pytest.raises(InputError):
@@ -269,10 +269,6 @@ def test_what_is_wrong_is_said(folder, tmp_path, monkeypatch):
         OnnxIntents(folder).predict("x")
     with pytest.raises(InputError, match=r"no onnx\.json; `rejoinder export MODEL --to onnx"):
         OnnxEncoder(tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setitem(sys.modules, "onnxruntime", None)
-        with pytest.raises(InputError, match="needs the extra 'runtime'"):
-            OnnxEncoder(folder)
     manifest = folder / "onnx.json"
     content = json.loads(manifest.read_text())
     plain = {key: value for key, value in content.items() if key != "intents"}

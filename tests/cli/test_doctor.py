@@ -34,16 +34,11 @@ def test_a_machine_without_pytorch_is_described(command, monkeypatch):
     assert "bfloat16 unknown" in text
 
 
-def test_without_pytorch_onnxruntime_is_needed():
-    found = {"torch": None, "processor": {}, "extras": {"runtime": {"onnxruntime": None}}}
-    assert "onnxruntime is not installed" in advice(found)[1]
-
-
 def test_what_is_slow_has_a_reason():
     fast = {
         "torch": {"build": "CPU", "threads": 4, "devices": []},
         "processor": {"cores": 4, "bfloat16": True, "exact_int8": True, "packed_linears": True},
-        "extras": {"runtime": {"onnxruntime": "1.31"}},
+        "extras": {},
     }
     assert advice(fast) == []
     for part, key, value, said in (
@@ -52,7 +47,6 @@ def test_what_is_slow_has_a_reason():
         ("processor", "packed_linears", False, "oneDNN"),
         ("torch", "threads", 1, "1 of 4 cores"),
         ("torch", "build", "CUDA", "without a GPU"),
-        ("extras", "runtime", {"onnxruntime": None}, "PyTorch's import"),
     ):
         [line] = advice({**fast, part: {**fast[part], key: value}})
         assert said in line

@@ -84,10 +84,10 @@ def advice(found: Mapping[str, Any]) -> list[str]:
     torch = found["torch"]
     processor = found["processor"]
     if torch is None:
-        lines = ["PyTorch is not installed: `train`, `intents`, `export` and `models` need it"]
-        if found["extras"]["runtime"]["onnxruntime"] is None:
-            lines.append("onnxruntime is not installed: without PyTorch no model can be opened")
-        return lines
+        return [
+            "PyTorch is not installed: `train`, `intents`, `export`, `models`, and models without"
+            " ONNX programs need it; pip install 'rejoinder[torch]'"
+        ]
     checks = [
         (
             not processor["packed_linears"],
@@ -115,13 +115,6 @@ def advice(found: Mapping[str, Any]) -> list[str]:
             (
                 f"PyTorch uses {torch['threads']} of {processor['cores']} cores:"
                 " unset OMP_NUM_THREADS, or load(threads=N)"
-            ),
-        ),
-        (
-            found["extras"]["runtime"]["onnxruntime"] is None,
-            (
-                "onnxruntime is not installed: with a bundled model `reply`, `chat` and `serve`"
-                " wait for PyTorch's import"
             ),
         ),
         (

@@ -159,8 +159,9 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, ImportError) and error.name == "torch":
         return (
             2,
-            "error: this needs PyTorch, which is not installed: pip install torch"
-            " (Linux without a GPU: --index-url https://download.pytorch.org/whl/cpu)",
+            "error: this needs PyTorch, which is not installed: pip install 'rejoinder[torch]'"
+            " (Linux without a GPU: first"
+            " pip install torch --index-url https://download.pytorch.org/whl/cpu)",
         )
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         # Bytes of an argument that are not UTF-8 arrive as lone surrogates.

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from rejoinder.arrays import FloatArray, by_length, take
 from rejoinder.encoders import bundled
 from rejoinder.encoders.conversation import Side, TextEncoder
-from rejoinder.errors import InputError, MissingExtraError, import_extra
+from rejoinder.errors import InputError
 from rejoinder.files import Kind, file_digest, is_altered, is_plain, parse_json
 from rejoinder.progress import Advance
 from rejoinder.text import HistoryText, Ids, Tokenizer
@@ -133,16 +133,13 @@ def _tokenizer(kind: str, vocabulary: Path) -> Tokenizer:
     """Read a vocabulary of a kind, as recipes name it."""
     if kind == "subwords":
         return Subwords.load(vocabulary)
-    import_extra("tokenizers", "this model's tokenizer", "runtime")
     return MarkedPretrained.load(vocabulary)
 
 
 def open_program(path: Path, threads: int | None = None) -> Callable[..., list[Any]]:
     """Return a function that takes an ONNX file's inputs by their names and returns its outputs."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise MissingExtraError("an ONNX folder", "runtime") from None
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     given = os.environ.get("OMP_NUM_THREADS", "")  # onnxruntime itself does not ask
     options.intra_op_num_threads = threads or (int(given) if given.isdigit() else 0)

@@ -93,15 +93,14 @@ def load(
         return _open_library(str(name), precision, device)
     folder = onnx.locate(name)
     light = (light and device == "cpu") or find_spec("torch") is None
-    light = light and find_spec("onnxruntime") is not None
     if (folder / onnx.MANIFEST).is_file() and (light or not (folder / "config.json").is_file()):
         return onnx.open_folder(name, threads)
     try:
         from rejoinder.encoders import persistence
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"{name} needs {error.name}, which is not here;"
-            " install it, or open an ONNX export, which needs numpy, onnxruntime and tokenizers",
+            f"{name} needs {error.name}, which is not here: pip install 'rejoinder[torch]',"
+            " or open an ONNX export",
             name=error.name,
         ) from error
     return persistence.load(name, precision=precision, threads=threads, device=device)
@@ -133,11 +132,23 @@ def open_texts(
         )
     if is_library(name):
         return _open_library(name, "fp32", device)
-    from rejoinder.encoders import persistence
+    model = load(name, precision=precision, device=device)
+    return as_texts(_of_texts(model), vectors, precision)
+
+
+def _of_texts(model: Any) -> TextEncoder | JoinedEncoder:
+    """Return a model that gives vectors of single texts; others are refused."""
+    from rejoinder.encoders.conversation import TextEncoder
+
+    if isinstance(model, TextEncoder):
+        return model
+    from rejoinder.encoders.joined import JoinedEncoder
+
+    if isinstance(model, JoinedEncoder):
+        return model
     from rejoinder.encoders.torch import text_encoder
 
-    model = persistence.load(name, precision=precision, device=device)
-    return as_texts(text_encoder(model), vectors, precision)
+    return text_encoder(model)
 
 
 def open_all(
@@ -255,9 +266,7 @@ class RankerOpener:
         if name not in self._cached:
             model = self._load(name)
             if not is_library(name):
-                from rejoinder.encoders.torch import text_encoder
-
-                model = text_encoder(model)
+                model = _of_texts(model)
             self._cached[name] = model.with_cache()
         return self._cached[name]
 

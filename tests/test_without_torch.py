@@ -1,0 +1,134 @@
+"""What a bot or a desk does works where PyTorch is not installed, with the same results."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import rejoinder
+
+FAQ = """question,answer
+I lost my card,We will send another card.
+my card was stolen,We will send another card.
+When do you open?,We open at nine.
+are you open on sunday,We open at nine.
+How do I pay?,By card.
+"""
+CHATS = [
+    ["Hi!", "Hello, how can I help?", "My card is gone", "We will send another card."],
+    ["Hi!", "Hello, how can I help?", "Opening hours?", "We open at nine."],
+]
+BLOCKED = """
+import importlib.util, sys
+HIDDEN = ("torch", "transformers", "sentence_transformers")
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
+sys.meta_path.insert(0, Hidden())
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name in HIDDEN else found(name, *rest)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("light")
+    (folder / "faq.csv").write_text(FAQ)
+    chats = "".join(json.dumps({"turns": turns}) + "\n" for turns in CHATS)
+    (folder / "chats.jsonl").write_text(chats)
+    return folder
+
+
+def without_torch(folder, code):
+    """What a program prints where PyTorch cannot be imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED + textwrap.dedent(code)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def commands(*lines):
+    return f"""
+        from rejoinder.cli import main
+        for line in {lines!r}:
+            sys.argv = ["rejoinder", *line.split()]
+            try:
+                main()
+            except SystemExit as end:
+                if end.code:
+                    raise SystemExit(f"{{line}}: {{end.code}}")
+    """
+
+
+def test_the_command_does_all_but_training(folder):
+    shown = without_torch(
+        folder,
+        commands(
+            "index build bi-small faq.csv -o faq --json",
+            "reply faq somebody-stole-my-card --why --json",
+            "learn faq --data chats.jsonl --json",
+            "index evaluate faq --data chats.jsonl --json",
+            "index reencode faq convert-small -o other --json",
+            "report faq --json",
+            "evaluate convert-small bm25 --data chats.jsonl --candidates 2 --json",
+            "doctor --json",
+        ),
+    )
+    answers = [json.loads(line) for line in shown.splitlines() if line.startswith("{")]
+    assert len(answers) == 8
+    assert answers[1]["replies"][0]["text"] == "We will send another card."
+    assert answers[7]["torch"] is None
+
+
+def test_vectors_and_fingerprints_are_those_of_pytorch(folder):
+    texts = ["Where is my order?", "hello " * 100, "x"]
+    code = f"""
+        import json, rejoinder
+        found = {{}}
+        for name in ("bi-small", "convert-small"):
+            model = rejoinder.load(name)
+            contexts = [["Hi!", "Hello.", text] for text in {texts!r}]
+            found[name] = [
+                model.fingerprint,
+                model.encode_contexts(contexts).tolist(),
+                model.encode_responses({texts!r}).tolist(),
+                model.transfer({texts!r}).tolist(),
+            ]
+        print(json.dumps(found))
+    """
+    for name, (fingerprint, *vectors) in json.loads(without_torch(folder, code)).items():
+        model = rejoinder.load(name, precision="fp32")
+        contexts = [["Hi!", "Hello.", text] for text in texts]
+        assert fingerprint == model.fingerprint
+        expected = [
+            model.encode_contexts(contexts),
+            model.encode_responses(texts),
+            model.transfer(texts),
+        ]
+        for ours, theirs in zip(vectors, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=2e-5, rtol=1e-4)
+
+
+def test_what_needs_it_says_how_to_install_it(folder):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            BLOCKED + textwrap.dedent(commands("train convert-quick --data chats.jsonl -o run")),
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "this needs PyTorch, which is not installed: pip install 'rejoinder[torch]'" in done.stderr
