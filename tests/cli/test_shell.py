@@ -18,7 +18,7 @@ import typer
 from typer.testing import CliRunner
 
 import rejoinder
-from rejoinder.cli.app import MOVED, app
+from rejoinder.cli.app import SECTIONS, app, name_of
 from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file
@@ -105,7 +105,7 @@ def raising(error):
         (
             ModuleNotFoundError("No module named 'torch'", name="torch"),
             2,
-            "this needs PyTorch, which is not installed: pip install torch",
+            "this needs PyTorch, which is not installed: pip install 'rejoinder[torch]'",
         ),
         (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 2, "not UTF-8"),
     ],
@@ -162,10 +162,18 @@ def test_the_version_an_unknown_verb_and_an_unknown_option():
         assert (result.exit_code, "--no-such-option" in result.output) == (2, True)
 
 
-@pytest.mark.parametrize("verb", MOVED)
-def test_a_verb_that_left_the_command_is_answered_with_what_runs_it(refused, verb):
-    line = refused(verb, "recipe.toml", "in", "-o", "my folder")
-    assert line.endswith(f"run: python -m workshop.{verb} recipe.toml in -o 'my folder'")
+def test_the_help_is_one_screen_without_a_cut_summary():
+    result = runner.invoke(app, ["--help"], terminal_width=80)
+    lines = result.output.splitlines()
+    assert len(lines) <= 40
+    assert "..." not in "".join(lines[1:])
+    for verbs in SECTIONS.values():
+        for summary, verb in verbs.items():
+            assert any(
+                line.split()[:1] == [name_of(verb)] and line.endswith(summary) for line in lines
+            ), summary
+    named = {name_of(verb) for verbs in SECTIONS.values() for verb in verbs.values()}
+    assert named == {words[0] for words in COMMANDS}
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

@@ -5,7 +5,7 @@ The verbs import torch and pyarrow only when they run, so that `--help` is fast.
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -24,47 +24,67 @@ from rejoinder.cli.retrieval import chat, reply
 from rejoinder.cli.serve import desk, mcp, serve
 from rejoinder.cli.shell import Command, guarded
 from rejoinder.cli.train import ablate, recipes, tokenise, train
-from rejoinder.errors import InputError
 
-VERBS = (
-    data,
-    corpora,
-    formats,
-    tokenise,
-    train,
-    evaluate,
-    ablate,
-    table,
-    plot,
-    calibrate,
-    mine,
-    learn,
-    feedback,
-    report,
-    reply,
-    chat,
-    serve,
-    mcp,
-    desk,
-    export,
-    join,
-    models,
-    recipes,
-    doctor,
-)
-MOVED = {"corpus": "workshop.corpus", "results": "workshop.results"}
+SECTIONS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
+    "Replies": {
+        "Build, change, tune and check indexes of replies": index,
+        "Find the best replies to a conversation": reply,
+        "Chat with the replies of an index": chat,
+        "Learn from chats and feedback what replies answer": learn,
+        "Show, export or delete feedback on replies": feedback,
+        "Report how often replies are taken, and what is missing": report,
+        "Learn how probable it is that a reply is right": calibrate,
+        "Find canned replies in old chats": mine,
+    },
+    "Serve": {
+        "Answer over HTTP, with a page": serve,
+        "Suggest replies as notes in a help desk": desk,
+        "Offer an index to assistants (MCP)": mcp,
+    },
+    "Data": {
+        "Build a folder of examples from conversations": data,
+        "List the corpora that `data` reads": corpora,
+        "List the formats of replies and chats": formats,
+        "Tokenise a recipe's examples ahead of training": tokenise,
+    },
+    "Models": {
+        "Train a model, or continue a run": train,
+        "Measure rankers with recall and MRR": evaluate,
+        "Train and measure intent classifiers": intents,
+        "Write a model in another format": export,
+        "Join two models into one": join,
+        "List models": models,
+        "List recipes": recipes,
+        "Show versions, features and advice": doctor,
+    },
+    "Lab": {
+        "Train each row of an ablation and compare": ablate,
+        "Measure every system of a plan": table,
+        "Draw encoded texts by category": plot,
+    },
+}
+"""All verbs with their summaries, in the order of the help."""
 
 
 class Verbs(TyperGroup):
-    """The verbs; for a removed verb, an error names the command that replaces it."""
+    """The verbs, whose help has a section for each kind."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the verb that the arguments begin with, and the arguments after it."""
-        verb, *rest = args
-        if verb in MOVED:
-            command = shlex.join(["python", "-m", MOVED[verb], *rest])
-            raise InputError(f"{verb} is no longer a verb; in a clone of Rejoinder, run: {command}")
-        return super().resolve_command(ctx, args)
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the verbs by section, so that all fit on a screen, and no options before them."""
+        formatter.write("\n")
+        for title, verbs in SECTIONS.items():
+            formatter.write(f"{title}\n")
+            for summary, verb in verbs.items():
+                formatter.write(f"  {name_of(verb):10} {summary}\n")
+        names = [max(parameter.opts, key=len) for parameter in self.get_params(ctx)]
+        formatter.write(f"Options: {', '.join(names)}\n")
+
+
+def name_of(verb: Callable[..., None] | typer.Typer) -> str:
+    """Return what the command calls a verb."""
+    if isinstance(verb, typer.Typer):
+        return str(verb.info.name)
+    return verb.__name__
 
 
 app = typer.Typer(
@@ -74,12 +94,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    epilog=(
-        "Example: rejoinder data chitchat -o conversations, then rejoinder VERB --help."
-        " Exit codes: 0 success, 2 bad input, 130 interrupted, 1 anything else."
-        " REJOINDER_DEBUG=1 shows tracebacks. REJOINDER_MODEL=FOLDER names the present path of the"
-        " model of an index or classifier."
-    ),
+    epilog="Example: rejoinder index build --help",
 )
 
 
@@ -101,7 +116,9 @@ def rejoinder_command(
     """Conversational response selection: train, evaluate, index and serve models."""
 
 
-for _verb in VERBS:
-    app.command(cls=Command)(guarded(_verb))
-app.add_typer(index)
-app.add_typer(intents)
+for _verbs in SECTIONS.values():
+    for _summary, _verb in _verbs.items():
+        if isinstance(_verb, typer.Typer):
+            app.add_typer(_verb)
+        else:
+            app.command(cls=Command, short_help=_summary)(guarded(_verb))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import functools
-import itertools
 import json
 import math
 import os
@@ -39,11 +38,6 @@ class Command(TyperCommand):
                 each.metavar = each.metavar or each.name.upper()
                 each.display_type_rich = lambda ctx: None  # noqa: ARG005
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words after the verb, unless they are from an earlier release."""
-        _refuse_retired(ctx, args)
-        return super().parse_args(ctx, args)
-
     def invoke(self, ctx: Any) -> Any:
         """Run the verb, unless a number among the options is infinite or NaN."""
         for parameter in self.params:
@@ -55,71 +49,6 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """A verb with verbs of its own."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words after the group's name, unless they are from an earlier release."""
-        if args and args[0] not in self.commands:
-            _refuse_retired(ctx, args)
-        return super().parse_args(ctx, args)
-
-
-RETIRED = {
-    "index": {
-        "--append": "rejoinder index add",
-        "--delete": "rejoinder index delete",
-        "--delete-id": "rejoinder index delete --id",
-        "--compact": "rejoinder index compact",
-        "--reencode": "rejoinder index reencode",
-        "--approximate": "rejoinder index tune",
-        "--exact": "rejoinder index tune --method exact",
-        "--map": "rejoinder index map",
-        "--output": "rejoinder index build",
-        "-o": "rejoinder index build",
-    },
-    "evaluate": {"--index": "rejoinder index evaluate", "--context-table": "--context table"},
-    "data": {
-        "--about": "rejoinder corpora",
-        "--redact": "--set redact=true",
-        "--respond": "--set respond=VALUE",
-        "--engine": "--ray ADDRESS",
-        "--max-bad": "--skip-bad N",
-    },
-    "reply": {
-        "--no-repeat": "--omit both",
-        "--copies": "--omit nothing",
-        "--model": "REJOINDER_MODEL=FOLDER in the environment",
-    },
-    "serve": {"--model": "REJOINDER_MODEL=FOLDER in the environment"},
-    "chat": {"--repeat": "--omit copies", "--copies": "--omit repeats"},
-    "feedback": {
-        "--before": "--delete before=DAY",
-        "--source": "--delete source=NAME",
-        "--entry": "--delete N",
-    },
-    "tokenise": {"--engine": "--ray ADDRESS"},
-    "index build": {
-        "--engine": "--ray ADDRESS",
-        "--format": "--set format=NAME",
-        "--column": "--set columns=ROLE=NAME",
-    },
-    "intents train": {"--several": "--multi-label"},
-    "export": {
-        f"--{form}": f"--to {form}"
-        for form in ("eight-bits", "quantized", "onnx", "sentence-transformers", "transformers")
-    },
-}
-"""Retired options of verbs, and what replaces each."""
-
-
-def _refuse_retired(ctx: Any, args: list[str]) -> None:
-    if ctx.resilient_parsing:  # in which a shell completes words
-        return
-    verb = ctx.command_path.partition(" ")[2]
-    retired = RETIRED.get(verb, {})
-    used = [word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", args)]
-    for option, today in retired.items():
-        if option in used:
-            raise InputError(f"`{verb} {option}` is from an earlier release; now it is: {today}")
 
 
 P = ParamSpec("P")

@@ -62,7 +62,7 @@ class Editor:
 
     def retire(self, positions: Sequence[int]) -> list[Change]:
         """Delete replies, at once; each is a change."""
-        before = {position: self.index.reply(position) for position in positions}
+        before = {position: self.index.candidate(position) for position in positions}
         rows = [Row("retire", {at: reply}, {at: None}) for at, reply in before.items()]
         return self._made(lambda: rows, lambda: self.index.delete(positions))
 
@@ -71,7 +71,7 @@ class Editor:
 
         `examples` are all that it is to have; those that were learned stay so.
         """
-        old = self.index.reply(position)
+        old = self.index.candidate(position)
         if "examples" in fields:
             wanted = dict.fromkeys(fields["examples"])
             learned = tuple(each for each in old.learned if each in wanted)
@@ -86,7 +86,7 @@ class Editor:
         """Add conversations that replies answer; those that a reply has already are left out."""
         made = []
         for position, contexts in examples.items():
-            old = self.index.reply(position)
+            old = self.index.candidate(position)
             known = {*old.examples, *old.learned}
             new = [each for each in dict.fromkeys(contexts) if each not in known]
             if new:
@@ -101,8 +101,8 @@ class Editor:
         """
         if position == other:
             raise InputError(f"reply {position} cannot be merged with itself; name two replies")
-        kept = self.index.reply(position)
-        gone = self.index.reply(other)
+        kept = self.index.candidate(position)
+        gone = self.index.candidate(other)
         known = {*kept.examples, *kept.learned}
         examples = [each for each in gone.examples if each not in known]
         if gone.title and gone.title != kept.title and (gone.title,) not in known:
@@ -116,8 +116,8 @@ class Editor:
     def move(self, example: Sequence[str], position: int, to: int) -> Change:
         """Let an example of a reply be one of another reply."""
         own = tuple(example)
-        source = self.index.reply(position)
-        target = self.index.reply(to)
+        source = self.index.candidate(position)
+        target = self.index.candidate(to)
         if position == to or own not in (*source.examples, *source.learned):
             raise InputError(
                 f"reply {position} has no such example to move to reply {to}; "
@@ -185,7 +185,7 @@ class Editor:
 
 def _current(index: Index, position: int) -> Candidate | None:
     try:
-        return index.reply(position)
+        return index.candidate(position)
     except InputError:
         return None
 

@@ -75,6 +75,19 @@ from rejoinder.retrieval.writing import extend, rewrite, sweep
 NOTHING: Positions = np.empty(0, dtype=np.int64)
 
 
+def with_questions(answers: Mapping[str, Sequence[str | Sequence[str]]]) -> list[Candidate]:
+    """Return replies with the questions, or conversations, that each answers."""
+    replies = []
+    for text, questions in answers.items():
+        if isinstance(questions, str):
+            raise InputError(
+                f"the reply {text[:60]!r} has one text for its questions; give a list of them"
+            )
+        examples = [(each,) if isinstance(each, str) else tuple(each) for each in questions]
+        replies.append(Candidate(text, examples=tuple(examples)))
+    return replies
+
+
 class Index(IndexReader):
     """Encoded replies on disk. Make one with `Index.build` or `Index.open`.
 
@@ -88,7 +101,7 @@ class Index(IndexReader):
     def build(
         cls,
         encoder: DualEncoder,
-        replies: Iterable[str | Candidate],
+        replies: Iterable[str | Candidate] | Mapping[str, Sequence[str | Sequence[str]]],
         folder: str | Path,
         *,
         batch: int = 1024,
@@ -98,6 +111,8 @@ class Index(IndexReader):
         engine: Engine | None = None,
     ) -> Self:
         """Encode replies, `batch` at once, and write an index, whole or not at all.
+
+        A mapping has the questions, or conversations, that each reply answers.
 
         Canned replies are encoded without salutation, placeholders and the like
         (`templates.plain`), unless `as_written`; their texts come back untouched. Titles and
@@ -115,7 +130,8 @@ class Index(IndexReader):
             empty,
             part,
         ):
-            manifest = extend(empty, part, encoder, replies, batch, progress, engine)
+            given = with_questions(replies) if isinstance(replies, Mapping) else replies
+            manifest = extend(empty, part, encoder, given, batch, progress, engine)
             with_head(part, manifest, encoder).write(part)
         return cls.open(folder, encoder, verify=False)
 

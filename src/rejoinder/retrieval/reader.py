@@ -220,7 +220,7 @@ class IndexReader(Searcher):
                 ):
                     yield segment.position(row), segment.candidate(row)
 
-    def reply(self, position: int) -> Candidate:
+    def candidate(self, position: int) -> Candidate:
         """Return the reply at a position.
 
         Raises:

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -92,6 +93,15 @@ class Searchable:
             rerank=self.top,
         )
         return self.find(contexts, options)
+
+    def reply(self, conversation: str | Conversation, k: int = 5, **options: Any) -> list[Reply]:
+        """Find the best `k` replies to one message, or one conversation; see `search`.
+
+        >>> index.reply("my card was stolen")[0].text  # doctest: +SKIP
+        """
+        context = [conversation] if isinstance(conversation, str) else conversation
+        [replies] = self.search([context], k, **options)
+        return replies
 
 
 class Searcher(Searchable, Described):

@@ -81,7 +81,7 @@ def add_examples(answers: Answers, requests: list[Asked]) -> list[Result]:
     def add_some(index: Index, new: Sequence[Asked]) -> list[Result]:
         [asked] = new
         position, examples = asked.item
-        index.reply(position)
+        index.candidate(position)
         editor = Editor(index, [asked.ticket])
         made = editor.add_examples({position: map(tuple, read_contexts(examples))})
         return [_result(each) for each in made] or [_remembered(index, asked.ticket)]

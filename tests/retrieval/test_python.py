@@ -1,0 +1,45 @@
+"""The few lines of Python that a bot needs."""
+
+import pytest
+
+import rejoinder
+from rejoinder.errors import InputError
+
+FAQ = {
+    "We will send another card.": ["I lost my card", "my card was stolen"],
+    "We open at nine.": ["When do you open?", ["Hello!", "Are you open?"]],
+    "By card.": [],
+}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    model = rejoinder.load("convert-small")
+    return rejoinder.Index.build(model, FAQ, tmp_path_factory.mktemp("faq") / "index")
+
+
+def test_replies_come_with_the_questions_that_they_answer(index):
+    replies = {reply.text: reply.examples for _, reply in index}
+    assert replies == {
+        "We will send another card.": (("I lost my card",), ("my card was stolen",)),
+        "We open at nine.": (("When do you open?",), ("Hello!", "Are you open?")),
+        "By card.": (),
+    }
+
+
+def test_one_message_or_one_conversation_gets_its_replies(index):
+    assert index.reply("someone has stolen my card", k=1)[0].text == "We will send another card."
+    conversation = ["Hi!", "Hello.", "When do you open?"]
+    assert index.reply(conversation, 2) == index.search([conversation], 2)[0]
+    assert index.reply("When?", 1, why=True)[0].why is not None
+
+
+def test_a_reply_is_read_by_its_position(index):
+    assert index.candidate(1).text == "We open at nine."
+
+
+def test_one_question_is_no_list_of_questions(tmp_path):
+    with pytest.raises(InputError, match="one text for its questions; give a list"):
+        rejoinder.Index.build(
+            rejoinder.load("convert-small"), {"At noon.": "When?"}, tmp_path / "index"
+        )
