@@ -27,6 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from common import write_result
 from rejoinder.encoders.torch import build_module, parse_config
+from rejoinder.networks import quantization
 from rejoinder.networks.layers import Encodings
 from rejoinder.networks.packing import TokenBatch, pack
 from rejoinder.networks.pair_batches import SidesBatch
@@ -209,7 +210,11 @@ def counted(step: Callable[[Any], None], batch: Any) -> Counter[str]:
         attended: Tensor = OneAttention.apply(operators, q, k, v, attn_mask)  # type: ignore[no-untyped-call]
         return attended
 
-    with patch.object(F, "scaled_dot_product_attention", attention), operators:
+    with (
+        patch.object(F, "scaled_dot_product_attention", attention),
+        patch.object(quantization, "_round_all", quantization.round_together),
+        operators,
+    ):
         step(batch)
     return operators.counts
 

@@ -186,6 +186,10 @@ def test_each_text_is_encoded_once_and_an_interrupted_call_goes_on(tmp_path, mon
         np.testing.assert_allclose(found.vectors[side], unit_rows(letters(texts)), atol=1e-3)
     again = ask(0)
     np.testing.assert_array_equal(again.vectors, found.vectors)
+    monkeypatch.setattr(RawExamples, "read", None)  # a second start parses nothing
+    again = ask(0)
+    assert np.array_equal(again.vectors, found.vectors)
+    assert np.array_equal(again.responses, found.responses)
 
 
 @pytest.mark.parametrize("kind", ["bi mean", "multi-context-bi-encoder"])

@@ -221,6 +221,20 @@ def _in_float32(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(value.float() for value in given)
 
 
+def _round_all(parameters: Sequence[Tensor], half: Half) -> list[Tensor]:
+    """Round parameters to 16 bits, each by itself or, on a card, together."""
+    if all(parameter.device.type == "cpu" for parameter in parameters):
+        return [round_to_half(parameter, half) for parameter in parameters]
+    return round_together(parameters, half)
+
+
+def round_together(parameters: Sequence[Tensor], half: Half) -> list[Tensor]:
+    """Round parameters to 16 bits in three calls: on a card hundreds would be most of a step."""
+    flat = torch.cat([parameter.reshape(-1) for parameter in parameters])
+    pieces = torch.split(round_to_half(flat, half), [p.numel() for p in parameters])
+    return [piece.view(p.shape) for piece, p in zip(pieces, parameters, strict=True)]
+
+
 class _StraightThrough(torch.autograd.Function):
     """Forward: rounding of all parameters. Backward: the identity."""
 
@@ -232,12 +246,9 @@ class _StraightThrough(torch.autograd.Function):
         *parameters: Tensor,
     ) -> tuple[Tensor, ...]:
         others = [p for p, levels in zip(parameters, bounds, strict=True) if levels is None]
-        # together: a call for each of some hundred would be most of a card's step
-        flat = torch.cat([parameter.reshape(-1) for parameter in others])
-        sizes = [parameter.numel() for parameter in others]
-        pieces = iter(torch.split(round_to_half(flat, half), sizes))
+        rounded = iter(_round_all(others, half))
         return tuple(
-            next(pieces).view(p.shape) if levels is None else round_to_levels(p, levels)
+            next(rounded) if levels is None else round_to_levels(p, levels)
             for p, levels in zip(parameters, bounds, strict=True)
         )
 
