@@ -166,3 +166,14 @@ def test_a_zip_file_of_many_files_is_listed_once(tmp_path):
     messages = {f"general/20{n // 336:02}-{n // 28 % 12 + 1:02}-{n % 28 + 1:02}.json": json.dumps([]) for n in range(6_000)}
     _, _, took = _chats(tmp_path / "a.zip", zipped(messages))
     assert took < 5
+
+
+def test_a_whole_history_has_a_thousand_messages_at_most():
+    """All of 20,000 turns would be 200 million messages."""
+    reading = Reading(history=None)
+    turns = [str(number) for number in range(1500)]
+    assert reading.newest(turns[:1001]) == tuple(turns[:1001])
+    assert reading.cut_contexts == 0
+    assert reading.newest(turns) == tuple(turns[499:])
+    assert reading.cut_contexts == 1
+    assert len(Reading(history=1200).newest(turns)) == 1201

@@ -20,7 +20,7 @@ from typing import IO, Any
 import zstandard
 
 from rejoinder.corpora import Split
-from rejoinder.corpora.limits import MAX_LINE_BYTES, check_unpacked
+from rejoinder.corpora.limits import MAX_HISTORY, MAX_LINE_BYTES, check_unpacked
 from rejoinder.errors import InputError
 from rejoinder.files import check_regular_file
 from rejoinder.progress import Advance
@@ -81,7 +81,7 @@ class Reading(Counts):
 
     # Skip and count bad lines instead of stopping at the first; a file's faults always stop.
     skip_bad: bool = False
-    history: int | None = 10  # messages kept before the newest one of a context; None: all
+    history: int | None = 10  # messages kept before the newest one of a context; None: 1,000
     part: Split | None = None  # the split of the file; None: the hash of each thread decides
     on_bytes: Advance | None = None  # called with the number of bytes just read from disk
     on_fault: Callable[[str], object] | None = None  # called with the fault of a skipped line
@@ -89,10 +89,11 @@ class Reading(Counts):
 
     def newest(self, messages: Sequence[str]) -> tuple[str, ...]:
         """Return the messages of a context that `history` keeps; count a truncated context."""
-        if self.history is None or len(messages) <= self.history + 1:
+        kept = MAX_HISTORY if self.history is None else self.history
+        if len(messages) <= kept + 1:
             return tuple(messages)
         self.cut_contexts += 1
-        return tuple(messages[-1 - self.history :])
+        return tuple(messages[-1 - kept :])
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count dropped records; `reason` is used as a counter key, so keep it constant."""
