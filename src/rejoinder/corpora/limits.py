@@ -34,7 +34,7 @@ MAX_QUOTE_LINES = 150  # lines of a mail that may begin a quoted mail
 MAX_QUOTE_LINE = 300  # letters of these with the lines that follow
 
 MAX_NAME = 100  # letters of a participant's name that is redacted
-MAX_HISTORY = 1_000  # earlier messages of a context that is kept whole: all of 20,000 are 200 million
+MAX_HISTORY = 1_000  # earlier messages of a whole context: all of 20,000 turns are 200 million
 MAX_WAY = 200  # earlier messages that a branch of a tree of messages repeats
 
 

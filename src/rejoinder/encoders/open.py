@@ -78,8 +78,9 @@ def load(
             a CUDA card if there is one. There is no "int8" on a card.
 
     Returns:
-        What its kind opens as: `encoders.torch.Encoder` or another class of `families.FAMILIES`, an
-        `encoders.onnx.OnnxEncoder`, or an `encoders.sentence.SentenceEncoder`.
+        What its kind opens as: `encoders.torch.Encoder` or another class of
+            `encoders.torch.FAMILIES`, an `encoders.onnx.OnnxEncoder`, or an
+            `encoders.sentence.SentenceEncoder`.
 
     Raises:
         InputError: there is no such model, its folder is incomplete or altered, or the device is

@@ -184,7 +184,7 @@ def load(
 
     Returns:
         What the model's kind opens as: a ConveRT as an `torch.Encoder`, the others as
-        `families.FAMILIES` says.
+        `encoders.torch.FAMILIES` says.
 
     Raises:
         InputError: there is no such model, its folder is incomplete or altered, or the device is

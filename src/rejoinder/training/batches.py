@@ -71,7 +71,7 @@ def make_batch(
     earlier: Rows | None = None,
     segments: bool = True,
 ) -> PairBatch:
-    """Pack the given examples as the model wants them (see `families.Family`).
+    """Pack the given examples as the model wants them (see `encoders.torch.Family`).
 
     The responses of `negatives` are negatives of all pairs, or, where contexts are joined with
     candidates, k of each. `earlier` are the examples whose histories the pairs get, -1 for none;
