@@ -22,3 +22,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of 
 def _no_other_weights(monkeypatch):
     """Names of models are the same wherever another package with weights is installed."""
     monkeypatch.setattr("rejoinder.encoders.bundled.entry_points", lambda **_: [])
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_cache():
+    """Encoders of tests share names and fingerprints; nothing is kept in the user's folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "rejoinder.retrieval.background.cached_vectors", lambda _, compute: compute()
+        )
+        yield

@@ -31,6 +31,7 @@ class Counting:
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "user_cache_path", lambda *_, **__: tmp_path / "cache")
+    monkeypatch.setattr(vectors, "cached_vectors", cache.cached_vectors)
     return tmp_path / "cache"
 
 
