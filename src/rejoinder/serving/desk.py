@@ -331,6 +331,11 @@ class IndexSearcher:
                 logger.warning("the log does not remember an event", extra={"fields": fields})
         return True
 
+    def close(self) -> None:
+        """Close the log, so that all of it is in its one file."""
+        with self._lock:
+            self._index.log.close()
+
     def release(self, event: str) -> None:
         """Let the log forget an event, which may come again."""
         with self._lock, contextlib.suppress(InputError, OSError):
@@ -396,6 +401,7 @@ class Receiver:
             await asyncio.wait_for(self._queue.join(), CLOSING)
         for worker in workers:
             worker.cancel()
+        await asyncio.to_thread(self._searcher.close)
 
     async def receive(self, request: Request) -> Response:
         """Take an event: 200 at once, whatever becomes of it."""
