@@ -431,6 +431,8 @@ def _show(
         if why := each.get("why"):
             like = " / ".join(why["like"]) if why["view"] != "text" else "its own text"
             blocks.append(" " * 16 + f"like: {like} {why['similarity']:.2f}")
+            if sentence := why.get("sentence"):
+                blocks.append(" " * 16 + f"answers: {sentence}")
     p = answer.get("confidence")
     if p is not None and min_confidence is not None and p < min_confidence:
         return f"silent: the best reply is right with probability {p:.3f}, below {min_confidence:g}"

@@ -34,7 +34,7 @@ from rejoinder.retrieval.manifest import (
     Manifest,
     runs_of,
 )
-from rejoinder.retrieval.queries import SearchOptions
+from rejoinder.retrieval.queries import Queries, SearchOptions
 from rejoinder.retrieval.scan import Array, Flags, Found, Positions, Scores, exact_scores
 from rejoinder.retrieval.scoring import encode_conversations
 
@@ -227,6 +227,7 @@ class Why:
     view: Literal["text", "title", "example"]
     like: tuple[str, ...]  # the reply's text, its title, or the nearest of its examples
     similarity: float  # cosine of its encoding and the conversation's
+    sentence: str = ""  # of a message of several: the one that the reply answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +241,7 @@ class Reply:
     title: str = ""
     examples: tuple[tuple[str, ...], ...] = ()  # conversations that it is known to answer
     why: Why | None = None  # if it was asked for
+    part: int = 0  # of the newest message that it fits; see `parts`
 
     @classmethod
     def of(cls, candidate: Candidate, score: float, position: int) -> Reply:
@@ -259,6 +261,8 @@ class Reply:
             values["title"] = self.title
         if self.why is not None:
             values["why"] = asdict(self.why)
+            if not self.why.sentence:
+                del values["why"]["sentence"]
         return values
 
 
@@ -363,26 +367,24 @@ def diversify(vectors: FloatArray, scores: Sequence[float], options: SearchOptio
 
 
 def explain(
-    encoder: DualEncoder,
-    contexts: Sequence[FloatArray],
-    replies: Sequence[list[Reply]],
-    *,
-    plain: bool,
+    encoder: DualEncoder, queries: Queries, replies: Sequence[list[Reply]], *, plain: bool
 ) -> list[list[Reply]]:
-    """Return the replies to contexts of some vectors (m, d) with why each was found.
+    """Return the replies to conversations with why each was found.
 
     `plain` says whether their texts were encoded without the frame of templates.
     """
     explained = []
-    for vectors, own in zip(contexts, replies, strict=True):
+    for rows, own in zip(queries.rows, replies, strict=True):
         texts = [templates.plain(reply.text) if plain else reply.text for reply in own]
         responses = encoder.encode_responses(texts)
-        explained.append(
-            [
-                replace(reply, why=_why(encoder, reply, vectors, response))
-                for reply, response in zip(own, responses, strict=True)
-            ]
-        )
+        found = []
+        for reply, response in zip(own, responses, strict=True):
+            row = rows[reply.part]
+            why = _why(encoder, reply, queries.vectors[row] / queries.sharpness, response)
+            if len(rows) > 1:
+                why = replace(why, sentence=queries.inputs[row])
+            found.append(replace(reply, why=why))
+        explained.append(found)
     return explained
 
 

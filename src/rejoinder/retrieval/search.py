@@ -29,6 +29,7 @@ from rejoinder.encoders.open import open_encoder
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import lock_path, locked
 from rejoinder.retrieval.manifest import Manifest, Positions, check_model, read_manifest
+from rejoinder.retrieval.parts import PartsOfIndex, join_parts
 from rejoinder.retrieval.queries import (
     Queries,
     SearchOptions,
@@ -37,10 +38,10 @@ from rejoinder.retrieval.queries import (
     has_unit_vectors,
     make_queries,
     read_history,
-    truncate_history,
 )
 from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
+from rejoinder.retrieval.turns import read_parts
 
 MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
 
@@ -127,17 +128,21 @@ class Searcher(Searchable, Described):
         *,
         inputs: Sequence[str] = (),
         forbidden: Sequence[frozenset[str]] | None = None,
+        counts: Sequence[int] | None = None,
     ) -> list[list[Reply]]:
         """Find the best replies to contexts that are encoded already: (n, d), or (n, m, d).
 
         The index's model encoded them. `inputs` are the newest messages, which a hybrid search
-        needs. `forbidden` is, for each context, what `queries.forbidden_keys` returns; None: every
-        reply may be found.
+        needs. `forbidden` is, for each conversation, what `queries.forbidden_keys` returns; None:
+        every reply may be found. `counts` says how many contexts, one after the other, are parts of
+        each conversation; None: one.
         """
         if not isinstance(vectors, ContextVectors):
             vectors = check_vectors(vectors, "context")
         unit = has_unit_vectors(self.encoder)
-        queries = make_queries(vectors, inputs=inputs, forbidden=forbidden, unit=unit)
+        queries = make_queries(
+            vectors, inputs=inputs, forbidden=forbidden, unit=unit, counts=counts
+        )
         return self._find(queries, options or SearchOptions())
 
     def _find(self, queries: Queries, options: SearchOptions) -> list[list[Reply]]:
@@ -148,24 +153,22 @@ class Searcher(Searchable, Described):
             )
         if options.minimum_score is None and self.manifest.head is not None:
             options = replace(options, minimum_score=self.manifest.head.minimum_score)
-        pool = options.pool
         filtered = self._filter(options.where)
-        replies: list[list[Reply]] = [[] for _ in queries.vectors]
+        replies: list[list[Reply]] = [[] for _ in queries.rows]
         if not filtered.count:
             return replies
         self._check_size(queries)
-        wanted = pool
+        wanted = options.pool
         left = list(range(len(replies)))  # contexts that have too few replies so far
         while left:
-            best = find_candidates(filtered, queries, left, min(wanted, filtered.count), options)
+            rows = [row for i in left for row in queries.rows[i]]
+            found = iter(
+                find_candidates(filtered, queries, rows, min(wanted, filtered.count), options)
+            )
             short = []
-            for i, (numbers, scores) in zip(left, best, strict=True):
-                forbidden = queries.forbidden[i]
-                is_last = len(numbers) < wanted
-                own = scores / queries.sharpness
-                chosen = postprocess(
-                    numbers, own, filtered, forbidden, options, pool=pool, is_last=is_last
-                )
+            for i in left:
+                own = [next(found) for _ in queries.rows[i]]
+                chosen = self._choose(own, filtered, queries, i, wanted, options)
                 if chosen is None:
                     short.append(i)
                 else:
@@ -173,9 +176,38 @@ class Searcher(Searchable, Described):
             left = short
             wanted *= 4
         if options.why:
-            vectors = [own / queries.sharpness for own in queries.vectors]
-            return explain(self._model(), vectors, replies, plain=self.manifest.plain)
+            return explain(self._model(), queries, replies, plain=self.manifest.plain)
         return replies
+
+    @staticmethod
+    def _choose(
+        found: Found,
+        filtered: FilteredIndex,
+        queries: Queries,
+        conversation: int,
+        wanted: int,
+        options: SearchOptions,
+    ) -> list[Reply] | None:
+        """Return the replies to a conversation of what its parts found; None: more are needed."""
+        is_last = all(len(numbers) < wanted for numbers, _ in found)
+        numbers, scores, parts = join_parts(
+            [(numbers, scores / queries.sharpness) for numbers, scores in found],
+            [queries.inputs[row] for row in queries.rows[conversation]] if len(found) > 1 else (),
+        )
+        if parts and options.minimum_score is not None:
+            count = int((scores >= options.minimum_score).sum())
+            is_last = is_last or count < len(scores)
+            numbers = numbers[:count]
+            scores = scores[:count]
+        return postprocess(
+            numbers,
+            scores,
+            PartsOfIndex(filtered, parts) if parts else filtered,
+            queries.forbidden[conversation],
+            options,
+            pool=options.pool,
+            is_last=is_last,
+        )
 
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find; see `search`."""
@@ -188,7 +220,7 @@ class Searcher(Searchable, Described):
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""
         encoder = self._model()
-        vectors = encode_queries(encoder, truncate_history(contexts, None))
+        vectors = encode_queries(encoder, [read_parts(each, None).context for each in contexts])
         queries = make_queries(vectors, inputs=(), forbidden=None, unit=encoder.unit_length)
         self._check_size(queries)
         return queries.vectors

@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 
 
 class Why(BaseModel):
-    """The part of a reply most like the conversation: text, title or example, with the cosine."""
+    """The part of a reply most like the conversation: text, title or example, with the cosine.
+
+    `sentence` is the one that the reply answers, of a message of several.
+    """
 
     view: Literal["text", "title", "example"]
     like: list[str]
     similarity: float
+    sentence: str | None = None
 
 
 class Reply(BaseModel):

@@ -1,0 +1,111 @@
+"""Messages as customers write them: mails by their sentences, and bursts as one turn."""
+
+import numpy as np
+import pytest
+
+from rejoinder.retrieval import parts
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.queries import ANY_SCORE, SearchOptions, encode
+from rejoinder.retrieval.turns import read_parts
+from tests.retrieval.test_examples import TOPICS, WordEncoder, faq
+
+REPLIES = list(TOPICS)
+BEFORE = "Dear team,\n\nMy sister praised the blue curtains. Our neighbours admire them every single day. "
+AFTER = " Meanwhile the garden blooms and everybody visits. Summer brings many guests.\n\nBest regards\nKim Example"
+
+
+@pytest.fixture
+def index(tmp_path):
+    return Index.build(WordEncoder(), faq(), tmp_path / "index")
+
+
+@pytest.mark.parametrize(("place", "question"), [*enumerate(known[1] for known in TOPICS.values())])
+def test_a_question_in_a_mail_finds_what_it_finds_alone(index, place, question):
+    mail = BEFORE + question.capitalize() + "?" + AFTER
+    [[found]] = index.search([[mail]], 1, ANY_SCORE, why=True)
+    assert found.text == REPLIES[place]
+    assert found.why.sentence == question.capitalize() + "?"
+    assert found.to_json()["why"]["sentence"] == found.why.sentence
+    [[alone]] = index.search([[question]], 1, ANY_SCORE, why=True)
+    assert "sentence" not in alone.to_json()["why"]
+    texts = read_parts([mail], None).message.parts
+    assert found.score == pytest.approx(alone.score - parts.PENALTY * np.log2(len(texts)), abs=1e-5)
+
+
+def test_a_short_message_is_searched_for_as_it_is(index):
+    question = "when do you open"
+    queries = encode(index.encoder, [[question]], SearchOptions())
+    assert queries.inputs == [question]
+    vectors = index.encoder.encode_contexts([[question]])
+    [direct] = index.search_vectors(vectors, SearchOptions(minimum_score=ANY_SCORE))
+    assert index.search([[question]], 5, ANY_SCORE) == [direct]
+
+
+def test_several_messages_at_once_find_what_each_finds_alone(index):
+    mails = [[BEFORE + known[1] + "." + AFTER] for known in TOPICS.values()]
+    mixed = [mails[0], ["track my order"], *mails[1:], ["hello", "i cannot log in"]]
+    for options in ({}, {"distinct": True}, {"diversity": 0.3}, {"no_repeat": True}, {"hybrid": 0.1}):
+        together = index.search(mixed, 3, ANY_SCORE, **options)
+        for one, found in zip(mixed, together, strict=True):
+            [alone] = index.search([one], 3, ANY_SCORE, **options)
+            assert [each.position for each in alone] == [each.position for each in found]
+            assert [each.score for each in alone] == pytest.approx([each.score for each in found], abs=1e-6)
+
+
+def test_no_reply_comes_twice_and_none_below_the_lowest_score(index):
+    message = "When do you open? Track my package. I cannot log in."
+    [found] = index.search([[message]], 4, ANY_SCORE)
+    assert len({each.position for each in found}) == len(found) == 4
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    least = found[1].score
+    [fewer] = index.search([[message]], 4, least)
+    assert [each.position for each in fewer] == [each.position for each in found[:2]]
+
+
+@pytest.mark.parametrize(
+    "conversation",
+    [
+        ["hello", "where is my order", "hello?", "anyone there?"],
+        ["hello\nwhere is my order\nhello?\nanyone there?"],
+        [{"role": "user", "content": text} for text in ("hello", "where is my order", "hello?", "anyone there?")],
+        ["when do you open", "where is my order", "??"],
+    ],
+)
+def test_a_burst_is_one_turn(index, conversation):
+    [[best]] = index.search([conversation], 1, ANY_SCORE)
+    assert best.text == REPLIES[1]
+
+
+def test_thanks_are_a_message_of_their_own():
+    assert read_parts(["where is my order", "It comes.", "thanks!"], None).message.parts == ("thanks!",)
+
+
+def test_roles_are_turns():
+    talk = [
+        {"role": "user", "content": "hello"},
+        {"role": "user", "content": "where is it"},
+        {"role": "assistant", "content": "Which one?"},
+        {"role": "user", "content": "a lamp"},
+    ]
+    reading = read_parts(talk, None)
+    assert list(reading.history) == ["where is it", "Which one?"]
+    assert reading.message.parts == ("a lamp",)
+    assert read_parts(talk, 1).history == ["Which one?"]
+    assert read_parts(talk, 0).history == []
+
+
+def test_what_is_learned_is_cleaned(index):
+    index.add_examples({0: [["Dear team,\n\nopening times please\n\nBest regards\nKim"]]})
+    assert ("opening times please",) in dict(index)[0].examples
+
+
+def test_emoji_are_told_apart(tmp_path):
+    examples = {0: "\U0001f44d", 1: "\U0001f620"}
+    replies = [
+        type(each)(each.text, each.payload, each.title, ((examples[at],),) if at in examples else each.examples)
+        for at, each in enumerate(faq())
+    ]
+    index = Index.build(WordEncoder(), replies, tmp_path / "emoji")
+    for at, text in examples.items():
+        [[best]] = index.search([[text + "\ufe0f"]], 1, ANY_SCORE)
+        assert best.position == at
