@@ -109,3 +109,15 @@ def test_emoji_are_told_apart(tmp_path):
     for at, text in examples.items():
         [[best]] = index.search([[text + "\ufe0f"]], 1, ANY_SCORE)
         assert best.position == at
+
+
+def test_typos_find_what_the_words_find(index):
+    for written, right in (("trakc my pakage", "track my package"), ("wen do you oepn", "when do you open")):
+        typed, meant = index.search([[written], [right]], 4, ANY_SCORE)
+        assert typed == meant
+
+
+def test_the_words_of_new_replies_are_known_at_once(index):
+    assert index.speller().correct("your zyrkonai lamp")[1] == ()
+    index.add(["The zyrkonia is a lamp."])
+    assert index.speller().correct("your zyrkonai lamp")[0] == "your zyrkonia lamp"

@@ -34,7 +34,7 @@ from rejoinder.corpora.lines import open_lines
 from rejoinder.corpora.tables import parse_line
 from rejoinder.encoders import ContextVectors, DualEncoder, check_vectors, encode_queries
 from rejoinder.errors import InputError
-from rejoinder.retrieval.turns import Reading, read_parts
+from rejoinder.retrieval.turns import Reading, Spelling, read_parts
 
 Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
 """A filter: for each field of a payload that is named, a value, or a list or set of values of which
@@ -215,14 +215,17 @@ class Queries:
 
 
 def encode(
-    encoder: DualEncoder, conversations: Sequence[Conversation], options: SearchOptions
+    encoder: DualEncoder,
+    conversations: Sequence[Conversation],
+    options: SearchOptions,
+    speller: Spelling = None,
 ) -> Queries:
     """Encode what a search reads of conversations."""
     forbidden = [
         forbidden_keys(each) if options.no_repeat else frozenset[str]() for each in conversations
     ]
     model = encoder.with_cache()
-    readings = read_conversations_in_parts(model, conversations, options.history)
+    readings = read_conversations_in_parts(model, conversations, options.history, speller)
     contexts = [context for reading in readings for context in reading.contexts]
     return make_queries(
         encode_queries(model, contexts),
@@ -234,11 +237,14 @@ def encode(
 
 
 def read_conversations_in_parts(
-    encoder: DualEncoder, conversations: Sequence[Conversation], history: int | None
+    encoder: DualEncoder,
+    conversations: Sequence[Conversation],
+    history: int | None,
+    speller: Spelling = None,
 ) -> list[Reading]:
     """Return what a search reads of conversations; see `SearchOptions.history`."""
     check_list(conversations, CONVERSATIONS)
-    readings = [read_parts(conversation, history) for conversation in conversations]
+    readings = [read_parts(conversation, history, speller) for conversation in conversations]
     return readings if history is not None else keep_subjects(encoder, readings)
 
 
@@ -251,10 +257,13 @@ def keep_subjects(encoder: DualEncoder, readings: Sequence[Reading]) -> list[Rea
 
 
 def read_history(
-    encoder: DualEncoder, conversations: Sequence[Conversation], history: int | None
+    encoder: DualEncoder,
+    conversations: Sequence[Conversation],
+    history: int | None,
+    speller: Spelling = None,
 ) -> list[Context]:
     """Return what a search reads of conversations, each as one context."""
-    readings = read_conversations_in_parts(encoder, conversations, history)
+    readings = read_conversations_in_parts(encoder, conversations, history, speller)
     return [reading.context for reading in readings]
 
 

@@ -7,6 +7,7 @@ slow ranker order the best replies of a search again (POLY, table 5).
 from __future__ import annotations
 
 import contextlib
+import itertools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -42,6 +43,7 @@ from rejoinder.retrieval.queries import (
 from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
 from rejoinder.retrieval.turns import read_parts
+from rejoinder.text.spelling import MAX_OWN_REPLIES, Speller
 
 MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
 
@@ -101,6 +103,7 @@ class Searcher(Searchable, Described):
     folder: Path
     encoder: DualEncoder | None
     manifest: Manifest
+    _speller: tuple[str, Speller] | None = None  # of a fingerprint
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -118,7 +121,7 @@ class Searcher(Searchable, Described):
 
     def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
         """Find the best replies to each context; see `search`."""
-        queries = encode(self._model(), contexts, options)
+        queries = encode(self._model(), contexts, options, self.speller)
         return self._find(queries, options)
 
     def search_vectors(
@@ -215,7 +218,7 @@ class Searcher(Searchable, Described):
 
     def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Context]:
         """Return what `search` reads of conversations."""
-        return read_history(self._model(), contexts, history)
+        return read_history(self._model(), contexts, history, self.speller)
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""
@@ -224,6 +227,20 @@ class Searcher(Searchable, Described):
         queries = make_queries(vectors, inputs=(), forbidden=None, unit=encoder.unit_length)
         self._check_size(queries)
         return queries.vectors
+
+    def speller(self) -> Speller:
+        """Return what corrects messages, by the words of the replies, titles and examples."""
+        known = self._speller
+        if known is None or known[0] != self.fingerprint:
+            is_small = len(self) <= MAX_OWN_REPLIES
+            known = (self.fingerprint, Speller(self._texts() if is_small else ()))
+            self._speller = known
+        return known[1]
+
+    def _texts(self) -> Iterator[str]:
+        for _, reply in self.candidates():
+            yield from (reply.text, reply.title)
+            yield from itertools.chain(*reply.examples, *reply.learned)
 
     @property
     def fingerprint(self) -> str:

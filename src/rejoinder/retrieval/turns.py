@@ -6,13 +6,16 @@ sentences, as `text.messages` finds them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from rejoinder.conversations import Context, Conversation, is_persona, spoken
 from rejoinder.text.courtesy import asks, asks_again, has_content
 from rejoinder.text.messages import Message, clean_message, read_message
+from rejoinder.text.spelling import Speller, is_common
 
+Spelling: TypeAlias = Callable[[], Speller] | None
 MOST_MESSAGES = 4  # of one side, without roles, that a message which only asks again may belong to
 
 
@@ -38,10 +41,18 @@ class Reading:
         return replace(self, history=history)
 
 
-def read_parts(conversation: Conversation, history: int | None) -> Reading:
-    """Return what a search reads of a conversation, and of at most `history` earlier messages."""
+def read_parts(
+    conversation: Conversation, history: int | None, speller: Spelling = None
+) -> Reading:
+    """Return what a search reads of a conversation, and of at most `history` earlier messages.
+
+    `speller` returns what corrects the newest message, and is called where it has a word that is
+    not a common one.
+    """
     turns = _turns(spoken(conversation))
     message = read_message(turns[-1])
+    if speller is not None and not is_common(message.text):
+        message = message.corrected(speller())
     kept = turns[:-1] if history is None else turns[max(0, len(turns) - 1 - history) : -1]
     return Reading([text if is_persona(text) else clean_message(text) for text in kept], message)
 
@@ -61,9 +72,11 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
     texts = ["\n".join(lines) for _, lines in turns]
     if turns[-1][0] is not None or len(turns) == 1 or not asks_again(texts[-1]):
         return texts
-    told = next((at for at in range(len(texts) - 1, -1, -1) if has_content(texts[at])), 0)
+    told = next((at for at in range(len(texts) - 1, -1, -1) if has_content(texts[at])), None)
+    if told is None:
+        return texts
     if asks(texts[told]):
-        return texts[: told + 1]
+        return [*filter(has_content, texts[:told]), texts[told]]
     first = max(0, len(texts) - MOST_MESSAGES)
     while first < len(texts) - 1 and (turns[first][0] is not None or is_persona(texts[first])):
         first += 1

@@ -198,7 +198,7 @@ class Answers:
             try:
                 options = self._options(question)
                 messages = question.messages
-                reading = read_parts(messages, options.history)
+                reading = read_parts(messages, options.history, self.index.speller)
                 forbidden = forbidden_keys(messages) if question.no_repeat else frozenset[str]()
                 queries.append(_Query(row, question, options, reading, forbidden))
             except InputError as error:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rejoinder.text.courtesy import has_content
 from rejoinder.text.emoji import name_emoji
 from rejoinder.text.mails import clean_mail
 from rejoinder.text.sentences import split_sentences
+from rejoinder.text.spelling import Correction, Speller
 
 MAX_LETTERS = 20_000  # of a message that are read: half from its beginning, half from its end
 MAX_PARTS = 24  # sentences of a message that are searched for
@@ -33,11 +34,22 @@ class Message:
     parts: tuple[str, ...]
     text: str  # without what was cleaned away
     cut: bool = False  # whether some of its text is not read
+    corrections: tuple[Correction, ...] = ()
 
     @property
     def is_single(self) -> bool:
         """Return whether it is read as one text."""
         return len(self.parts) == 1
+
+    def corrected(self, speller: Speller) -> Message:
+        """Return the message with its typos put right."""
+        parts = [speller.correct(part) for part in self.parts]
+        changes = dict.fromkeys(change for _, changed in parts for change in changed)
+        if not changes:
+            return self
+        text, _ = speller.correct(self.text)
+        read = tuple(dict.fromkeys(part for part, _ in parts))
+        return replace(self, parts=read, text=text, corrections=tuple(changes))
 
 
 @functools.lru_cache(maxsize=4096)
