@@ -11,6 +11,7 @@ from rejoinder.corpora.readers.chat_apps import clean_slack_text, whatsapp_line
 from rejoinder.text.courtesy import asks
 from rejoinder.text.mail_quotes import newest_text
 from rejoinder.text.messages import read_message
+from rejoinder.text.polarity import opposed
 from rejoinder.text.spelling import Speller
 from rejoinder.corpora.readers.pairs import clean_line
 from rejoinder.corpora.recognition import read_candidates
@@ -57,6 +58,7 @@ FUNCTIONS = {
     "mail": newest_text,
     "message": read_message.__wrapped__,
     "courtesy": asks,
+    "polarity": lambda text: opposed(text, [f"not {text}"]),
     "spelling": Speller(["where is my order"]).correct,
     "rasa": lambda text: bots._example_texts([text]),
     "subtitles": clean_line,

@@ -121,3 +121,28 @@ def test_the_words_of_new_replies_are_known_at_once(index):
     assert index.speller().correct("your zyrkonai lamp")[1] == ()
     index.add(["The zyrkonia is a lamp."])
     assert index.speller().correct("your zyrkonai lamp")[0] == "your zyrkonia lamp"
+
+
+def test_a_reply_to_the_opposite_gives_way(tmp_path):
+    index = Index.build(WordEncoder(), faq(slice(1, 3)), tmp_path / "index")
+    [found] = index.search([["do not track my package"]], 4, ANY_SCORE, why=True)
+    [asked] = index.search([["track my package"]], 4, ANY_SCORE, why=True)
+    assert asked[0].text == REPLIES[1]
+    assert not asked[0].why.opposes
+    opposing = next(each for each in found if each.text == REPLIES[1])
+    assert opposing.to_json()["why"]["opposes"] == "track my package"
+    assert opposing.score < 0
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    assert REPLIES[1] not in [each.text for each in index.search([["do not track my package"]], 4, 0.0)[0]]
+
+
+def test_as_many_replies_come_although_some_give_way(tmp_path):
+    replies = [
+        *(type(each)(each.text, examples=(("please send the parcel",),)) for each in faq()),
+        type(faq()[0])("We send nothing.", examples=(("please do not send the parcel",),)),
+    ]
+    index = Index.build(WordEncoder(), replies, tmp_path / "index")
+    [[best]] = index.search([["do not send the parcel"]], 1, ANY_SCORE)
+    assert best.text == "We send nothing."
+    [found] = index.search([["do not send the parcel"]], 5, ANY_SCORE, distinct=True)
+    assert len(found) == 5

@@ -433,6 +433,8 @@ def _show(
             blocks.append(" " * 16 + f"like: {like} {why['similarity']:.2f}")
             if sentence := why.get("sentence"):
                 blocks.append(" " * 16 + f"answers: {sentence}")
+            if opposite := why.get("opposes"):
+                blocks.append(" " * 16 + f"opposes: {opposite}")
     p = answer.get("confidence")
     if p is not None and min_confidence is not None and p < min_confidence:
         return f"silent: the best reply is right with probability {p:.3f}, below {min_confidence:g}"

@@ -228,6 +228,7 @@ class Why:
     like: tuple[str, ...]  # the reply's text, its title, or the nearest of its examples
     similarity: float  # cosine of its encoding and the conversation's
     sentence: str = ""  # of a message of several: the one that the reply answers
+    opposes: str = ""  # the title or example that says the opposite of the message
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +243,7 @@ class Reply:
     examples: tuple[tuple[str, ...], ...] = ()  # conversations that it is known to answer
     why: Why | None = None  # if it was asked for
     part: int = 0  # of the newest message that it fits; see `parts`
+    opposes: str = ""  # what it answers that says the opposite of the message; see `opposites`
 
     @classmethod
     def of(cls, candidate: Candidate, score: float, position: int) -> Reply:
@@ -261,8 +263,9 @@ class Reply:
             values["title"] = self.title
         if self.why is not None:
             values["why"] = asdict(self.why)
-            if not self.why.sentence:
-                del values["why"]["sentence"]
+            for name in ("sentence", "opposes"):
+                if not values["why"][name]:
+                    del values["why"][name]
         return values
 
 
@@ -383,7 +386,7 @@ def explain(
             why = _why(encoder, reply, queries.vectors[row] / queries.sharpness, response)
             if len(rows) > 1:
                 why = replace(why, sentence=queries.inputs[row])
-            found.append(replace(reply, why=why))
+            found.append(replace(reply, why=replace(why, opposes=reply.opposes)))
         explained.append(found)
     return explained
 

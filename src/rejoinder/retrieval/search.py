@@ -11,6 +11,7 @@ import itertools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from rejoinder.encoders.open import open_encoder
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import lock_path, locked
 from rejoinder.retrieval.manifest import Manifest, Positions, check_model, read_manifest
+from rejoinder.retrieval.opposites import opposing, push_back
 from rejoinder.retrieval.parts import PartsOfIndex, join_parts
 from rejoinder.retrieval.queries import (
     Queries,
@@ -45,6 +47,7 @@ from rejoinder.retrieval.scan import Found, Scores, exact_scores
 from rejoinder.retrieval.turns import read_parts
 from rejoinder.text.spelling import MAX_OWN_REPLIES, Speller
 
+OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
 MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
 
 
@@ -192,25 +195,31 @@ class Searcher(Searchable, Described):
         options: SearchOptions,
     ) -> list[Reply] | None:
         """Return the replies to a conversation of what its parts found; None: more are needed."""
+        rows = queries.rows[conversation]
+        texts = [queries.inputs[row] for row in rows] if queries.inputs else [""] * len(rows)
         is_last = all(len(numbers) < wanted for numbers, _ in found)
         numbers, scores, parts = join_parts(
-            [(numbers, scores / queries.sharpness) for numbers, scores in found],
-            [queries.inputs[row] for row in queries.rows[conversation]] if len(found) > 1 else (),
+            [(numbers, scores / queries.sharpness) for numbers, scores in found], texts
         )
         if parts and options.minimum_score is not None:
             count = int((scores >= options.minimum_score).sum())
             is_last = is_last or count < len(scores)
             numbers = numbers[:count]
             scores = scores[:count]
-        return postprocess(
+        choose = partial(
+            postprocess,
             numbers,
             scores,
             PartsOfIndex(filtered, parts) if parts else filtered,
             queries.forbidden[conversation],
             options,
-            pool=options.pool,
             is_last=is_last,
         )
+        replies = choose(pool=options.pool)
+        if replies is None or not any(opposing(reply, texts) for reply in replies):
+            return replies
+        more = replies if options.diversity else choose(pool=OPPOSITES * options.pool)
+        return None if more is None else push_back(more, texts, options)
 
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find; see `search`."""

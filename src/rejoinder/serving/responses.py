@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 class Why(BaseModel):
     """The part of a reply most like the conversation: text, title or example, with the cosine.
 
-    `sentence` is the one that the reply answers, of a message of several.
+    `sentence` is the one that the reply answers, of a message of several, and `opposes` a title or
+    example that says the opposite of the message, for which the score was lowered.
     """
 
     view: Literal["text", "title", "example"]
     like: list[str]
     similarity: float
     sentence: str | None = None
+    opposes: str | None = None
 
 
 class Reply(BaseModel):
