@@ -146,3 +146,27 @@ def test_as_many_replies_come_although_some_give_way(tmp_path):
     assert best.text == "We send nothing."
     [found] = index.search([["do not send the parcel"]], 5, ANY_SCORE, distinct=True)
     assert len(found) == 5
+
+
+def test_two_questions_have_two_answers(index):
+    message = "When do you open? And where is my order?"
+    [found] = index.search([[message]], 3, ANY_SCORE, why=True)
+    assert {found[0].text, found[1].text} == {REPLIES[0], REPLIES[1]}
+    assert [each.also for each in found] == [False, True, False]
+    assert "also" not in found[0].to_json()
+    assert found[1].to_json()["also"] is True
+    for one in ("When do you open?", "Hello! When do you open?", BEFORE + "When do you open?" + AFTER):
+        assert not any(each.also for each in index.search([[one]], 3, ANY_SCORE)[0])
+
+
+def test_notes_say_how_a_message_was_read(index):
+    def notes(text):
+        return read_parts([text], None, index.speller).message.notes()
+
+    assert notes("where is my order") == {}
+    assert notes("when do you oepn") == {"corrected": {"oepn": "open"}}
+    assert notes("Where is my order? When do you open?") == {"parts": 3}
+    assert notes("wo ist meine bestellung") == {"language": "unknown"}
+    assert notes("\u0433\u0434\u0435 \u043c\u043e\u0439 \u0437\u0430\u043a\u0430\u0437") == {"language": "unknown"}
+    assert notes("Kowalski") == {}
+    assert notes("It came. " * 4000)["cut"] is True

@@ -25,6 +25,9 @@ PENALTY = 0.03
 TELLING_PENALTY = 0.2
 """Of the scores of a part that asks nothing, where another one asks."""
 
+ALSO_SCORE = 0.1
+"""Of the best reply to another sentence, from which it is an answer of its own."""
+
 
 def penalties(texts: Sequence[str]) -> list[float]:
     """Return what is taken from the scores of each part of a message; nothing if it has one."""
@@ -40,6 +43,7 @@ class FoundByParts(NamedTuple):
     numbers: Positions
     scores: Scores
     parts: Mapping[int, int]
+    also: frozenset[int] = frozenset()  # best ones of other sentences than the best one's
 
 
 def join_parts(found: Sequence[tuple[Positions, Scores]], texts: Sequence[str]) -> FoundByParts:
@@ -55,7 +59,24 @@ def join_parts(found: Sequence[tuple[Positions, Scores]], texts: Sequence[str]) 
     order = order[np.sort(firsts)]
     chosen = numbers[order]
     by_number = dict(zip(chosen.tolist(), parts[order].tolist(), strict=True))
-    return FoundByParts(chosen, scores[order], by_number)
+    return FoundByParts(chosen, scores[order], by_number, _also(found, less, texts, chosen[:1]))
+
+
+def _also(
+    found: Sequence[tuple[Positions, Scores]],
+    less: Sequence[float],
+    texts: Sequence[str],
+    best: Positions,
+) -> frozenset[int]:
+    """Return the candidates that surely answer another sentence than the best one does."""
+    others = set()
+    for (numbers, scores), own, text in zip(found, less, texts, strict=True):
+        is_whole = all(each in text for each in texts)
+        if is_whole or not len(numbers) or numbers[0] in best:
+            continue
+        if scores[0] - own >= ALSO_SCORE:
+            others.add(int(numbers[0]))
+    return frozenset(others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +85,7 @@ class PartsOfIndex:
 
     filtered: FilteredIndex
     parts: Mapping[int, int]
+    also: frozenset[int]
 
     @property
     def count(self) -> int:
@@ -86,7 +108,8 @@ class PartsOfIndex:
 
     def reply(self, number: int, score: float) -> Reply:
         """Return a candidate with its score and the part that it fits."""
-        return replace(self.filtered.reply(number, score), part=self.parts[number])
+        reply = self.filtered.reply(number, score)
+        return replace(reply, part=self.parts[number], also=number in self.also)
 
     def words(self) -> tuple[WordIndex, Flags]:
         """See `FilteredIndex.words`."""

@@ -243,6 +243,7 @@ class Reply:
     examples: tuple[tuple[str, ...], ...] = ()  # conversations that it is known to answer
     why: Why | None = None  # if it was asked for
     part: int = 0  # of the newest message that it fits; see `parts`
+    also: bool = False  # whether it answers another question of the message than the first reply
     opposes: str = ""  # what it answers that says the opposite of the message; see `opposites`
 
     @classmethod
@@ -261,6 +262,8 @@ class Reply:
         }
         if self.title:
             values["title"] = self.title
+        if self.also:
+            values["also"] = True
         if self.why is not None:
             values["why"] = asdict(self.why)
             for name in ("sentence", "opposes"):

@@ -198,7 +198,7 @@ class Searcher(Searchable, Described):
         rows = queries.rows[conversation]
         texts = [queries.inputs[row] for row in rows] if queries.inputs else [""] * len(rows)
         is_last = all(len(numbers) < wanted for numbers, _ in found)
-        numbers, scores, parts = join_parts(
+        numbers, scores, parts, also = join_parts(
             [(numbers, scores / queries.sharpness) for numbers, scores in found], texts
         )
         if parts and options.minimum_score is not None:
@@ -210,7 +210,7 @@ class Searcher(Searchable, Described):
             postprocess,
             numbers,
             scores,
-            PartsOfIndex(filtered, parts) if parts else filtered,
+            PartsOfIndex(filtered, parts, also) if parts else filtered,
             queries.forbidden[conversation],
             options,
             is_last=is_last,

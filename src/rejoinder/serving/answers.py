@@ -226,6 +226,9 @@ class Answers:
             except InputError as error:
                 answers = [error] * len(numbers)
             for number, answer in zip(numbers, answers, strict=True):
+                notes = queries[number].reading.message.notes()
+                if notes and isinstance(answer, dict):
+                    answer["notes"] = notes
                 results[queries[number].row] = answer
         return results
 

@@ -257,6 +257,7 @@ class Api:
         question = Question(**options)
         work = Answers.compare if index == "second" else Answers.replies
         answer = await self.search_queue.submit(Job(work, question))
+        self.metrics.observe_notes(answer.get("notes", ()))
         replies = [reply["text"] for reply in answer["replies"]]
         CURRENT.get().texts = {"messages": question.messages, "replies": replies}
         name = self.changes.recent.add(index, question.messages, answer["replies"])

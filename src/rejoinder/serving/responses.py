@@ -11,7 +11,7 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -47,7 +47,22 @@ class Reply(BaseModel):
     position: int
     payload: dict[str, Any]
     title: str | None = None
+    also: bool | None = None
+    """Whether it answers another question of the message than the first reply."""
     why: Why | None = None
+
+
+class Notes(BaseModel):
+    """How a message was read, where that was not as it came.
+
+    `parts` counts what it was searched by: sentences and the whole. `cut` says that some of it was
+    not read, `language` that most words are neither English nor of the index.
+    """
+
+    parts: int | None = None
+    cut: bool | None = None
+    corrected: dict[str, str] | None = None
+    language: Literal["unknown"] | None = None
 
 
 class RepliesResponse(BaseModel):
@@ -56,6 +71,7 @@ class RepliesResponse(BaseModel):
     replies: list[Reply]
     confidence: float | None
     answer: str
+    notes: Notes | None = None
     """Names this answer in /v1/feedback, for a day or so, until the server starts again."""
 
 
@@ -300,6 +316,12 @@ class Metrics:
         self.computing = Histogram(
             "rejoinder_batch_seconds", "Seconds of a batch.", buckets=_SECONDS, registry=registry
         )
+        self.notes = Counter(
+            "rejoinder_notes",
+            "Messages that were not read as they came.",
+            ("note",),
+            registry=registry,
+        )
         self.queue = Gauge(
             "rejoinder_queue", "Jobs that wait.", registry=registry, multiprocess_mode="livesum"
         )
@@ -318,6 +340,11 @@ class Metrics:
             self._of[route, method, status] = found
         found[0].inc()
         found[1].observe(seconds)
+
+    def observe_notes(self, notes: Iterable[str]) -> None:
+        """Count what was noted of a message."""
+        for note in notes:
+            self.notes.labels(note).inc()
 
     def observe_batch(self, jobs: int, seconds: float, waiting: int) -> None:
         """Count a batch."""

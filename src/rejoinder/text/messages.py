@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rejoinder.text.courtesy import has_content
 from rejoinder.text.emoji import name_emoji
@@ -35,18 +36,32 @@ class Message:
     text: str  # without what was cleaned away
     cut: bool = False  # whether some of its text is not read
     corrections: tuple[Correction, ...] = ()
+    is_foreign: bool = False  # whether most words are neither English nor of the index
 
     @property
     def is_single(self) -> bool:
         """Return whether it is read as one text."""
         return len(self.parts) == 1
 
+    def notes(self) -> dict[str, Any]:
+        """Return what a program should know of how the message was read; {}: as it is."""
+        notes: dict[str, Any] = {}
+        if not self.is_single:
+            notes["parts"] = len(self.parts)
+        if self.cut:
+            notes["cut"] = True
+        if self.corrections:
+            notes["corrected"] = {each.written: each.read for each in self.corrections}
+        if self.is_foreign:
+            notes["language"] = "unknown"
+        return notes
+
     def corrected(self, speller: Speller) -> Message:
         """Return the message with its typos put right."""
         parts = [speller.correct(part) for part in self.parts]
         changes = dict.fromkeys(change for _, changed in parts for change in changed)
         if not changes:
-            return self
+            return replace(self, is_foreign=speller.is_foreign(self.text))
         text, _ = speller.correct(self.text)
         read = tuple(dict.fromkeys(part for part, _ in parts))
         return replace(self, parts=read, text=text, corrections=tuple(changes))

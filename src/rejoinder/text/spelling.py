@@ -34,6 +34,7 @@ MEAN_RARITY = 0.4  # of an English word
 MAX_OWN_REPLIES = 20_000  # of an index whose words are read
 MAX_UNKNOWN = 0.5  # of the words of a text that is corrected
 MAX_CORRECTIONS = 8  # of a message: each takes milliseconds
+MAX_LETTERS = 1_000  # of a message whose language is looked at
 MAX_KEPT = 10_000  # corrections of words that are kept
 MAX_WORDS = 100  # of a message that is corrected
 _WORD = search_pattern(r"[^\W\d_]+(?:['\u2019][^\W\d_]{1,3}+)?+")
@@ -96,6 +97,18 @@ class Speller:
                 changed.append(Correction(match[0], word))
                 end = match.end()
         return "".join([*pieces, text[end:]]), tuple(changed)
+
+    def is_foreign(self, text: str) -> bool:
+        """Return whether most words of a text are neither English nor of the index."""
+        found = [_plain(word) for word in _WORD.findall(text[:MAX_LETTERS])]
+        ranks = english()
+        unknown = [
+            word
+            for word in found
+            if word not in self._own and ranks.get(word.partition("'")[0], COMMON) >= COMMON
+        ]
+        is_one_word = len(found) == 1 and found[0].isascii()
+        return not is_one_word and len(unknown) > MAX_UNKNOWN * len(found)
 
     def _is_known(self, word: str) -> bool:
         plain = _plain(word)
