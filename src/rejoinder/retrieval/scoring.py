@@ -42,7 +42,7 @@ from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.manifest import HeadRecord
 from rejoinder.retrieval.scan import Scores
-from rejoinder.text.emoji import name_emoji
+from rejoinder.text.emoji import read_emoji
 
 # Chosen on the questions of two public bots; see docs/choices.md.
 TEXT_WEIGHT = 0.25
@@ -178,7 +178,7 @@ def encode_conversations(encoder: DualEncoder, contexts: Sequence[Context]) -> F
     parts = []
     for start in range(0, len(contexts), _ENCODED_AT_ONCE):
         chosen = contexts[start : start + _ENCODED_AT_ONCE]
-        read = [[name_emoji(text) for text in context] for context in chosen]
+        read = [[read_emoji(text) for text in context] for context in chosen]
         vectors: Any = encoder.encode_contexts(read)
         parts.append(check_vectors(vectors, "context"))
     return np.concatenate(parts)

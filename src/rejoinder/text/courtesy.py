@@ -10,9 +10,9 @@ a about again all also always am an and another any are as at be because been be
 could did do does doing each else even ever every few for from get go had has have having he her
 here him his i if in into is it its just kindly let like lot lots made make many may me might more
 most much must my myself no nor not now of off oh ok okay on once one only or other our ours out
-over own per quite rather really she should since so some such than that the their them then there
-these they this those through to too under until up us very was we were what when where which
-while who will with without would yes yet you your yours yourself i'm i'd i'll i've
+over own per quite rather really she should since so some still such than that the their them
+then there these they this those through to too under until up us very was we were what when where
+which while who will with without would yes yet you your yours yourself i'm i'd i'll i've
 you're you've it's that's don't doesn't didn't isn't aren't
 """
 _COURTEOUS = """

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable
 
 from rejoinder.patterns import search_pattern
+from rejoinder.text.courtesy import has_content
 
 # pictographs, dingbats, symbols and flags, with what follows them: joiners, skin tones, selectors
 _PICTURE = (
@@ -22,6 +23,14 @@ _TONES = range(0x1F3FB, 0x1F400)
 _DROPPED = frozenset("\u200d\ufe0e\ufe0f\u20e3")
 _NAME_NOISE = "face sign symbol with of mark the black white heavy"
 _NOISE = frozenset(_NAME_NOISE.split())
+
+
+def read_emoji(text: str) -> str:
+    """Return a text without the emoji beside words of content; others are read as their names."""
+    if text.isascii():
+        return text
+    rest = without_emoji(text)
+    return rest if has_content(rest) else name_emoji(text)
 
 
 def name_emoji(text: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rejoinder.text.courtesy import has_content
-from rejoinder.text.emoji import name_emoji
+from rejoinder.text.emoji import read_emoji
 from rejoinder.text.mails import clean_mail
 from rejoinder.text.sentences import split_sentences
 from rejoinder.text.spelling import Correction, Speller
@@ -73,7 +73,7 @@ def read_message(text: str) -> Message:
     is_cut = len(text) > MAX_LETTERS
     if is_cut:
         text = f"{text[: MAX_LETTERS // 2]}\n{text[-MAX_LETTERS // 2 :]}"
-    clean = clean_mail(name_emoji(text))
+    clean = clean_mail(read_emoji(text))
     sentences = split_sentences(clean)
     if "\n" in clean:
         clean = " ".join(clean.split())

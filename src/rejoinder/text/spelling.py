@@ -26,6 +26,7 @@ LEAST_ENGLISH = 5  # of a word that is any English one
 COMMON = 15_000
 """English words that are certainly words; a rarer one is changed to one of the index that differs
 by one slip behind the first letter."""
+TWO_OWN_SLIPS = 5  # letters of a word that may be one of the index with two slips
 TWO_SLIPS = 7  # letters of a word that may hold two slips
 ENGLISH_COST = 0.9  # slips as which it counts that a word is not one of the index
 FIRST_COST = 0.4  # that the first letter is another
@@ -131,20 +132,25 @@ class Speller:
     def _nearest(self, word: str) -> str | None:
         """Return the likeliest word that was meant; None: no word is near."""
         is_rare = word in english()
-        slips = 2 if len(word) >= TWO_SLIPS and not is_rare else 1
+        slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_rare else 1
         best: tuple[float, str] | None = None
         for near, distance, _ in process.extract(
             word, self._choices, scorer=OSA.distance, score_cutoff=slips, limit=20
         ):
             cost = distance + _first(word, near) - FREQUENCY_GAIN * math.log(self._own[near])
-            if not is_rare or word[0] == near[0]:
+            if is_rare or (distance > 1 and len(word) < TWO_SLIPS):
+                is_alike = word[0] == near[0] and abs(len(word) - len(near)) <= 1
+            else:
+                is_alike = True
+            if is_alike:
                 best = min(best or (cost, near), (cost, near))
         if is_rare:
             return None if best is None else best[1]
         if len(word) >= LEAST_ENGLISH and (best is None or best[0] > ENGLISH_COST):
             ranks = english()
+            english_slips = min(slips, 2 if len(word) >= TWO_SLIPS else 1)
             for near, distance, _ in process.extract(
-                word, _long_words(), scorer=OSA.distance, score_cutoff=slips, limit=20
+                word, _long_words(), scorer=OSA.distance, score_cutoff=english_slips, limit=20
             ):
                 if near[0] == word[0]:
                     rarity = FREQUENCY_GAIN * math.log(1 + ranks[near])
