@@ -35,6 +35,7 @@ import numpy as np
 
 import rejoinder
 from common import use_threads, write_result
+from rejoinder.conversations import spoken
 from rejoinder.corpora import Candidate
 from rejoinder.retrieval import opposites, turns
 from rejoinder.retrieval.calibration import CalibratedIndex
@@ -255,7 +256,7 @@ def plain() -> Iterator[None]:
 
     def read(conversation: Any, history: int | None, speller: Any = None) -> turns.Reading:
         del speller
-        texts = [text for _, text in turns.spoken(conversation)]
+        texts = [text for _, text in spoken(conversation)]
         kept = texts[:-1] if history is None else texts[max(0, len(texts) - 1 - history) : -1]
         return turns.Reading(kept, Message((texts[-1],), texts[-1]))
 

@@ -6,6 +6,7 @@ import pytest
 from rejoinder.retrieval import parts
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.queries import ANY_SCORE, SearchOptions, encode
+from rejoinder.retrieval.search import Cascade
 from rejoinder.retrieval.turns import read_parts
 from tests.retrieval.test_examples import TOPICS, WordEncoder, faq
 
@@ -170,3 +171,15 @@ def test_notes_say_how_a_message_was_read(index):
     assert notes("\u0433\u0434\u0435 \u043c\u043e\u0439 \u0437\u0430\u043a\u0430\u0437") == {"language": "unknown"}
     assert notes("Kowalski") == {}
     assert notes("It came. " * 4000)["cut"] is True
+
+
+def test_a_slow_ranker_reads_the_sentence_that_is_answered(index):
+    read = []
+
+    class Ranker:
+        def score(self, contexts, candidates):
+            read.extend(contexts)
+            return np.zeros((len(contexts), len(candidates[0])))
+
+    Cascade(index, Ranker(), 4).search([[BEFORE + "Where is my order?" + AFTER], ["when do you open"]], 1)
+    assert [context[-1] for context in read] == ["Where is my order?", "when do you open"]

@@ -256,17 +256,6 @@ def keep_subjects(encoder: DualEncoder, readings: Sequence[Reading]) -> list[Rea
     ]
 
 
-def read_history(
-    encoder: DualEncoder,
-    conversations: Sequence[Conversation],
-    history: int | None,
-    speller: Spelling = None,
-) -> list[Context]:
-    """Return what a search reads of conversations, each as one context."""
-    readings = read_conversations_in_parts(encoder, conversations, history, speller)
-    return [reading.context for reading in readings]
-
-
 def drop_stale_history(encoder: DualEncoder, contexts: Sequence[Context]) -> list[Context]:
     """Return contexts without earlier messages of another subject than the newest one's.
 

@@ -40,11 +40,11 @@ from rejoinder.retrieval.queries import (
     encode,
     has_unit_vectors,
     make_queries,
-    read_history,
+    read_conversations_in_parts,
 )
 from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
-from rejoinder.retrieval.turns import read_parts
+from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.text.spelling import MAX_OWN_REPLIES, Speller
 
 OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
@@ -225,9 +225,9 @@ class Searcher(Searchable, Described):
         """Return how many replies a search can find; see `search`."""
         return self._filter(where).count
 
-    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Context]:
+    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Reading]:
         """Return what `search` reads of conversations."""
-        return read_history(self._model(), contexts, history, self.speller)
+        return read_conversations_in_parts(self._model(), contexts, history, self.speller)
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""
@@ -363,9 +363,10 @@ class Cascade(Searchable):
         """
         options = replace(options, rerank=options.rerank or self.top)
         first = self.first.find(contexts, options.first_search)
-        return self.rank(self.read(contexts, options.history), first, options)
+        readings = self.read(contexts, options.history)
+        return self.rank(answered(readings, first), first, options)
 
-    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Context]:
+    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Reading]:
         """Return what of conversations is read, by both rankers."""
         return self.first.read(contexts, history)
 
@@ -384,6 +385,14 @@ class Cascade(Searchable):
                 [replace(replies[i], score=float(own[i])) for i in order if own[i] >= minimum]
             )
         return ranked
+
+
+def answered(readings: Sequence[Reading], found: Sequence[list[Reply]]) -> list[Context]:
+    """Return each conversation with the part of its newest message that the best reply answers."""
+    return [
+        reading.contexts[replies[0].part] if replies else reading.context
+        for reading, replies in zip(readings, found, strict=True)
+    ]
 
 
 def score_lists(

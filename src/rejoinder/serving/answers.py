@@ -33,7 +33,7 @@ from rejoinder.retrieval.queries import (
 from rejoinder.retrieval.reader import open_segments
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import all_scores
-from rejoinder.retrieval.search import Cascade, score_lists
+from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
 from rejoinder.serving.reports import Report, Reports
@@ -366,7 +366,8 @@ class Answers:
         if options.rerank:
             assert self.ranker is not None
             cascade = Cascade(self.index, self.ranker, options.rerank)
-            found = cascade.rank([query.reading.context for query in queries], found, options)
+            contexts = answered([query.reading for query in queries], found)
+            found = cascade.rank(contexts, found, options)
         return [_to_json(replies) for replies in found]
 
     # ---
