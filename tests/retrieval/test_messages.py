@@ -5,6 +5,7 @@ import pytest
 
 from rejoinder.retrieval import parts
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.learning import Outcome
 from rejoinder.retrieval.queries import ANY_SCORE, SearchOptions, encode
 from rejoinder.retrieval.search import Cascade
 from rejoinder.retrieval.turns import read_parts
@@ -98,6 +99,13 @@ def test_roles_are_turns():
 def test_what_is_learned_is_cleaned(index):
     index.add_examples({0: [["Dear team,\n\nopening times please\n\nBest regards\nKim"]]})
     assert ("opening times please",) in dict(index)[0].examples
+
+
+def test_chosen_replies_learn_cleaned_messages(index):
+    mail = "Hi team,\n\ncan i see what the store costs\n\nThanks,\nKim\n-- \nSent from my iPhone"
+    index.record([Outcome(messages=[mail], offered=[0], chosen=0)])
+    index.learn([])
+    assert dict(index)[0].learned == (("can i see what the store costs",),)
 
 
 def test_emoji_are_told_apart(tmp_path):

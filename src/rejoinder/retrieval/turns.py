@@ -72,11 +72,16 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
     texts = ["\n".join(lines) for _, lines in turns]
     if turns[-1][0] is not None or len(turns) == 1 or not asks_again(texts[-1]):
         return texts
-    told = next((at for at in range(len(texts) - 1, -1, -1) if has_content(texts[at])), None)
-    if told is None:
+    telling = [at for at, text in enumerate(texts) if has_content(text) and not is_persona(text)]
+    if not telling:
         return texts
-    if asks(texts[told]):
-        return [*filter(has_content, texts[:told]), texts[told]]
+    newest = telling[-1]
+    if asks(texts[newest]):
+        before = texts[:newest]
+        return [
+            *(text for text in before if is_persona(text) or has_content(text)),
+            texts[newest],
+        ]
     first = max(0, len(texts) - MOST_MESSAGES)
     while first < len(texts) - 1 and (turns[first][0] is not None or is_persona(texts[first])):
         first += 1
