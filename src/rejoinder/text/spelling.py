@@ -39,7 +39,8 @@ MAX_LETTERS = 1_000  # of a message whose language is looked at
 MAX_KEPT = 10_000  # corrections of words that are kept
 MAX_WORDS = 100  # of a message that is corrected
 _WORD = search_pattern(r"[^\W\d_]+(?:['\u2019][^\W\d_]{1,3}+)?+")
-_MIXED = search_pattern(r"[\w@.:/#+-]*[\d@/#_\\][\w@.:/#+-]*|\w[\w-]*\.\w[\w.-]*")
+_CHUNK = search_pattern(r"\S++")
+_CODE = frozenset("0123456789@/#_\\")
 
 
 @functools.cache
@@ -77,7 +78,7 @@ class Speller:
         unknown = [match for match in found if not self._is_known(match[0])]
         if not unknown:
             return text, ()
-        kept = [match.span() for match in _MIXED.finditer(text)]
+        kept = [match.span() for match in _CHUNK.finditer(text) if _is_code(match[0])]
         corrections: dict[int, str] = {}
         for match in unknown[:MAX_CORRECTIONS]:
             in_code = any(start <= match.start() < end for start, end in kept)
@@ -173,6 +174,11 @@ def is_common(text: str) -> bool:
 def _long_words() -> tuple[str, ...]:
     common = itertools.islice(english(), 2 * COMMON)
     return tuple(word for word in common if len(word) >= LEAST_ENGLISH - 1)
+
+
+def _is_code(chunk: str) -> bool:
+    """Return whether what stands between blanks is a number, an address or the like."""
+    return not _CODE.isdisjoint(chunk) or "." in chunk.strip(".,;:!?)'\"")
 
 
 def _first(word: str, near: str) -> float:
