@@ -9,7 +9,7 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import Markup, bots, parse_time, text_of_html, wikipedia
 from rejoinder.corpora.readers.chat_apps import clean_slack_text, whatsapp_line
 from rejoinder.text.courtesy import asks
-from rejoinder.text.mail_quotes import newest_text
+from rejoinder.mail_quotes import newest_text
 from rejoinder.text.messages import read_message
 from rejoinder.text.polarity import opposed
 from rejoinder.text.spelling import Speller

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 
+from rejoinder.mail_quotes import newest_text
 from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.text.mail_quotes import newest_text
 
 MAX_SIGNATURE_LINES = 12  # below a closing
 MAX_SALUTATION = 60  # letters of a line that is a salutation

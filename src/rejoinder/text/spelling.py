@@ -15,9 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
-
 from rejoinder.patterns import search_pattern
 
 LEAST_LETTERS = 3  # of a word that is one of the index, with a slip
@@ -132,6 +129,9 @@ class Speller:
 
     def _nearest(self, word: str) -> str | None:
         """Return the likeliest word that was meant; None: no word is near."""
+        from rapidfuzz import process
+        from rapidfuzz.distance import OSA
+
         is_rare = word in english()
         slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_rare else 1
         best: tuple[float, str] | None = None

@@ -26,8 +26,8 @@ from rejoinder.corpora.readers import (
 from rejoinder.corpora.source import Sample, Source, json_values, keep_open
 from rejoinder.corpora.tables import Choice, columns_of, find_column, fold, json_rows, open_table
 from rejoinder.errors import InputError
+from rejoinder.mail_quotes import newest_text
 from rejoinder.patterns import search_pattern
-from rejoinder.text.mail_quotes import newest_text
 
 # A table of messages: a row (or JSON object) each, with the conversation, author, text and time.
 #
