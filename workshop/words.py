@@ -12,7 +12,7 @@ import argparse
 import io
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import zstandard
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("target", type=Path)
     given = parser.parse_args()
     total: Counter[str] = Counter()
-    shares: Counter[str] = Counter()
+    shares: defaultdict[str, float] = defaultdict(float)
     sources: Counter[str] = Counter()
     for path in sorted(given.open.glob("*.zst")):
         if path.name.split(".")[0] in EDITED:
@@ -64,9 +64,8 @@ def main() -> None:
                 shares[word] += times / size
             sources.update(set(found))
             print(path.name, size, len(found), flush=True)
-    kept = [word for word, _ in shares.most_common() if total[word] >= LEAST and sources[word] > 1][
-        :MOST
-    ]
+    ranked = sorted(shares, key=lambda word: -shares[word])
+    kept = [word for word in ranked if total[word] >= LEAST and sources[word] > 1][:MOST]
     head = "# Frequent English words, the most frequent first: counted by workshop/words.py.\n"
     given.target.write_text(head + "\n".join(kept) + "\n", encoding="utf-8")
 
