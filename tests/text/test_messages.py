@@ -104,7 +104,9 @@ def test_a_very_long_message_is_bounded_and_says_so():
         ("please cancel it", True, True, False),
         ("Please do not hesitate to write to me.", True, False, False),
         ("my card was declined", True, False, False),
-        ("", False, False, True),
+        ("Hello!", False, False, False),
+        ("still waiting", False, False, True),
+        ("", False, False, False),
     ],
 )
 def test_courtesy(text, content, asking, again):

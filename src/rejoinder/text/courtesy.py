@@ -41,6 +41,7 @@ yeah yep ok okay great perfect fine wonderful amazing fantastic lovely
 _COURTESY = frozenset(_FUNCTION.split()) | frozenset(_COURTEOUS.split())
 _ASKING = frozenset(_FIRST_WORDS.split())
 _PARTING = frozenset(_PARTING_WORDS.split())
+_WAITING = frozenset(["waiting", "there", "anyone", "anybody", "somebody", "someone", "what", "so"])
 _STOCK = match_pattern(
     r"(?:please |kindly |just |so |and )?+(?:do not|don't|feel|excuse|forgive|bear with|pardon"
     r"|how are|accept my) ?(?:you(?: all)?|hesitate|free|doing|me|my)\b"
@@ -64,7 +65,8 @@ def asks_again(text: str) -> bool:
     """
     said = words(text)
     is_parting = any(word in _PARTING for word in said)
-    return not is_parting and not has_content(text)
+    is_question = text.rstrip().endswith(("?", "\uff1f")) or not _WAITING.isdisjoint(said)
+    return is_question and not is_parting and not has_content(text)
 
 
 def asks(text: str) -> bool:
