@@ -8,7 +8,11 @@ from rejoinder.corpora import Candidate, text_key, words_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import Markup, bots, parse_time, text_of_html, wikipedia
 from rejoinder.corpora.readers.chat_apps import clean_slack_text, whatsapp_line
-from rejoinder.corpora.readers.mail_quotes import newest_text
+from rejoinder.text.courtesy import asks
+from rejoinder.mail_quotes import newest_text
+from rejoinder.text.messages import read_message
+from rejoinder.text.polarity import opposed
+from rejoinder.text.spelling import Speller
 from rejoinder.corpora.readers.pairs import clean_line
 from rejoinder.corpora.recognition import read_candidates
 from rejoinder.corpora.redaction import redact
@@ -52,6 +56,10 @@ FUNCTIONS = {
     "whatsapp text": lambda text: whatsapp_line(f"31/12/20, 23:59 - {text}"),
     "slack": lambda text: clean_slack_text(text, {}),
     "mail": newest_text,
+    "message": read_message.__wrapped__,
+    "courtesy": asks,
+    "polarity": lambda text: opposed(text, [f"not {text}"]),
+    "spelling": Speller(["where is my order"]).correct,
     "rasa": lambda text: bots._example_texts([text]),
     "subtitles": clean_line,
     "wikitext": _wikitext,

@@ -68,7 +68,36 @@ def _desk(figures: Json) -> Rows:
     return [head, *rows]
 
 
+_ROWS = ("clean", "mail 60", "mail 120", "mail 200", "typo 1", "typo 2", "burst", "emoji", "two")
+
+
+def _messages(figures: Json) -> Rows:
+    refused = ("foreign refused", "gibberish refused")
+    head = ["", *_ROWS, "foreign", "gibberish"]
+    rows = []
+    for faq, systems in figures["results"].items():
+        if faq == "denials":
+            continue
+        for system, row in systems.items():
+            cells = [number(row[key], 1) if key in row else "" for key in (*_ROWS, *refused)]
+            rows.append([f"{faq}: {system}", *cells])
+    for system, row in figures["results"]["denials"].items():
+        both = f"{number(row['opposite'], 1)}; {number(row['kept'], 1)}"
+        rows.append([f"denied; kept: {system}", both, *[""] * (len(head) - 2)])
+    return [head, *rows]
+
+
 SECTIONS = {
+    "messages": Section(
+        "Messages as customers write them",
+        "Messages that get their reply first, in %: clean, in mails of so many words, with one and"
+        " two typos in the longest word, in bursts, with an emoji, two questions that both get"
+        " theirs; and foreign and random messages that get none. `plain`: read as they come, as"
+        " by earlier versions. BM25 and character n-grams give the nearest question's. Last rows:"
+        " messages that deny what a reply answers and get it with a confidence above 0.5, and"
+        " requests with other negators that get theirs.",
+        _messages,
+    ),
     "examples": Section(
         "Replies with examples",
         "R@1 of two public bots, in %: by replies alone; with questions. Last rows: the shares of"

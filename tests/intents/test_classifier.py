@@ -41,6 +41,13 @@ def classifier(model):
     return train(open_texts(model))
 
 
+def test_messages_are_cleaned_before_they_are_classified(classifier):
+    mail = "Dear team,\n\nmy card is lost\n\nBest regards\nKim Example\nHead of Weather"
+    assert classifier.predict([mail]) == classifier.predict(["my card is lost"])
+    quoted = "> is it sunny\n\nmy card is lost"
+    assert classifier.predict([quoted]) == classifier.predict(["my card is lost"])
+
+
 def test_a_prediction_ranks_all_intents(classifier):
     for found in classifier.predict(["my card is lost", "is it sunny"]):
         names, values = zip(*found.ranking, strict=True)

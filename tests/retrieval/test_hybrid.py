@@ -57,7 +57,8 @@ def test_sums_are_those_of_brute_force(tmp_path_factory, parts, gone, inputs, k,
     if compact:
         index.compact()
     there = dict(index)
-    chats = [["Hi", text] for text in inputs]
+    # of one sentence each, since a message of several is searched for by these
+    chats = [["Hi", text.replace("? ", "").replace(" ?", "")] for text in inputs]
     for where in (None, {"red": True}):
         if where and not there:
             continue

@@ -71,8 +71,8 @@ def test_a_new_subject_is_read_alone(client, answers):
 
     answers.index.encoder = answers.encoder = Joining()
     asked = client()
-    for history, read in ((None, [TEXTS[3]]), (1, [f"Hi! {TEXTS[3]}"])):
-        given = {"messages": ["Hi!", TEXTS[3]]} | ({} if history is None else {"history": history})
+    for history, read in ((None, [TEXTS[3]]), (1, [f"Hi {TEXTS[3]}"])):
+        given = {"messages": ["Hi", TEXTS[3]]} | ({} if history is None else {"history": history})
         assert texts(asked.post("/v1/replies", json=given)) == [
             reply.text for reply in answers.index.search([read], distinct=True)[0]
         ]
@@ -330,6 +330,19 @@ def test_errors_teach_in_one_form(client, path, body, status, said):
     assert set(found["error"]) == {"message", "type", "param", "code"}
     assert said in found["error"]["message"]
     assert found["request_id"] == answer.headers["x-request-id"]
+
+
+def test_notes_say_how_a_message_was_read_and_are_counted(client):
+    server = client()
+    message = "> Hi!\n\nWho is Reply? When is reply seven meant? \nwanderfull replyy\n-- \nKim"
+    answer = server.post("/v1/replies", json={"messages": [message], "why": True}).json()
+    assert answer["notes"]["parts"] >= 3
+    assert "replyy" in answer["notes"]["corrected"]
+    assert answer["replies"][0]["why"]["sentence"]
+    assert "notes" not in server.post("/v1/replies", json={"messages": ["Hi!"]}).json()
+    metrics = server.get("/metrics").text
+    assert 'rejoinder_notes_total{note="parts"} 1.0' in metrics
+    assert 'rejoinder_notes_total{note="corrected"} 1.0' in metrics
 
 
 def test_metrics_and_the_description(client):

@@ -415,6 +415,17 @@ def _to_json(answer: Answer) -> dict[str, Any]:
     return {**sure, "replies": [each.to_json() for each in answer.replies]}
 
 
+def _reasons(reply: Mapping[str, Any]) -> list[str]:
+    """Return what is shown below a reply: which question it answers, and why it was found."""
+    lines = ["answers the other question"] if reply.get("also") else []
+    if why := reply.get("why"):
+        like = " / ".join(why["like"]) if why["view"] != "text" else "its own text"
+        lines.append(f"like: {like} {why['similarity']:.2f}")
+        lines += [f"answers: {why['sentence']}"] if why.get("sentence") else []
+        lines += [f"opposes: {why['opposes']}"] if why.get("opposes") else []
+    return [" " * 16 + line for line in lines]
+
+
 def _show(
     answer: Mapping[str, Any],
     threshold: float | None,
@@ -428,9 +439,7 @@ def _show(
         blocks.append(f"{each['score']:6.3f}  {'#' + str(each['position']):<8}{text}")
         if each["payload"]:
             blocks.append(" " * 16 + json.dumps(each["payload"], ensure_ascii=False))
-        if why := each.get("why"):
-            like = " / ".join(why["like"]) if why["view"] != "text" else "its own text"
-            blocks.append(" " * 16 + f"like: {like} {why['similarity']:.2f}")
+        blocks += _reasons(each)
     p = answer.get("confidence")
     if p is not None and min_confidence is not None and p < min_confidence:
         return f"silent: the best reply is right with probability {p:.3f}, below {min_confidence:g}"

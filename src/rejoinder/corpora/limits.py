@@ -30,8 +30,6 @@ MAX_SHEET_ROWS = 1_048_576  # Excel's own limit
 MAX_HEADER = 1_000  # letters of a mail's header that are read
 MAX_REFERENCES = 4_000  # letters of the header with the mails before
 MAX_PARTS = 50  # parts of a mail
-MAX_QUOTE_LINES = 150  # lines of a mail that may begin a quoted mail
-MAX_QUOTE_LINE = 300  # letters of these with the lines that follow
 
 MAX_NAME = 100  # letters of a participant's name that is redacted
 MAX_HISTORY = 1_000  # earlier messages of a whole context: all of 20,000 turns are 200 million

@@ -27,6 +27,7 @@ from rejoinder.documents import Described
 from rejoinder.encoders.onnx import INTENTS, OnnxEncoder, open_program
 from rejoinder.encoders.open import text_vectors
 from rejoinder.errors import InputError
+from rejoinder.text.messages import clean_messages
 
 ScoreName: TypeAlias = Literal["probability", "energy", "distance"]
 SCORES: tuple[ScoreName, ...] = get_args(ScoreName)
@@ -203,8 +204,8 @@ class OnnxIntents(Described):
         }
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
-        """Return the intents of texts; a blank text is an InputError."""
+        """Return the intents of texts, cleaned as messages; a blank text is an InputError."""
         check_texts(read_texts(texts))
-        vectors = unit_rows(text_vectors(self.encoder, texts, self._vectors))
+        vectors = unit_rows(text_vectors(self.encoder, clean_messages(texts), self._vectors))
         logits, distances = self._program(vectors=vectors)
         return decide(logits, distances, self.labels, self.multi_label, self.rejection)

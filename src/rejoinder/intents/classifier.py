@@ -49,6 +49,7 @@ from rejoinder.networks.quantization import check_header
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.manifest import MODEL, ModelRecord, model_record
 from rejoinder.settings import validate
+from rejoinder.text.messages import clean_messages
 
 FORMAT = 2
 KIND = "rejoinder intents"
@@ -104,9 +105,9 @@ class IntentClassifier(Described):
         return unit_rows(self.encoder.encode(texts))
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
-        """Return the intents of texts; a blank text is an InputError."""
+        """Return the intents of texts, cleaned as messages; a blank text is an InputError."""
         check_texts(texts)
-        vectors = self.vectors(texts)
+        vectors = self.vectors(clean_messages(texts))
         distances = self.centroids.distances(vectors)
         return decide(
             self.head.logits(vectors), distances, self.labels, self.multi_label, self.rejection
@@ -132,7 +133,7 @@ def encode_data(
                     f" not among the {len(labels)} trained"
                 )
             targets[row, numbers[name]] = 1.0
-    vectors = unit_rows(encoder.encode(data.texts, advance))
+    vectors = unit_rows(encoder.encode(clean_messages(data.texts), advance))
     return Encoded(vectors, targets, multi_label, time.perf_counter() - start)
 
 

@@ -30,7 +30,7 @@ from typing import Self
 
 import numpy as np
 
-from rejoinder.conversations import Conversation, check_number, read_contexts
+from rejoinder.conversations import CONVERSATIONS, Conversation, check_list, check_number
 from rejoinder.corpora import Candidate, Example
 from rejoinder.encoders import DualEncoder
 from rejoinder.engine import Engine
@@ -70,6 +70,7 @@ from rejoinder.retrieval.queries import ANY_SCORE
 from rejoinder.retrieval.reader import IndexReader
 from rejoinder.retrieval.replies import Segment
 from rejoinder.retrieval.scoring import read_head
+from rejoinder.retrieval.turns import clean_context
 from rejoinder.retrieval.writing import extend, rewrite, sweep
 
 NOTHING: Positions = np.empty(0, dtype=np.int64)
@@ -249,7 +250,8 @@ class Index(IndexReader):
         for position, conversations in examples.items():
             reply = replies[position]
             known = {*reply.examples, *reply.learned}
-            contexts = dict.fromkeys(map(tuple, read_contexts(conversations)))
+            check_list(conversations, CONVERSATIONS)
+            contexts = dict.fromkeys(map(clean_context, conversations))
             new = [context for context in contexts if context not in known]
             changes[position] = replace(reply, examples=(*reply.examples, *new))
         count = sum(len(changes[at].examples) - len(replies[at].examples) for at in changes)

@@ -33,6 +33,7 @@ from rejoinder.retrieval.manifest import read_runs
 from rejoinder.retrieval.replies import Segment, value_texts
 from rejoinder.retrieval.scoring import encode_conversations
 from rejoinder.retrieval.templates import PLACEHOLDER
+from rejoinder.retrieval.turns import clean_context
 
 MOST_EXAMPLES = 20  # of a reply, its own included
 NEWEST = 4  # messages of a conversation that become an example
@@ -197,7 +198,8 @@ def with_examples(
     Of the examples those that differ most are taken, up to `MOST_EXAMPLES`.
     """
     contexts: defaultdict[int, dict[str, tuple[str, ...]]] = defaultdict(dict)
-    for position, context, _ in matches:
+    for position, written, _ in matches:
+        context = clean_context(written)
         contexts[position].setdefault(text_key(" ".join(context)), context)
     changed = {}
     for position, by_key in contexts.items():

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,14 +16,15 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import (
+    CONVERSATIONS,
     Context,
     Conversation,
     check_count,
+    check_list,
     check_minimum,
     check_number,
     is_persona,
     is_whole,
-    read_contexts,
     spoken,
 )
 from rejoinder.corpora import Candidate, text_key
@@ -32,6 +34,7 @@ from rejoinder.corpora.lines import open_lines
 from rejoinder.corpora.tables import parse_line
 from rejoinder.encoders import ContextVectors, DualEncoder, check_vectors, encode_queries
 from rejoinder.errors import InputError
+from rejoinder.retrieval.turns import Reading, Spelling, read_parts
 
 Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]
 """A filter: for each field of a payload that is named, a value, or a list or set of values of which
@@ -202,42 +205,55 @@ class Newest(list[Any]):
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Encoded conversations, as an index is searched for them."""
+    """Encoded conversations, as an index is searched for them, each by one or several parts."""
 
     vectors: list[FloatArray]  # (m, d) of each, times `sharpness`: scores come out as much higher
     sharpness: float
-    inputs: Sequence[str]  # newest messages
-    forbidden: Sequence[frozenset[str]]  # keys of texts that may not be found
+    inputs: Sequence[str]  # newest messages, or parts of them
+    forbidden: Sequence[frozenset[str]]  # keys of texts that may not be found by a conversation
+    rows: Sequence[Sequence[int]]  # the vectors and inputs of each conversation's parts
 
 
 def encode(
-    encoder: DualEncoder, conversations: Sequence[Conversation], options: SearchOptions
+    encoder: DualEncoder,
+    conversations: Sequence[Conversation],
+    options: SearchOptions,
+    speller: Spelling = None,
 ) -> Queries:
     """Encode what a search reads of conversations."""
     forbidden = [
         forbidden_keys(each) if options.no_repeat else frozenset[str]() for each in conversations
     ]
     model = encoder.with_cache()
-    read = read_history(model, conversations, options.history)
-    vectors = encode_queries(model, read)
-    unit = encoder.unit_length
+    readings = read_conversations_in_parts(model, conversations, options.history, speller)
+    contexts = [context for reading in readings for context in reading.contexts]
     return make_queries(
-        vectors, inputs=[context[-1] for context in read], forbidden=forbidden, unit=unit
+        encode_queries(model, contexts),
+        inputs=[context[-1] for context in contexts],
+        forbidden=forbidden,
+        unit=encoder.unit_length,
+        counts=[len(reading.contexts) for reading in readings],
     )
 
 
-def read_history(
-    encoder: DualEncoder, conversations: Sequence[Conversation], history: int | None
-) -> list[Context]:
+def read_conversations_in_parts(
+    encoder: DualEncoder,
+    conversations: Sequence[Conversation],
+    history: int | None,
+    speller: Spelling = None,
+) -> list[Reading]:
     """Return what a search reads of conversations; see `SearchOptions.history`."""
-    read = truncate_history(conversations, history)
-    return drop_stale_history(encoder, read) if history is None else read
+    check_list(conversations, CONVERSATIONS)
+    readings = [read_parts(conversation, history, speller) for conversation in conversations]
+    return readings if history is not None else keep_subjects(encoder, readings)
 
 
-def truncate_history(conversations: Sequence[Conversation], history: int | None) -> list[Context]:
-    """Return the texts of each newest message and of at most `history` earlier ones."""
-    read = read_contexts(conversations)
-    return read if history is None else [context[-1 - history :] for context in read]
+def keep_subjects(encoder: DualEncoder, readings: Sequence[Reading]) -> list[Reading]:
+    """Return conversations without earlier messages that `drop_stale_history` drops."""
+    kept = drop_stale_history(encoder, [reading.context for reading in readings])
+    return [
+        reading.with_history(context[:-1]) for reading, context in zip(readings, kept, strict=True)
+    ]
 
 
 def drop_stale_history(encoder: DualEncoder, contexts: Sequence[Context]) -> list[Context]:
@@ -279,8 +295,12 @@ def make_queries(
     inputs: Sequence[str],
     forbidden: Sequence[frozenset[str]] | None,
     unit: bool,
+    counts: Sequence[int] | None = None,
 ) -> Queries:
-    """Return queries of checked vectors (n, d), or (n, m, d); of length 1 if `unit`."""
+    """Return queries of checked vectors (n, d), or (n, m, d); of length 1 if `unit`.
+
+    `counts` are the numbers of parts of each conversation; None: each has one.
+    """
     if not isinstance(vectors, ContextVectors) and vectors.ndim != 3:
         vectors = check_rows(vectors, "context", unit=unit)[:, None]
     several = vectors if isinstance(vectors, ContextVectors) else ContextVectors(vectors)
@@ -294,9 +314,11 @@ def make_queries(
             raise InputError(
                 f"the model's vectors of context {number} are not finite: did its training diverge?"
             )
+    ends = list(itertools.accumulate([1] * len(contexts) if counts is None else counts))
+    rows = [range(start, end) for start, end in itertools.pairwise([0, *ends])]
     if forbidden is None:
-        forbidden = [frozenset()] * len(contexts)
-    return Queries(contexts, several.sharpness, inputs, forbidden)
+        forbidden = [frozenset()] * len(rows)
+    return Queries(contexts, several.sharpness, inputs, forbidden, rows)
 
 
 def has_unit_vectors(encoder: DualEncoder | None) -> bool:

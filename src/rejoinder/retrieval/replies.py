@@ -34,7 +34,7 @@ from rejoinder.retrieval.manifest import (
     Manifest,
     runs_of,
 )
-from rejoinder.retrieval.queries import SearchOptions
+from rejoinder.retrieval.queries import Queries, SearchOptions
 from rejoinder.retrieval.scan import Array, Flags, Found, Positions, Scores, exact_scores
 from rejoinder.retrieval.scoring import encode_conversations
 
@@ -228,6 +228,8 @@ class Why:
     like: tuple[str, ...]  # the reply's text, its title, or the nearest of its examples
     similarity: float  # cosine of its encoding and the conversation's
     learned: bool = False  # whether it is an example that was learned: a customer wrote it
+    sentence: str = ""  # of a message of several: the one that the reply answers
+    opposes: str = ""  # the title or example that says the opposite of the message
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,9 @@ class Reply:
     examples: tuple[tuple[str, ...], ...] = ()  # conversations that it is known to answer
     learned: tuple[tuple[str, ...], ...] = ()  # those of them that were learned
     why: Why | None = None  # if it was asked for
+    part: int = 0  # of the newest message that it fits; see `parts`
+    also: bool = False  # whether it answers another question of the message than the first reply
+    opposes: str = ""  # what it answers that says the opposite of the message; see `opposites`
 
     @classmethod
     def of(cls, candidate: Candidate, score: float, position: int) -> Reply:
@@ -267,8 +272,13 @@ class Reply:
         }
         if self.title:
             values["title"] = self.title
+        if self.also:
+            values["also"] = True
         if self.why is not None:
             values["why"] = asdict(self.why)
+            for name in ("sentence", "opposes"):
+                if not values["why"][name]:
+                    del values["why"][name]
         return values
 
 
@@ -373,26 +383,24 @@ def diversify(vectors: FloatArray, scores: Sequence[float], options: SearchOptio
 
 
 def explain(
-    encoder: DualEncoder,
-    contexts: Sequence[FloatArray],
-    replies: Sequence[list[Reply]],
-    *,
-    plain: bool,
+    encoder: DualEncoder, queries: Queries, replies: Sequence[list[Reply]], *, plain: bool
 ) -> list[list[Reply]]:
-    """Return the replies to contexts of some vectors (m, d) with why each was found.
+    """Return the replies to conversations with why each was found.
 
     `plain` says whether their texts were encoded without the frame of templates.
     """
     explained = []
-    for vectors, own in zip(contexts, replies, strict=True):
+    for rows, own in zip(queries.rows, replies, strict=True):
         texts = [templates.plain(reply.text) if plain else reply.text for reply in own]
         responses = encoder.encode_responses(texts)
-        explained.append(
-            [
-                replace(reply, why=_why(encoder, reply, vectors, response))
-                for reply, response in zip(own, responses, strict=True)
-            ]
-        )
+        found = []
+        for reply, response in zip(own, responses, strict=True):
+            row = rows[reply.part]
+            why = _why(encoder, reply, queries.vectors[row] / queries.sharpness, response)
+            if len(rows) > 1:
+                why = replace(why, sentence=queries.inputs[row])
+            found.append(replace(reply, why=replace(why, opposes=reply.opposes)))
+        explained.append(found)
     return explained
 
 

@@ -40,6 +40,7 @@ from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.manifest import HeadRecord
 from rejoinder.retrieval.scan import Scores
+from rejoinder.text.emoji import read_emoji
 
 # Chosen on the questions of two public bots; see docs/choices.md.
 TEXT_WEIGHT = 0.25
@@ -171,10 +172,12 @@ def encode_views(
 
 
 def encode_conversations(encoder: DualEncoder, contexts: Sequence[Context]) -> FloatArray:
-    """Return the vectors (n, d) of conversations."""
+    """Return the vectors (n, d) of conversations, in which emoji are words."""
     parts = []
     for start in range(0, len(contexts), _ENCODED_AT_ONCE):
-        vectors: Any = encoder.encode_contexts(contexts[start : start + _ENCODED_AT_ONCE])
+        chosen = contexts[start : start + _ENCODED_AT_ONCE]
+        read = [[read_emoji(text) for text in context] for context in chosen]
+        vectors: Any = encoder.encode_contexts(read)
         parts.append(check_vectors(vectors, "context"))
     return np.concatenate(parts)
 

@@ -7,9 +7,11 @@ slow ranker order the best replies of a search again (POLY, table 5).
 from __future__ import annotations
 
 import contextlib
+import itertools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ from rejoinder.encoders.open import open_encoder
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import lock_path, locked
 from rejoinder.retrieval.manifest import Manifest, Positions, check_model, read_manifest
+from rejoinder.retrieval.opposites import opposing, push_back
+from rejoinder.retrieval.parts import PartsOfIndex, join_parts
 from rejoinder.retrieval.queries import (
     Queries,
     SearchOptions,
@@ -37,12 +41,14 @@ from rejoinder.retrieval.queries import (
     encode,
     has_unit_vectors,
     make_queries,
-    read_history,
-    truncate_history,
+    read_conversations_in_parts,
 )
 from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
+from rejoinder.retrieval.turns import Reading, read_parts
+from rejoinder.text.spelling import MAX_OWN_REPLIES, Speller
 
+OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
 MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked for
 
 
@@ -110,6 +116,7 @@ class Searcher(Searchable, Described):
     folder: Path
     encoder: DualEncoder | None
     manifest: Manifest
+    _speller: tuple[str, Speller] | None = None  # of a fingerprint
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -127,7 +134,7 @@ class Searcher(Searchable, Described):
 
     def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
         """Find the best replies to each context; see `search`."""
-        queries = encode(self._model(), contexts, options)
+        queries = encode(self._model(), contexts, options, self.speller)
         return self._find(queries, options)
 
     def search_vectors(
@@ -137,17 +144,21 @@ class Searcher(Searchable, Described):
         *,
         inputs: Sequence[str] = (),
         forbidden: Sequence[frozenset[str]] | None = None,
+        counts: Sequence[int] | None = None,
     ) -> list[list[Reply]]:
         """Find the best replies to contexts that are encoded already: (n, d), or (n, m, d).
 
         The index's model encoded them. `inputs` are the newest messages, which a hybrid search
-        needs. `forbidden` is, for each context, what `queries.forbidden_keys` returns; None: every
-        reply may be found.
+        needs. `forbidden` is, for each conversation, what `queries.forbidden_keys` returns; None:
+        every reply may be found. `counts` says how many contexts, one after the other, are parts of
+        each conversation; None: one.
         """
         if not isinstance(vectors, ContextVectors):
             vectors = check_vectors(vectors, "context")
         unit = has_unit_vectors(self.encoder)
-        queries = make_queries(vectors, inputs=inputs, forbidden=forbidden, unit=unit)
+        queries = make_queries(
+            vectors, inputs=inputs, forbidden=forbidden, unit=unit, counts=counts
+        )
         return self._find(queries, options or SearchOptions())
 
     def _find(self, queries: Queries, options: SearchOptions) -> list[list[Reply]]:
@@ -158,24 +169,22 @@ class Searcher(Searchable, Described):
             )
         if options.minimum_score is None and self.manifest.head is not None:
             options = replace(options, minimum_score=self.manifest.head.minimum_score)
-        pool = options.pool
         filtered = self._filter(options.where)
-        replies: list[list[Reply]] = [[] for _ in queries.vectors]
+        replies: list[list[Reply]] = [[] for _ in queries.rows]
         if not filtered.count:
             return replies
         self._check_size(queries)
-        wanted = pool
+        wanted = options.pool
         left = list(range(len(replies)))  # contexts that have too few replies so far
         while left:
-            best = find_candidates(filtered, queries, left, min(wanted, filtered.count), options)
+            rows = [row for i in left for row in queries.rows[i]]
+            found = iter(
+                find_candidates(filtered, queries, rows, min(wanted, filtered.count), options)
+            )
             short = []
-            for i, (numbers, scores) in zip(left, best, strict=True):
-                forbidden = queries.forbidden[i]
-                is_last = len(numbers) < wanted
-                own = scores / queries.sharpness
-                chosen = postprocess(
-                    numbers, own, filtered, forbidden, options, pool=pool, is_last=is_last
-                )
+            for i in left:
+                own = [next(found) for _ in queries.rows[i]]
+                chosen = self._choose(own, filtered, queries, i, wanted, options)
                 if chosen is None:
                     short.append(i)
                 else:
@@ -183,25 +192,74 @@ class Searcher(Searchable, Described):
             left = short
             wanted *= 4
         if options.why:
-            vectors = [own / queries.sharpness for own in queries.vectors]
-            return explain(self._model(), vectors, replies, plain=self.manifest.plain)
+            return explain(self._model(), queries, replies, plain=self.manifest.plain)
         return replies
+
+    @staticmethod
+    def _choose(
+        found: Found,
+        filtered: FilteredIndex,
+        queries: Queries,
+        conversation: int,
+        wanted: int,
+        options: SearchOptions,
+    ) -> list[Reply] | None:
+        """Return the replies to a conversation of what its parts found; None: more are needed."""
+        rows = queries.rows[conversation]
+        texts = [queries.inputs[row] for row in rows] if queries.inputs else [""] * len(rows)
+        is_last = all(len(numbers) < wanted for numbers, _ in found)
+        numbers, scores, parts, also = join_parts(
+            [(numbers, scores / queries.sharpness) for numbers, scores in found], texts
+        )
+        if parts and options.minimum_score is not None:
+            count = int((scores >= options.minimum_score).sum())
+            is_last = is_last or count < len(scores)
+            numbers = numbers[:count]
+            scores = scores[:count]
+        choose = partial(
+            postprocess,
+            numbers,
+            scores,
+            PartsOfIndex(filtered, parts, also) if parts else filtered,
+            queries.forbidden[conversation],
+            options,
+            is_last=is_last,
+        )
+        replies = choose(pool=options.pool)
+        if replies is None or not any(opposing(reply, texts) for reply in replies):
+            return replies
+        more = replies if options.diversity else choose(pool=OPPOSITES * options.pool)
+        return None if more is None else push_back(more, texts, options)
 
     def count(self, where: Where | None = None) -> int:
         """Return how many replies a search can find; see `search`."""
         return self._filter(where).count
 
-    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Context]:
+    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Reading]:
         """Return what `search` reads of conversations."""
-        return read_history(self._model(), contexts, history)
+        return read_conversations_in_parts(self._model(), contexts, history, self.speller)
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""
         encoder = self._model()
-        vectors = encode_queries(encoder, truncate_history(contexts, None))
+        vectors = encode_queries(encoder, [read_parts(each, None).context for each in contexts])
         queries = make_queries(vectors, inputs=(), forbidden=None, unit=encoder.unit_length)
         self._check_size(queries)
         return queries.vectors
+
+    def speller(self) -> Speller:
+        """Return what corrects messages, by the words of the replies, titles and examples."""
+        known = self._speller
+        if known is None or known[0] != self.fingerprint:
+            is_small = len(self) <= MAX_OWN_REPLIES
+            known = (self.fingerprint, Speller(self._texts() if is_small else ()))
+            self._speller = known
+        return known[1]
+
+    def _texts(self) -> Iterator[str]:
+        for _, reply in self.candidates():
+            yield from (reply.text, reply.title)
+            yield from itertools.chain(*reply.examples, *reply.learned)
 
     @property
     def fingerprint(self) -> str:
@@ -316,9 +374,10 @@ class Cascade(Searchable):
         """
         options = replace(options, rerank=options.rerank or self.top)
         first = self.first.find(contexts, options.first_search)
-        return self.rank(self.read(contexts, options.history), first, options)
+        readings = self.read(contexts, options.history)
+        return self.rank(answered(readings, first), first, options)
 
-    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Context]:
+    def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Reading]:
         """Return what of conversations is read, by both rankers."""
         return self.first.read(contexts, history)
 
@@ -337,6 +396,14 @@ class Cascade(Searchable):
                 [replace(replies[i], score=float(own[i])) for i in order if own[i] >= minimum]
             )
         return ranked
+
+
+def answered(readings: Sequence[Reading], found: Sequence[list[Reply]]) -> list[Context]:
+    """Return each conversation with the part of its newest message that the best reply answers."""
+    return [
+        reading.contexts[replies[0].part] if replies else reading.context
+        for reading, replies in zip(readings, found, strict=True)
+    ]
 
 
 def score_lists(

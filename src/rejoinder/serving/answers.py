@@ -30,15 +30,15 @@ from rejoinder.retrieval.patience import retried
 from rejoinder.retrieval.queries import (
     RERANKED,
     SearchOptions,
-    drop_stale_history,
     forbidden_keys,
-    truncate_history,
+    keep_subjects,
 )
 from rejoinder.retrieval.reader import open_segments
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import all_scores
-from rejoinder.retrieval.search import Cascade, score_lists
+from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.tickets import Ticket
+from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
 from rejoinder.serving.reports import Report, Reports
 from rejoinder.text import encode_messages
@@ -130,7 +130,7 @@ class _Query(NamedTuple):
     row: int  # among the questions
     question: Question
     options: SearchOptions
-    context: Sequence[str]  # the messages that the model reads
+    reading: Reading  # the messages that the model reads
     forbidden: frozenset[str]
 
 
@@ -201,32 +201,37 @@ class Answers:
             try:
                 options = self._options(question)
                 messages = question.messages
-                [context] = truncate_history([messages], options.history)
+                reading = read_parts(messages, options.history, self.index.speller)
                 forbidden = forbidden_keys(messages) if question.no_repeat else frozenset[str]()
-                queries.append(_Query(row, question, options, context, forbidden))
+                queries.append(_Query(row, question, options, reading, forbidden))
             except InputError as error:
                 results[row] = error
         if not queries:
             return results
         encoder = self.encoder.with_cache()
         whole = [number for number, query in enumerate(queries) if query.options.history is None]
-        contexts = drop_stale_history(encoder, [queries[number].context for number in whole])
-        for number, context in zip(whole, contexts, strict=True):
-            queries[number] = queries[number]._replace(context=context)
-        vectors = encode_queries(encoder, [query.context for query in queries])
+        readings = keep_subjects(encoder, [queries[number].reading for number in whole])
+        for number, reading in zip(whole, readings, strict=True):
+            queries[number] = queries[number]._replace(reading=reading)
+        contexts = [query.reading.contexts for query in queries]
+        vectors = encode_queries(encoder, [context for own in contexts for context in own])
+        ends = itertools.accumulate(map(len, contexts), initial=0)
+        rows_of = [range(start, end) for start, end in itertools.pairwise(ends)]
         numbers_by_key: dict[str, list[int]] = {}
         for number, query in enumerate(queries):
             numbers_by_key.setdefault(query.question.search_key, []).append(number)
         for numbers in numbers_by_key.values():
-            chosen = (
-                vectors.take(numbers) if isinstance(vectors, ContextVectors) else vectors[numbers]
-            )
+            rows = [row for number in numbers for row in rows_of[number]]
+            chosen = vectors.take(rows) if isinstance(vectors, ContextVectors) else vectors[rows]
             answers: Sequence[Any]
             try:
                 answers = self._search([queries[number] for number in numbers], chosen)
             except InputError as error:
                 answers = [error] * len(numbers)
             for number, answer in zip(numbers, answers, strict=True):
+                notes = queries[number].reading.message.notes()
+                if notes and isinstance(answer, dict):
+                    answer["notes"] = notes
                 results[queries[number].row] = answer
         return results
 
@@ -351,10 +356,12 @@ class Answers:
     def _search(self, queries: Sequence[_Query], vectors: Any) -> list[dict[str, Any]]:
         """Search once for questions with equal options, whose conversations are encoded."""
         options = queries[0].options
-        inputs = [query.context[-1] for query in queries]
-        forbidden = [query.forbidden for query in queries]
         found = self.index.search_vectors(
-            vectors, options.first_search, inputs=inputs, forbidden=forbidden
+            vectors,
+            options.first_search,
+            inputs=[part for query in queries for part in query.reading.message.parts],
+            forbidden=[query.forbidden for query in queries],
+            counts=[len(query.reading.message.parts) for query in queries],
         )
         if options.minimum_confidence is not None:
             assert self._calibrated is not None
@@ -363,7 +370,8 @@ class Answers:
         if options.rerank:
             assert self.ranker is not None
             cascade = Cascade(self.index, self.ranker, options.rerank)
-            found = cascade.rank([query.context for query in queries], found, options)
+            contexts = answered([query.reading for query in queries], found)
+            found = cascade.rank(contexts, found, options)
         return [_to_json(replies) for replies in found]
 
     # ---

@@ -272,6 +272,7 @@ class Api:
         answer = await self.search_queue.submit(Job(work, question))
         if question.why and not CURRENT.get().may_write:
             _hide_learned(answer["replies"])
+        self.metrics.observe_notes(answer.get("notes", ()))
         replies = [reply["text"] for reply in answer["replies"]]
         CURRENT.get().texts = {"messages": question.messages, "replies": replies}
         name = self.changes.recent.add(index, question.messages, answer["replies"])
@@ -462,6 +463,7 @@ def _disk_answer(error: OSError) -> Any:
 def _hide_learned(replies: Sequence[dict[str, Any]]) -> None:
     """Take out of replies the examples that were learned: customers wrote them."""
     for reply in replies:
+        reply["why"].pop("opposes", None)  # may be one
         if reply["why"]["learned"]:
             reply["why"]["like"] = []
 

@@ -186,7 +186,11 @@ def _whole(payload: Mapping[str, Any], *names: str) -> int:
 
 def note_text(replies: Sequence[Reply]) -> str:
     """Return the text of a note: the replies, numbered."""
-    lines = [f"{number}. {reply.text}" for number, reply in enumerate(replies, 1)]
+    marks = ["(also) " if reply.also else "" for reply in replies]  # of a message's other question
+    lines = [
+        f"{number}. {mark}{reply.text}"
+        for number, (mark, reply) in enumerate(zip(marks, replies, strict=True), 1)
+    ]
     return "\n\n".join(["Suggested replies:", *lines])
 
 

@@ -7,6 +7,7 @@ folder for them.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -19,13 +20,19 @@ if TYPE_CHECKING:
 
 
 class Why(BaseModel):
-    """The part of a reply most like the conversation: text, title or example, with the cosine."""
+    """The part of a reply most like the conversation: text, title or example, with the cosine.
+
+    `sentence` is the one that the reply answers, of a message of several, and `opposes` a title or
+    example that says the opposite of the message, for which the score was lowered.
+    """
 
     view: Literal["text", "title", "example"]
     like: list[str]
     similarity: float
     learned: bool
     """Whether it is an example that was learned, which only the write key shows."""
+    sentence: str | None = None
+    opposes: str | None = None
 
 
 class Reply(BaseModel):
@@ -36,7 +43,22 @@ class Reply(BaseModel):
     position: int
     payload: dict[str, Any]
     title: str | None = None
+    also: bool | None = None
+    """Whether it answers another question of the message than the first reply."""
     why: Why | None = None
+
+
+class Notes(BaseModel):
+    """How a message was read, where that was not as it came.
+
+    `parts` counts what it was searched by: sentences and the whole. `cut` says that some of it was
+    not read, `language` that most words are neither English nor of the index.
+    """
+
+    parts: int | None = None
+    cut: bool | None = None
+    corrected: dict[str, str] | None = None
+    language: Literal["unknown"] | None = None
 
 
 class RepliesResponse(BaseModel):
@@ -45,6 +67,7 @@ class RepliesResponse(BaseModel):
     replies: list[Reply]
     confidence: float | None
     answer: str
+    notes: Notes | None = None
     """Names this answer in /v1/feedback, for a day or so, until the server starts again."""
 
 
@@ -289,6 +312,12 @@ class Metrics:
         self.computing = Histogram(
             "rejoinder_batch_seconds", "Seconds of a batch.", buckets=_SECONDS, registry=registry
         )
+        self.notes = Counter(
+            "rejoinder_notes",
+            "Messages that were not read as they came.",
+            ("note",),
+            registry=registry,
+        )
         self.queue = Gauge(
             "rejoinder_queue", "Jobs that wait.", registry=registry, multiprocess_mode="livesum"
         )
@@ -313,6 +342,11 @@ class Metrics:
             self._of[route, method, status] = found
         found[0].inc()
         found[1].observe(seconds)
+
+    def observe_notes(self, notes: Iterable[str]) -> None:
+        """Count what was noted of a message."""
+        for note in notes:
+            self.notes.labels(note).inc()
 
     def observe_batch(self, jobs: int, seconds: float, waiting: int) -> None:
         """Count a batch."""

@@ -23,10 +23,10 @@ from rejoinder.corpora.readers import (
     parse_time,
     text_of_html,
 )
-from rejoinder.corpora.readers.mail_quotes import newest_text
 from rejoinder.corpora.source import Sample, Source, json_values, keep_open
 from rejoinder.corpora.tables import Choice, columns_of, find_column, fold, json_rows, open_table
 from rejoinder.errors import InputError
+from rejoinder.mail_quotes import newest_text
 from rejoinder.patterns import search_pattern
 
 # A table of messages: a row (or JSON object) each, with the conversation, author, text and time.

@@ -138,6 +138,7 @@ function show(list, { replies: found, confidence, answer }, said) {
     meter.setAttribute("aria-label", "score");
     item.querySelector(".score").textContent = reply.score.toFixed(3);
     const sure = item.querySelector(".confidence");
+    if (reply.also) sure.textContent = "answers the other question";
     if (place === 0 && confidence !== null) {
       sure.textContent = `right with ${Math.round(100 * confidence)} %`;
       sure.classList.add("sure");

@@ -10,9 +10,10 @@ from __future__ import annotations
 import functools
 import re
 
-from rejoinder.corpora.limits import MAX_QUOTE_LINE, MAX_QUOTE_LINES
 from rejoinder.patterns import match_pattern
 
+MAX_QUOTE_LINES = 150  # lines of a mail that may begin a quoted mail
+MAX_QUOTE_LINE = 300  # letters of these with the lines that follow
 _LANGUAGES = ["en", "de", "fr", "it", "es", "nl", "da", "sv", "pl", "cs", "ja", "ko", "zh"]
 _LINES = 4  # of a header of a quoted mail
 _FIELD = match_pattern(r"[> ]*+[* ]*+[^\s:>*][^:\n]{0,30}:")  # "From:" in any language

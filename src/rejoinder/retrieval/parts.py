@@ -1,0 +1,116 @@
+"""What the parts of a conversation found, as one list: see `turns` for the parts.
+
+Each part is searched for by itself. A reply's score is that of the part that it fits best, less
+`penalty`, since the best of several scores is greater by chance alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from rejoinder.arrays import FloatArray
+from rejoinder.encoders.keywords import WordIndex
+from rejoinder.retrieval.replies import FilteredIndex, Reply
+from rejoinder.retrieval.scan import Flags, Positions, Scores
+from rejoinder.text.courtesy import asks
+
+PENALTY = 0.03
+"""Of a score for each doubling of the number of parts; see docs/choices.md."""
+
+TELLING_PENALTY = 0.2
+"""Of the scores of a part that asks nothing, where another one asks."""
+
+ALSO_SCORE = 0.1
+"""Of the best reply to another sentence, from which it is an answer of its own."""
+
+
+def penalties(texts: Sequence[str]) -> list[float]:
+    """Return what is taken from the scores of each part of a message; nothing if it has one."""
+    own = PENALTY * math.log2(len(texts))
+    asking = [asks(text) for text in texts]
+    telling = TELLING_PENALTY if any(asking) else 0.0
+    return [own + (0.0 if is_asking else telling) for is_asking in asking]
+
+
+class FoundByParts(NamedTuple):
+    """Candidates of a conversation, best first, and the part that each fits best."""
+
+    numbers: Positions
+    scores: Scores
+    parts: Mapping[int, int]
+    also: frozenset[int] = frozenset()  # best ones of other sentences than the best one's
+
+
+def join_parts(found: Sequence[tuple[Positions, Scores]], texts: Sequence[str]) -> FoundByParts:
+    """Return the candidates that the parts of a conversation found as one list."""
+    if len(found) == 1:
+        return FoundByParts(*found[0], {})
+    less = penalties(texts)
+    numbers = np.concatenate([each for each, _ in found])
+    scores = np.concatenate([each - own for (_, each), own in zip(found, less, strict=True)])
+    parts = np.repeat(np.arange(len(found)), [len(each) for each, _ in found])
+    order = np.lexsort((parts, numbers, -scores))
+    _, firsts = np.unique(numbers[order], return_index=True)
+    order = order[np.sort(firsts)]
+    chosen = numbers[order]
+    by_number = dict(zip(chosen.tolist(), parts[order].tolist(), strict=True))
+    return FoundByParts(chosen, scores[order], by_number, _also(found, less, texts, chosen[:1]))
+
+
+def _also(
+    found: Sequence[tuple[Positions, Scores]],
+    less: Sequence[float],
+    texts: Sequence[str],
+    best: Positions,
+) -> frozenset[int]:
+    """Return the candidates that surely answer another sentence than the best one does."""
+    others = set()
+    for (numbers, scores), own, text in zip(found, less, texts, strict=True):
+        is_whole = all(each in text for each in texts)
+        if is_whole or not len(numbers) or numbers[0] in best:
+            continue
+        if scores[0] - own >= ALSO_SCORE:
+            others.add(int(numbers[0]))
+    return frozenset(others)
+
+
+@dataclass(frozen=True, slots=True)
+class PartsOfIndex:
+    """Replies of an index that know which part of a message they fit; see `FilteredIndex`."""
+
+    filtered: FilteredIndex
+    parts: Mapping[int, int]
+    also: frozenset[int]
+
+    @property
+    def count(self) -> int:
+        """See `FilteredIndex.count`."""
+        return self.filtered.count
+
+    def candidates(
+        self, contexts: Sequence[FloatArray], k: int, minimum: float, /
+    ) -> list[tuple[Positions, Scores]]:
+        """See `FilteredIndex.candidates`."""
+        return self.filtered.candidates(contexts, k, minimum)
+
+    def vectors(self, numbers: Positions) -> FloatArray:
+        """See `FilteredIndex.vectors`."""
+        return self.filtered.vectors(numbers)
+
+    def responses(self, numbers: Positions) -> FloatArray:
+        """See `FilteredIndex.responses`."""
+        return self.filtered.responses(numbers)
+
+    def reply(self, number: int, score: float) -> Reply:
+        """Return a candidate with its score and the part that it fits."""
+        reply = self.filtered.reply(number, score)
+        return replace(reply, part=self.parts[number], also=number in self.also)
+
+    def words(self) -> tuple[WordIndex, Flags]:
+        """See `FilteredIndex.words`."""
+        return self.filtered.words()

@@ -1,0 +1,93 @@
+"""Conversations by turns, and the newest turn by its parts.
+
+What one side says in several messages is one turn. The newest one is cleaned and read by its
+sentences, as `text.messages` finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from rejoinder.conversations import Context, Conversation, is_persona, spoken
+from rejoinder.text.courtesy import asks, asks_again, has_content
+from rejoinder.text.messages import Message, clean_message, read_message
+from rejoinder.text.spelling import Speller, is_common
+
+Spelling: TypeAlias = Callable[[], Speller] | None
+MOST_MESSAGES = 4  # of one side, without roles, that a message which only asks again may belong to
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a search reads of a conversation: what was said before, and the newest message."""
+
+    history: Context
+    message: Message
+
+    @property
+    def context(self) -> Context:
+        """The conversation as one context."""
+        return [*self.history, self.message.text]
+
+    @property
+    def contexts(self) -> list[Context]:
+        """The conversation once for each part of its newest message."""
+        return [[*self.history, part] for part in self.message.parts]
+
+    def with_history(self, history: Context) -> Reading:
+        """Return the newest message after another history."""
+        return replace(self, history=history)
+
+
+def read_parts(
+    conversation: Conversation, history: int | None, speller: Spelling = None
+) -> Reading:
+    """Return what a search reads of a conversation, and of at most `history` earlier messages.
+
+    `speller` returns what corrects the newest message, and is called where it has a word that is
+    not a common one.
+    """
+    turns = _turns(spoken(conversation))
+    message = read_message(turns[-1])
+    if speller is not None and not is_common(message.text):
+        message = message.corrected(speller())
+    kept = turns[:-1] if history is None else turns[max(0, len(turns) - 1 - history) : -1]
+    return Reading([text if is_persona(text) else clean_message(text) for text in kept], message)
+
+
+def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
+    """Return what each side says in one go, as lines.
+
+    Without roles each message is a turn. But where the newest ones only ask again ("hello?"), the
+    newest question counts, or they belong to what was told before.
+    """
+    turns: list[tuple[str | None, list[str]]] = []
+    for role, text in messages:
+        if turns and role is not None and turns[-1][0] == role:
+            turns[-1][1].append(text)
+        else:
+            turns.append((role, [text]))
+    texts = ["\n".join(lines) for _, lines in turns]
+    if turns[-1][0] is not None or len(turns) == 1 or not asks_again(texts[-1]):
+        return texts
+    telling = [at for at, text in enumerate(texts) if has_content(text) and not is_persona(text)]
+    if not telling:
+        return texts
+    newest = telling[-1]
+    if asks(texts[newest]):
+        before = texts[:newest]
+        return [
+            *(text for text in before if is_persona(text) or has_content(text)),
+            texts[newest],
+        ]
+    first = max(0, len(texts) - MOST_MESSAGES)
+    while first < len(texts) - 1 and (turns[first][0] is not None or is_persona(texts[first])):
+        first += 1
+    return [*texts[:first], "\n".join(texts[first:])]
+
+
+def clean_context(conversation: Conversation) -> tuple[str, ...]:
+    """Return the texts of a conversation as an example is kept: by turns, and cleaned."""
+    return tuple(read_parts(conversation, None).context)

@@ -1,0 +1,77 @@
+"""Words that ask nothing: greetings, thanks, wishes, and the function words around them."""
+
+from __future__ import annotations
+
+from rejoinder.patterns import match_pattern, search_pattern
+
+_WORD = search_pattern(r"[^\W_]+(?:['\u2019][^\W_]+)?+")
+_FUNCTION = """
+a about again all also always am an and another any are as at be because been being both but by
+could did do does doing each else even ever every few for from get go had has have having he her
+here him his i if in into is it its just kindly let like lot lots made make many may me might more
+most much must my myself no nor not now of off oh ok okay on once one only or other our ours out
+over own per quite rather really she should since so some still such than that the their them
+then there these they this those through to too under until up us very was we were what when where
+which while who will with without would yes yet you your yours yourself i'm i'd i'll i've
+you're you've it's that's don't doesn't didn't isn't aren't
+"""
+_COURTEOUS = """
+hello hi hiya hey howdy dear greetings good morning afternoon evening day night sir madam mister mr
+mrs ms team support everyone folks guys there somebody anybody anyone someone nobody
+please thank thanks thankyou thx ty cheers appreciate appreciated appreciation grateful gratitude
+kind kindly kindness patience patient time effort efforts attention help helpful helping assistance
+assist advance advice support supporting understanding consideration cooperation trouble
+troubling bothering bother disturb disturbing sorry apologies apologise apologize excuse pardon
+hope hoping wish wishing wishes well fine great nice lovely pleasant wonderful happy glad pleased
+pleasure enjoy enjoying enjoyed safe healthy health week weekend day days today tomorrow year season
+holiday holidays summer winter spring autumn christmas weather sunny
+regards respectfully sincerely faithfully truly best warm warmest kindest yours family families
+friends colleagues everybody beforehand hear hearing forward look looking soon reply replies
+answer answers response respond await awaiting waiting wait question questions quick short
+message mail email letter writing write wrote read reading finds find found reach contact
+contacting busy know sure hmm um uh well right yep yeah nope bye goodbye care keep work job
+people person human agent online listening working alive ping wonderful fantastic amazing hopefully
+urgent urgently asap
+"""
+_FIRST_WORDS = "how why what when where which who whose can could do does did is are"
+_PARTING_WORDS = """
+thank thanks thankyou thx ty cheers appreciate appreciated grateful bye goodbye sorry no nope yes
+yeah yep ok okay great perfect fine wonderful amazing fantastic lovely
+"""
+_COURTESY = frozenset(_FUNCTION.split()) | frozenset(_COURTEOUS.split())
+_ASKING = frozenset(_FIRST_WORDS.split())
+_PARTING = frozenset(_PARTING_WORDS.split())
+_WAITING = frozenset(["waiting", "there", "anyone", "anybody", "somebody", "someone", "what", "so"])
+_STOCK = match_pattern(
+    r"(?:please |kindly |just |so |and )?+(?:do not|don't|feel|excuse|forgive|bear with|pardon"
+    r"|how are|accept my) ?(?:you(?: all)?|hesitate|free|doing|me|my)\b"
+)
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text in small letters, contractions whole."""
+    return _WORD.findall(text.lower().replace("\u2019", "'"))
+
+
+def has_content(text: str) -> bool:
+    """Return whether a text has a word that is neither courtesy nor a function word."""
+    return any(word not in _COURTESY for word in words(text))
+
+
+def asks_again(text: str) -> bool:
+    """Return whether a message only asks for an answer to an earlier one: "hello?", "what now?".
+
+    A word of thanks, agreement or parting is itself what is answered.
+    """
+    said = words(text)
+    is_parting = any(word in _PARTING for word in said)
+    is_question = text.rstrip().endswith(("?", "\uff1f")) or not _WAITING.isdisjoint(said)
+    return is_question and not is_parting and not has_content(text)
+
+
+def asks(text: str) -> bool:
+    """Return whether a sentence asks or demands something."""
+    said = words(text)
+    if _STOCK.match(" ".join(said)):
+        return False
+    return text.endswith(("?", "\uff1f")) or (bool(said) and said[0] in _ASKING) or "please" in said

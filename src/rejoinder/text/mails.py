@@ -1,0 +1,138 @@
+"""What a customer wrote in a mail, without what a mail program or habit put around it.
+
+Removed are quoted lines and mails, marks of mail programs and help desks, salutations, closings
+with the signatures below them, and disclaimers. Where nothing else is left, the text stays.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from rejoinder.mail_quotes import newest_text
+from rejoinder.patterns import match_pattern, search_pattern
+
+MAX_SIGNATURE_LINES = 12  # below a closing
+MAX_SALUTATION = 60  # letters of a line that is a salutation
+MAX_HEADER_LINES = 2  # of a quote: "On ... wrote:"
+MAX_CLOSING = 40  # of a line that is a closing
+
+_INVISIBLE = search_pattern("[\u200b\u2060\ufeff\u00ad]")
+_MARKS = search_pattern(
+    r"\[(?:cid|image|img|ref|logo):[^\]\n]{0,200}\]|\bref:_[^\s:]{1,80}:ref\b"
+    r"|<(?:https?://|mailto:)[^>\n]{1,2000}>",
+    # names of pictures, marks by which a help desk finds a mail again, targets of links
+)
+_PROGRAM_LINE = match_pattern(
+    r"(?i)(?:sent (?:from|via|with) (?:my|the|a|outlook|yahoo|gmail|mail|proton|samsung|windows"
+    r"|iphone|ipad|android|blackberry)\b.{0,60}|get outlook for \w{2,10}.{0,100}"
+    r"|(?:von|gesendet von) meinem .{0,40} gesendet.{0,20}"
+    r"|#{2,3}-.{0,120}-#{2,3}|-{0,5} ?(?:please )?(?:type|write|reply) your (?:reply|response)"
+    r" above this line.{0,20}|(?:please )?reply above this line.{0,20}"
+    r"|\[?external(?: e-?mail| sender)?\]?:?.{0,120}|virus-free\. .{0,60}"
+    r"|this e?-?mail has been (?:scanned|checked) .{0,120})"
+)
+_SALUTATION = match_pattern(
+    r"(?i)(?:dear|hi|hello|hey|hiya|greetings|good (?:morning|afternoon|evening|day)"
+    r"|to whom it may concern|hallo|liebe[sr]?|sehr geehrte[rs]?|guten tag|bonjour|hola)\b"
+    r"[^?:;\n]{0,50}[,!.]?"
+)
+_CLOSING = match_pattern(
+    r"(?i)(?:(?:with |my )?(?:very )?(?:best|kind|kindest|warm|warmest|many)(?: (?:regards|wishes"
+    r"|greetings|thanks))?|(?:with )?regards|(?:yours )?(?:sincerely|faithfully|truly)(?: yours)?"
+    r"|yours|cheers|thanks(?: (?:again|a lot|so much|very much|in advance|and (?:best|kind)?"
+    r" ?regards))?|thank you(?: (?:again|so much|very much|in advance))?|br|vg|mfg|lg"
+    r"|mit (?:freundlichen|besten) gr\u00fc(?:\u00df|ss)en|(?:viele|liebe|beste) gr\u00fc(?:\u00df"
+    r"|ss)e|cordialement|saludos)[,.!]?"
+)
+_WROTE = match_pattern(r"(?i)(?:on|am|le|el|il) [^\n]{0,80}\d")  # "On Mon, 3 May 2026, a shop"
+_SIGNATURE = frozenset({"--", "\u2014", "__", "___", "----"})
+_DISCLAIMER = search_pattern(
+    r"(?i)confidentiality (?:notice|note)|legal (?:notice|disclaimer)|\bdisclaimer:"
+    r"|(?:this|the) (?:e-?mail|message|communication|information (?:contained )?in this"
+    r" (?:e-?mail|message))\b[^.\n]{0,120}\b(?:confidential|privileged|intended (?:only|solely))"
+    r"|if you (?:are not the intended|have received this (?:e-?mail|message) in error)"
+    r"|consider the environment before printing"
+)
+
+
+def clean_mail(text: str) -> str:
+    """Return what a message says by itself; a line that is nothing but a message is untouched."""
+    if _INVISIBLE.search(text):
+        text = _INVISIBLE.sub("", text)
+    if "[" in text or "<" in text or "ref:_" in text:
+        text = _MARKS.sub(" ", text).strip() or text
+    if "\n" not in text and "\r" not in text:
+        return text
+    lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    lines = [line for line in lines if not _PROGRAM_LINE.fullmatch(line)]
+    lines = _own_lines(lines)
+    lines = _without_disclaimers(lines)
+    lines = _without_salutation(_above_signature(lines))
+    return "\n".join(lines).strip() or text.strip()
+
+
+def _own_lines(lines: list[str]) -> list[str]:
+    """Return the lines that are not quoted: those above a quoted mail, else those below it."""
+    first = next((number for number, line in enumerate(lines) if line.startswith(">")), None)
+    if first is None:
+        return newest_text("\n".join(lines)).split("\n")
+    above = [line for line in lines[:first] if line]
+    headers = itertools.takewhile(_is_header, reversed(above[-MAX_HEADER_LINES:]))
+    if len(above) > len(list(headers)):
+        lines = newest_text("\n".join(lines)).split("\n")
+        return [line for line in lines if not line.startswith(">")]
+    return [line for line in lines[first:] if not line.startswith(">")]
+
+
+def _is_header(line: str) -> bool:
+    """Return whether a line above a quote may say whose it is; the first of two may be wrapped."""
+    return line.endswith((":", "\uff1a")) or _WROTE.match(line) is not None
+
+
+def _without_disclaimers(lines: list[str]) -> list[str]:
+    """Return lines without the paragraphs that are disclaimers, unless the first one is."""
+    kept: list[str] = []
+    is_first = True
+    is_left_out = False
+    for line in lines:
+        if not line:
+            is_left_out = False
+        elif not is_left_out and not is_first:
+            is_left_out = (not kept or not kept[-1]) and _DISCLAIMER.search(line) is not None
+        is_first = is_first and not line
+        if not is_left_out:
+            kept.append(line)
+            is_first = False
+    return kept
+
+
+def _above_signature(lines: list[str]) -> list[str]:
+    """Return the lines above a mark of a signature, or above a closing near the end."""
+    for number, line in enumerate(lines):
+        if not any(lines[:number]):
+            continue
+        if line in _SIGNATURE:
+            return lines[:number]
+        below = [each for each in lines[number + 1 :] if each]
+        is_closing = len(line) <= MAX_CLOSING and _CLOSING.fullmatch(line) is not None
+        if is_closing and _is_signature(below):
+            return lines[:number]
+    return lines
+
+
+def _is_signature(lines: list[str]) -> bool:
+    """Return whether lines may stand below a closing: names, offices, numbers, no question."""
+    return len(lines) <= MAX_SIGNATURE_LINES and not any(
+        line.endswith("?") or len(line.split()) > MAX_SIGNATURE_LINES for line in lines
+    )
+
+
+def _without_salutation(lines: list[str]) -> list[str]:
+    """Return lines without a first one that only greets."""
+    first = next((number for number, line in enumerate(lines) if line), None)
+    if first is None or not any(lines[first + 1 :]):
+        return lines
+    line = lines[first]
+    is_greeting = len(line) <= MAX_SALUTATION and _SALUTATION.fullmatch(line) is not None
+    is_short = len(line.split()) <= 5
+    return lines[first + 1 :] if is_greeting and is_short else lines

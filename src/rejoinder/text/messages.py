@@ -1,0 +1,100 @@
+"""A message as a customer writes it, read into what is searched for: one place for every door.
+
+A message is cleaned of what mail programs and habits put around it. If it has several sentences, it
+is read whole and by those of its sentences that say something. A message of one sentence stays as
+it is.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rejoinder.text.courtesy import has_content
+from rejoinder.text.emoji import read_emoji
+from rejoinder.text.mails import clean_mail
+from rejoinder.text.sentences import split_sentences
+from rejoinder.text.spelling import Correction, Speller
+
+MAX_LETTERS = 20_000  # of a message that are read: half from its beginning, half from its end
+MAX_PARTS = 24  # sentences of a message that are searched for
+WHOLE_WORDS = 40
+"""Up to so many words a message of several sentences is also searched for as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it is read.
+
+    `parts` are what is searched for, the best of which counts: one, or the sentences of a message
+    and, if it is not long, all of it.
+    """
+
+    parts: tuple[str, ...]
+    text: str  # without what was cleaned away
+    cut: bool = False  # whether some of its text is not read
+    corrections: tuple[Correction, ...] = ()
+    is_foreign: bool = False  # whether most words are neither English nor of the index
+
+    @property
+    def is_single(self) -> bool:
+        """Return whether it is read as one text."""
+        return len(self.parts) == 1
+
+    def notes(self) -> dict[str, Any]:
+        """Return what a program should know of how the message was read; {}: as it is."""
+        notes: dict[str, Any] = {}
+        if not self.is_single:
+            notes["parts"] = len(self.parts)
+        if self.cut:
+            notes["cut"] = True
+        if self.corrections:
+            notes["corrected"] = {each.written: each.read for each in self.corrections}
+        if self.is_foreign:
+            notes["language"] = "unknown"
+        return notes
+
+    def corrected(self, speller: Speller) -> Message:
+        """Return the message with its typos put right."""
+        parts = [speller.correct(part) for part in self.parts]
+        changes = dict.fromkeys(change for _, changed in parts for change in changed)
+        if not changes:
+            return replace(self, is_foreign=speller.is_foreign(self.text))
+        text, _ = speller.correct(self.text)
+        read = tuple(dict.fromkeys(part for part, _ in parts))
+        return replace(self, parts=read, text=text, corrections=tuple(changes))
+
+
+@functools.lru_cache(maxsize=4096)
+def read_message(text: str) -> Message:
+    """Return what a message says, and the parts by which it is searched for."""
+    is_cut = len(text) > MAX_LETTERS
+    if is_cut:
+        text = f"{text[: MAX_LETTERS // 2]}\n{text[-MAX_LETTERS // 2 :]}"
+    clean = clean_mail(read_emoji(text))
+    sentences = split_sentences(clean)
+    if "\n" in clean:
+        clean = " ".join(clean.split())
+    if len(sentences) < 2:
+        return Message((clean,), clean, is_cut)
+    telling = list(dict.fromkeys(each for each in sentences if has_content(each)))
+    if not telling:
+        return Message((clean,), clean, is_cut)
+    if len(telling) > MAX_PARTS:
+        telling = [*telling[: MAX_PARTS // 2], *telling[-MAX_PARTS // 2 :]]
+        is_cut = True
+    whole = [clean] if len(clean.split()) <= WHOLE_WORDS else []
+    parts = tuple(dict.fromkeys([*whole, *telling]))
+    return Message(parts, clean, is_cut)
+
+
+def clean_message(text: str) -> str:
+    """Return a message without what mail programs and habits put around it."""
+    return read_message(text).text
+
+
+def clean_messages(texts: Sequence[str]) -> list[str]:
+    """Return messages as `clean_message` does."""
+    return [clean_message(text) for text in texts]

@@ -1,0 +1,189 @@
+"""Typos of messages, put right by the words of an index and of English.
+
+Only a word that neither knows is changed: not a name, a number, a product of the index. It becomes
+the likeliest word that is one or two slips away, of the index's own words first. A text most of
+whose words are unknown even then is gibberish or another language, and stays as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+from rejoinder.patterns import search_pattern
+
+LEAST_LETTERS = 3  # of a word that is one of the index, with a slip
+MOST_LETTERS = 24  # of a word that is corrected
+LEAST_ENGLISH = 5  # of a word that is any English one
+COMMON = 15_000
+"""English words that are certainly words; a rarer one is changed to one of the index that differs
+by one slip behind the first letter."""
+TWO_OWN_SLIPS = 5  # letters of a word that may be one of the index with two slips
+TWO_SLIPS = 7  # letters of a word that may hold two slips
+ENGLISH_COST = 0.9  # slips as which it counts that a word is not one of the index
+FIRST_COST = 0.4  # that the first letter is another
+FREQUENCY_GAIN = 0.04  # for each e-fold frequency or rank
+MEAN_RARITY = 0.4  # of an English word
+MAX_OWN_REPLIES = 20_000  # of an index whose words are read
+MAX_UNKNOWN = 0.5  # of the words of a text that is corrected
+MAX_CORRECTIONS = 8  # of a message: each takes milliseconds
+MAX_LETTERS = 1_000  # of a message whose language is looked at
+MAX_KEPT = 10_000  # corrections of words that are kept
+MAX_WORDS = 100  # of a message that is corrected
+_WORD = search_pattern(r"[^\W\d_]+(?:['\u2019][^\W\d_]{1,3}+)?+")
+_CHUNK = search_pattern(r"\S++")
+_CODE = frozenset("0123456789@/#_\\")
+
+
+@functools.cache
+def english() -> Mapping[str, int]:
+    """Return the rank of each English word, the most frequent first."""
+    text = files("rejoinder.text").joinpath("words.txt").read_text(encoding="utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    return {word: rank for rank, word in enumerate(lines)}
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A word that was read as another."""
+
+    written: str
+    read: str
+
+
+class Speller:
+    """Corrects messages to an index, by the words of its texts."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(_WORD.findall(_plain(text)))
+        self._own = counts
+        self._known: dict[str, str | None] = {}
+        self._choices = [word for word in counts if len(word) >= LEAST_LETTERS]
+
+    def correct(self, text: str) -> tuple[str, tuple[Correction, ...]]:
+        """Return a text with its typos put right, and what was changed."""
+        found = list(_WORD.finditer(text))
+        if not found or len(found) > MAX_WORDS:
+            return text, ()
+        unknown = [match for match in found if not self._is_known(match[0])]
+        if not unknown:
+            return text, ()
+        kept = [match.span() for match in _CHUNK.finditer(text) if _is_code(match[0])]
+        corrections: dict[int, str] = {}
+        for match in unknown[:MAX_CORRECTIONS]:
+            in_code = any(start <= match.start() < end for start, end in kept)
+            is_name = match.start() > 0 and match[0][0].isupper() and not match[0].isupper()
+            if in_code or is_name:
+                continue
+            if word := self._correction(_plain(match[0])):
+                corrections[match.start()] = word
+        if len(unknown) - len(corrections) >= MAX_UNKNOWN * len(found) or not corrections:
+            return text, ()
+        pieces = []
+        changed = []
+        end = 0
+        for match in unknown:
+            if match.start() in corrections:
+                word = corrections[match.start()]
+                pieces += [text[end : match.start()], word]
+                changed.append(Correction(match[0], word))
+                end = match.end()
+        return "".join([*pieces, text[end:]]), tuple(changed)
+
+    def is_foreign(self, text: str) -> bool:
+        """Return whether most words of a text are neither English nor of the index."""
+        found = [_plain(word) for word in _WORD.findall(text[:MAX_LETTERS])]
+        ranks = english()
+        unknown = [
+            word
+            for word in found
+            if word not in self._own and ranks.get(word.partition("'")[0], COMMON) >= COMMON
+        ]
+        is_one_word = len(found) == 1 and found[0].isascii()
+        return not is_one_word and len(unknown) > MAX_UNKNOWN * len(found)
+
+    def _is_known(self, word: str) -> bool:
+        plain = _plain(word)
+        if not LEAST_LETTERS <= len(plain) <= MOST_LETTERS or not plain.isascii():
+            return True
+        stem = plain.partition("'")[0]
+        ranks = english()
+        return (
+            any(each in self._own or ranks.get(each, COMMON) < COMMON for each in (plain, stem))
+            or stem.removesuffix("s") in self._own
+        )
+
+    def _correction(self, word: str) -> str | None:
+        if word not in self._known:
+            if len(self._known) >= MAX_KEPT:
+                self._known.clear()
+            self._known[word] = self._nearest(word)
+        return self._known[word]
+
+    def _nearest(self, word: str) -> str | None:
+        """Return the likeliest word that was meant; None: no word is near."""
+        from rapidfuzz import process
+        from rapidfuzz.distance import OSA
+
+        is_rare = word in english()
+        slips = 2 if len(word) >= TWO_OWN_SLIPS and not is_rare else 1
+        best: tuple[float, str] | None = None
+        for near, distance, _ in process.extract(
+            word, self._choices, scorer=OSA.distance, score_cutoff=slips, limit=20
+        ):
+            cost = distance + _first(word, near) - FREQUENCY_GAIN * math.log(self._own[near])
+            if is_rare or (distance > 1 and len(word) < TWO_SLIPS):
+                is_alike = word[0] == near[0] and abs(len(word) - len(near)) <= 1
+            else:
+                is_alike = True
+            if is_alike:
+                best = min(best or (cost, near), (cost, near))
+        if is_rare:
+            return None if best is None else best[1]
+        if len(word) >= LEAST_ENGLISH and (best is None or best[0] > ENGLISH_COST):
+            ranks = english()
+            english_slips = min(slips, 2 if len(word) >= TWO_SLIPS else 1)
+            for near, distance, _ in process.extract(
+                word, _long_words(), scorer=OSA.distance, score_cutoff=english_slips, limit=20
+            ):
+                if near[0] == word[0]:
+                    rarity = FREQUENCY_GAIN * math.log(1 + ranks[near])
+                    cost = distance + ENGLISH_COST + rarity - MEAN_RARITY
+                    best = min(best or (cost, near), (cost, near))
+        return None if best is None else best[1]
+
+
+def is_common(text: str) -> bool:
+    """Return whether a text has common English words alone, so that there is nothing to correct."""
+    ranks = english()
+    return all(
+        ranks.get(_plain(word).partition("'")[0], COMMON) < COMMON
+        for word in _WORD.findall(text)
+        if len(word) >= LEAST_LETTERS
+    )
+
+
+@functools.cache
+def _long_words() -> tuple[str, ...]:
+    common = itertools.islice(english(), 2 * COMMON)
+    return tuple(word for word in common if len(word) >= LEAST_ENGLISH - 1)
+
+
+def _is_code(chunk: str) -> bool:
+    """Return whether what stands between blanks is a number, an address or the like."""
+    return not _CODE.isdisjoint(chunk) or "." in chunk.strip(".,;:!?)'\"")
+
+
+def _first(word: str, near: str) -> float:
+    return 0.0 if word[0] == near[0] else FIRST_COST
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace("\u2019", "'")

@@ -1,0 +1,193 @@
+"""Messages as customers write them: mails by their sentences, and bursts as one turn."""
+
+import numpy as np
+import pytest
+
+from rejoinder.retrieval import parts
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.learning import Outcome
+from rejoinder.retrieval.queries import ANY_SCORE, SearchOptions, encode
+from rejoinder.retrieval.search import Cascade
+from rejoinder.retrieval.turns import read_parts
+from tests.retrieval.test_examples import TOPICS, WordEncoder, faq
+
+REPLIES = list(TOPICS)
+BEFORE = "Dear team,\n\nMy sister praised the blue curtains. Our neighbours admire them every single day. "
+AFTER = " Meanwhile the garden blooms and everybody visits. Summer brings many guests.\n\nBest regards\nKim Example"
+
+
+@pytest.fixture
+def index(tmp_path):
+    return Index.build(WordEncoder(), faq(), tmp_path / "index")
+
+
+@pytest.mark.parametrize(("place", "question"), [*enumerate(known[1] for known in TOPICS.values())])
+def test_a_question_in_a_mail_finds_what_it_finds_alone(index, place, question):
+    mail = BEFORE + question.capitalize() + "?" + AFTER
+    [[found]] = index.search([[mail]], 1, ANY_SCORE, why=True)
+    assert found.text == REPLIES[place]
+    assert found.why.sentence == question.capitalize() + "?"
+    assert found.to_json()["why"]["sentence"] == found.why.sentence
+    [[alone]] = index.search([[question]], 1, ANY_SCORE, why=True)
+    assert "sentence" not in alone.to_json()["why"]
+    texts = read_parts([mail], None).message.parts
+    assert found.score == pytest.approx(alone.score - parts.PENALTY * np.log2(len(texts)), abs=1e-5)
+
+
+def test_a_short_message_is_searched_for_as_it_is(index):
+    question = "when do you open"
+    queries = encode(index.encoder, [[question]], SearchOptions())
+    assert queries.inputs == [question]
+    vectors = index.encoder.encode_contexts([[question]])
+    [direct] = index.search_vectors(vectors, SearchOptions(minimum_score=ANY_SCORE))
+    assert index.search([[question]], 5, ANY_SCORE) == [direct]
+
+
+def test_several_messages_at_once_find_what_each_finds_alone(index):
+    mails = [[BEFORE + known[1] + "." + AFTER] for known in TOPICS.values()]
+    mixed = [mails[0], ["track my order"], *mails[1:], ["hello", "i cannot log in"]]
+    for options in ({}, {"distinct": True}, {"diversity": 0.3}, {"no_repeat": True}, {"hybrid": 0.1}):
+        together = index.search(mixed, 3, ANY_SCORE, **options)
+        for one, found in zip(mixed, together, strict=True):
+            [alone] = index.search([one], 3, ANY_SCORE, **options)
+            assert [each.position for each in alone] == [each.position for each in found]
+            assert [each.score for each in alone] == pytest.approx([each.score for each in found], abs=1e-6)
+
+
+def test_no_reply_comes_twice_and_none_below_the_lowest_score(index):
+    message = "When do you open? Track my package. I cannot log in."
+    [found] = index.search([[message]], 4, ANY_SCORE)
+    assert len({each.position for each in found}) == len(found) == 4
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    least = found[1].score
+    [fewer] = index.search([[message]], 4, least)
+    assert [each.position for each in fewer] == [each.position for each in found[:2]]
+
+
+@pytest.mark.parametrize(
+    "conversation",
+    [
+        ["hello", "where is my order", "hello?", "anyone there?"],
+        ["hello\nwhere is my order\nhello?\nanyone there?"],
+        [{"role": "user", "content": text} for text in ("hello", "where is my order", "hello?", "anyone there?")],
+        ["when do you open", "where is my order", "??"],
+    ],
+)
+def test_a_burst_is_one_turn(index, conversation):
+    [[best]] = index.search([conversation], 1, ANY_SCORE)
+    assert best.text == REPLIES[1]
+
+
+def test_thanks_are_a_message_of_their_own():
+    assert read_parts(["where is my order", "It comes.", "thanks!"], None).message.parts == ("thanks!",)
+
+
+def test_roles_are_turns():
+    talk = [
+        {"role": "user", "content": "hello"},
+        {"role": "user", "content": "where is it"},
+        {"role": "assistant", "content": "Which one?"},
+        {"role": "user", "content": "a lamp"},
+    ]
+    reading = read_parts(talk, None)
+    assert list(reading.history) == ["where is it", "Which one?"]
+    assert reading.message.parts == ("a lamp",)
+    assert read_parts(talk, 1).history == ["Which one?"]
+    assert read_parts(talk, 0).history == []
+
+
+def test_what_is_learned_is_cleaned(index):
+    index.add_examples({0: [["Dear team,\n\nopening times please\n\nBest regards\nKim"]]})
+    assert ("opening times please",) in dict(index)[0].examples
+
+
+def test_chosen_replies_learn_cleaned_messages(index):
+    mail = "Hi team,\n\ncan i see what the store costs\n\nThanks,\nKim\n-- \nSent from my iPhone"
+    index.record([Outcome(messages=[mail], offered=[0], chosen=0)])
+    index.learn([])
+    assert dict(index)[0].learned == (("can i see what the store costs",),)
+
+
+def test_emoji_are_told_apart(tmp_path):
+    examples = {0: "\U0001f44d", 1: "\U0001f620"}
+    replies = [
+        type(each)(each.text, each.payload, each.title, ((examples[at],),) if at in examples else each.examples)
+        for at, each in enumerate(faq())
+    ]
+    index = Index.build(WordEncoder(), replies, tmp_path / "emoji")
+    for at, text in examples.items():
+        [[best]] = index.search([[text + "\ufe0f"]], 1, ANY_SCORE)
+        assert best.position == at
+
+
+def test_typos_find_what_the_words_find(index):
+    for written, right in (("trakc my pakage", "track my package"), ("wen do you oepn", "when do you open")):
+        typed, meant = index.search([[written], [right]], 4, ANY_SCORE)
+        assert typed == meant
+
+
+def test_the_words_of_new_replies_are_known_at_once(index):
+    assert index.speller().correct("your zyrkonai lamp")[1] == ()
+    index.add(["The zyrkonia is a lamp."])
+    assert index.speller().correct("your zyrkonai lamp")[0] == "your zyrkonia lamp"
+
+
+def test_a_reply_to_the_opposite_gives_way(tmp_path):
+    index = Index.build(WordEncoder(), faq(slice(1, 3)), tmp_path / "index")
+    [found] = index.search([["do not track my package"]], 4, ANY_SCORE, why=True)
+    [asked] = index.search([["track my package"]], 4, ANY_SCORE, why=True)
+    assert asked[0].text == REPLIES[1]
+    assert not asked[0].why.opposes
+    opposing = next(each for each in found if each.text == REPLIES[1])
+    assert opposing.to_json()["why"]["opposes"] == "track my package"
+    assert opposing.score < 0
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    assert REPLIES[1] not in [each.text for each in index.search([["do not track my package"]], 4, 0.0)[0]]
+
+
+def test_as_many_replies_come_although_some_give_way(tmp_path):
+    replies = [
+        *(type(each)(each.text, examples=(("please send the parcel",),)) for each in faq()),
+        type(faq()[0])("We send nothing.", examples=(("please do not send the parcel",),)),
+    ]
+    index = Index.build(WordEncoder(), replies, tmp_path / "index")
+    [[best]] = index.search([["do not send the parcel"]], 1, ANY_SCORE)
+    assert best.text == "We send nothing."
+    [found] = index.search([["do not send the parcel"]], 5, ANY_SCORE, distinct=True)
+    assert len(found) == 5
+
+
+def test_two_questions_have_two_answers(index):
+    message = "When do you open? And where is my order?"
+    [found] = index.search([[message]], 3, ANY_SCORE, why=True)
+    assert {found[0].text, found[1].text} == {REPLIES[0], REPLIES[1]}
+    assert [each.also for each in found] == [False, True, False]
+    assert "also" not in found[0].to_json()
+    assert found[1].to_json()["also"] is True
+    for one in ("When do you open?", "Hello! When do you open?", BEFORE + "When do you open?" + AFTER):
+        assert not any(each.also for each in index.search([[one]], 3, ANY_SCORE)[0])
+
+
+def test_notes_say_how_a_message_was_read(index):
+    def notes(text):
+        return read_parts([text], None, index.speller).message.notes()
+
+    assert notes("where is my order") == {}
+    assert notes("when do you oepn") == {"corrected": {"oepn": "open"}}
+    assert notes("Where is my order? When do you open?") == {"parts": 3}
+    assert notes("wo ist meine bestellung") == {"language": "unknown"}
+    assert notes("\u0433\u0434\u0435 \u043c\u043e\u0439 \u0437\u0430\u043a\u0430\u0437") == {"language": "unknown"}
+    assert notes("Kowalski") == {}
+    assert notes("It came. " * 4000)["cut"] is True
+
+
+def test_a_slow_ranker_reads_the_sentence_that_is_answered(index):
+    read = []
+
+    class Ranker:
+        def score(self, contexts, candidates):
+            read.extend(contexts)
+            return np.zeros((len(contexts), len(candidates[0])))
+
+    Cascade(index, Ranker(), 4).search([[BEFORE + "Where is my order?" + AFTER], ["when do you open"]], 1)
+    assert [context[-1] for context in read] == ["Where is my order?", "when do you open"]

