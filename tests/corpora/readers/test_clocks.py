@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001
 """WhatsApp's clocks of twelve hours in other languages, digits of other scripts, words that are not known."""
 
 import datetime

@@ -288,7 +288,8 @@ def _slack_channel(
     stream = Chat(name=name, endless=True)
     threads: dict[str, Chat] = {}
     for file in files:
-        for _, item in json_values(file, {"item"}, reading=reading):
+        # An export has a list of messages, an answer of the API an object with one.
+        for _, item in json_values(file, {"item", "messages.item"}, reading=reading):
             if not isinstance(item, dict) or item.get("subtype") not in _SLACK_MESSAGES:
                 reading.drop("lines of Slack itself (joins, topics)")
                 continue
@@ -349,7 +350,10 @@ SLACK = Form(
     export="Slack: workspace settings, Import/Export Data, Export; the .zip as it is",
     matches=lambda sample: (
         any(map(_SLACK_DAY.search, sample.members))
-        or {"item.ts", "item.type", "item.text"} <= sample.keys
+        or any(
+            {f"{base}item.ts", f"{base}item.type", f"{base}item.text"} <= sample.keys
+            for base in ("", "messages.")
+        )
     ),
     read=read_slack,
 )

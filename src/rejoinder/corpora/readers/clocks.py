@@ -1,5 +1,6 @@
 """Words for the halves of a day, behind or before a clock of twelve hours, in many languages."""
 
+# ruff: noqa: RUF001 (words of other scripts)
 from __future__ import annotations
 
 import re
