@@ -391,9 +391,9 @@ def onnx_card(manifest: Mapping[str, Any]) -> str:
         lines.append(
             f"- pooled.onnx: `history`, float32 (n, {size}), from `context`, vectors of newest"
             " messages by\n  context.onnx (n rows), `messages`, vectors of all their earlier"
-            " messages by history.onnx (m rows),\n  and `histories`, int64 (2, m): the row of the"
-            " newest message to which each one belongs, and its slot,\n  0 for the one before the newest,"
-            " 1 for the one before that.\n"
+            " messages by history.onnx (m rows),\n  and `histories`, int64 (2, m): the row of"
+            " the newest message to which each one belongs, and its slot,\n  0 for the one before"
+            " the newest, 1 for the one before that.\n"
         )
     if history is not None:
         joined_text = "" if history["apart"] else ", that of its earlier messages joined,"
