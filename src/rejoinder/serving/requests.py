@@ -70,8 +70,11 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
     most_bytes: ClassVar[int] = 2 << 20
     """Bytes of a body."""
-    read: ClassVar[Callable[[object], tuple[object, list[str]]] | None] = None
-    """Returns a body without the fields of other APIs, and notes on what of it is ignored."""
+
+    @staticmethod
+    def read(body: object) -> tuple[object, list[str]]:
+        """Return a body without the fields of other APIs, and notes on what of it is ignored."""
+        return body, []
 
     @model_validator(mode="before")
     @classmethod
@@ -305,8 +308,7 @@ async def _answer_json(form: type[Request], endpoint: Callable[[Any], Any], requ
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return error_answer(422, f"the body is no JSON: {error}")
     try:
-        if form.read is not None:
-            value, CURRENT.get().notes = form.read(value)
+        value, CURRENT.get().notes = form.read(value)
         checked = form.model_validate(value)
     except ValidationError as error:
         return invalid_answer(error.errors(include_url=False, include_input=False), value)

@@ -99,8 +99,8 @@ def _watson_messages(output: Any) -> list[list[str]]:
             messages.append([text.strip() for text in alternatives])
     text = output.get("text")
     if not messages and text is not None:
-        values = text.get("values") if isinstance(text, dict) else text
-        alternatives = texts_of(values if isinstance(values, list) else [values])
+        given = text.get("values") if isinstance(text, dict) else text
+        alternatives = texts_of(given if isinstance(given, list) else [given])
         messages = [[own.strip() for own in alternatives]] if alternatives else []
     return messages
 
