@@ -17,8 +17,8 @@ _FILE = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"  # as tiktoken names it in it
 _ADVICE = (
     "input holds tokens, not texts. Send texts: langchain-openai with "
     "check_embedding_ctx_length=False, other clients with their switch for it. To have tokens of "
-    f"{ENCODING} decoded, install tiktoken and name the folder with its vocabulary by "
-    "TIKTOKEN_CACHE_DIR"
+    f"{ENCODING} decoded, install the extra tokens (tiktoken) and name the folder with its "
+    "vocabulary by TIKTOKEN_CACHE_DIR"
 )
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from rejoinder.corpora.clocks import HALF, half_of_day
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.clocks import HALF, half_of_day
 from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
 from rejoinder.patterns import match_pattern, search_pattern
