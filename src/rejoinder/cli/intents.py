@@ -388,7 +388,6 @@ def split(
     shares: Annotated[
         str, typer.Option(metavar="T,V,T", help="Shares of train, valid, test.")
     ] = "0.8,0.1,0.1",
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -402,7 +401,7 @@ def split(
         numbers = [float(share) for share in shares.split(",")]
     except ValueError:
         raise InputError(f"--shares {shares}: give three numbers, as 0.8,0.1,0.1") from None
-    made = parts.cut(data.read_intents(texts), numbers, seed)
+    made = parts.cut(data.read_intents(texts), numbers)
     parts.write_parts(made, output, overwrite=overwrite)
     result = {"folder": str(output), **dict(zip(parts.NAMES, map(len, made), strict=True))}
     emit(result, as_json, lambda r: f"{r['train']:,}, {r['valid']:,}, {r['test']:,}: {r['folder']}")
