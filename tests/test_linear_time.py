@@ -17,7 +17,7 @@ from rejoinder.corpora.readers.pairs import clean_line
 from rejoinder.corpora.recognition import read_candidates
 from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.sources import ChatsSettings, name_cleaner, read_chats
-from rejoinder.corpora.tables import find_delimiter, fold
+from rejoinder.corpora.tables import find_delimiter, fold, named_delimiter
 from rejoinder.errors import InputError
 from rejoinder.retrieval import scoring, templates
 from rejoinder.retrieval.learning import ReplyMatcher
@@ -54,6 +54,8 @@ FUNCTIONS = {
     "time": parse_time,
     "whatsapp": whatsapp_line,
     "whatsapp text": lambda text: whatsapp_line(f"31/12/20, 23:59 - {text}"),
+    "whatsapp half": lambda text: whatsapp_line(f"31/12/20, 11:59 {text} - Dan: x"),
+    "delimiter of Excel": named_delimiter,
     "slack": lambda text: clean_slack_text(text, {}),
     "mail": newest_text,
     "message": read_message.__wrapped__,
@@ -102,6 +104,8 @@ FILES = {
     ".txt": ["{}", "hello\n{}"],
     ".md": ["{}", "# q\n{}\n"],
     ".html": ["{}", "<h1>q?</h1>{}"],
+    ".qna": ["## ? {}", "## ? q\n- {}\n```\na\n```", "## ? q\n```\n{}\n```"],
+    ".ld.html": ['<script type="application/ld+json">{}</script>', '<script type="application/ld+json">["FAQPage", {}'],
     ".yml": ["{}", "nlu:\n- {}", "responses:\n  a:\n  - text: {}\n"],
     ".csv": ["{}", "text\n{}\n", 'question,answer\na,"{}"\n'],
     ".json": ["{}", '[{{"text": {json}}}]'],

@@ -9,7 +9,7 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -92,16 +92,28 @@ _NAME = rf"[^\W\d]{_LETTER}*"
 _BARE = rf"""[^\s"'\[\]{{}}=,]+|{_NAME}(,{_NAME})*|(\w+,)?\w+={_LETTER}+(,\w+={_LETTER}+)*"""
 
 
-def parse_setting(setting: str, form: str = "section.key=value") -> tuple[str, Any]:
+def text_fields(cls: type) -> frozenset[str]:
+    """Return the names of a dataclass's fields that hold a text."""
+    hints = typing.get_type_hints(cls)
+    return frozenset(field.name for field in dataclasses.fields(cls) if hints[field.name] is str)
+
+
+def parse_setting(
+    setting: str, form: str = "section.key=value", texts: Collection[str] = ()
+) -> tuple[str, Any]:
     """Split `--set KEY=VALUE`.
 
-    The value is TOML; bare words stand for a string, since shells eat quotes.
+    The value is TOML; bare words stand for a string, since shells eat quotes. The value of a key
+    among `texts` is taken as it is, unless it is in quotes.
     """
     key, equals, text = setting.partition("=")
     key = key.strip()
     text = text.strip()
     if not equals or not key:
         raise InputError(f"--set {_short(setting)}: write it as {form}")
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    if key in texts and not is_quoted:
+        return key, text
     try:
         read = _parse_toml(f"value = {text}")
     except ValueError as error:

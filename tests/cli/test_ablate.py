@@ -329,3 +329,12 @@ def test_finished_rows_are_not_trained_again_nor_mixed_with_others(
     (tmp_path / "mine" / "table.md").write_text("notes")
     refused(*words, tmp_path / "mine", said="mine is no folder of an ablation")
     assert trained == ["base", "no-skip", "heads-2"]
+
+
+def test_another_part_is_ranked_without_the_figures_of_the_papers(command, file, data, tmp_path):
+    words = ("ablate", file, "--data", data, "--row", "heads-2", "--candidates", "20", "--json")
+    test = command(*words, "-o", tmp_path / "test").json
+    assert [row["published"] for row in test["rows"]] == [52.0, 50.5]
+    valid = command(*words, "-o", tmp_path / "valid", "--split", "valid").json
+    assert [row["published"] for row in valid["rows"]] == [None, None]
+    assert valid["data"] == f"{data} (valid)"

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from rejoinder.cli import retrieval as verbs
-from rejoinder.corpora import Example
+from rejoinder.corpora import Candidate, Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders import persistence, sentence
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.replacement import plan_replacement
 from tests.retrieval.conftest import HashEncoder
 
 LINES = [{"text": "Hello!", "id": "a1"}, {"text": "At noon.", "id": "a2", "tag": "time"}, {"text": "Bye.", "id": 3}]
@@ -497,3 +498,43 @@ def test_the_search_of_an_index_is_evaluated(command, answer, refused, tmp_path)
     ):
         refused(*words, *more, said=said)
     refused("index", "evaluate", "one", said="--data")
+
+
+EDITIONS = [{"text": "Hello!", "id": "a1"}, {"text": "At one.", "id": "a2", "questions": ["When?"]}, {"text": "New", "id": 9}]
+
+
+@pytest.fixture
+def two_files(tmp_path):
+    for name, lines in (("old.jsonl", LINES), ("new.jsonl", EDITIONS)):
+        (tmp_path / name).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def test_ids_that_are_there_already_are_named(command, two_files):  # noqa: ARG001
+    command("index", "build", "model", "old.jsonl", "-o", "idx")
+    assert "2 ids were there already" in (told := command("index", "add", "idx", "new.jsonl").err)
+    assert "a1, a2" in told
+    assert "--replace" in told
+    assert [reply.text for _, reply in Index.open("idx")] == ["Hello!", "At noon.", "Bye.", "Hello!", "At one.", "New"]
+
+
+def test_replace_puts_the_new_edition_in_the_old_ones_place(command, two_files):  # noqa: ARG001
+    command("index", "build", "model", "old.jsonl", "-o", "idx")
+    captured = command("index", "add", "idx", "new.jsonl", "--replace")
+    assert "were there already" not in captured.err
+    assert [(at, reply.text) for at, reply in Index.open("idx")] == [
+        (0, "Hello!"), (1, "At one."), (2, "Bye."), (3, "New")]  # fmt: skip
+    assert Index.open("idx").reply(1).examples == (("When?",),)
+    assert "1 replaced" in captured.out
+    before = (Path("idx") / "manifest.json").read_bytes()
+    command("index", "add", "idx", "new.jsonl", "--replace")
+    assert (Path("idx") / "manifest.json").read_bytes() == before
+
+
+def test_an_id_of_several_replies_is_replaced_in_their_order():
+    old = [(0, Candidate("a", {"id": "x"}, learned=(("hm",),))), (1, Candidate("b", {"id": "x"})), (2, Candidate("c"))]
+    one = plan_replacement(old, [Candidate("A", {"id": "x"})])
+    assert one.changes == {0: Candidate("A", {"id": "x"}, learned=(("hm",),))}
+    assert (list(one.deleted), list(one.added)) == ([1], [])
+    three = plan_replacement(old, [Candidate(text, {"id": "x"}) for text in ("a", "B", "C")])
+    assert (three.changes, list(three.added), three.unchanged) == (
+        {1: Candidate("B", {"id": "x"})}, [Candidate("C", {"id": "x"})], 1)  # fmt: skip

@@ -1,5 +1,6 @@
 """A table of systems and data sets: what is measured, what is kept, what is written."""
 
+import re
 import json
 import xml.etree.ElementTree as ET
 from unittest.mock import Mock
@@ -313,8 +314,11 @@ def test_a_column_that_cannot_be_measured_says_which_and_why(data, tmp_path):
         ({"draw": 100}, "draw fewer"),
         ({"split": "valid"}, "no valid part"),
     ):
+        plan = file_of(data, ("good",), **settings)
+        table = measure(plan, Shelf(), tmp_path / "cells")
+        assert [re.search(f"^N: .*{message}", cell.missing) is not None for cell in table.cells.values()] == [True]
         with pytest.raises(InputError, match=f"^N: .*{message}"):
-            measure(file_of(data, ("good",), **settings), Shelf(), tmp_path / "cells")
+            measure(plan, Shelf(), tmp_path / "cells", strict=True)
 
 
 def results(*systems):

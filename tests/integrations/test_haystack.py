@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rejoinder.encoders.persistence import load
+from rejoinder.errors import InputError
 
 pytest.importorskip("haystack")
 from haystack import Document, Pipeline
@@ -58,3 +59,17 @@ def test_nothing_to_rank_and_fewer_than_asked(model):
         == 2
     )
     assert RejoinderDocumentEmbedder(model).run([]) == {"documents": []}
+
+
+def test_components_refuse_what_is_not_theirs_and_rank_an_id_once(model):
+    with pytest.raises(TypeError, match="for a text use RejoinderTextEmbedder"):
+        RejoinderDocumentEmbedder(model).run("a text")
+    with pytest.raises(TypeError, match="for a list of Documents use RejoinderDocumentEmbedder"):
+        RejoinderTextEmbedder(model).run([Document(content="a")])
+    documents = [Document(id="1", content="a b", score=0.1), Document(id="1", content="a b c", score=0.5),
+                 Document(id="2", content="d")]  # fmt: skip
+    ranker = RejoinderRanker(model)
+    found = ranker.run("a b", documents)["documents"]
+    assert sorted(each.content for each in found) == ["a b c", "d"]
+    with pytest.raises(InputError, match="1 or more"):
+        ranker.run("a b", documents, top_k=-1)

@@ -88,3 +88,17 @@ def test_what_cannot_serve_is_named():
         RejoinderEmbeddings(3)
     with pytest.raises(InputError, match=r"a model that scores replies.*; given: 3"):
         RejoinderReranker(ranker=3)
+
+
+def test_one_call_may_ask_for_more_or_other_replies(history_model, tmp_path):
+    candidates = [Candidate(text, {"team": place % 2}) for place, text in enumerate(TEXTS)]
+    retriever = RejoinderRetriever(index=Index.build(load(history_model), candidates, tmp_path / "index"), k=3)
+    assert len(retriever.invoke("number 3", k=1)) == 1
+    assert {each.metadata["team"] for each in retriever.invoke("number 3", k=6, where={"team": 1})} == {1}
+
+
+@pytest.mark.parametrize("most", [-1, 0])
+def test_a_number_of_documents_that_is_none_is_refused(model, most):
+    documents = [Document(text) for text in TEXTS]
+    with pytest.raises(InputError, match="whole number, 1 or more"):
+        RejoinderReranker(ranker=model, top_n=most).compress_documents(documents, "number 3")

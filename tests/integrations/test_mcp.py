@@ -145,3 +145,33 @@ def test_texts_have_bounds_and_a_disk_that_refuses_is_named(tmp_path, monkeypatc
     assert "the log cannot be written: Read-only file system" in refused.content[0].text
     assert str(tmp_path) not in refused.content[0].text
     assert not opened.log.path.exists()
+
+
+def test_unknown_arguments_and_blank_messages_are_refused_and_the_server_says_its_version(index):
+    async def ask():
+        async with Client(make_server(Index.open(index)), read_timeout_seconds=120) as client:
+            unknown = await client.call_tool("suggest_replies", {"messages": ["Hi"], "limit": 3})
+            blank = await client.call_tool("suggest_replies", {"messages": ["Hi", " "]})
+            earlier = await client.call_tool("suggest_replies", {"messages": [" ", "When do you open?"]})
+            return unknown, blank, earlier, client.server_info
+
+    unknown, blank, earlier, info = asyncio.run(ask())
+    assert unknown.is_error
+    assert "suggest_replies has no argument 'limit'; it has messages, count" in unknown.content[0].text
+    assert blank.is_error
+    assert "the newest message is blank" in blank.content[0].text
+    assert earlier.structured_content["replies"][0]["text"] == "We open at nine."
+    assert info.version == rejoinder.__version__
+
+
+def test_a_search_writes_nothing_to_standard_error(index):
+    script = (
+        "import asyncio, logging; from mcp import Client; from rejoinder.retrieval.index import Index\n"
+        "from rejoinder.integrations.mcp import make_server\n"
+        "async def ask():\n"
+        f"    async with Client(make_server(Index.open({str(index)!r})), read_timeout_seconds=120) as client:\n"
+        "        await client.call_tool('search_replies', {'query': 'refund'})\n"
+        "asyncio.run(ask())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "bm25s" not in done.stderr

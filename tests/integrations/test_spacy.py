@@ -46,3 +46,34 @@ def test_spacy_finds_the_component_by_its_entry_point():
     )["project"]
     ((name, place),) = project["entry-points"]["spacy_factories"].items()
     assert EntryPoint(name, place, "spacy_factories").load() is IntentComponent
+
+
+def test_a_saved_pipeline_has_the_classifier_scores_and_leaves_other_categories(model, tmp_path):
+    classifier = train_classifier(open_texts(model), TrainingTexts(toy_data(10)))
+    save_classifier(classifier, tmp_path / "intents")
+    nlp = spacy.blank("en")
+
+    @spacy.Language.component("other_categories")
+    def other(doc):
+        doc.cats = {"urgent": 1.0}
+        return doc
+
+    nlp.add_pipe("other_categories")
+    component = nlp.add_pipe("rejoinder_intents", config={"classifier": str(tmp_path / "intents")})
+    assert component.labels == tuple(classifier.labels)
+    nlp.to_disk(tmp_path / "pipeline")
+    (tmp_path / "intents").rename(tmp_path / "gone")
+    loaded = spacy.load(tmp_path / "pipeline")
+    text = toy_data(3, seed=1).texts[0]
+    assert loaded(text).cats == nlp(text).cats
+    assert loaded(text).cats["urgent"] == 1.0
+    data = toy_data(3, seed=1)
+    examples = [
+        spacy.training.Example.from_dict(
+            nlp.make_doc(text), {"cats": {name: float(name in labels) for name in classifier.labels}}
+        )
+        for text, labels in zip(data.texts, data.labels, strict=True)
+    ]
+    scores = loaded.evaluate(examples)
+    right = [found.labels[0] == labels[0] for found, labels in zip(classifier.predict(list(data.texts)), data.labels, strict=True)]
+    assert scores["cats_micro_f"] == pytest.approx(sum(right) / len(right), abs=0.2)

@@ -122,3 +122,19 @@ def test_wrong_files_are_named_with_place_and_reason(tmp_path):
         read_intents(tmp_path / "nothing.csv")
     with pytest.raises(InputError, match=r"2 lines in seq\.in but 1 in label"):
         read_intents(parallel(tmp_path / "x", labels="greet\n"))
+
+
+def test_texts_are_cut_into_parts_by_intent(tmp_path):
+    from rejoinder.intents.parts import cut, write_parts
+
+    data = IntentData(tuple(f"text {n}" for n in range(60)), tuple(("ab"[n % 2],) for n in range(60)))
+    parts = cut(data, (0.8, 0.1, 0.1))
+    assert [len(part) for part in parts] == [48, 6, 6]
+    assert [sum(labels == ("a",) for labels in part.labels) for part in parts] == [24, 3, 3]
+    assert sorted(text for part in parts for text in part.texts) == sorted(data.texts)
+    assert cut(data, (0.8, 0.1, 0.1)) == parts != cut(data, (0.8, 0.1, 0.1), seed=1)
+    write_parts(parts, tmp_path / "parts")
+    assert read_intents(tmp_path / "parts", "valid") == parts[1]
+    for shares in ((0.8, 0.1), (0.9, 0.2, 0.1), (1.1, -0.1, 0.0)):
+        with pytest.raises(InputError, match="three that add up to 1"):
+            cut(data, shares)

@@ -85,6 +85,7 @@ LINES = {  # of each verb
     "intents few-shot": [
         "intents few-shot MODEL intents.csv --test intents.csv --seeds 2 --shots 2"
     ],
+    "intents split": ["intents split intents.csv -o out/parts"],
     "intents fine-tune": ["intents fine-tune MODEL intents.csv -o out/tuned --set steps=1"],
 }
 SERVING = (

@@ -54,6 +54,28 @@ def test_what_a_canned_reply_says(text, said):
     assert plain(text) == said
 
 
+@pytest.mark.parametrize("mark", ["#{ticket.customer.firstname}", "%{user.name}", "{!Contact.FirstName}", "{{{name}}}",
+                                  "%filltext:name=city:default=Bonn%", "{formtext: name=city; default=Bonn}", "{$name}",
+                                  "${customer.name}", "[[name]]", "\u00abVorname\u00bb", "{{name}}"])  # fmt: skip
+def test_placeholders_of_other_tools_are_not_read(mark):
+    assert plain(f"The tap of {mark} turns to the left.").split() == ["The", "tap", "of", "turns", "to", "the", "left."]
+
+
+def test_a_placeholder_that_names_a_thing_keeps_its_words():
+    assert plain("Tell us #{order.number}, please.") == "Tell us order number, please."
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("Hello,<br><br>turn the tap", "turn the tap"),
+    ("<p>Turn the tap<p>to the left", "Turn the tap\nto the left"),
+    ("<ul><li>tap<li>barrel", "tap\nbarrel"),
+    ("Turn<br/>left&nbsp;now", "Turn\nleft now"),
+    ("2 < 3 and a <Name> stays", "2 < 3 and a stays"),
+])  # fmt: skip
+def test_tags_that_are_not_closed_are_spaces(text, said):
+    assert plain(text) == said
+
+
 @given(st.text())
 def test_no_text_becomes_empty_and_plain_text_stays(text):
     assert bool(plain(text).strip()) == bool(text.strip())

@@ -311,7 +311,7 @@ def test_a_refused_change_leaves_no_file_open(answers, monkeypatch):
         ("/v1/replies", {"messages": ["Hi!"], "rerank": True}, 400, "--rerank"),
         ("/v1/replies", {"messages": [{"role": "system", "content": "x"}]}, 400, "no message"),
         ("/v1/replies", {"messages": ["Hi!"], "where": {"color": "red"}}, 400, "the fields are id, team"),
-        ("/v1/embeddings", {"input": [[1, 2]]}, 422, "input"),
+        ("/v1/embeddings", {"input": [[1, 2]]}, 400, "input holds tokens, not texts"),
         ("/v1/embeddings", {"input": "a", "model": "gpt"}, 404, "it is 'hash-model'"),
         ("/v1/embeddings", {"input": "a", "dimensions": 3}, 400, "have 24"),
         ("/v1/rerank", {"query": "a", "documents": []}, 422, "documents"),

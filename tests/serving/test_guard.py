@@ -234,7 +234,7 @@ def test_overload_is_refused_at_once_and_who_leaves_makes_room(answers, monkeypa
                 await asyncio.sleep(0.02)
             refused = [task.result() for task in tasks if task.done()]
             assert [each.status_code for each in refused] == [429, 429]
-            assert all(each.headers["retry-after"] == "1" for each in refused)
+            assert all(int(each.headers["retry-after"]) >= 1 for each in refused)
             tasks[1].cancel()
             await asyncio.sleep(0.02)
             assert len(api.search_queue) == 1

@@ -131,7 +131,7 @@ def test_of_unknown_keys_the_first_is_told(client):
     keys = {f"key {number}": 0 for number in range(1000)}
     for path, body, named in (
         ("/v1/replies", {"messages": ["Hi!"], **keys}, "key 0"),
-        ("/v1/rerank", {"query": "a", "documents": [{"text": "a", **keys}]}, "documents.0.key 0"),
+        ("/v1/rerank", {"query": "a", "documents": ["a"], **keys}, "key 0"),
         ("/v1/candidates", {"candidates": ["a", {"text": "a", **keys}]}, "candidates.1.key 0"),
     ):
         answer = post(server, path, body)

@@ -329,16 +329,18 @@ class ReplySettings:
 
     format: str = ""
     columns: str = ""
+    inactive: str = ""
 
 
 def parse_settings(settings: Sequence[str] | None) -> Choice:
-    """Return the format and columns of `--set`."""
+    """Return the choices of `--set`: format, columns, inactive=keep."""
     from rejoinder.corpora.tables import parse_choice
-    from rejoinder.settings import parse_setting, validate
+    from rejoinder.settings import parse_setting, text_fields, validate
 
-    values = dict(parse_setting(text, "name=value") for text in settings or ())
+    texts = text_fields(ReplySettings)
+    values = dict(parse_setting(text, "name=value", texts) for text in settings or ())
     chosen = validate(ReplySettings, values, "settings of replies")
-    return parse_choice(chosen.format, chosen.columns)
+    return parse_choice(chosen.format, chosen.columns, chosen.inactive)
 
 
 class ReplyFile(NamedTuple):

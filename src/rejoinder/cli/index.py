@@ -161,6 +161,10 @@ def add(
         bool,
         typer.Option("--deduplicate", help="Skip duplicates of each other and of the index."),
     ] = False,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Put replies in the place of those with their id."),
+    ] = False,
     ray: Ray = None,
     as_json: Json = False,
 ) -> None:
@@ -169,6 +173,7 @@ def add(
     Example: rejoinder index add replies.index more.txt
     """
     from rejoinder.retrieval.manifest import read_manifest
+    from rejoinder.retrieval.replacement import KnownIds, positions_by_id, replace_replies
 
     source = ReplyFile(replies, None, None, deduplicate, parse_settings(settings))
     named = named_model() or ("" if ray is None else read_manifest(folder).model.locate(folder))
@@ -177,10 +182,18 @@ def add(
         known = [candidate.text for _, candidate in opened] if deduplicate else []
         with track("Encoding", total=source.total(known), unit="replies") as advance:
             before = opened.manifest
-            added = opened.add(source.read(known), progress=advance, engine=engine)
+            options: dict[str, Any] = {"progress": advance, "engine": engine}
+            if replace:
+                plan = replace_replies(opened, source.read(known), **options)
+                counts = {"added": len(plan.added), "replaced": len(plan.changes)}
+            else:
+                ids = KnownIds(positions_by_id(opened), {})
+                counts = {"added": len(opened.add(ids.watch(source.read(known)), **options))}
+                if text := ids.note():
+                    note(text)
     note_scores(before, opened.manifest)
     report_truncated(opened.encoder, "replies")
-    emit(describe(opened, added=len(added)), as_json, describe_text)
+    emit(describe(opened, **counts), as_json, describe_text)
 
 
 def delete(
@@ -357,7 +370,9 @@ def note_scores(before: Manifest, after: Manifest) -> None:
         note("scores are on another scale now: set thresholds and calibrate again")
 
 
-def describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dict[str, Any]:
+def describe(
+    opened: Index | Store, *, added: int = 0, deleted: int = 0, replaced: int = 0
+) -> dict[str, Any]:
     """Return what the verbs print of an index, as JSON."""
     from rejoinder.retrieval.calibration import is_calibrated
 
@@ -368,6 +383,7 @@ def describe(opened: Index | Store, *, added: int = 0, deleted: int = 0) -> dict
         "replies": len(opened),
         "added": added,
         "deleted": deleted,
+        "replaced": replaced,
         "size": opened.manifest.size,
         "approximate": None if record is None else asdict(record),
         "examples": opened.manifest.examples,
@@ -383,6 +399,7 @@ def describe_text(result: Mapping[str, Any]) -> str:
     """Return the text of what `describe` returned."""
     facts = [f"{result['added']:,} added"] if 0 < result["added"] != result["replies"] else []
     facts += [f"{result['deleted']:,} deleted"] if result["deleted"] else []
+    facts += [f"{result['replaced']:,} replaced"] if result["replaced"] else []
     facts += [f"data of {result['removed']:,} removed"] if result.get("removed") else []
     facts += [f"{result['replies']:,} replies", f"vectors of {result['size']}"]
     if record := result["approximate"]:

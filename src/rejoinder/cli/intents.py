@@ -74,7 +74,7 @@ intents = typer.Typer(
     rich_markup_mode=None,
     help=(
         "Intent classifiers on frozen encodings:"
-        " train, evaluate, predict, export, grid, few-shot, fine-tune."
+        " train, evaluate, predict, export, grid, few-shot, fine-tune, split."
     ),
     epilog="Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents",
 )
@@ -393,6 +393,31 @@ def fine_tune(
     )
 
 
+def split(
+    texts: Train,
+    output: Output,
+    shares: Annotated[
+        str, typer.Option(metavar="T,V,T", help="Shares of train, valid, test.")
+    ] = "0.8,0.1,0.1",
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Cut texts at random into train.csv, valid.csv and test.csv, with like shares of each intent.
+
+    Example: rejoinder intents split intents.csv -o data/intents
+    """
+    from rejoinder.intents import data, parts
+
+    try:
+        numbers = [float(share) for share in shares.split(",")]
+    except ValueError:
+        raise InputError(f"--shares {shares}: give three numbers, as 0.8,0.1,0.1") from None
+    made = parts.cut(data.read_intents(texts), numbers)
+    parts.write_parts(made, output, overwrite=overwrite)
+    result = {"folder": str(output), **dict(zip(parts.NAMES, map(len, made), strict=True))}
+    emit(result, as_json, lambda r: f"{r['train']:,}, {r['valid']:,}, {r['test']:,}: {r['folder']}")
+
+
 def _train_text(result: Mapping[str, Any]) -> str:
     seconds = (
         f"encoding {result['encoding_seconds']:.1f} s, training {result['training_seconds']:.1f} s"
@@ -427,6 +452,7 @@ VERBS: tuple[Callable[..., None], ...] = (
     grid,
     few_shot,
     fine_tune,
+    split,
 )
 COMMANDS = {verb.__name__.replace("_", "-"): verb for verb in VERBS}
 for _name, _command in COMMANDS.items():

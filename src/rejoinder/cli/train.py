@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -15,6 +16,7 @@ from rejoinder.cli.arguments import (
     Processes,
     Ray,
     Settings,
+    Split,
     check_processes,
     ray_engine,
 )
@@ -160,6 +162,10 @@ def ablate(
         int, typer.Option(metavar="N", help="Candidates per example, if the data has no lists.")
     ] = 100,
     limit: Limit = None,
+    split: Annotated[
+        Split | None,
+        typer.Option("--split", help="Part that is ranked. Default: the file's, else test."),
+    ] = None,
     seeds: Seeds = 1,
     as_json: Json = False,
 ) -> None:
@@ -179,6 +185,9 @@ def ablate(
     keep_memory()
     names = rows or []
     plan = ablations.load_plan(find_recipe(file), settings or [], data)
+    if split is not None and split != plan.split:  # the published figures are of another part
+        unlike = tuple(dataclasses.replace(row, published=None) for row in plan.rows)
+        plan = dataclasses.replace(plan, split=split, rows=unlike)
     plan.chosen(names)  # a wrong name is refused before the data is read
     name, task = read_task(data, plan.split, candidates, limit)
     with _first_process_shows() as display:

@@ -10,7 +10,7 @@ import csv
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,12 @@ from rejoinder.corpora.limits import MAX_LINE_BYTES
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.redaction import redact_example
 from rejoinder.corpora.source import Source, look
-from rejoinder.corpora.tables import DELIMITERS, find_delimiter
+from rejoinder.corpora.tables import (
+    DELIMITERS,
+    REPEATED_HEADERS,
+    find_delimiter,
+    named_delimiter,
+)
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern
 
@@ -325,6 +330,7 @@ def read_csv(
             columns = names
             text = ", ".join(row)[:60]
             reading.notes.append(f"{path}:{number}: a header, not an example: {text}")
+            rows = without_repeated(rows, row, reading)
         else:
             rows = itertools.chain([(number, row)], rows)
     yield from settings.finish(parse_records(path, reading, rows, parse), reading)
@@ -336,6 +342,17 @@ def _header(row: list[str]) -> list[str]:
     if len(set(names)) < len(names) or not any(header <= set(names) for header in _HEADERS):
         return []
     return names if "context" in names else [_SAME_AS.get(name, name) for name in names]
+
+
+def without_repeated(
+    rows: Iterable[tuple[int, list[str]]], header: list[str], reading: Reading
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that do not repeat the header, as files one behind the other do."""
+    for number, row in rows:
+        if row == header:
+            reading.drop(REPEATED_HEADERS)
+        else:
+            yield number, row
 
 
 def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
@@ -353,11 +370,19 @@ def csv_rows(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
         delimiter = find_delimiter(sample.lines, _NAMES)
         encoding = sample.encoding
     if (delimiter, encoding) not in ((",", "utf-8"), (",", "utf-8-sig")):
-        reading.notes.append(f"{path}: a table ({DELIMITERS[delimiter]}, {encoding})")
+        name = DELIMITERS.get(delimiter, repr(delimiter))
+        reading.notes.append(f"{path}: a table ({name}, {encoding})")
+
+    numbered = Source(path).lines(encoding, reading)
+    first = list(itertools.islice(numbered, 1))
+    if first and (named := named_delimiter(first[0][1])):
+        delimiter = named
+        first = []
+        last = 1
 
     def lines() -> Iterator[str]:
         nonlocal last
-        for number, line in Source(path).lines(encoding, reading):
+        for number, line in itertools.chain(first, numbered):
             last = number
             # The csv module tells a line end within quotes from the end of a row by this.
             yield f"{line}\n"

@@ -9,7 +9,20 @@ from typing import Literal
 
 from rejoinder.corpora import Candidate, Split
 from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.readers import Form, Markup, answers, bots, chat_apps, help_desks, messages
+from rejoinder.corpora.readers import (
+    Form,
+    Markup,
+    answers,
+    assistants,
+    bots,
+    chat_apps,
+    help_desks,
+    knowledge_bases,
+    messages,
+    messengers,
+    snippets,
+)
+from rejoinder.corpora.readers.refused import refused_form
 from rejoinder.corpora.source import Sample, Source, look
 from rejoinder.corpora.tables import (
     Choice,
@@ -28,6 +41,8 @@ _ALL: list[Form] = [
     chat_apps.TELEGRAM,
     chat_apps.SLACK,
     chat_apps.DISCORD,
+    messengers.MESSENGER,
+    messengers.TELEGRAM_HTML,
     *help_desks.TICKET_FORMS,
     chat_apps.TWITTER,
     messages.MAILBOX,
@@ -36,8 +51,16 @@ _ALL: list[Form] = [
     bots.RASA,
     bots.INTENTS_JSON,
     bots.DIALOGFLOW,
+    assistants.DIALOGFLOW_CX,
+    assistants.WATSON,
     *help_desks.REPLY_FORMS,
-    bots.QNA_MAKER,
+    knowledge_bases.QNA_MAKER,
+    knowledge_bases.QNA_FILE,
+    knowledge_bases.QNABOT,
+    knowledge_bases.BOTPRESS,
+    snippets.ESPANSO,
+    snippets.CHATTERBOT,
+    snippets.OSTICKET,
     answers.FAQ_PAGE,
     messages.MESSAGES,
     answers.TABLE,
@@ -67,6 +90,9 @@ def find_form(
     else:
         matching = [form for form in _ALL if form.matches(sample)]
         form = next((form for form in matching if _is_special(form)), None)
+        refused = refused_form(sample) if form is None or form.name == "messages" else None
+        if refused is not None:
+            raise InputError(f"{sample.source} looks like {refused.title}: {refused.advice}")
         form = form or next((form for form in matching if form.holds == holds), None)
     if form is None:
         raise InputError(_unknown(sample, holds))
@@ -160,8 +186,13 @@ def _unknown(sample: Sample, holds: str) -> str:
             "; of a table of messages name the columns: --set format=messages "
             "--set columns=author=NAME,text=NAME,conversation=NAME"
         )
-    if holds == "replies" and sample.kind in ("text", "yaml", "markdown", "html", "json lines"):
+    if holds == "replies" and sample.kind in ("text", "markdown"):
         text += "; --set format=text reads one reply a line"
+    elif holds == "replies" and sample.kind in ("yaml", "json", "json lines"):
+        text += (
+            "; convert it to a table with the columns answer and question, or to JSON lines of "
+            '{"text": "...", "questions": ["..."]}'
+        )
     return text
 
 

@@ -36,7 +36,7 @@ from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.tables import fold, parse_choice
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.settings import parse_setting, validate
+from rejoinder.settings import parse_setting, text_fields, validate
 
 # The corpus `chats`: examples of the chats that people export from their tools, of any form.
 #
@@ -131,7 +131,7 @@ def _agents(
 ) -> tuple[Callable[[Message], bool], Iterator[Chat]]:
     """Return who is an agent, and the chats. InputError: it is unclear."""
     if settings.agent:
-        wanted = {fold(name) for name in settings.agent.split(",")}
+        wanted = {fold(name) for name in (settings.agent, *settings.agent.split(","))}
 
         def is_named(message: Message) -> bool:
             domain = "@" + message.author.rpartition("@")[2]
@@ -415,7 +415,8 @@ def read_settings(corpus: Corpus, assignments: Sequence[str]) -> Any:
 
     InputError: a name is unknown, or a value is not allowed.
     """
-    values = dict(parse_setting(text, "name=value") for text in assignments)
+    texts = text_fields(corpus.settings)
+    values = dict(parse_setting(text, "name=value", texts) for text in assignments)
     if values and not dataclasses.fields(corpus.settings):
         raise InputError(f"--set {assignments[0]}: {corpus.name} has no settings")
     return validate(corpus.settings, values, f"settings of {corpus.name}")

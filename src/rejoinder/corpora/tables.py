@@ -13,6 +13,7 @@ import datetime
 import io
 import itertools
 import json
+import re
 import zipfile
 import zlib
 from collections import Counter
@@ -30,8 +31,10 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.source import Sample, Source, json_values
 from rejoinder.corpora.unpacked import limited_batches
 from rejoinder.errors import InputError
+from rejoinder.patterns import match_pattern
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+REPEATED_HEADERS = "repeated headers"
 _JUDGED_ROWS = 200
 _EMPTY_ROW: list[Any] = []
 _HEADER_ROWS = 10  # among which the header of a sheet is
@@ -59,6 +62,7 @@ class Choice:
     encoding: str = ""
     delimiter: str = ""
     header: bool = True
+    inactive: bool = False  # whether entries that are switched off, or not approved, are read
     columns: Mapping[str, str] = field(default_factory=dict)  # names by role
 
     def untaken(self, takes: Set[str]) -> str:
@@ -73,8 +77,10 @@ class Choice:
         )
 
 
-def parse_choice(text: str, columns: str = "") -> Choice:
-    """Return what the settings `format` and `columns` say. InputError: not so written."""
+def parse_choice(text: str, columns: str = "", inactive: str = "") -> Choice:
+    """Return the choices of the settings `format`, `columns` and `inactive`."""
+    if inactive not in ("", "keep", "drop"):
+        raise InputError(f"inactive={inactive}: it is keep or drop")
     form, *options = text.split(",") if text else [""]
     words = {name: delimiter for delimiter, name in DELIMITERS.items()}
     values: dict[str, str] = {}
@@ -101,6 +107,7 @@ def parse_choice(text: str, columns: str = "") -> Choice:
         encoding=values.get("encoding", ""),
         delimiter=words.get(delimiter, delimiter),
         header=values.get("header", "yes") == "yes",
+        inactive=inactive == "keep",
         columns={role.strip(): name.strip() for role, _, name in pairs},
     )
 
@@ -171,8 +178,19 @@ def open_table(
     return opener(sample, choice, known, reading)
 
 
+_SEPARATOR = match_pattern(r'"?sep=(.)"?[,;\t|]{0,99}\s{0,9}', re.IGNORECASE)
+
+
+def named_delimiter(line: str) -> str:
+    """Return the delimiter that the first line of Excel's files names (`sep=;`), else nothing."""
+    match = _SEPARATOR.fullmatch(line.removeprefix("\ufeff"))
+    return match[1] if match and not (match[1].isalnum() or match[1] in "\"'\r\n") else ""
+
+
 def find_delimiter(lines: Sequence[str], known: Set[str] = frozenset()) -> str:
     """Return the delimiter of a table's first lines; a comma if it has one column."""
+    if lines and (named := named_delimiter(lines[0])):
+        return named
 
     def rank(delimiter: str) -> tuple[float, ...]:
         rows = sampled_rows(lines, delimiter)
@@ -189,6 +207,7 @@ def find_delimiter(lines: Sequence[str], known: Set[str] = frozenset()) -> str:
 def sampled_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
     """Return the first rows of a table that are not blank; none if it is no table."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
+    lines = lines[1:] if lines and named_delimiter(lines[0]) else lines
     with contextlib.suppress(csv.Error):
         table = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter)
         rows = [row for row in itertools.islice(table, _JUDGED_ROWS) if any(map(str.strip, row))]
@@ -207,7 +226,8 @@ def _delimited(sample: Sample, choice: Choice, known: Set[str], reading: Reading
         names = [str(number) for number in range(1, len(header) + 1)]
         rows = itertools.chain([(first, header)], rows)
     _check_names(names, first)
-    form = f"table ({DELIMITERS[delimiter]}, {encoding})"
+    form = f"table ({DELIMITERS.get(delimiter, repr(delimiter))}, {encoding})"
+    rows = _without_headers(rows, header, reading) if choice.header else rows
     return Table(form, [name for name in names if name], _named(rows, names))
 
 
@@ -220,8 +240,9 @@ def _text_rows(
 
     def lines() -> Iterator[str]:
         nonlocal number
-        for number, line in source.lines(encoding, reading):  # noqa: B007 (errors name the line)
-            yield f"{line}\n"  # tells a line break in quotes from the end of a row
+        for number, line in source.lines(encoding, reading):
+            if number > 1 or not named_delimiter(line):
+                yield f"{line}\n"  # tells a line break in quotes from the end of a row
 
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     bare = delimiter == "\t" and not _is_quoted(sample.lines)
@@ -249,6 +270,18 @@ def _is_quoted(lines: Sequence[str]) -> bool:
     except csv.Error as error:
         return "unexpected end" in str(error) and len(lines) > _JUDGED_ROWS
     return True
+
+
+def _without_headers(
+    rows: Iterable[tuple[str, list[str]]], header: Sequence[str], reading: Reading | None
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows that do not repeat the header, as tables one behind the other do."""
+    for where, row in rows:
+        if row == header:
+            if reading is not None:
+                reading.drop(REPEATED_HEADERS)
+        else:
+            yield where, row
 
 
 def _check_names(names: Sequence[str], where: str) -> None:

@@ -152,9 +152,8 @@ def onnx_folder(
                 shutil.copyfile(path, part / path.name)
         _write_programs(module, part)
         tokenizer.save(part / VOCABULARY)
-        card = read_card(folder)
-        more = _onnx_card(module)
-        (part / CARD).write_text(card if more in card else card + more, encoding="utf-8")
+        card = read_card(folder).partition("\n\n## ONNX\n")[0]
+        (part / CARD).write_text(card + onnx_card(manifest), encoding="utf-8")
         yield part, manifest
         manifest["files"] = {
             path.name: file_digest(path) for path in sorted(part.iterdir()) if path.name != CARD
@@ -373,26 +372,72 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _onnx_card(module: SharedTrunk) -> str:
-    sides = "context.onnx, response.onnx"
-    history = ""
-    if module.history is not None:
-        sides = "context.onnx, history.onnx, response.onnx"
-        history = (
-            "- combined.onnx: a conversation's vector from `context`, the vector of its newest"
-            " message,\n  and `history`, that of its earlier messages joined as onnx.json says"
-            " (zeros if it has none).\n"
-        )
-    return (
+def onnx_card(manifest: Mapping[str, Any]) -> str:
+    """Return the chapter of a README on an ONNX folder, from what its manifest says of it."""
+    size = manifest["size"]
+    history = manifest["history"]
+    sides = ["context"]
+    sides += ["opening"] if manifest.get("opening_weight") else []
+    sides += ["response"] if history is None else ["response", "history"]
+    files = ", ".join(f"{side}.onnx" for side in sides)
+    lines = [
         "\n\n## ONNX\n\n`rejoinder.runtime.OnnxEncoder(folder)` opens this folder without PyTorch."
         " Its files, for other programs:\n\n"
-        f"- trunk.onnx: `reduction`, float32 (n, {module.reduction_size}),"
+        f"- trunk.onnx: `reduction`, float32 (n, {manifest['reduction_size']}),"
         " from `ids`, int64 (n, L),\n  and `mask`, bool (n, L), true for tokens.\n"
-        f"- {sides}: `vectors`, float32 (n, {module.output_size}),\n"
-        "  of unit length, from `reduction`.\n"
-        f"{history}"
+        f"- {files}: `vectors`, float32 (n, {size}),\n  of unit length, from `reduction`.\n"
+    ]
+    if history is not None and history["apart"]:
+        lines.append(
+            f"- pooled.onnx: `history`, float32 (n, {size}), from `context`, vectors of newest"
+            " messages by\n  context.onnx (n rows), `messages`, vectors of all their earlier"
+            " messages by history.onnx (m rows),\n  and `histories`, int64 (2, m): the row of"
+            " the newest message to which each one belongs, and its slot,\n  0 for the one before"
+            " the newest, 1 for the one before that.\n"
+        )
+    if history is not None:
+        joined_text = "" if history["apart"] else ", that of its earlier messages joined,"
+        lines.append(
+            f"- combined.onnx: `vectors`, float32 (n, {size}), of conversations, from `context`,"
+            f" the vector of the newest\n  message, and `history`{joined_text}"
+            " (zeros without any).\n"
+        )
+    lines += [
         "- onnx.json: the maximum length, the truncated part of a longer message (`cut`),"
-        " the id of the padding.\n"
-        "- vocabulary.json: for `rejoinder.text.subwords.Subwords`.\n\n"
-        "A response's score is the dot product of its vector and the conversation's.\n"
+        " the id of the padding,\n  how many earlier messages are read.\n",
+        f"- vocabulary.json: {_VOCABULARIES[manifest['tokenizer']]}.\n\n",
+        _steps(manifest),
+        "A response's score is the dot product of its vector and the conversation's.\n",
+    ]
+    return "".join(lines)
+
+
+_VOCABULARIES = {
+    "subwords": "for `rejoinder.text.subwords.Subwords`",
+    "bpe": "its field `tokenizer` is a tokenizer.json of the library `tokenizers`, `special` names"
+    " the tokens\n  that stand before (`start`) and after (`end`) a text",
+}
+
+
+def _steps(manifest: Mapping[str, Any]) -> str:
+    """Return how a conversation is encoded with the files."""
+    history = manifest["history"]
+    if history is None:
+        return "A conversation is its newest message: trunk.onnx, then context.onnx.\n\n"
+    alone = "opening" if manifest.get("opening_weight") else ""
+    first = (
+        "A conversation of one message is that message by trunk.onnx and opening.onnx. Of a longer"
+        " one,"
+        if alone
+        else "Of a conversation,"
+    )
+    earlier = (
+        f"each of the {history['messages']} messages before it by trunk.onnx and history.onnx,"
+        " these by pooled.onnx"
+        if history["apart"]
+        else f"the {history['messages']} messages before it, joined, by trunk.onnx and history.onnx"
+    )
+    return (
+        f"{first} encode the newest message by trunk.onnx and context.onnx, {earlier}, and both by"
+        " combined.onnx.\n\n"
     )

@@ -29,6 +29,9 @@ from rejoinder.text import Ids, Tokenizer, encode_messages
 # what a text is encoded as where nothing says it
 PlainSide: TypeAlias = Literal["context", "response"]
 SETTINGS = "sentence_module.json"
+PROMPTS = {"query": "\x02query\x03", "document": "\x02document\x03"}
+"""Prompts that stand for a side: of `prompt_name` the library tells a module the text alone."""
+_TASK_OF_PROMPT = {prompt: task for task, prompt in PROMPTS.items()}
 TASKS: Mapping[str, PlainSide] = {"query": "context", "document": "response"}
 """The sides by what sentence-transformers calls them: `encode_query` and `encode_document`."""
 
@@ -84,6 +87,9 @@ class SentenceModule(nn.Module):
             `input_ids` and `attention_mask`, int64 (n, L); of contexts of a multi-context model
             also `history_ids` and `history_mask` (n, M); and the task, if one was given.
         """
+        if prompt in _TASK_OF_PROMPT:  # `encode(prompt_name=...)`, which says no task
+            task = task or _TASK_OF_PROMPT[prompt]
+            prompt = None
         side = self._side_of(task)
         contexts = read_contexts(
             [[given] if isinstance(given, str | Mapping) else given for given in inputs]
@@ -95,7 +101,7 @@ class SentenceModule(nn.Module):
         ids, lengths = encode_messages(self.tokenizer, texts, longest)
         features = self._ids(ids, lengths, "input_ids", "attention_mask")
         history = self.network.history
-        if side == "context" and history is not None:
+        if side == "context" and history is not None and not history.apart:
             joined = [history.join(context) for context in contexts]
             ids, lengths = self.tokenizer.encode_ragged(joined, longest)
             features |= self._ids(ids, lengths, "history_ids", "history_mask")
@@ -105,7 +111,11 @@ class SentenceModule(nn.Module):
         """Add `sentence_embedding`, float32 (n, d) of unit rows, to what `preprocess` made."""
         texts = rectangle(features["input_ids"], features["attention_mask"].bool())
         side = self._side_of(task or features.get("task"))
-        if side == "context" and self.network.history is not None:
+        history = self.network.history
+        if side == "context" and history is not None and history.apart:
+            head = "opening" if self.network.opening_weight else "context"
+            vectors = self.network.encode(texts, head)
+        elif side == "context" and history is not None:
             there = features["history_mask"].bool()
             histories = rectangle(features["history_ids"], there)
             vectors = self.network.encode_conversations(texts, histories, there.any(dim=1))
@@ -187,9 +197,8 @@ def export_sentence_transformers(
     check_replaceable(output, FOLDER, overwrite=overwrite)
     folder = persistence.find(model)
     module, _, config = persistence.load_module(folder)  # refuses what is damaged
-    if family_of(module.config).dialogue is not None or (
-        module.history is not None and module.history.apart
-    ):
+    is_alone = module.history is not None and module.history.apart
+    if family_of(module.config).dialogue is not None and not is_alone:
         raise InputError(
             f"{folder} is of kind '{config['model']['kind']}',"
             " which does not read a conversation as newest message and one history;"
@@ -205,8 +214,8 @@ def export_sentence_transformers(
             "similarity_fn_name": "cosine",
             "default_prompt_name": None,
         }
-        _write_json(part / OPTIONS, {**options, "prompts": {"query": "", "document": ""}})
-        card = export.read_card(folder) + _card(side, module.history is not None)
+        _write_json(part / OPTIONS, {**options, "prompts": PROMPTS})
+        card = export.read_card(folder) + _card(side, module.history is not None, is_alone)
         (part / persistence.CARD).write_text(card, encoding="utf-8")
     return export.describe(Path(output)) | {"side": side}
 
@@ -215,9 +224,12 @@ def _write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def _card(side: PlainSide, reads_history: bool) -> str:
+def _card(side: PlainSide, reads_history: bool, is_alone: bool) -> str:
     history = (
-        "\n\nA context may be a list of messages, oldest first,"
+        "\n\nHere a context is its newest message alone; in `rejoinder` the model reads earlier"
+        " ones too."
+        if is_alone
+        else "\n\nA context may be a list of messages, oldest first,"
         ' each `{"role": ..., "content": ...}`.'
     )
     return (

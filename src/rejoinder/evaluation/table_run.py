@@ -298,7 +298,15 @@ class Measurement:
                 for row in systems.values()
                 if (name := row.ranker_for(key, column.path))
             ]
-            if absent := _absent(column):
+            absent = _absent(column)
+            if not absent:
+                try:
+                    task, repeated = read(key) if key in general else self._read(column)
+                except InputError as error:  # too few examples, say: the others go on
+                    if self.strict:
+                        raise
+                    absent = str(error)
+            if absent:
                 table.columns[column.name] = ""
                 table.cells.update(
                     {
@@ -307,7 +315,6 @@ class Measurement:
                     }
                 )
                 continue
-            task, repeated = read(key) if key in general else self._read(column)
             table.columns[column.name] = _about(column, repeated)
             for row, name in names:
                 cell = self._measured(name, row, key, column, task)

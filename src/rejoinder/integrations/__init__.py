@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Conversation, read_contexts
+from rejoinder.conversations import Conversation, check_count, read_contexts
 from rejoinder.encoders import DualEncoder, Ranker
 from rejoinder.encoders.open import load, open_encoder
 from rejoinder.errors import InputError, shown
@@ -61,8 +61,10 @@ def rank(
 ) -> list[tuple[int, float]]:
     """Return positions and scores of at most `most` best texts, best first.
 
-    Texts with equal scores keep their order.
+    Texts with equal scores keep their order. A `most` below 1 is an InputError.
     """
+    if most is not None:
+        check_count("the number of documents to keep", most)
     (scores,) = score_lists(ranker, read_contexts([context]), [texts])
     return [
         (int(place), float(scores[place])) for place in np.argsort(-scores, kind="stable")[:most]

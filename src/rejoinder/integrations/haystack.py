@@ -46,6 +46,11 @@ class RejoinderTextEmbedder(_Embedder):
     @component.output_types(embedding=list[float])
     def run(self, text: str, history: list[str] | None = None) -> dict[str, list[float]]:
         """Return the vector of `text`; `history` has the earlier messages, oldest first."""
+        if not isinstance(text, str):
+            raise TypeError(
+                "RejoinderTextEmbedder takes a text; for a list of Documents use "
+                "RejoinderDocumentEmbedder"
+            )
         return {"embedding": embed(self._opened(), [*(history or []), text]).tolist()}
 
 
@@ -56,6 +61,13 @@ class RejoinderDocumentEmbedder(_Embedder):
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
         """Return the documents with their vectors."""
+        if not isinstance(documents, list) or not all(
+            isinstance(each, Document) for each in documents
+        ):
+            raise TypeError(
+                "RejoinderDocumentEmbedder takes a list of Documents; for a text use "
+                "RejoinderTextEmbedder"
+            )
         vectors = self._opened().encode_responses([each.content or "" for each in documents])
         pairs = zip(documents, vectors.tolist(), strict=True)
         return {"documents": [replace(each, embedding=vector) for each, vector in pairs]}
@@ -92,10 +104,22 @@ class RejoinderRanker:
     ) -> dict[str, list[Document]]:
         """Return the best documents, best first, with their scores.
 
-        `history` has the messages before the query.
+        `history` has the messages before the query. Of documents with the same id, the one with the
+        best score of its own is ranked.
         """
+        documents = _distinct(documents)
         texts = [each.content or "" for each in documents]
         best = rank(
             self._opened(), [*(history or []), query], texts, self.top_k if top_k is None else top_k
         )
         return {"documents": [replace(documents[place], score=score) for place, score in best]}
+
+
+def _distinct(documents: list[Document]) -> list[Document]:
+    """Return documents without those whose id another one with a better score has."""
+    best: dict[str, Document] = {}
+    for each in documents:
+        known = best.get(each.id)
+        if known is None or (each.score or 0.0) > (known.score or 0.0):
+            best[each.id] = each
+    return list(best.values())

@@ -66,9 +66,16 @@ class RejoinderRetriever(BaseRetriever):
         *,
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002
         history: Sequence[str | Mapping[str, Any]] = (),
+        k: int | None = None,
+        **search_kwargs: Any,
     ) -> list[Document]:
-        """Find replies to a message; `history` has the earlier messages, oldest first."""
-        replies = self.index.search([[*history, query]], self.k, **self.search_kwargs)[0]
+        """Find replies to a message; `history` has the earlier messages, oldest first.
+
+        `k` and further arguments of `Index.search` stand for one call in place of the retriever's.
+        """
+        options = {**self.search_kwargs, **search_kwargs}
+        count = self.k if k is None else k
+        replies = self.index.search([[*history, query]], count, **options)[0]
         documents = []
         for reply in replies:
             facts = reply.to_json()

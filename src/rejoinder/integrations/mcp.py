@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rejoinder import __version__
 from rejoinder.conversations import Conversation
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.retrieval.index import Index
@@ -40,6 +42,20 @@ Messages = Annotated[
     ),
 ]
 Count = Annotated[int, Field(ge=1, le=50, description="Maximum number of replies.")]
+
+
+class _StrictServer(MCPServer[Any]):
+    """A server that refuses arguments that a tool has not; the library leaves them out."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool."""
+        tools = {tool.name: tool.input_schema for tool in await self.list_tools()}
+        known = tools.get(name, {}).get("properties", {})
+        if name in tools and (unknown := [key for key in arguments if key not in known]):
+            raise ToolError(
+                f"{name} has no argument {unknown[0][:100]!r}; it has {', '.join(known) or 'none'}"
+            )
+        return await super().call_tool(name, arguments, context)
 
 
 class _Classifier(Protocol):
@@ -85,22 +101,27 @@ class _Intent(BaseModel):
 
 def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServer[Any]:
     """Return a server with the tools of an index; with a classifier also `classify_intent`."""
-    server: MCPServer[Any] = MCPServer(
-        "rejoinder", instructions="Canned replies of a support team: suggest them before writing."
+    server: MCPServer[Any] = _StrictServer(
+        "rejoinder",
+        instructions="Canned replies of a support team: suggest them before writing.",
+        version=__version__,
     )
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # else a line for each search
     lock = threading.Lock()  # the library calls tools in threads
 
     @server.tool(annotations=_READS)
     def suggest_replies(messages: Messages, count: Count = 3) -> _FoundReplies:
         """Suggest canned replies to a conversation; none if no reply answers its newest message."""
         with lock:
-            return _found(_search(index, list(messages), count, distinct=True))
+            return _found(_search(index, _spoken(messages), count, distinct=True))
 
     @server.tool(annotations=_READS)
     def search_replies(query: _Text, count: Count = 10) -> _FoundReplies:
         """Search canned replies by their words, or by a question that they answer."""
         with lock:
-            return _found(_search(index, [query], count, minimum_score=ANY_SCORE, hybrid=_WORDS))
+            return _found(
+                _search(index, _spoken([query]), count, minimum_score=ANY_SCORE, hybrid=_WORDS)
+            )
 
     @server.tool(annotations=_WRITES)
     def give_feedback(
@@ -139,6 +160,13 @@ def _add_intents(server: MCPServer[Any], classifier: _Classifier) -> None:
             out_of_scope=prediction.out_of_scope,
             ranking=dict(prediction.ranking),
         )
+
+
+def _spoken(messages: list[str]) -> list[str]:
+    """Return messages without blank earlier ones; a blank newest one is refused."""
+    if not messages[-1].strip():
+        raise ToolError("the newest message is blank; give what is to be answered")
+    return [message for message in messages if message.strip()]
 
 
 def _search(index: Index, messages: Conversation, count: int, **options: Any) -> list[Reply]:

@@ -3,7 +3,7 @@
 - `.csv`: two columns, text and label; a first row with their names is a header
 - `.jsonl`: one object a line, `{"text": ..., "label": ...}` or `"labels": [...]`
 - `.json`: one object of parts, each a list of `[text, label]`, as CLINC150 has it; `oos_val` joins
-  the part `val`
+  the part `val`; or the utterances of LUIS, wit.ai, Watson Assistant or Rasa's JSON
 - a folder with `seq.in` and `label`, whose lines belong together, or with a folder or file for each
   part
 
@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from rejoinder.corpora.formats import csv_rows
 from rejoinder.corpora.lines import Reading, open_lines, open_pieces, strip_compression
+from rejoinder.corpora.source import dicts
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
 from rejoinder.text.background import background
@@ -258,6 +259,7 @@ def _csv_rows(path: Path) -> Iterator[Row]:
     text = 0
     label = 1
     width = 0
+    header: list[str] = []
     for number, row in csv_rows(path, Reading()):
         where = f"{path}:{number}"
         if not width:
@@ -269,12 +271,15 @@ def _csv_rows(path: Path) -> Iterator[Row]:
             ]
             if min(found) >= 0:
                 text, label = found
+                header = row
                 continue
             if width != 2:
                 raise InputError(
                     f"{where}: {width} columns and no header that names a text"
                     f" ({', '.join(TEXT_FIELDS)}) and a label ({', '.join(LABEL_FIELDS)}); add one"
                 )
+        if row == header:
+            continue
         if len(row) != width:
             raise InputError(
                 f"{where}: {len(row)} columns instead of {width};"
@@ -301,6 +306,11 @@ def _jsonl_rows(path: Path) -> Iterator[Row]:
 
 
 def _object_rows(path: Path, part: str) -> Iterator[Row]:
+    content = _json(b"".join(open_pieces(path)), str(path))
+    if isinstance(content, dict) and (utterances := _utterances(content)):
+        for number, (text, label) in enumerate(utterances):
+            yield f"{path}, utterance {number}", text, (label,)
+        return
     content = _read_object(path)
     found = next((name for name in PARTS[part] if name in content), None)
     if found is None:
@@ -317,6 +327,27 @@ def _object_rows(path: Path, part: str) -> Iterator[Row]:
             ):
                 raise InputError(f"{where}: [text, label] is read, given {json.dumps(row)[:60]}")
             yield where, row[0], (row[1],)
+
+
+def _utterances(content: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the texts and intents of LUIS, wit.ai, Watson or Rasa's JSON; none of other files."""
+    rasa = content.get("rasa_nlu_data")
+    assets = content.get("assets")
+    listed = [
+        *dicts(content.get("utterances")),
+        *dicts(rasa.get("common_examples") if isinstance(rasa, dict) else None),
+        *dicts(assets.get("utterances") if isinstance(assets, dict) else None),
+    ]
+    listed += [
+        {"text": example.get("text"), "intent": intent.get("intent")}
+        for intent in dicts(content.get("intents"))
+        for example in dicts(intent.get("examples"))
+    ]
+    return [
+        (each["text"], each["intent"])
+        for each in listed
+        if isinstance(each.get("text"), str) and isinstance(each.get("intent"), str)
+    ]
 
 
 def _read_object(path: Path) -> dict[str, Any]:

@@ -21,13 +21,22 @@ from rejoinder.corpora import text_key
 from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.retrieval.alignment import align
 
+_DIRECTIVE = r"%fill[a-z]{0,20}:[^%\n]{0,200}%|\{[a-z]{2,20}:[^{}\n]{0,200}\}"
 PLACEHOLDER = search_pattern(
-    r"\{\{[^{}]*\}\}|\{%[^%]*%\}|<%[^%]*%>|\{[A-Za-z_][\w .-]{0,40}\}|<[A-Za-z_][\w .-]{0,40}>"
-    r"|\[[A-Z][\w .-]{0,40}\]"
+    r"\{\{\{[^{}]{0,200}\}\}\}|\{\{[^{}]*\}\}|\{%[^%]*%\}|<%[^%]*%>"
+    rf"|{_DIRECTIVE}|[#%$]\{{[^{{}}\n]{{1,80}}\}}|\{{[!$][A-Za-z_][\w.:]{{0,80}}\}}"
+    r"|\{[A-Za-z_][\w .-]{0,40}\}|<[A-Za-z_][\w .-]{0,40}>"
+    r"|\[\[[^\[\]\n]{1,80}\]\]|\[[A-Z][\w .-]{0,40}\]|\u00ab[A-Za-z_]\w{0,40}\u00bb"
     r"|%[A-Za-z_]\w*%|\$\{?[A-Za-z_]\w*\}?"
 )
-"""Placeholders of a reply: {{x}}, {x}, <x>, [X], %x%, $x."""
+"""Placeholders of a reply: {{x}}, {{{x}}}, {x}, {$x}, {!X.Y}, #{x}, %{x}, ${a.b}, <x>, [X], [[x]],
+%x%, $x, "x" in angle quotes, and the fields of text expanders: %filltext:..%, {formtext: ..}."""
+_DIRECTIVE_START = match_pattern(r"[%{][a-z]{2,20}:")
 _BREAK = search_pattern(r"</?(?:p|br|div|li|ul|ol|tr|h[1-6])\b[^<>]*>", re.IGNORECASE)
+_LONE_TAG = search_pattern(
+    r"<(?:p|br|div|li|ul|ol|tr|td|th|h[1-6]|hr|b|i|u|em|strong|span|img|font|small|a)\b[^<>]*>",
+    re.IGNORECASE,
+)
 _TAG = search_pattern(r"<!--|<(script|style)\b|</?[A-Za-z][^<>]*+>")
 _OPEN_TAG = match_pattern(r"<[A-Za-z][^<>]*+>")
 _MARKDOWN_LINK = search_pattern(r"!?\[([^\[\]\n]*+)\]\([^()\s]*+\)")
@@ -47,6 +56,12 @@ _CLOSING = match_pattern(
 _PEOPLE = frozenset(
     [
         "name",
+        "firstname",
+        "lastname",
+        "fullname",
+        "username",
+        "vorname",
+        "nachname",
         "first",
         "last",
         "full",
@@ -81,6 +96,8 @@ def plain(text: str) -> str:
     shown = text
     if "</" in text:
         shown = html.unescape(_without_tags(_BREAK.sub("\n", text)))
+    elif _LONE_TAG.search(text):  # without closing tags: what else is in <> may be a placeholder
+        shown = html.unescape(_LONE_TAG.sub(" ", _BREAK.sub("\n", text)))
     linked = _LINK.sub("", _MARKDOWN_LINK.sub(r"\1", shown))
     marked = _MARKDOWN.sub("", PLACEHOLDER.sub(_placeholder_words, linked))
     if marked == text and "\n" not in text:
@@ -133,8 +150,10 @@ def _is_signature(line: str) -> bool:
 
 def _placeholder_words(match: re.Match[str]) -> str:
     """Return the words of a placeholder that names a thing, else a mark."""
+    if _DIRECTIVE_START.match(match.group()):
+        return "\0"
     if match.group().startswith("["):
-        inner = match.group()[1:-1]
+        inner = match.group().strip("[]")
         return "\0" if _PEOPLE.intersection(inner.lower().split()) else inner
     words = _LETTERS.findall(_CAMEL_CASE.sub(r"\1 \2", match.group()).lower())
     if not words or _LOGIC.intersection(words) or _PEOPLE.intersection(words):

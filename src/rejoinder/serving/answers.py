@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -168,7 +169,7 @@ class Answers:
         """
         path = Path(self.encoder.name)
         if path.name == "model":
-            path = path.absolute().parent
+            path = Path(os.path.abspath(path)).parent  # noqa: PTH100 (links keep their names)
         return path.name or self.encoder.fingerprint[:12]
 
     def refresh(self) -> None:
@@ -256,17 +257,21 @@ class Answers:
         vectors = self.encoder.encode_responses([text for part in texts for text in part])
         return self._counted(vectors, texts)
 
-    def scores(self, pairs: list[tuple[str, list[str]]]) -> list[FloatArray]:
-        """Score texts, (n,) for each message, with the slow model if there is one."""
+    def scores(self, pairs: list[tuple[str, list[str]]]) -> list[tuple[FloatArray, int]]:
+        """Score texts, (n,) for each message, with the slow model if there is one; and tokens."""
         contexts = [[message] for message, _ in pairs]
         texts = [documents for _, documents in pairs]
         if self.ranker is not None:
-            return score_lists(self.ranker, contexts, texts)
+            both = zip(score_lists(self.ranker, contexts, texts), self._tokens(texts), strict=True)
+            return list(both)
         vectors: Any = self.encoder.encode_contexts(contexts)
         has_several = isinstance(vectors, ContextVectors) or vectors.ndim == 3
         queries = vectors if has_several else vectors[:, None]
         rows = self.documents(texts)
-        return [all_scores(own, [query])[0] for query, (own, _) in zip(queries, rows, strict=True)]
+        return [
+            (all_scores(own, [query])[0], tokens)
+            for query, (own, tokens) in zip(queries, rows, strict=True)
+        ]
 
     def intents(self, texts: list[list[str]]) -> list[list[dict[str, Any]]]:
         """Classify the texts of several requests."""
@@ -404,12 +409,14 @@ class Answers:
 
         0 of a model that is not Rejoinder's own.
         """
-        counts = np.zeros(len(vectors), dtype=np.int64)
+        return list(zip(_split(vectors, texts), self._tokens(texts), strict=True))
+
+    def _tokens(self, texts: list[list[str]]) -> list[int]:
+        counts = np.zeros(sum(map(len, texts)), dtype=np.int64)
         if isinstance(self.encoder, TruncationCounter):
             flat = [text for part in texts for text in part]
             counts += encode_messages(self.encoder.tokenizer, flat, self.encoder.message_length)[1]
-        parts = zip(_split(vectors, texts), _split(counts, texts), strict=True)
-        return [(own, int(tokens.sum())) for own, tokens in parts]
+        return [int(tokens.sum()) for tokens in _split(counts, texts)]
 
     def change(self, change: Callable[[Index], T]) -> T:
         """Change the index on disk; wait while another process is changing it."""

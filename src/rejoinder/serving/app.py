@@ -40,9 +40,11 @@ from rejoinder.serving.changes import (
     Recorded,
 )
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
+from rejoinder.serving.imitated import document_text
 from rejoinder.serving.recent_answers import RecentAnswers
 from rejoinder.serving.requests import json_route, on_http_error, on_validation_error
 from rejoinder.serving.responses import Metrics, json_answer, plain_response
+from rejoinder.serving.retries import PACE
 from rejoinder.serving.worker import (
     Batcher,
     ComputingProcess,
@@ -142,6 +144,7 @@ def _routes(api: Api) -> list[tuple[str, str, Callable[..., Any], Any]]:
         ("POST", "/v1/edits", api.changes.edit, ChangeFacts),
         ("POST", "/v1/feedback", api.changes.feedback, Recorded),
         ("GET", "/v1/models", api.models, responses.ModelsResponse),
+        ("GET", "/v1/models/{name:path}", api.one_model, responses.ModelFacts),
         ("GET", "/v1/about", api.about, responses.About),
         ("GET", "/v1/map", api.map, responses.MapResponse),
         ("GET", "/v1/report", api.report, responses.UsageResponse),
@@ -214,6 +217,7 @@ class Api:
             self._worker = worker
             run = worker.run
             queue = self.settings.queue
+            PACE.queue = queue
             self.search_queue = Batcher(
                 functools.partial(run, Lane.SEARCH), queue=queue, observe=self.metrics.observe_batch
             )
@@ -286,7 +290,8 @@ class Api:
         size = self.facts["first"]["size"]
         if body.dimensions not in (None, size):
             raise InputError(
-                f"dimensions is {body.dimensions}; the vectors of this model have {size}"
+                f"dimensions is {body.dimensions}; the vectors of this model have {size}, and it "
+                "was not trained to be cut to fewer"
             )
         texts = [body.input] if isinstance(body.input, str) else body.input
         work: Work = Answers.queries if body.input_type == "query" else Answers.documents
@@ -300,29 +305,42 @@ class Api:
         )
         data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return json_answer({"object": "list", "model": self.model, "data": data, "usage": usage})
+        answer = {"object": "list", "model": self.model, "data": data, "usage": usage, **_notes()}
+        return json_answer(answer)
 
     async def rerank(self, body: requests.RerankRequest) -> Any:
         """Order documents by how well they reply to a message."""
         refusal = self._other_model(body.model)
         if refusal is not None:
             return refusal
-        texts = [
-            document if isinstance(document, str) else document.text for document in body.documents
-        ]
+        texts = [document_text(document, body.rank_fields) for document in body.documents]
+        spoken = [place for place, text in enumerate(texts) if text.strip()]
         pieces = await self._in_pieces(
-            texts, lambda part: Job(Answers.scores, (body.query, part), size=len(part))
+            [texts[place] for place in spoken],
+            lambda part: Job(Answers.scores, (body.query, part), size=len(part)),
         )
-        scores = np.concatenate(pieces)
+        found = np.concatenate([scores for scores, _ in pieces]) if pieces else np.zeros(0)
+        lowest = float(found.min()) - 1.0 if len(found) else 0.0
+        scores = np.full(len(texts), lowest)  # a blank one is ranked last
+        scores[spoken] = found
         best = np.argsort(-scores, kind="stable")[: body.top_n].tolist()
+        tokens = sum(count for _, count in pieces)
         results: list[dict[str, Any]] = [
             {"index": i, "relevance_score": float(scores[i])} for i in best
         ]
         if body.return_documents:
             for result in results:
-                result["document"] = {"text": texts[result["index"]]}
+                sent = body.documents[result["index"]]
+                result["document"] = {"text": sent} if isinstance(sent, str) else sent
         return json_answer(
-            {"id": CURRENT.get().request_id, "model": self.model, "results": results}
+            {
+                "id": CURRENT.get().request_id,
+                "model": self.model,
+                "results": results,
+                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+                "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 0}},
+                **_notes(),
+            }
         )
 
     async def intents(self, body: requests.IntentsRequest) -> Any:
@@ -350,9 +368,17 @@ class Api:
 
     async def models(self) -> Any:
         """Return the name of the model."""
-        return json_answer(
-            {"object": "list", "data": [{"id": self.model, "object": "model", "owned_by": "you"}]}
+        cohere = {"name": self.model, "endpoints": ["embed", "rerank"]}
+        return json_answer({"object": "list", "data": [self._model_facts()], "models": [cohere]})
+
+    async def one_model(self, name: str) -> Any:
+        """Return the facts of a model."""
+        return self._other_model(name) or json_answer(
+            {**self._model_facts(), "name": self.model, "endpoints": ["embed", "rerank"]}
         )
+
+    def _model_facts(self) -> dict[str, Any]:
+        return {"id": self.model, "object": "model", "created": 0, "owned_by": "you"}
 
     async def about(self) -> Any:
         """Return what the server has, for the page."""
@@ -475,6 +501,12 @@ def _page(file: Path) -> Callable[[], Any]:
         return FileResponse(file)
 
     return answer
+
+
+def _notes() -> dict[str, list[str]]:
+    """Return the notes on ignored fields, if there are any, as part of an answer."""
+    notes = CURRENT.get().notes
+    return {"notes": notes} if notes else {}
 
 
 def _base64(vector: Any) -> str:

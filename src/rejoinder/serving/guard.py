@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rejoinder.errors import InputError
+from rejoinder.serving.retries import retry_headers
 
 READ_KEY = "REJOINDER_READ_KEY"
 WRITE_KEY = "REJOINDER_WRITE_KEY"
@@ -128,6 +129,7 @@ class Exchange:
     texts: Any = None  # what was said, for a log that is asked to hold it
     may_write: bool = True  # whether it has the write key, where there is one
     idempotency_key: bytes | None = None  # under which a change is made once
+    notes: list[str] = field(default_factory=list)  # on fields that were ignored
 
 
 CURRENT: contextvars.ContextVar[Exchange] = contextvars.ContextVar("exchange")
@@ -307,7 +309,8 @@ class Guard:
         if scope["method"] == "POST" and path.startswith(("/v1/", "/v2/")) and self.crowded():
             return (
                 429,
-                "the server has as many requests waiting as it allows; try again in a second",
+                "the server has as many requests waiting as it allows; try again after the time "
+                "of Retry-After",
             )
         return None
 
@@ -396,6 +399,8 @@ class Guard:
             "status": exchange.status,
             "ms": round(1000 * seconds, 2),
         }
+        if exchange.notes:
+            fields["notes"] = exchange.notes
         if self.log_texts and exchange.texts is not None:
             fields["texts"] = exchange.texts
         record = logger.makeRecord(
@@ -408,8 +413,7 @@ async def respond(send: Send, status: int, message: str) -> None:
     """Send an error, and ask to come again where that may help."""
     body = problem(status, message)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status in (429, 503):
-        headers.append((b"retry-after", b"1"))
+    headers += [(name.encode(), value.encode()) for name, value in retry_headers(status).items()]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     if status in (408, 413):
@@ -424,9 +428,9 @@ def error_answer(
     """Return an error in the form of all errors."""
     from fastapi import Response
 
-    more = {"retry-after": "1"} if status in (429, 503) else {}
+    more = {**(headers or {}), **retry_headers(status)}
     body = problem(status, message, parameter)
-    return Response(body, status, {**(headers or {}), **more}, media_type="application/json")
+    return Response(body, status, more, media_type="application/json")
 
 
 def places(error: Exception) -> list[str]:

@@ -25,9 +25,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from rejoinder.conversations import NO_TURNS
 from rejoinder.patterns import match_pattern
 from rejoinder.retrieval.queries import MAX_HYBRID_WEIGHT
-from rejoinder.serving.guard import Receive, Scope, Send, error_answer
+from rejoinder.serving.guard import CURRENT, Receive, Scope, Send, error_answer
+from rejoinder.serving.imitated import read_embeddings, read_rerank
 
 if TYPE_CHECKING:
     from fastapi.routing import APIRoute
@@ -69,6 +71,11 @@ class Request(BaseModel):
     most_bytes: ClassVar[int] = 2 << 20
     """Bytes of a body."""
 
+    @staticmethod
+    def read(body: object) -> tuple[object, list[str]]:
+        """Return a body without the fields of other APIs, and notes on what of it is ignored."""
+        return body, []
+
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_keys(cls, value: Any) -> Any:
@@ -93,7 +100,49 @@ class Message(BaseModel):
     content: Text | None = None
 
 
-Conversation: TypeAlias = Annotated[list[Text | Message], Field(min_length=1, max_length=MESSAGES)]
+def _readable(value: object) -> object:
+    """Return messages with content parts as texts, without those that say nothing.
+
+    The newest one must say something, unless it is a call of a tool.
+    """
+    if not isinstance(value, list):
+        return value
+    messages = [_with_text(message) for message in value]
+    kept = [
+        message
+        for place, message in enumerate(messages)
+        if not _is_silent(message, is_newest=place == len(messages) - 1)
+    ]
+    return kept or messages
+
+
+def _with_text(message: object) -> object:
+    """Return a message whose content is parts, as chat APIs have them, with their texts."""
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or not isinstance(content, list):
+        return message
+    texts = [
+        part if isinstance(part, str) else part.get("text")
+        for part in content
+        if isinstance(part, str | dict)
+    ]
+    return {**message, "content": "\n".join(text for text in texts if isinstance(text, str))}
+
+
+def _is_silent(message: object, *, is_newest: bool) -> bool:
+    if isinstance(message, str):
+        return not message.strip() and not is_newest
+    if not isinstance(message, dict) or not {"role", "content"} & message.keys():
+        return False
+    content = message.get("content")
+    is_blank = content is None or (isinstance(content, str) and not content.strip())
+    is_own = message.get("role") in ("assistant", *NO_TURNS)
+    return is_blank and (is_own or not is_newest)
+
+
+Conversation: TypeAlias = Annotated[
+    list[Text | Message], Field(min_length=1, max_length=MESSAGES), BeforeValidator(_readable)
+]
 """Oldest first: texts, or messages with a role."""
 
 
@@ -136,6 +185,7 @@ class EmbeddingsRequest(Request):
     """Texts to encode, in the form of OpenAI's clients."""
 
     model_config = example({"input": ["Where is my order?"], "input_type": "query"})
+    read = staticmethod(read_embeddings)
     input: Text | Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
     model: Name | None = None
     input_type: Literal["query", "document"] = "query"
@@ -147,10 +197,8 @@ class EmbeddingsRequest(Request):
     """Whose request it is, which OpenAI's clients may say; nothing depends on it."""
 
 
-class Document(Request):
-    """A text among the documents, as older clients send it."""
-
-    text: Text
+AnyText: TypeAlias = Annotated[str, StringConstraints(max_length=20_000)]
+Fields: TypeAlias = Annotated[dict[Name, JsonValue], Field(max_length=100)]
 
 
 class RerankRequest(Request):
@@ -159,8 +207,12 @@ class RerankRequest(Request):
     model_config = example(
         {"query": "Where is my order?", "documents": ["We open at nine.", "It is on its way."]}
     )
+    read = staticmethod(read_rerank)
     query: Text
-    documents: Annotated[list[Text | Document], Field(min_length=1, max_length=DOCUMENTS)]
+    documents: Annotated[list[AnyText | Fields], Field(min_length=1, max_length=DOCUMENTS)]
+    """Texts, or objects with a text; blank ones are ranked last."""
+    rank_fields: Annotated[list[Name], Field(max_length=100)] = []
+    """Fields of the objects that are ranked, in place of text."""
     model: Name | None = None
     top_n: Annotated[int, Field(ge=1), NUMBER] | None = None
     """Results at most; null: all."""
@@ -256,6 +308,7 @@ async def _answer_json(form: type[Request], endpoint: Callable[[Any], Any], requ
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return error_answer(422, f"the body is no JSON: {error}")
     try:
+        value, CURRENT.get().notes = form.read(value)
         checked = form.model_validate(value)
     except ValidationError as error:
         return invalid_answer(error.errors(include_url=False, include_input=False), value)

@@ -11,9 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from pydantic import BaseModel
-
-from rejoinder.serving.requests import Document
+from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
@@ -71,6 +69,13 @@ class RepliesResponse(BaseModel):
     """Names this answer in /v1/feedback, for a day or so, until the server starts again."""
 
 
+class Document(BaseModel):
+    """A document as it was sent."""
+
+    model_config = ConfigDict(extra="allow")
+    text: str | None = None
+
+
 class Embedding(BaseModel):
     """A vector: numbers, or float32 in little-endian order as base64."""
 
@@ -93,6 +98,8 @@ class EmbeddingsResponse(BaseModel):
     model: str
     data: list[Embedding]
     usage: Usage
+    notes: list[str] | None = None
+    """Fields of the request that were ignored, and why."""
 
 
 class Ranked(BaseModel):
@@ -109,6 +116,11 @@ class RerankResponse(BaseModel):
     id: str
     model: str
     results: list[Ranked]
+    usage: Usage
+    meta: dict[str, Any]
+    """Cohere's facts of a request; nothing is billed."""
+    notes: list[str] | None = None
+    """Fields of the request that were ignored, and why."""
 
 
 class Intent(BaseModel):
@@ -218,6 +230,7 @@ class ModelFacts(BaseModel):
     id: str
     object: Literal["model"]
     owned_by: str
+    created: int = 0
 
 
 class ModelsResponse(BaseModel):
@@ -225,6 +238,8 @@ class ModelsResponse(BaseModel):
 
     object: Literal["list"]
     data: list[ModelFacts]
+    models: list[dict[str, Any]]
+    """The same in Cohere's form."""
 
 
 class Status(BaseModel):

@@ -134,6 +134,43 @@ def telegram_single():
         yield f"{number}/result.json", json.dumps(telegram_chat(number, chat), indent=1)
 
 
+def messenger():
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as file:
+        for number, chat in enumerate(CHATS):
+            record = {
+                "participants": [{"name": AGENT}, {"name": customer(chat)}], "title": customer(chat),
+                "thread_path": f"inbox/{number}",
+                "messages": [{"sender_name": said.author, "timestamp_ms": said.seconds * 1000, "content": said.text}
+                             for said in reversed(chat)],
+            }  # fmt: skip
+            text = json.dumps(record, ensure_ascii=False).encode().decode("latin-1")
+            file.writestr(f"messages/inbox/{number}/message_1.json", json.dumps(json.loads(text, strict=False)))
+    yield "facebook.zip", data.getvalue()
+
+
+def telegram_page(chat):
+    pieces = []
+    earlier = None
+    for said in chat:
+        joined = said.author == earlier
+        name = "" if joined else f'<div class="from_name">\n{said.author}\n</div>'
+        pieces.append(
+            f'<div class="message default clearfix{" joined" if joined else ""}"><div class="body">'
+            f'<div class="pull_right date details" title="{said.time:%d.%m.%Y %H:%M:%S} UTC+00:00">9:00</div>'
+            f'{name}<div class="text">\n{said.text.replace("&", "&amp;")}\n</div></div></div>'
+        )
+        earlier = said.author
+    service = '<div class="message service"><div class="body details">1 March 2024</div></div>'
+    header = f'<div class="page_header"><div class="content"><div class="text bold">{customer(chat)}</div></div></div>'
+    return f'<!DOCTYPE html><html><body>{header}<div class="history">{service}{"".join(pieces)}</div></body></html>'
+
+
+def telegram_html():
+    for number, chat in enumerate(CHATS):
+        yield f"{number}/messages.html", telegram_page(chat)
+
+
 def slack():
     users = {}
     files = {"channels.json": "[]"}
@@ -365,6 +402,8 @@ def rasa_trackers():
 FORMS = {
     "whatsapp": [whatsapp_android, whatsapp_iphone],
     "telegram": [telegram, telegram_single],
+    "messenger": [messenger],
+    "telegram-html": [telegram_html],
     "slack": [slack],
     "discord": [discord],
     "messages": [messages_csv, messages_xlsx, messages_parquet, messages_jsonl, discord_csv],

@@ -11,8 +11,10 @@ import pytest
 
 from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
+from rejoinder.corpora.readers.standing import INACTIVE
 from rejoinder.corpora.recognition import FORMS, find_form, read_candidates
 from rejoinder.corpora.tables import parse_choice
+from tests.corpora.readers.tool_files import TOOL_FILES
 from tests.corpora.readers.workbook import workbook
 
 PARCEL = "It is on its way: look at the link, please."
@@ -288,7 +290,7 @@ FILES = [
     File("macros.json", json.dumps(MACROS), "zendesk-macros",
          [Candidate(PARCEL, {"id": 1}, "Parcel"), Candidate(HOURS, {"id": 2}, "Hours"),
           Candidate("Soon.", {"id": 5}, "Parcel by chat")],
-         dropped={"inactive macros": 1, "entries without a text": 1}),
+         dropped={INACTIVE: 1, "entries without a text": 1}),
     File("a.json", json.dumps(ARTICLES), "help-center",
          [Candidate(f"Shop\n{HOURS}", {"id": 7, "label_names": ["shop"], "html_url": "https://x.org/7"},
                     "When are you open?", questions("When are you open?")),
@@ -334,6 +336,7 @@ FILES = [
 ]  # fmt: skip
 
 
+FILES += [File(name, content, form, read, dropped=dropped) for name, content, form, read, dropped in TOOL_FILES]
 COMMAS = next(file for file in FILES if file.notes.startswith("table (comma"))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from rejoinder.corpora.clocks import HALF, half_of_day
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import Choice
@@ -92,8 +93,8 @@ _SECONDS = match_pattern(r"\d{9,13}(?:\.\d+)?")
 _SPACES = search_pattern(r"\s+")
 _MILLISECONDS = 1e11  # a larger number of seconds would be in the year 5138
 _DATE = match_pattern(
-    r"(\d{1,4})[./-] ?(\d{1,2})[./-] ?(\d{1,4})\.?,?[ T]+(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
-    r"(?:\s?([AaPp])\.?\s?[Mm]\.?)?"
+    r"(\d{1,4})[./-] ?(\d{1,2})[./-] ?(\d{1,4})\.?[,،]?[ T]+(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
+    rf"(?:\s?({HALF}))?"
 )
 
 
@@ -111,7 +112,7 @@ def parse_time(value: Any, order: Order = "day") -> float | None:
     if match := _DATE.fullmatch(text):
         numbers = [int(match[group]) for group in (1, 2, 3)]
         clock = [int(match[group] or 0) for group in (4, 5, 6)]
-        return date_seconds(numbers, clock, match[7] or "", order)
+        return date_seconds(numbers, clock, half_of_day(match[7] or ""), order)
     try:
         return _seconds(email.utils.parsedate_to_datetime(text))
     except (ValueError, TypeError, IndexError):
@@ -127,7 +128,7 @@ def date_seconds(
         "day": (2, 1, 0),
         "month": (2, 0, 1),
     }[order]
-    hour = clock[0] % 12 + 12 * (half.lower() == "p") if half else clock[0]
+    hour = clock[0] % 12 + 12 * (half == "p") if half else clock[0]
     full = numbers[year] + 2_000 * (numbers[year] < 100)
     try:
         date = datetime.datetime(full, numbers[month], numbers[day], hour, clock[1], clock[2])

@@ -10,7 +10,7 @@ import itertools
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rejoinder.corpora import Candidate
@@ -24,8 +24,12 @@ from rejoinder.corpora.readers import (
     text_of_html,
 )
 from rejoinder.corpora.readers.chat_apps import whatsapp_line
+from rejoinder.corpora.readers.help_desks import ACTIONS, macro_json
+from rejoinder.corpora.readers.linked_data import is_of_type, linked_data
+from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
 from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import (
+    REPEATED_HEADERS,
     Choice,
     columns_of,
     find_column,
@@ -35,7 +39,6 @@ from rejoinder.corpora.tables import (
     open_table,
 )
 from rejoinder.errors import InputError
-from rejoinder.files import parse_json
 from rejoinder.patterns import search_pattern
 
 REPLY = ("text", "response", "reply", "answer")
@@ -43,6 +46,10 @@ BODY = ("content", "body", "message")  # taken for the reply where none of `REPL
 TITLE = ("title", "name", "short_code", "shortcut", "subject", "heading")
 QUESTIONS = ("question", "questions", "examples", "patterns", "utterances", "phrases")
 WORDS = {"text": (*REPLY, *BODY), "title": TITLE, "questions": QUESTIONS}
+INTENT = ("intent", "intents", "label", "labels", "intent_name")
+WRITTEN_BY = ("author", "author_id", "sender", "sender_id", "sender_name", "from", "from_id",
+              "from_name", "speaker", "user", "user_id", "username")  # fmt: skip
+_ANSWERS = frozenset(("response", "reply", "answer", *ACTIONS))
 KNOWN = frozenset(itertools.chain(*WORDS.values()))
 _PLURAL = frozenset(QUESTIONS) - {"question"}
 # Tags at the beginning or end of a line, JSON, YAML, headers of mails, cells with tabs: none of
@@ -51,6 +58,7 @@ _STRUCTURE = search_pattern(
     r"""</?[a-zA-Z][\w-]*(?:\s[^<>]*)?>\s*$|^\s*</?[a-zA-Z]|"\s*:\s*["\[{\d]|^\s*-\s+[a-z_]+:\s"""
     r"""|"\s*[}\]]|\S *\t *\S|^(?:Message-ID|Content-Type|MIME-Version):\s"""
 )
+_DATA = search_pattern(r"""^\s*-\s+[a-z_]+:\s|"\s*:\s*["\[{\d]|"\s*[}\]]""")
 _JUDGED = 1_000  # records: if none of them has a question, the file is not gathered by answer
 
 
@@ -61,9 +69,15 @@ def read_text(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     for number, line in sample.source.lines(encoding, reading):
         text = line.strip()
         if not choice.form and (_STRUCTURE.search(text) or whatsapp_line(text) is not None):
+            is_data = _DATA.search(text) is not None
+            advice = (
+                "give the file the ending of its form, .json or .yml"
+                if is_data
+                else "--set format=text reads one reply a line all the same"
+            )
             raise InputError(
                 f"{sample.source}:{number}: this looks like HTML, JSON, YAML, a table or a chat "
-                "in a file of text; --set format=text reads one reply a line all the same"
+                f"in a file of text; {advice}"
             )
         if text:
             yield Candidate(text)
@@ -74,12 +88,16 @@ def read_table(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Can
     table = open_table(sample, choice, KNOWN, reading)
     source = sample.source
     columns = reply_columns(table.names, choice, str(source))
+    is_left_out = _left_out(columns, choice, reading)
     words = ", ".join(f"{role} = {name}" for role, name in columns.items())
     reading.notes.append(f"{source}: {table.form}: {words}")
 
     def candidates() -> Iterator[Candidate]:
         for where, row in table.rows:
+            if is_left_out(row):
+                continue
             text = row[columns["text"]]
+            text = macro_json(text) if isinstance(text, str) else text
             if text is None or not str(text).strip():
                 reading.drop("rows without a reply")
                 continue
@@ -89,17 +107,49 @@ def read_table(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Can
     yield from gathered(candidates()) if "questions" in columns else candidates()
 
 
+def _left_out(
+    columns: Mapping[str, str], choice: Choice, reading: Reading
+) -> Callable[[Mapping[str, Any]], bool]:
+    """Return a function that counts a record which is not to be read: a header, or not in use."""
+
+    def is_left_out(record: Mapping[str, Any]) -> bool:
+        if len(columns) > 1 and all(
+            fold(record.get(name) or "") == fold(name) for name in columns.values()
+        ):
+            reading.drop(REPEATED_HEADERS)
+            return True
+        if not choice.inactive and is_inactive(
+            {name: value for name, value in record.items() if name not in columns.values()}
+        ):
+            reading.drop(INACTIVE)
+            return True
+        return False
+
+    return is_left_out
+
+
 def read_json(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
     """Yield a reply for each object (or text) of JSON lines, an array, or the list in an object."""
     rows = json_rows(sample, _list_path(sample), reading)
     columns: dict[tuple[str, ...], dict[str, str]] = {}  # by the names of the fields
-    candidates = (_of_json(value, choice, where, columns) for where, value in rows)
+    used = (
+        (where, value) for where, value in rows if choice.inactive or not _is_unused(value, reading)
+    )
+    candidates = (_of_json(value, choice, where, columns) for where, value in used)
     first = list(itertools.islice(candidates, _JUDGED))
     if columns:
         words = ", ".join(f"{role} = {name}" for role, name in next(iter(columns.values())).items())
         reading.notes.append(f"{sample.source}: JSON: {words}")
     rest = itertools.chain(first, candidates)
     yield from gathered(rest) if any(candidate.examples for candidate in first) else rest
+
+
+def _is_unused(value: Any, reading: Reading) -> bool:
+    """Return whether an object is not in use; count it then."""
+    unused = isinstance(value, dict) and is_inactive(value)
+    if unused:
+        reading.drop(INACTIVE)
+    return unused
 
 
 def _list_path(sample: Sample) -> str:
@@ -136,6 +186,9 @@ def reply_columns(
 ) -> dict[str, str]:
     """Return the columns of text, title and questions. InputError: no reply, or two that may be."""
     columns = columns_of(names, WORDS, choice, where)
+    actions = find_column(names, ACTIONS)
+    if "text" not in columns and actions is not None and kind == "column":
+        columns = {"text": actions, **columns}
     if "text" not in columns:
         if len(names) == 1 and kind == "column" and is_name(names[0]):
             return {"text": names[0]}
@@ -146,6 +199,8 @@ def reply_columns(
             "--set columns=text=NAME, of its questions with columns=text=NAME,questions=NAME"
             f"{headless if kind == 'column' else ''}"
         )
+    if "text" not in choice.columns:
+        refuse_messages(names, columns, where)
     rivals = [name for name in REPLY if find_column(names, [name]) is not None]
     if len(rivals) > 1 and "text" not in choice.columns:
         raise InputError(
@@ -153,6 +208,22 @@ def reply_columns(
             f"--set columns=text={rivals[-1]}"
         )
     return columns
+
+
+def refuse_messages(names: Sequence[str], columns: Mapping[str, str], where: str) -> None:
+    """Raise InputError if the text of a record is what somebody wrote to a bot or in a chat."""
+    if fold(columns["text"]) in _ANSWERS or {"title", "questions"} & columns.keys():
+        return
+    intent = find_column(names, INTENT)
+    author = find_column(names, WRITTEN_BY)
+    if intent is None and author is None:
+        return
+    name = intent if intent is not None else author
+    raise InputError(
+        f"{where}: with the field {name} these are messages that people wrote, not replies; use "
+        f"`rejoinder {'intents train' if intent is not None else 'data chats'}`, or say that they "
+        f"are replies: --set columns=text={columns['text']}"
+    )
 
 
 def candidate_of(record: Mapping[str, Any], columns: Mapping[str, str], where: str) -> Candidate:
@@ -259,6 +330,11 @@ JSON = Form(
 _MARK = "\ue000"  # before and after a heading, in the text of a page
 _HEADING = search_pattern(f"{_MARK}([1-7])([^{_MARK}]*){_MARK}")
 _FRONT_MATTER = search_pattern(r"\A---\n.*?\n---\n", re.DOTALL)
+_MARKS_OF_QUESTIONS = ("?", "\uff1f", "\u061f")
+_FAQ_WORDS = search_pattern(
+    r"faq|frequent|questions|answers|help|support|hilfe|fragen|aide|preguntas|perguntas|domande"
+    r"|vragen|pytania|вопрос|よくある|常见问题|자주"
+)
 _BESIDES = "//nav | //header | //footer | //aside | //form | //script | //style | //button"
 
 
@@ -276,10 +352,12 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     tree = parse_html(text)
     if tree is None:
         raise InputError(f"{sample.source} holds no HTML with a text")
+    notes: list[str] = []
     for name, find in _WAYS.items():
-        replies = [reply for reply in find(tree) if reply.text]
+        replies = [reply for reply in find(tree, notes) if reply.text]
         if replies:
             reading.notes.append(f"{sample.source}: FAQ page, read by its {name}")
+            reading.notes += [f"{sample.source}: {text}" for text in notes]
             yield from replies
             return
     raise InputError(
@@ -290,26 +368,23 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
 
 def _reply(question: str, answer: str, category: str = "") -> Candidate:
     question = " ".join(question.split())
-    examples = ((question,),) if question.endswith(("?", "\uff1f", "\u061f")) else ()
+    examples = ((question,),) if question.endswith(_MARKS_OF_QUESTIONS) else ()
     return Candidate(answer, {"category": category} if category else {}, question, examples)
 
 
-def _marked_up(tree: Any) -> Iterator[Candidate]:
+def _marked_up(tree: Any, notes: list[str]) -> Iterator[Candidate]:
     """Yield the questions of FAQPages, as JSON-LD or microdata."""
-    for script in tree.xpath("//script[@type='application/ld+json']"):
-        try:
-            waiting = deque([parse_json(script.text or "null")])
-        except ValueError:
-            continue
+    for found in linked_data(tree, notes):
+        waiting = deque([found])
         while waiting:  # an FAQPage may stand in a list, or in a graph
             value = waiting.popleft()
             waiting += value if isinstance(value, list) else []
             if not isinstance(value, dict):
                 continue
-            waiting += [value[key] for key in ("@graph", "mainEntity") if key in value]
+            waiting += [value[key] for key in ("@graph", "mainEntity", "hasPart") if key in value]
             answer = value.get("acceptedAnswer")
             answer = answer[0] if isinstance(answer, list) and answer else answer
-            if value.get("@type") == "Question" and isinstance(answer, dict):
+            if is_of_type(value, "Question") and isinstance(answer, dict):
                 question = text_of_html(str(value.get("name") or value.get("text") or ""))
                 yield _asked(_reply(question, text_of_html(str(answer.get("text") or ""))))
     for item in tree.xpath("//*[contains(@itemtype, 'schema.org/Question')]"):
@@ -324,7 +399,7 @@ def _asked(reply: Candidate) -> Candidate:
     return dataclasses.replace(reply, examples=((reply.title,),) if reply.title else ())
 
 
-def _details(tree: Any) -> Iterator[Candidate]:
+def _details(tree: Any, _: list[str]) -> Iterator[Candidate]:
     for details in tree.xpath("//details[summary]"):
         summary = details.find("summary")
         question = text_of_element(summary)
@@ -332,7 +407,7 @@ def _details(tree: Any) -> Iterator[Candidate]:
         yield _reply(question, text_of_element(details))
 
 
-def _definitions(tree: Any) -> Iterator[Candidate]:
+def _definitions(tree: Any, _: list[str]) -> Iterator[Candidate]:
     for term in tree.xpath("//dl/dt"):
         answers = []
         for follower in term.itersiblings():
@@ -342,7 +417,7 @@ def _definitions(tree: Any) -> Iterator[Candidate]:
         yield _reply(text_of_element(term), "\n".join(filter(None, answers)))
 
 
-def _headings(tree: Any) -> Iterator[Candidate]:
+def _headings(tree: Any, notes: list[str]) -> Iterator[Candidate]:
     for besides in tree.xpath(_BESIDES):
         besides.drop_tree()
     bold = "//p[count(*)=1][strong or b][not(normalize-space(text()))]"
@@ -357,19 +432,34 @@ def _headings(tree: Any) -> Iterator[Candidate]:
     pieces = _HEADING.split(text_of_element(tree))
     sections = list(zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True))
     outermost = min((level for level, _, _ in sections), default="1")
-    is_title = sum(level == outermost for level, _, _ in sections) == 1 and len(sections) > 1
+    is_alone = sum(level == outermost for level, _, _ in sections) == 1 and len(sections) > 1
+    title = next((question for level, question, _ in sections if level == outermost), "")
+    below = [question for level, question, _ in sections if level != outermost]
+    is_title = is_alone and _is_title_of_page(title, below, tree)
     categories: dict[str, str] = {}
     for level, question, body in sections:
         categories = {outer: name for outer, name in categories.items() if outer < level}
         if is_title and level == outermost:
-            continue  # of the whole page, with its introduction
+            if body.strip():
+                notes.append(f"the text below the page's title was left out: {body.strip()[:60]!r}")
+            continue
         if body.strip():
             yield _reply(question, body.strip(), next(reversed(categories.values()), ""))
         else:
             categories[level] = question
 
 
-_WAYS = {
+def _is_title_of_page(title: str, below: Sequence[str], tree: Any) -> bool:
+    """Return whether the one outermost heading names the page, and is no entry like the others."""
+    if title.endswith(_MARKS_OF_QUESTIONS):
+        return False
+    shown = " ".join(" ".join(tree.xpath("//title/text()")).split()).casefold()
+    is_named = bool(title) and title.casefold() in shown
+    asks = any(question.endswith(_MARKS_OF_QUESTIONS) for question in below)
+    return is_named or asks or _FAQ_WORDS.search(title.casefold()) is not None
+
+
+_WAYS: dict[str, Callable[[Any, list[str]], Iterator[Candidate]]] = {
     "schema.org markup": _marked_up,
     "details": _details,
     "definition lists": _definitions,

@@ -1,8 +1,7 @@
-"""Exports of bots: Rasa, Dialogflow, QnA Maker, and the intents.json of tutorials."""
+"""Exports of bots: Rasa, Dialogflow ES, and the intents.json of tutorials."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,10 +11,9 @@ from typing import Any
 from rejoinder.corpora import Candidate
 from rejoinder.corpora.limits import MAX_DEPTH, check_values
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import OF_TABLES, Chat, Form, Message
-from rejoinder.corpora.readers.answers import read_table
+from rejoinder.corpora.readers import Chat, Form, Message
 from rejoinder.corpora.source import Sample, Source, dicts, json_values, keep_open, texts_of
-from rejoinder.corpora.tables import Choice, fold
+from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
 from rejoinder.patterns import match_pattern, search_pattern
@@ -40,6 +38,7 @@ class _Bot:
     responses: dict[str, list[str]] = field(default_factory=dict)  # alternatives by response
     answers: dict[str, list[str]] = field(default_factory=dict)  # intents by response
     silent: int = 0  # responses without a text
+    bound: int = 0  # variants for a channel, or while a slot has a value
     count: int = 0  # examples, which YAML may repeat by reference
 
     def add_examples(self, intent: str, texts: list[str]) -> None:
@@ -72,6 +71,8 @@ def read_rasa(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         )
     if bot.silent:
         reading.drop("responses without a text", bot.silent)
+    if bot.bound:
+        reading.drop("variants of responses that are bound to a slot or a channel", bot.bound)
     used: set[str] = set()
     for name, (first, *others) in bot.responses.items():
         own = name.removeprefix("utter_")
@@ -130,13 +131,24 @@ def _read_yaml(values: Any, bot: _Bot) -> None:
 
 
 def _read_response(name: str, variants: Any, bot: _Bot) -> None:
-    texts = texts_of(
-        variant.get("text") if isinstance(variant, dict) else variant
-        for variant in (variants if isinstance(variants, list) else [variants])
-    )
+    listed = variants if isinstance(variants, list) else [variants]
+    free = [variant for variant in listed if not _is_bound(variant)]
+    texts = _variant_texts(free)
+    bot.bound += len(_variant_texts(listed)) - len(texts)
     if texts:
         bot.responses[name] = [text.strip() for text in texts]
-    bot.silent += not texts
+    bot.silent += not _variant_texts(listed)
+
+
+def _variant_texts(variants: list[Any]) -> list[str]:
+    return texts_of(
+        variant.get("text") if isinstance(variant, dict) else variant for variant in variants
+    )
+
+
+def _is_bound(variant: Any) -> bool:
+    """Return whether a variant is only for some channel, or while a slot has some value."""
+    return isinstance(variant, dict) and bool(variant.get("condition") or variant.get("channel"))
 
 
 def _link_steps(steps: list[dict[str, Any]], bot: _Bot) -> None:
@@ -327,33 +339,6 @@ DIALOGFLOW = Form(
     export="Dialogflow ES: agent settings (the wheel), Export and Import, Export as ZIP",
     matches=lambda sample: any(map(_INTENT.search, sample.members)),
     read=read_dialogflow,
-)
-
-
-# QnA Maker and Azure's custom question answering: the exported table, a row a question.
-
-
-def read_qna(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
-    r"""Yield a reply for each answer; its line breaks are written as \n."""
-    for reply in read_table(sample, choice, reading):
-        text = reply.text.replace("\\n", "\n").strip()
-        payload = {
-            key: value for key, value in reply.payload.items() if value not in ("", "[]", None)
-        }
-        yield dataclasses.replace(reply, text=text, payload=payload)
-
-
-QNA_MAKER = Form(
-    name="qna-maker",
-    title="QnA Maker knowledge base",
-    holds="replies",
-    export="QnA Maker: Settings, Export knowledge base (.tsv or .xlsx); Language Studio: Export",
-    matches=lambda sample: (
-        not sample.kind.startswith("json")
-        and {"question", "answer", "metadata"} <= {fold(name) for name in sample.columns}
-    ),
-    read=read_qna,
-    takes=OF_TABLES,
 )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from rejoinder.corpora.clocks import HALF, half_of_day
 from rejoinder.corpora.limits import MAX_WAY
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import Chat, Form, Message, date_seconds, find_order, parse_time
@@ -25,15 +26,17 @@ from rejoinder.patterns import match_pattern, search_pattern
 
 _MARKS = "\u200e\u200f\u202a\u202b\u202c\u2068\u2069\ufeff"
 _LINE = match_pattern(
-    rf"[{_MARKS}]*(\[?)(\d{{1,4}})[./-][ ]?(\d{{1,2}})[./-][ ]?(\d{{1,4}})\.?,?\s+"
+    rf"[{_MARKS}]*(\[?)(\d{{1,4}})[{_MARKS}]?[./-][ {_MARKS}]?(\d{{1,2}})[{_MARKS}]?[./-]"
+    rf"[ {_MARKS}]?(\d{{1,4}})\.?[,،]?\s+"
     r"(?:(?:à|às|a las|um|kl\.?|klo|alle|em|в|о|at)\s+)?"  # noqa: RUF001 (Cyrillic)
-    r"(?:(上午|下午|오전|오후|午前|午後|[AaPp]\.?\s?[Mm]\.?)\s?)?"
+    rf"(?:({HALF})\s?)?"
     r"(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
-    r"(?:\s?(上午|下午|오전|오후|[AaPp]\.?\s?[Mm]\.?))?(?:\s?Uhr)?"
+    rf"(?:\s?({HALF}))?(?:\s?Uhr)?"
     r"(\]|\s[-\u2013]|:?)\s(.*)",
     re.DOTALL,
 )
 _AUTHOR = match_pattern(rf"[{_MARKS}]*+(?:~\s?)?([^:]{{1,80}}?)[{_MARKS}]*+:(?:\s(.*))?", re.DOTALL)
+_UNKNOWN_HALF = match_pattern(r"(\S{1,15}(?: \S{1,15})?) [-\u2013] ")
 _ATTACHED = match_pattern(
     rf"[{_MARKS}]*(?:<[^<>]{{3,60}}>|\S.{{0,120}}\.\w{{2,4}} \([^()]{{3,40}}\)|null)"
 )
@@ -70,13 +73,11 @@ def whatsapp_line(text: str) -> WhatsAppLine | None:
     is_said = author is not None and not set('"\u201c\u201d\u201e') & set(author[1])
     if mark not in ("[]", "-") and not (is_said and mark in (":", "")):
         return None  # a date in a text
-    half = (match[5] or match[9] or "").lower()
-    is_afternoon = half.startswith("p") or half in ("下午", "오후", "午後")
     return WhatsAppLine(
         mark=mark,
         date=(int(match[2]), int(match[3]), int(match[4])),
         clock=(int(match[6]), int(match[7]), int(match[8] or 0)),
-        half=("p" if is_afternoon else "a") if half else "",
+        half=half_of_day(match[5] or match[9] or ""),
         author=author[1].strip(" \u202f\xa0") if author and is_said else "",
         text=(author[2] or "") if author and is_said else match[11],
     )
@@ -96,6 +97,7 @@ def read_whatsapp(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             raise InputError(
                 f"{source}:{number}: no WhatsApp chat: a line begins with date and time"
             )
+    _check_halves(source, [line for line, _ in lines])
     halves = any(line.half for line, _ in lines)
     order = find_order((line.date for line, _ in lines), twelve_hours=halves)
     chat = Chat(endless=True, name=source.path.stem)
@@ -107,6 +109,19 @@ def read_whatsapp(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         time = date_seconds(line.date, line.clock, line.half, order)
         chat.messages.append(Message(line.author, _EDITED.sub("", text).strip(_MARKS), time))
     yield _with_agent(chat, source.path.stem)
+
+
+def _check_halves(source: Source, lines: Sequence[WhatsAppLine]) -> None:
+    """Raise InputError if a word that is not known follows the clock in most lines."""
+    words = Counter(
+        match[1] for line in lines if not line.mark and (match := _UNKNOWN_HALF.match(line.author))
+    )
+    (word, count) = next(iter(words.most_common(1)), ("", 0))
+    if count > len(lines) // 4:
+        raise InputError(
+            f"{source}: {word!r} behind the clock is no half of the day that is known; export the "
+            "chat again with the phone set to 24 hours or to English"
+        )
 
 
 def _left_out(author: str, text: str) -> str:
@@ -273,7 +288,8 @@ def _slack_channel(
     stream = Chat(name=name, endless=True)
     threads: dict[str, Chat] = {}
     for file in files:
-        for _, item in json_values(file, {"item"}, reading=reading):
+        # An export has a list of messages, an answer of the API an object with one.
+        for _, item in json_values(file, {"item", "messages.item"}, reading=reading):
             if not isinstance(item, dict) or item.get("subtype") not in _SLACK_MESSAGES:
                 reading.drop("lines of Slack itself (joins, topics)")
                 continue
@@ -334,7 +350,10 @@ SLACK = Form(
     export="Slack: workspace settings, Import/Export Data, Export; the .zip as it is",
     matches=lambda sample: (
         any(map(_SLACK_DAY.search, sample.members))
-        or {"item.ts", "item.type", "item.text"} <= sample.keys
+        or any(
+            {f"{base}item.ts", f"{base}item.type", f"{base}item.text"} <= sample.keys
+            for base in ("", "messages.")
+        )
     ),
     read=read_slack,
 )

@@ -8,15 +8,18 @@ from typing import Any
 from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import Chat, Form, Message, parse_time, text_of_html
+from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
 from rejoinder.corpora.source import Sample, dicts, json_values, texts_of
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError
+from rejoinder.files import parse_json
 
 # Prepared replies and articles of help desks, as their APIs give them.
 #
 # Macros of Zendesk, canned responses of Freshdesk and Chatwoot, saved replies of Intercom, and the
 # articles of help centres. A page of an API's answer is read as well as all of its entries.
 
+ACTIONS = ("actions_json", "actions")  # columns of macros in a table
 _TEXT = ("body_text", "content", "description_text", "body", "description")
 _TITLE = ("title", "name", "short_code")
 _KEPT = ("id", "tags", "label_names", "category", "category_id", "section_id", "folder_id",
@@ -27,17 +30,17 @@ _PATHS = ("item", *(f"{name}.item" for name in _REPLY_LISTS), "")
 
 def read_entries(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Candidate]:
     """Yield a reply for each entry that has a text and is neither a draft nor inactive."""
-    del choice
     path = _path(sample, "title", "name", "short_code")
     values = json_values(sample.source, {path}, sample.encoding, reading)
     for number, (_, entry) in enumerate(values, 1):
         if not isinstance(entry, dict):
             raise InputError(f"{sample.source}: entry {number} is no object with a text")
-        if entry.get("draft") is True or entry.get("state") == "draft" or entry.get("status") == 1:
+        is_draft = entry.get("draft") is True or entry.get("state") == "draft"
+        if not choice.inactive and (is_draft or entry.get("status") == 1):
             reading.drop("drafts")
             continue
-        if entry.get("active") is False:
-            reading.drop("inactive macros")
+        if not choice.inactive and is_inactive(entry):
+            reading.drop(INACTIVE)
             continue
         text = _macro_text(entry["actions"]) if "actions" in entry else _entry_text(entry)
         if not text:
@@ -51,6 +54,20 @@ def read_entries(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
 
 def _entry_text(entry: dict[str, Any]) -> str:
     return next((text_of_html(text) for text in texts_of(entry.get(key) for key in _TEXT)), "")
+
+
+def macro_json(text: str) -> str:
+    """Return the comment of a macro whose actions are a cell of JSON; other texts as they are."""
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        actions = parse_json(text)
+    except ValueError:
+        return text
+    is_macro = isinstance(actions, list) and all(
+        isinstance(action, dict) and {"field", "value"} <= action.keys() for action in actions
+    )
+    return _macro_text(actions) if is_macro and actions else text
 
 
 def _macro_text(actions: Any) -> str:

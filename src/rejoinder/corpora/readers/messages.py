@@ -23,8 +23,17 @@ from rejoinder.corpora.readers import (
     parse_time,
     text_of_html,
 )
+from rejoinder.corpora.readers.messengers import mend_messages
 from rejoinder.corpora.source import Sample, Source, json_values, keep_open
-from rejoinder.corpora.tables import Choice, columns_of, find_column, fold, json_rows, open_table
+from rejoinder.corpora.tables import (
+    REPEATED_HEADERS,
+    Choice,
+    columns_of,
+    find_column,
+    fold,
+    json_rows,
+    open_table,
+)
 from rejoinder.errors import InputError
 from rejoinder.mail_quotes import newest_text
 from rejoinder.patterns import search_pattern
@@ -44,6 +53,7 @@ TIME = ("time", "timestamp", "datetime", "date", "created_at", "created", "sent_
 AGENT = ("is_agent", "role", "sender_type", "author_type", "user_type", "direction", "inbound",
          "incoming", "is_bot")  # fmt: skip
 PRIVATE = ("private", "is_private", "internal")
+_NEEDED = ("author", "text")
 WORDS = {"conversation": CONVERSATION, "author": AUTHOR, "text": TEXT, "time": TIME,
          "agent": AGENT, "private": PRIVATE}  # fmt: skip
 KNOWN = frozenset(word for words in WORDS.values() for word in words)
@@ -67,7 +77,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         table = open_table(sample, choice, KNOWN, reading)
         names, rows, form = table.names, iter(table.rows), table.form
     columns = columns_of(names, WORDS, choice, str(source))
-    if missing := [role for role in ("author", "text") if role not in columns]:
+    if missing := [role for role in _NEEDED if role not in columns]:
         raise InputError(
             f"{source}: no column for {' or '.join(missing)}; there is "
             f"{', '.join(names)[:200] or 'none'}: name it with --set columns={missing[0]}=NAME"
@@ -81,13 +91,17 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         if _flag(row.get(columns.get("private", ""))):
             reading.drop("private notes")
             continue
+        if all(fold(row.get(columns[role]) or "") == fold(columns[role]) for role in _NEEDED):
+            reading.drop(REPEATED_HEADERS)
+            continue
         message = _message_of_row(row, columns)
         if not message.text:
             reading.drop("messages without a text")
             continue
         name = str(row.get(columns.get("conversation", ""), ""))
         chats.setdefault(name, []).append((row.get(columns.get("time", "")), message))
-    yield from _ordered(chats, "conversation" not in columns)
+    ordered = _ordered(chats, "conversation" not in columns)
+    yield from mend_messages(ordered, str(source), reading) if form == "JSON" else ordered
 
 
 def _ordered(chats: Mapping[str, list[tuple[Any, Message]]], endless: bool) -> Iterator[Chat]:

@@ -1,0 +1,41 @@
+"""Whether an entry of a tool is in use: switched off, a draft, or not approved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rejoinder.corpora.tables import fold
+
+INACTIVE = "inactive or unapproved entries (--set inactive=keep reads them)"
+_IN_USE = frozenset(
+    """active is_active enabled is_enabled isenabled published is_published approved is_approved
+    aktiv actif activo""".split()  # noqa: SIM905
+)
+_NOT_IN_USE = frozenset(
+    """inactive is_inactive disabled is_disabled draft is_draft archived is_archived deleted
+    is_deleted hidden""".split()  # noqa: SIM905
+)
+_STATES = frozenset(("status", "state", "review_status", "approval_status", "publish_status"))
+_BAD_STATES = frozenset(
+    """inactive disabled draft archived deleted hidden pending rejected unpublished unapproved
+    not_approved in_review review retired expired deactivated off""".split()  # noqa: SIM905
+)
+_NO = frozenset(("false", "0", "0.0", "no", "n", "f", "off", "nein", "non", "falsch", "faux"))
+_YES = frozenset(("true", "1", "1.0", "yes", "y", "t", "on", "ja", "oui", "wahr", "vrai"))
+
+
+def is_inactive(record: Mapping[str, Any]) -> bool:
+    """Return whether a field of a record says that it is not in use."""
+    for name, value in record.items():
+        if not isinstance(value, str | bool | int | float):
+            continue
+        key = fold(name)
+        word = fold(value)
+        if (
+            (key in _IN_USE and word in _NO)
+            or (key in _NOT_IN_USE and word in _YES)
+            or (key in _STATES and word in _BAD_STATES)
+        ):
+            return True
+    return False
