@@ -21,6 +21,7 @@ MAX_LOOKED_AT = 2_000  # letters of a line that are looked at for that
 MAX_KEYS = 4_000  # different paths of keys in a sample
 MAX_PATH = 1_000  # letters of a path of keys; longer ones are not told apart
 
+MAX_BRACKETS = 200  # of a line of Markdown that are looked at for links
 MAX_DEPTH = 64  # objects or arrays within each other
 MAX_VALUES = 1_000_000  # texts, numbers, keys, objects and arrays of one record of JSON or YAML
 MAX_COLUMNS = 2_000  # of a table

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rejoinder.corpora import Candidate
+from rejoinder.corpora.limits import MAX_BRACKETS
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import (
     OF_JSON,
@@ -347,7 +348,7 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
         text = (
             MarkdownIt("commonmark", {"html": True})
             .enable("table")
-            .render(_FRONT_MATTER.sub("", text))
+            .render(_few_brackets(_FRONT_MATTER.sub("", text)))
         )
     tree = parse_html(text)
     if tree is None:
@@ -363,6 +364,14 @@ def read_page(sample: Sample, choice: Choice, reading: Reading) -> Iterator[Cand
     raise InputError(
         f"{sample.source}: no FAQ in it: no schema.org FAQPage, details, definition list, or "
         "heading with a text below it; --set format=text reads one reply a line"
+    )
+
+
+def _few_brackets(markdown: str) -> str:
+    """Escape the brackets of lines that have very many: the parser would try each for a link."""
+    lines = markdown.splitlines(keepends=True)
+    return "".join(
+        line.replace("[", "\\[") if line.count("[") > MAX_BRACKETS else line for line in lines
     )
 
 
