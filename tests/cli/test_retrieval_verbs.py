@@ -523,7 +523,7 @@ def test_replace_puts_the_new_edition_in_the_old_ones_place(command, two_files):
     assert "were there already" not in captured.err
     assert [(at, reply.text) for at, reply in Index.open("idx")] == [
         (0, "Hello!"), (1, "At one."), (2, "Bye."), (3, "New")]  # fmt: skip
-    assert Index.open("idx").reply(1).examples == (("When?",),)
+    assert Index.open("idx").candidate(1).examples == (("When?",),)
     assert "1 replaced" in captured.out
     before = (Path("idx") / "manifest.json").read_bytes()
     command("index", "add", "idx", "new.jsonl", "--replace")

@@ -356,7 +356,7 @@ def test_the_memory_of_a_long_conversation_does_not_grow_with_its_square(tmp_pat
         path.write_text(json.dumps({"turns": ["a"] * count}) + "\n")
         tracemalloc.start()
         read = sum(len(example.context) for example in read_jsonl(path, Reading(history=None)))
-        assert read == count * (count - 1) / 2
+        assert read == sum(min(length, 1001) for length in range(1, count))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 8 * peaks[0]

@@ -10,9 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders import DualEncoder, Ranker
-from rejoinder.encoders.sentence_module import export_sentence_transformers
 from rejoinder.encoders.torch import build_module
-from rejoinder.errors import InputError
 from rejoinder.networks.layers import (
     MessageGates,
     attended_scores,
@@ -261,8 +259,6 @@ def test_a_folder_opens_as_an_encoder_of_conversations(tmp_path, precision):
     )
     assert encoder.transfer(["hello there"]).shape == (1, 16)
     assert encoder.score(contexts, [["fine", "cats"]] * 3).shape == (3, 2)
-    with pytest.raises(InputError, match="export --to transformers"):
-        export_sentence_transformers(tmp_path / "model", tmp_path / "out")
 
 
 def test_earlier_messages_count_as_far_as_they_have_to_do_with_the_newest_one():

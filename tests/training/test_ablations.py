@@ -88,8 +88,13 @@ def test_the_papers_steps_a_second_and_costs_stand_beside_ours():
     assert costs == {
         BASE: (14.7, 85),
         "heads-8": (12.2, 102),
+        "no-relative-bias": (14.7, 85),
+        "no-growing-span": (14.7, 85),
         "one-bucket": (14.8, 84),
         "one-reduction-head": (15.0, 83),
+        "no-skip": (14.8, 84),
+        "last-three": (15.0, 83),
+        "last-five": (15.0, 83),
     }
     lines = [
         {"title": "a", "published": 68.2, "published_cost": {"steps_per_second": 14.7, "usd": 85.0}}

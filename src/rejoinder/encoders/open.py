@@ -94,6 +94,7 @@ def load(
         return _open_library(str(name), precision, device)
     folder = onnx.locate(name)
     light = (light and device == "cpu") or find_spec("torch") is None
+    light = light and find_spec("onnxruntime") is not None  # which some platforms lack
     if (folder / onnx.MANIFEST).is_file() and (light or not (folder / "config.json").is_file()):
         return onnx.open_folder(name, threads)
     try:

@@ -280,7 +280,7 @@ def text_vectors(
     """
     whole = not is_library(config.encoder)
     kept = path.with_suffix(".sides.npy")
-    if kept.exists():  # the vectors are whole, so that no text need be looked at again
+    if kept.exists() and path.exists():  # the vectors are whole: no text need be looked at again
         sides = np.load(kept, mmap_mode="r")
         return _of_sides(written_vectors(path), sides, whole)
     numbers: dict[Side, int] = {}

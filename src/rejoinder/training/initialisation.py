@@ -337,7 +337,7 @@ def read_texts_once(
     Go on where an earlier call stopped.
     """
     kept = path.with_suffix(".hashes.npy")
-    if kept.exists():  # the vectors are whole
+    if kept.exists() and path.exists():  # the vectors are whole
         return FrozenTexts(np.load(kept), written_vectors(path))
     columns, numbers = zip(
         *(each for store, rows in examples for each in _texts(store, rows)), strict=True
