@@ -3,7 +3,7 @@
 #   bash scripts/gpu_check.sh DATA START [OUT]
 # DATA is a folder of examples, START a folder of sentence-transformers, with weights or without (random ones are
 # made then). Needs a Python with PyTorch for CUDA, and what rejoinder needs beside it; rejoinder itself need not be
-# installed. Nothing else may run on the machine. Takes about six minutes; figures are printed, and written to
+# installed. Nothing else may run on the machine. Takes a few minutes, eight at most; figures are printed, and written to
 # benchmarks/results/gpu.json.
 set -euo pipefail
 data=$(realpath "$1")

@@ -253,7 +253,8 @@ class Changes:
 
     async def edit(self, body: EditRequest) -> Any:
         """Edit, merge, move or undo; the change is in the log and can be undone."""
-        item, own = _edit(body), ticket("edit", body)
+        item = _edit(body)
+        own = ticket("edit", body)
         try:
             change = await self._change(edits.edit, item, own)
         except InputError as error:
@@ -274,7 +275,8 @@ class Changes:
         """
         examples = conversations(body.examples)
         read_contexts(examples)  # here, so that no other request fails by one conversation
-        item, own = (body.position, examples), ticket("examples", body)
+        item = body.position, examples
+        own = ticket("examples", body)
         try:
             result = await self._change(edits.add_examples, item, own)
         except InputError as error:
