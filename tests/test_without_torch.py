@@ -29,8 +29,9 @@ class Hidden:
         if name.split(".")[0] in HIDDEN:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
 sys.meta_path.insert(0, Hidden())
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *rest: None if name in HIDDEN else found(name, *rest)
+def find_spec(name, package=None, spec_of=importlib.util.find_spec):
+    return None if name in HIDDEN else spec_of(name, package)
+importlib.util.find_spec = find_spec
 """
 
 
