@@ -116,7 +116,7 @@ class Searcher(Searchable, Described):
     folder: Path
     encoder: DualEncoder | None
     manifest: Manifest
-    _speller: tuple[str, Speller] | None = None  # of a fingerprint
+    _speller: tuple[Manifest, Speller] | None = None  # of one state of the index
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -250,9 +250,9 @@ class Searcher(Searchable, Described):
     def speller(self) -> Speller:
         """Return what corrects messages, by the words of the replies, titles and examples."""
         known = self._speller
-        if known is None or known[0] != self.fingerprint:
+        if known is None or known[0] is not self.manifest:
             is_small = len(self) <= MAX_OWN_REPLIES
-            known = (self.fingerprint, Speller(self._texts() if is_small else ()))
+            known = (self.manifest, Speller(self._texts() if is_small else ()))
             self._speller = known
         return known[1]
 
