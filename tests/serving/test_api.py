@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import rejoinder
+from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.calibration import Calibration
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.tickets import Ticket
 from rejoinder.serving import edits
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.guard import Keys

@@ -236,7 +236,8 @@ def evaluate_index(
 
 
 def _review(index: Searcher, examples: Sequence[Example], folder: Path) -> None:
-    from rejoinder.retrieval.editing import review, save_review
+    from rejoinder.curation.review import review
+    from rejoinder.curation.review_report import save_review
     from rejoinder.retrieval.index import Index
 
     if not isinstance(index, Index):

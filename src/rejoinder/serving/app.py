@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import numpy as np
 
 from rejoinder import __version__
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.log_file import LogError
+from rejoinder.curation.tickets import ReusedKeyError
 from rejoinder.errors import BusyError, InputError, MissingExtraError
-from rejoinder.retrieval.feedback import FeedbackLog
-from rejoinder.retrieval.log_file import LogError
-from rejoinder.retrieval.tickets import ReusedKeyError
 from rejoinder.serving import requests, responses
 from rejoinder.serving.answers import (
     READ_ONLY,
