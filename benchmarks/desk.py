@@ -43,7 +43,7 @@ from rejoinder.curation.learning import learn
 from rejoinder.curation.outcomes import Recorder
 from rejoinder.encoders import DualEncoder
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.options import ANY_SCORE
 from serving import build, load, ours, serving
 
 OFFERED = 5
@@ -226,7 +226,7 @@ def measure(desk: Desk, options: argparse.Namespace) -> dict[str, Any]:
 
 def ranks(index: Index, desk: Desk) -> list[int]:
     """Return the rank of the right reply to each message; `OFFERED` and more: not offered."""
-    found = index.search([[message] for message, _ in desk.chats], OFFERED, ANY_SCORE)
+    found = index.search([[message] for message, _ in desk.chats], OFFERED, ANY_SCORE, distinct=False)
     keys = [text_key(desk.replies[right].text) for _, right in desk.chats]
     shown = [[text_key(reply.text) for reply in replies] for replies in found]
     return [own.index(key) if key in own else OFFERED for key, own in zip(keys, shown, strict=True)]
@@ -280,7 +280,7 @@ def sit(desk: Desk, encoder: DualEncoder, place: Path, first: int) -> None:
                 learn(index, log)
             chance = random.Random(chat)
             message, right = desk.chats[chat]
-            [found] = index.search([[message]], OFFERED, ANY_SCORE)
+            [found] = index.search([[message]], OFFERED, ANY_SCORE, distinct=False)
             positions = [reply.position for reply in found]
             outcome = act(desk, positions, right, chance)
             source = f"agent {chance.randrange(AGENTS)}"

@@ -116,7 +116,12 @@ def test_json_lines_hold_all_of_a_reply(tmp_path):
 def test_chats_are_mined_in_python_with_the_settings_of_the_command(tmp_path):
     chats = tmp_path / "chats.jsonl"
     lines = [
-        {"turns": [f"Where is parcel {at}?", "It is on its way, write to bea@example.com."]}
+        {
+            "messages": [
+                {"role": "user", "content": f"Where is parcel {at}?"},
+                {"role": "assistant", "content": "It is on its way, write to bea@example.com."},
+            ]
+        }
         for at in range(4)
     ]
     chats.write_text("".join(json.dumps(line) + "\n" for line in lines))

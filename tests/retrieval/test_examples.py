@@ -20,7 +20,7 @@ from rejoinder.retrieval import scoring
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import read_manifest
-from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.scoring import Views
 from rejoinder.retrieval.search import Cascade
 from tests.logs import log_of
@@ -281,7 +281,7 @@ def test_a_slow_ranker_keeps_what_was_found_by_examples(index):
         def score(self, _contexts, candidates):
             return np.array([[-float(i) for i, _ in enumerate(texts)] for texts in candidates])
 
-    [[best, *_]] = Cascade(index, Backwards(), top=4).search([["where is my order"]], k=2, why=True)
+    [[best, *_]] = Cascade(index, Backwards(), rerank=4).search([["where is my order"]], k=2, why=True)
     assert best.why.like == ("where is my order",)
 
 

@@ -8,7 +8,8 @@ from rejoinder.curation.learning import learn
 from rejoinder.curation.outcomes import Outcome
 from rejoinder.retrieval import parts
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import ANY_SCORE, SearchOptions, encode
+from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
+from rejoinder.retrieval.queries import encode
 from rejoinder.retrieval.search import Cascade
 from rejoinder.retrieval.turns import read_parts
 from tests.logs import log_of, recorder

@@ -21,7 +21,7 @@ from rejoinder.curation.matching import Match, match
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.head import check_takes_examples
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.options import ANY_SCORE
 
 HELD_OUT = 0.2  # share of the conversations by which what was learned is measured
 RANKS = (1, 3, 10)
@@ -129,7 +129,7 @@ def _ranks(index: Index, matches: Sequence[Match]) -> dict[int, float]:
     """Return how often the reply that was sent is among the first k."""
     if not matches:
         return {}
-    found = index.search([each.context for each in matches], RANKS[-1], ANY_SCORE)
+    found = index.search([each.context for each in matches], RANKS[-1], ANY_SCORE, distinct=False)
     at = [[reply.position for reply in replies] for replies in found]
     pairs = list(zip(matches, at, strict=True))
     return {k: sum(each.position in some[:k] for each, some in pairs) / len(pairs) for k in RANKS}

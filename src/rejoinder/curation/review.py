@@ -15,7 +15,7 @@ from rejoinder.retrieval import scoring
 from rejoinder.retrieval.background import encode_background
 from rejoinder.retrieval.head import encode_replies
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.scan import Scores
 from rejoinder.retrieval.writing import read_as
 

@@ -17,7 +17,7 @@ from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.outcomes import Recorder
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.replies import Reply
 
 try:
@@ -116,7 +116,7 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
     def suggest_replies(messages: Messages, count: Count = 3) -> _FoundReplies:
         """Suggest canned replies to a conversation; none if no reply answers its newest message."""
         with lock:
-            return _found(_search(index, _spoken(messages), count, distinct=True))
+            return _found(_search(index, _spoken(messages), count))
 
     @server.tool(annotations=_READS)
     def search_replies(query: _Text, count: Count = 10) -> _FoundReplies:

@@ -30,7 +30,7 @@ from rejoinder.retrieval.manifest import (
     read_manifest,
     read_runs,
 )
-from rejoinder.retrieval.queries import Where
+from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.replies import Reply, Segment, texts_of
 from rejoinder.retrieval.scan import Array, Flags, Found, Rows, search
 from rejoinder.retrieval.scoring import read_head

@@ -30,12 +30,8 @@ from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import CALIBRATION, MANIFEST, read_manifest
-from rejoinder.retrieval.queries import (
-    RERANKED,
-    SearchOptions,
-    forbidden_keys,
-    keep_subjects,
-)
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import forbidden_keys, keep_subjects
 from rejoinder.retrieval.reader import open_segments
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import all_scores
@@ -90,42 +86,24 @@ class Sources:
         return answers
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Question:
-    """A conversation and how replies to it are chosen; see `SearchOptions`.
+    """A conversation, and how replies to it are chosen.
 
     Raises:
         InputError: the conversation has no message.
     """
 
     messages: Sequence[Any]
-    k: int = 5
-    minimum_score: float | None = None
-    minimum_confidence: float | None = None
-    history: int | None = None
-    no_repeat: bool = False
-    distinct: bool = True
-    where: dict[str, Any] | None = None
-    diversity: float = 0.0
-    hybrid: float = 0.0
-    why: bool = False
-    rerank: bool = False
+    options: SearchOptions = field(default_factory=SearchOptions)
 
     def __post_init__(self) -> None:
         read_contexts([self.messages])  # here, so that no batch fails by one conversation
 
     @property
     def search_key(self) -> str:
-        """All of a question but the conversation, as JSON: equal keys share a search."""
-        return json.dumps(self._settings(), sort_keys=True)
-
-    def options(self) -> SearchOptions:
-        """Return the options of its search."""
-        count = RERANKED if self.rerank else 0  # a bound on the cost of a request
-        return SearchOptions(**{**self._settings(), "rerank": count})
-
-    def _settings(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "messages"}
+        """The options as JSON: equal keys share a search."""
+        return json.dumps(vars(self.options), sort_keys=True)
 
 
 class _Query(NamedTuple):
@@ -208,7 +186,7 @@ class Answers:
                 options = self._options(question)
                 messages = question.messages
                 reading = read_parts(messages, options.history, self.index.speller)
-                forbidden = forbidden_keys(messages) if question.no_repeat else frozenset[str]()
+                forbidden = forbidden_keys(messages) if options.no_repeat else frozenset[str]()
                 queries.append(_Query(row, question, options, reading, forbidden))
             except InputError as error:
                 results[row] = error
@@ -354,9 +332,9 @@ class Answers:
 
         Refuse those that this server or its calibration lacks.
         """
-        options = question.options()
+        options = question.options
         if options.rerank and self.ranker is None:
-            raise InputError("this server has no second model; start it with --rerank MODEL")
+            raise InputError("this server has no second model; start it with --ranker MODEL")
         if options.minimum_confidence is None:
             return options
         if self._calibrated is None:

@@ -322,7 +322,7 @@ class IndexSearcher:
             except InputError as error:  # built again with another model, say
                 fields = {"reason": str(error)}
                 logger.warning("the earlier index goes on answering", extra={"fields": fields})
-            return self._index.search([messages], SUGGESTED, distinct=True, no_repeat=True)[0]
+            return self._index.search([messages], SUGGESTED, no_repeat=True)[0]
 
     def claim(self, event: str) -> bool:
         """Return whether an event is new, and let the log remember it for a day."""
