@@ -17,7 +17,8 @@ from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.errors import InputError
 from rejoinder.mail_quotes import newest_text
 from rejoinder.retrieval import scoring, templates
-from rejoinder.text import ngrams, subwords, tokens
+from rejoinder.text import ngrams, subwords
+from rejoinder.text.tokens import tokens
 from rejoinder.text.courtesy import asks
 from rejoinder.text.messages import read_message
 from rejoinder.text.polarity import opposed

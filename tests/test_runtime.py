@@ -23,7 +23,7 @@ from rejoinder.networks.layers import segment_parts
 from rejoinder.retrieval.index import Index
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
 from rejoinder.text.subwords import Subwords
-from rejoinder.text import HistoryText
+from rejoinder.text.history import HistoryText
 from tests.encoders.conftest import SUBWORDS
 from tests.test_architecture import libraries
 

@@ -23,8 +23,9 @@ from rejoinder.corpora.lines import Reading
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError
 from rejoinder.text.subwords import MARK, Subwords
-from rejoinder.text import Dialogue, HistoryText
-from rejoinder.text.vocabulary import build_subwords
+from rejoinder.text.dialogue import Dialogue
+from rejoinder.text.history import HistoryText
+from rejoinder.text.vocabulary_building import build_subwords
 from rejoinder.training import prepare as prepare_module
 from rejoinder.progress import Display
 from rejoinder.training.loop import train

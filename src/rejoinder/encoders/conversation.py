@@ -20,7 +20,8 @@ from rejoinder.documents import Described
 from rejoinder.encoders import ContextVectors, DualEncoder, VectorCache
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
-from rejoinder.text import HistoryText, Ids, Tokenizer, encode_messages, too_long
+from rejoinder.text.history import HistoryText
+from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages, too_long
 
 T = TypeVar("T")
 # of the attention over statements; a power of 2, so that multiplying by it rounds nothing

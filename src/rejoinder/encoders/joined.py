@@ -23,7 +23,7 @@ from rejoinder.encoders.conversation import TextEncoder, TruncationCounter
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.settings import Share
-from rejoinder.text import Tokenizer
+from rejoinder.text.tokenizer import Tokenizer
 
 KIND = "joined"
 CARD = """\

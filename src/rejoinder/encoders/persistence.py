@@ -42,7 +42,7 @@ from rejoinder.networks import quantization
 from rejoinder.networks.inference import choose_precision, prepare
 from rejoinder.networks.quantization import Ranges, Scheme
 from rejoinder.settings import validate
-from rejoinder.text import Tokenizer
+from rejoinder.text.tokenizer import Tokenizer
 
 FORMAT = 1
 CONFIG = "config.json"

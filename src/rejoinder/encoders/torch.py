@@ -41,9 +41,11 @@ from rejoinder.networks.transformer import (
 )
 from rejoinder.progress import Advance
 from rejoinder.settings import validate
-from rejoinder.text import Dialogue, HistoryText, Tokenizer, join_response
+from rejoinder.text.dialogue import Dialogue, join_response
+from rejoinder.text.history import HistoryText
 from rejoinder.text.ngrams import NGrams
 from rejoinder.text.subwords import MarkedPretrained, Pretrained, Subwords
+from rejoinder.text.tokenizer import Tokenizer
 
 CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at once: 64 MB
 

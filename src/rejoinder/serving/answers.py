@@ -39,7 +39,7 @@ from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
 from rejoinder.serving.reports import Report, Reports
-from rejoinder.text import encode_messages
+from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
     from rejoinder.intents import OnnxIntents
