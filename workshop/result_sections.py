@@ -419,7 +419,7 @@ SECTIONS: dict[str, Section] = {
         "MB, dependencies included.",
         lambda figures: [
             ["", "MB"],
-            ["base", f"{number(figures['base'])}, of which PyTorch {number(figures['PyTorch'])}"],
+            ["base", number(figures["base"])],
             *([name, number(value)] for name, value in figures["extras"].items()),
         ],
     ),

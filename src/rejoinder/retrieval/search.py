@@ -84,7 +84,6 @@ class Searchable:
         Raises:
             InputError: a number is out of its range, options exclude each other, or no reply has a
                 field of `where`.
-            MissingExtraError: `hybrid` needs the extra baselines.
         """
         options = SearchOptions(
             k=k,
