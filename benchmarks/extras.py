@@ -33,16 +33,7 @@ def measure() -> dict[str, Any]:
     """Return the megabytes of the base with Rejoinder, of each library in it, and of each extra."""
     own = distribution("rejoinder")
     base = needed(own, "")
-    libraries = {name: megabytes([found]) for name, found in base.items()}
-    package = Path(rejoinder.__file__).parent
-    libraries["rejoinder"] = (
-        sum(
-            path.stat().st_size
-            for path in package.rglob("*")
-            if path.is_file() and path.suffix != ".pyc"
-        )
-        / 1e6
-    )
+    libraries = base_libraries()
     extras: dict[str, float] = {}
     missing: dict[str, list[str]] = {}
     names = own.metadata.get_all("Provides-Extra") or []
@@ -59,6 +50,22 @@ def measure() -> dict[str, Any]:
         "extras": extras,
         "not installed here": missing,
     }
+
+
+def base_libraries() -> dict[str, float]:
+    """Return the megabytes of each library of the base, and of Rejoinder with its models."""
+    base = needed(distribution("rejoinder"), "")
+    libraries = {name: megabytes([found]) for name, found in base.items()}
+    package = Path(rejoinder.__file__).parent
+    libraries["rejoinder"] = (
+        sum(
+            path.stat().st_size
+            for path in package.rglob("*")
+            if path.is_file() and path.suffix != ".pyc"
+        )
+        / 1e6
+    )
+    return libraries
 
 
 def needed(start: Distribution, extra: str) -> Mapping[str, Distribution | None]:

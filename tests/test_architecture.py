@@ -69,13 +69,10 @@ OF_TORCH = (
     "rejoinder.encoders.persistence",
     "rejoinder.encoders.sentence_module",
     "rejoinder.encoders.torch",
-    "rejoinder.intents.classifier",
-    "rejoinder.intents.evaluation",
+    "rejoinder.intents.export",
     "rejoinder.intents.fine_tuning",
-    "rejoinder.intents.heads",
-    "rejoinder.intents.report",
+    "rejoinder.intents.network",
 )
-# Imports of a base library that need an extra all the same.
 # Columns: the building of a data folder, and Parquet.
 OF_PYARROW = (
     "rejoinder.corpora.build",
@@ -85,6 +82,7 @@ OF_PYARROW = (
     "rejoinder.corpora.parquet",
     "rejoinder.training",
 )
+# Imports of a base library that need an extra all the same.
 HIDDEN = {"torch.utils.tensorboard": "tensorboard"}
 
 

@@ -1,6 +1,7 @@
 """What a bot or a desk does works with the base alone: no PyTorch, no pyarrow, no SciPy; same results."""
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -89,11 +90,13 @@ def test_the_command_does_all_but_training(folder):
             "mine export.csv --least 2 -o mined.csv --json",
             "data jsonl chats.jsonl -o data --dry-run --json",
             "evaluate convert-small bm25 --data chats.jsonl --candidates 2 --json",
+            "models --json",
             "doctor --json",
         ),
     )
     answers = [json.loads(line) for line in shown.splitlines() if line.startswith("{")]
-    assert len(answers) == 11
+    assert len(answers) == 12
+    assert {"bi-small", "convert-small"} <= {model["name"] for model in answers[-2]["models"]}
     assert answers[1]["replies"][0]["text"] == "We will send another card."
     assert answers[3]["replies"][0]["text"] == "We will send another card."
     assert answers[-1]["torch"] is None
@@ -155,3 +158,28 @@ def test_what_needs_an_extra_says_how_to_install_it(folder, line, reason):
     )
     assert done.returncode != 0
     assert reason in done.stderr
+
+
+def test_an_intent_classifier_is_trained_without_pytorch_as_with_it(folder):
+    pytest.importorskip("sklearn")
+    lines = [f"I lost my card {number},card" for number in range(9)]
+    lines += [f"when do you open on day {number},hours" for number in range(9)]
+    (folder / "intents.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
+    verbs = (
+        "intents train convert-small intents.csv -o {0} --json",
+        "intents evaluate {0} intents.csv --json",
+        "intents predict {0} opening-hours --json",
+    )
+    hidden = BLOCKED.replace(', "scipy", "sklearn"', "")
+    shown = {}
+    for name, start in (("light", hidden), ("whole", "import sys")):
+        code = start + textwrap.dedent(commands(*(verb.format(name) for verb in verbs)))
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        shown[name] = [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]
+    light, whole = (json.dumps(shown[name][1:]) for name in ("light", "whole"))
+    numbers = [np.array(re.findall(r"-?\d+\.\d+", text), float) for text in (light, whole)]
+    assert "card" in light
+    np.testing.assert_allclose(*numbers, atol=1e-3)

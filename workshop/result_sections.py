@@ -420,7 +420,13 @@ SECTIONS: dict[str, Section] = {
         lambda figures: [
             ["", "MB"],
             ["base", number(figures["base"])],
-            *([name, number(value)] for name, value in figures["extras"].items()),
+            *(
+                [
+                    ", without ".join([name, *figures["not installed here"].get(name, [])]),
+                    number(value),
+                ]
+                for name, value in figures["extras"].items()
+            ),
         ],
     ),
     "exact_search": Section(
