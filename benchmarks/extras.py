@@ -17,10 +17,9 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import rejoinder
 from common import write_result
 from rejoinder.progress import track
-
-PYTORCH = "torch"  # of the base
 
 
 def main() -> None:
@@ -31,9 +30,10 @@ def main() -> None:
 
 
 def measure() -> dict[str, Any]:
-    """Return the megabytes of the base, of PyTorch in it, and of each extra."""
+    """Return the megabytes of the base with Rejoinder, of each library in it, and of each extra."""
     own = distribution("rejoinder")
     base = needed(own, "")
+    libraries = base_libraries()
     extras: dict[str, float] = {}
     missing: dict[str, list[str]] = {}
     names = own.metadata.get_all("Provides-Extra") or []
@@ -45,11 +45,27 @@ def measure() -> dict[str, Any]:
                 missing[extra] = absent
             advance(1)
     return {
-        "base": megabytes(base.values()),
-        "PyTorch": megabytes([base[PYTORCH]]),
+        "base": sum(libraries.values()),
+        "libraries": libraries,
         "extras": extras,
         "not installed here": missing,
     }
+
+
+def base_libraries() -> dict[str, float]:
+    """Return the megabytes of each library of the base, and of Rejoinder with its models."""
+    base = needed(distribution("rejoinder"), "")
+    libraries = {name: megabytes([found]) for name, found in base.items()}
+    package = Path(rejoinder.__file__).parent
+    libraries["rejoinder"] = (
+        sum(
+            path.stat().st_size
+            for path in package.rglob("*")
+            if path.is_file() and path.suffix != ".pyc"
+        )
+        / 1e6
+    )
+    return libraries
 
 
 def needed(start: Distribution, extra: str) -> Mapping[str, Distribution | None]:

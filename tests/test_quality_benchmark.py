@@ -3,7 +3,6 @@
 import json
 import sys
 
-import pytest
 
 import quality
 from rejoinder.corpora import Example
@@ -11,7 +10,6 @@ from rejoinder.corpora.examples import write_examples
 
 
 def test_every_system_has_its_row_and_every_run_its_curve(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("bm25s")
     examples = [
         Example(
             id=str(i), thread=str(i), source="", context=(f"What is {i}?",), response=f"It is {i}."

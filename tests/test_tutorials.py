@@ -19,9 +19,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^cat > (\S+) << 'EOF'\n(.*?)^EOF\n", re.DOTALL | re.MULTILINE)
 NEEDS = {
-    "tutorials/support-team": ["bm25s", "sklearn"],
+    "tutorials/support-team": ["sklearn"],
     "tutorials/bot-builder": ["sklearn"],
-    "tutorials/researcher": ["bm25s", "chitchat_dataset"],
+    "tutorials/researcher": ["chitchat_dataset"],
     "tutorials/platform-engineer": ["chitchat_dataset", "onnxruntime", "onnxscript"],
     "integrations": ["haystack", "langchain_core", "sklearn", "spacy"],
 }

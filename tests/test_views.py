@@ -19,7 +19,6 @@ HALF = Estimate(0.5, 0.25, 0.75)
 
 
 def result(_):
-    pytest.importorskip("bm25s")
     examples = [
         Example((f"about <{word}>",), f"a reply on {word}")
         for word in ("one", "two", "three", "four")

@@ -419,8 +419,14 @@ SECTIONS: dict[str, Section] = {
         "MB, dependencies included.",
         lambda figures: [
             ["", "MB"],
-            ["base", f"{number(figures['base'])}, of which PyTorch {number(figures['PyTorch'])}"],
-            *([name, number(value)] for name, value in figures["extras"].items()),
+            ["base", number(figures["base"])],
+            *(
+                [
+                    ", without ".join([name, *figures["not installed here"].get(name, [])]),
+                    number(value),
+                ]
+                for name, value in figures["extras"].items()
+            ),
         ],
     ),
     "exact_search": Section(

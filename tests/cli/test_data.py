@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from rejoinder.corpora import examples as tables
+from rejoinder.corpora import parquet as tables
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.sources import CORPORA
 from tests.corpora.jobs import dialogues

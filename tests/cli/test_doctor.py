@@ -1,8 +1,10 @@
 """`rejoinder doctor`: what it finds on this machine, and what it advises on others."""
 
+import numpy as np
 import torch
 
 import rejoinder
+from rejoinder import cache
 from rejoinder.cli import doctor
 from rejoinder.cli.doctor import advice
 
@@ -32,6 +34,18 @@ def test_a_machine_without_pytorch_is_described(command, monkeypatch):
     text = command().out
     assert "no torch" in text
     assert "bfloat16 unknown" in text
+
+
+def test_the_cache_is_shown_and_emptied(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "user_cache_path", lambda *_, **__: tmp_path)
+    cache.cached_vectors("made", lambda: np.ones((2, 3), np.float32))
+    (tmp_path / "other.txt").write_text("a file of somebody else")
+    size = (tmp_path / "made.npy").stat().st_size
+    shown = {"folder": str(tmp_path), "files": 1, "bytes": size, "removed": None}
+    assert command("--json").json["cache"] == shown
+    assert f"cache: 1 files, 0.0 MB in {tmp_path}" in command().out
+    assert command("--empty-cache", "--json").json["cache"] == shown | {"files": 0, "bytes": 0, "removed": 1}
+    assert [file.name for file in tmp_path.iterdir()] == ["other.txt"]
 
 
 def test_what_is_slow_has_a_reason():

@@ -111,7 +111,6 @@ def test_a_model_that_learns_is_fitted_first(command, refused, texts, tmp_path):
 
 
 def test_bad_input_gives_one_line_and_no_picture(refused, texts, letters, monkeypatch, tmp_path):
-    pytest.importorskip("bm25s")
     monkeypatch.chdir(tmp_path)
     for words, message in (
         ("bm25 -o p.png", "bm25 gives scores and no vectors"),

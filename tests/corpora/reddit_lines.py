@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from rejoinder.corpora import Example
 from rejoinder.corpora.lines import Block, Reading
-from rejoinder.corpora.reddit import CORPUS, RedditSettings
+from rejoinder.corpora.reddit import CORPUS
+from rejoinder.corpora.reddit_settings import RedditSettings
 
 DUMP = Path("RC_2018-01.zst")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.corpora import chunks, lines
-from rejoinder.corpora import examples as tables
+from rejoinder.corpora import parquet as tables
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.data_folder import work_folder
 from rejoinder.corpora import SPLITS, split_of

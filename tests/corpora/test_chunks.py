@@ -11,7 +11,8 @@ from rejoinder.corpora import gather
 from rejoinder.corpora.chunks import Bucket, Job, Sizes
 from rejoinder.corpora.corpus import Input
 from rejoinder.corpora import SPLITS, Example
-from rejoinder.corpora.examples import batch_of, read_examples
+from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.parquet import batch_of
 from rejoinder.corpora.formats import JSONL
 
 TEXT = st.text("ab", max_size=3)

@@ -11,7 +11,9 @@ from rejoinder.corpora.chunks import Sizes
 from rejoinder.corpora import split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
-from rejoinder.corpora.reddit import CORPUS, LOST, RedditSettings, judge, trim
+from rejoinder.corpora.comment_trees import LOST, judge, trim
+from rejoinder.corpora.reddit import CORPUS
+from rejoinder.corpora.reddit_settings import RedditSettings
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from rejoinder.corpora import lines as line_files
 from rejoinder.corpora.corpus import Corpus
 from rejoinder.corpora import Example
-from rejoinder.corpora.examples import batch_of
+from rejoinder.corpora.parquet import batch_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,9 @@ def scatter(block, reading, settings):
         else:
             threads.append(thread)
             lines.append(line)
-    return pa.RecordBatch.from_pydict({"thread": pa.array(threads, pa.string()), "line": pa.array(lines, pa.string())})
+    return pa.RecordBatch.from_pydict(
+        {"thread": pa.array(threads, pa.string()), "line": pa.array(lines, pa.string())}
+    )
 
 
 def assemble(records, reading, _settings):

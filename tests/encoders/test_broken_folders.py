@@ -16,7 +16,7 @@ from rejoinder.encoders.onnx import OnnxEncoder
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, signed
-from rejoinder.networks.quantization import check_header
+from rejoinder.safetensors_files import check_header
 from tests.encoders.conftest import saved
 
 CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocabulary.json"

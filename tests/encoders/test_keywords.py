@@ -136,7 +136,6 @@ def test_the_base_install_can_import_the_room():
 @pytest.mark.parametrize(
     ("kind", "library"),
     [
-        (BM25, "bm25s"),
         (TfIdf, "sklearn.feature_extraction.text"),
         (Data19BM25, "sklearn.feature_extraction.text"),
     ],

@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +14,8 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.intents.classifier import IntentClassifier, encode_data, train_classifier
 from rejoinder.intents.data import IntentData, TrainingTexts, draw
 from rejoinder.intents.evaluation import crossed_interval, evaluate, few_shot, suspect_labels
-from rejoinder.intents.heads import FOLDS, Centroids, Logistic, cross_validate, folds_of, head_from
+from rejoinder.intents.fitting import FOLDS, cross_validate, folds_of
+from rejoinder.intents.heads import Centroids, Logistic, head_from
 from rejoinder.intents import Rejection
 from rejoinder.intents.report import build_report, write_report
 from tests.intents.toy import WordVectors, multi_label_data, toy_data
@@ -71,7 +71,7 @@ def fixed(logits, multi_label=False, **options):
     """A classifier that gives these logits for the texts "0", "1", ..."""
     count, labels = logits.shape
     head = head_from(
-        {"layers.0.weight": torch.from_numpy(logits.T.copy()), "layers.0.bias": torch.zeros(labels)}
+        {"layers.0.weight": logits.T.copy(), "layers.0.bias": np.zeros(labels)}
     )
     centroids = Centroids(np.zeros(count, np.float32), np.eye(count, dtype=np.float32))
     return IntentClassifier(

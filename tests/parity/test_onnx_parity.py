@@ -20,7 +20,8 @@ from rejoinder.encoders.open import load, open_texts
 from rejoinder.encoders.sentence import concatenate
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
-from rejoinder.intents.classifier import export_classifier, load_classifier, save_classifier
+from rejoinder.intents.export import export_classifier
+from rejoinder.intents.classifier import load_classifier, save_classifier
 from rejoinder.intents import Rejection
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
 from rejoinder.text.subwords import Subwords

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rejoinder
-from rejoinder.corpora import examples as tables
+from rejoinder.corpora import parquet as tables
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora import Example
 from rejoinder.corpora.examples import pieces_of, write_examples

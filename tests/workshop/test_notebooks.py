@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-pytest.importorskip("bm25s")
 pytest.importorskip("ipykernel")
 pytest.importorskip("matplotlib")
 pytest.importorskip("nbclient")

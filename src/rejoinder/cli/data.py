@@ -83,7 +83,6 @@ def data(
     --set respond=agent takes the messages of that role as responses. --set redact=true replaces
     personal data.
     """
-    from rejoinder.corpora.build import build_data
     from rejoinder.corpora.sources import find_corpus, find_inputs, read_settings
 
     if output is None and not dry_run:
@@ -98,6 +97,8 @@ def data(
             raise InputError("--dry-run reads on this machine; leave --ray out")
         emit(_survey(corpus, files, values, reading, limit), as_json, _survey_text)
         return
+    from rejoinder.corpora.build import build_data
+
     paths = [file.path for file in files]
     size = sum(file.size for file in files)
     cluster = None if ray is None else ray_engine(ray, output, paths)

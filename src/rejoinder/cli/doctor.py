@@ -8,20 +8,31 @@ import re
 from collections.abc import Mapping
 from importlib import metadata
 from importlib.util import find_spec
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 import rejoinder
+from rejoinder.cache import cache_folder, cache_size, empty_cache
 from rejoinder.cli.arguments import Json
 from rejoinder.cli.shell import emit
 from rejoinder.environment import TELEMETRY_OFF
 
 
-def doctor(as_json: Json = False) -> None:
-    """Show versions, the processor's features, installed extras, and hints for speed.
+def doctor(
+    empty: Annotated[
+        bool, typer.Option("--empty-cache", help="Remove the cache's files: they are made again.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show versions, the processor's features, installed extras, the cache, and hints for speed.
 
     Example: rejoinder doctor --json
     """
-    emit(examine(), as_json, _text)
+    removed = empty_cache() if empty else None
+    found = examine()
+    found["cache"]["removed"] = removed
+    emit(found, as_json, _text)
 
 
 def examine() -> dict[str, Any]:
@@ -32,6 +43,7 @@ def examine() -> dict[str, Any]:
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
+    files, size = cache_size()
     found: dict[str, Any] = {
         "rejoinder": rejoinder.__version__,
         "python": platform.python_version(),
@@ -40,6 +52,7 @@ def examine() -> dict[str, Any]:
         "processor": {"name": _processor_name(), "cores": cores, **features},
         "models": bundled.names(),
         "extras": extras(),
+        "cache": {"folder": str(cache_folder()), "files": files, "bytes": size},
         "telemetry": {name: os.environ[name] for name in TELEMETRY_OFF},
     }
     return found | {"advice": advice(found)}
@@ -85,7 +98,7 @@ def advice(found: Mapping[str, Any]) -> list[str]:
     processor = found["processor"]
     if torch is None:
         return [
-            "PyTorch is not installed: `train`, `intents`, `export`, `models`, and models without"
+            "PyTorch is not installed: `train`, `export`, and models without"
             " ONNX programs need it; pip install 'rejoinder[torch]'"
         ]
     checks = [
@@ -128,6 +141,13 @@ def advice(found: Mapping[str, Any]) -> list[str]:
     return [text for applies, text in checks if applies]
 
 
+def _cache_line(cache: Mapping[str, Any]) -> str:
+    line = f"cache: {cache['files']} files, {cache['bytes'] / 1e6:.1f} MB in {cache['folder']}"
+    if cache["removed"] is None:
+        return line
+    return f"{line}; {cache['removed']} removed"
+
+
 def _version(library: str) -> str | None:
     try:
         return metadata.version(library)
@@ -163,6 +183,7 @@ def _text(found: Mapping[str, Any]) -> str:
             f" packed linear layers {yes[processor['packed_linears']]}"
         ),
         f"models: {', '.join(found['models'])}",
+        _cache_line(found["cache"]),
         (
             "telemetry of libraries:"
             f" {', '.join(f'{name}={value}' for name, value in found['telemetry'].items())}"

@@ -117,13 +117,15 @@ def models(
 
     Example: rejoinder models runs --sizes
     """
-    from rejoinder.encoders.export import describe, sizes
-    from rejoinder.training.metrics import run_cost
+    from rejoinder.encoders.folders import describe
 
     found = []
     for folder, named in _model_folders(folders or []):
         row = describe(folder) | named
         if with_sizes:
+            from rejoinder.encoders.export import sizes
+            from rejoinder.training.metrics import run_cost
+
             # of the run, if the model is still in its folder
             cost = run_cost(folder.resolve().parent)
             row |= {
@@ -141,8 +143,7 @@ def models(
 def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
     """Return folders to list, with the name and the data's licence of a bundled model."""
     from rejoinder.encoders import bundled
-    from rejoinder.encoders.export import model_folders
-    from rejoinder.encoders.persistence import find
+    from rejoinder.encoders.folders import find, model_folders
 
     # a clone may lack weights, which is an error only if their name was passed
     def is_there(name: str) -> bool:

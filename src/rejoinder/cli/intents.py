@@ -258,7 +258,7 @@ def export(
 
     Example: rejoinder intents export runs/intents -o intents-onnx
     """
-    from rejoinder.intents.classifier import export_classifier
+    from rejoinder.intents.export import export_classifier
 
     result = export_classifier(classifier, output, _models(), overwrite=overwrite)
     lines = f"{result['intents']} intents, {result['bytes'] / 1e6:.1f} MB\nfolder: {result['path']}"
@@ -283,7 +283,7 @@ def grid(
     Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
     """
     from rejoinder.encoders.open import open_all
-    from rejoinder.intents import classifier, data, evaluation, heads
+    from rejoinder.intents import classifier, data, evaluation, fitting, heads
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
     check_replaceable(output / "classifier", classifier.FOLDER, overwrite=True)
@@ -293,7 +293,7 @@ def grid(
     with track("Encoding", len(given.train), "texts") as advance:
         learned = classifier.encode_data(encoder, given.train, names, advance=advance)
     if given.valid is None:
-        learned, checked = heads.split_validation(learned, heads.FeedForward().held_out, seed=0)
+        learned, checked = fitting.split_validation(learned, heads.FeedForward().held_out, seed=0)
     else:
         checked = classifier.encode_data(encoder, given.valid, names)
     with track("Grid", len(settings := list(evaluation.paper_grid())), "settings") as advance:

@@ -80,18 +80,23 @@ def guarded(verb: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
+_LIBRARIES = {
+    "torch": "this needs PyTorch, which is not installed: pip install 'rejoinder[torch]'"
+    " (Linux without a GPU: first"
+    " pip install torch --index-url https://download.pytorch.org/whl/cpu)",
+    "pyarrow": "this reads or writes Parquet and needs pyarrow, which is not installed:"
+    " pip install 'rejoinder[parquet]'",
+}
+"""Large libraries that are not in the base, and the line for whoever needs one."""
+
+
 def explain(error: BaseException) -> tuple[int, str]:
     """Return the exit code for an exception and the line to print, if any."""
     line = " ".join(str(error).split())
     if isinstance(error, InputError):
         return 2, f"error: {line}"
-    if isinstance(error, ImportError) and error.name == "torch":
-        return (
-            2,
-            "error: this needs PyTorch, which is not installed: pip install 'rejoinder[torch]'"
-            " (Linux without a GPU: first"
-            " pip install torch --index-url https://download.pytorch.org/whl/cpu)",
-        )
+    if isinstance(error, ImportError) and error.name in _LIBRARIES:
+        return 2, f"error: {_LIBRARIES[error.name]}"
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         # Bytes of an argument that are not UTF-8 arrive as lone surrogates.
         return (

@@ -22,14 +22,14 @@ import pyarrow.compute as pc
 
 from rejoinder.corpora import SPLITS, Example, Split, split_of
 from rejoinder.corpora.corpus import Corpus, Input
-from rejoinder.corpora.examples import (
+from rejoinder.corpora.lines import BLOCK_BYTES, Counts, Reading
+from rejoinder.corpora.parquet import (
     BATCH_ROWS,
     GROUP_CHARACTERS,
     batch_of,
     characters,
     write_batches,
 )
-from rejoinder.corpora.lines import BLOCK_BYTES, Counts, Reading
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance

@@ -22,7 +22,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import zstandard
 
 from rejoinder.corpora import Split
 from rejoinder.corpora.chunks import Job, ReadResult, with_splits, write_chunks
@@ -42,6 +41,8 @@ _MANY = 256  # a pipe, whose size is unknown, has this many
 _SAMPLED_FILES = 3  # whose first records predict how many there will be in all
 _SAMPLE_BYTES = 8 * 1024 * 1024  # of each
 _LARGEST_WINDOW = 32 * 1024 * 1024  # bytes: zstd's most without `--long` and `--ultra`
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SINGLE_SEGMENT = 0x20  # flag of a frame whose window is its whole content
 _PARTITION = "partition"  # the column by which a run is sorted
 _OPEN_AT_ONCE = 16  # runs that are mapped together: what is mapped counts as memory
 
@@ -140,15 +141,27 @@ def files_for_workers(inputs: Sequence[Input], processes: int | None) -> list[in
 
 
 def window_size(path: Path) -> int:
-    """Return the memory, in bytes, that decompressing a zstd file takes; 0 for any other file."""
+    """Return the memory, in bytes, that decompressing a zstd file takes; 0 for any other file.
+
+    The header of its first frame tells (RFC 8878, section 3.1.1.1).
+    """
     if path.suffix.lower() != ".zst":
         return 0
     try:
         with path.open("rb") as file:
-            header = file.read(18)  # of the first frame; no header is longer
-        return int(zstandard.get_frame_parameters(header).window_size)
-    except (OSError, zstandard.ZstdError):  # reported when it is read
+            header = file.read(18)  # no header is longer
+    except OSError:  # reported when it is read
         return 0
+    if len(header) < 6 or not header.startswith(_ZSTD_MAGIC):
+        return 0
+    descriptor = header[4]
+    if not descriptor & _SINGLE_SEGMENT:
+        exponent, eighths = divmod(header[5], 8)
+        return (8 + eighths) << (7 + exponent)
+    start = 5 + (0, 1, 2, 4)[descriptor & 3]  # after the number of a dictionary
+    length = 1 << (descriptor >> 6)
+    content = int.from_bytes(header[start : start + length], "little")
+    return content + 256 if length == 2 else content
 
 
 def scatter_file(job: Job, task: ScatterTask, *, partitions: int) -> Scattered:

@@ -11,13 +11,12 @@ import contextlib
 import io
 import lzma
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
-
-import zstandard
 
 from rejoinder.corpora import Split
 from rejoinder.corpora.limits import MAX_HISTORY, MAX_LINE_BYTES, check_unpacked
@@ -25,9 +24,15 @@ from rejoinder.errors import InputError
 from rejoinder.files import check_regular_file
 from rejoinder.progress import Advance
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 BLOCK_BYTES = 16 * 1024 * 1024  # a block of lines ends with the line that reaches this size
+_LONG_WINDOWS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 31}  # 2 GiB
 COMPRESSIONS: dict[str, Callable[[], Any]] = {  # by suffix: makes the decoder of a stream
-    ".zst": lambda: zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj(),
+    ".zst": lambda: zstd.ZstdDecompressor(options=_LONG_WINDOWS),
     ".gz": lambda: zlib.decompressobj(wbits=31),
     ".bz2": bz2.BZ2Decompressor,
     ".xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
@@ -342,13 +347,13 @@ class _Decompressed(io.RawIOBase):
                 piece = data[:size]
                 data = data[size:]
                 position += len(piece)
-                content = self._decode(decoder, piece, start, position)
-                large = len(content) > _LARGE_CONTENT
-                size = _SMALL_PIECE if large else min(_PIECE, 2 * size)
-                total += len(content)
-                check_unpacked(total, position, str(self._path), advice=_UNPACK)
-                if content:
+                unpacked = 0
+                for content in self._decode(decoder, piece, start, position):
+                    unpacked += len(content)
+                    check_unpacked(total + unpacked, position, str(self._path), advice=_UNPACK)
                     yield content
+                total += unpacked
+                size = _SMALL_PIECE if unpacked > _LARGE_CONTENT else min(_PIECE, 2 * size)
             data = decoder.unused_data + data
             position -= len(decoder.unused_data)
             data = data or self._source.read(_PIECE)
@@ -357,10 +362,17 @@ class _Decompressed(io.RawIOBase):
                 position += len(data) - len(after)
                 data = after or self._source.read(_PIECE)
 
-    def _decode(self, decoder: Any, piece: bytes, start: int, end: int) -> bytes:
+    def _decode(self, decoder: Any, piece: bytes, start: int, end: int) -> Iterator[bytes]:
+        """Yield what a piece decompresses to: of zstd in parts of at most `_LARGE_CONTENT`."""
+        limit = (_LARGE_CONTENT,) if isinstance(decoder, zstd.ZstdDecompressor) else ()
         try:
-            return bytes(decoder.decompress(piece))
-        except (OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+            content = decoder.decompress(piece, *limit)
+            while content:
+                yield content
+                content = b""
+                if limit and not decoder.eof and not decoder.needs_input:
+                    content = decoder.decompress(b"", *limit)
+        except (OSError, zlib.error, lzma.LZMAError, zstd.ZstdError) as error:
             if "not enough memory" in str(error):
                 raise MemoryError(f"{self._path} needs a large window") from None
             raise InputError(

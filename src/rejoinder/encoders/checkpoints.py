@@ -21,8 +21,8 @@ from torch import Tensor
 from rejoinder.encoders.bundled import fetch
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import Kind, atomic_folder, file_digest, parse_json
-from rejoinder.networks.quantization import check_header
 from rejoinder.networks.transformer import Transformer, TransformerShape
+from rejoinder.safetensors_files import check_header
 from rejoinder.settings import validate
 from rejoinder.text.subwords import BERT, MPNET, Pretrained, Special
 

@@ -15,8 +15,11 @@ from torch import nn
 
 from rejoinder.encoders import joined, persistence
 from rejoinder.encoders.checkpoints import CHECKPOINT, save_checkpoint
+from rejoinder.encoders.folders import describe as describe
+from rejoinder.encoders.folders import folder_bytes as folder_bytes
+from rejoinder.encoders.folders import model_folders as model_folders
 from rejoinder.errors import InputError
-from rejoinder.files import Kind, check_replaceable, is_ours
+from rejoinder.files import Kind, check_replaceable
 from rejoinder.networks import quantization
 from rejoinder.networks.quantization import Half, Scheme
 
@@ -129,47 +132,6 @@ class Sizes:
     network_parameters: int
     fp32_bytes: int
     quantized_bytes: int
-
-
-def model_folders(place: Path) -> list[Path]:
-    """Return every model folder at or below `place`, in order of their names.
-
-    Parts of joined ones are none.
-    """
-    found = {
-        path.parent
-        for path in place.rglob(persistence.CONFIG)
-        if is_ours(path.parent, persistence.FOLDER)
-    }
-    return sorted(found - {folder / part for folder in found for part in joined.PARTS})
-
-
-def describe(folder: Path) -> dict[str, Any]:
-    """Describe a model folder: path, kind, quantised or not, parameters, bytes, fingerprint.
-
-    Reads no weights.
-    """
-    config = persistence.read_config(folder)[1]
-    kind = config["model"].get("kind", "unknown")
-    parts = [folder / part for part in joined.PARTS] if kind == joined.KIND else [folder]
-    configs = [persistence.read_config(part)[1] for part in parts]
-    shapes = [
-        quantization.parameter_shapes(persistence.weight_paths(part, own))
-        for part, own in zip(parts, configs, strict=True)
-    ]
-    return {
-        "path": str(folder),
-        "kind": kind,
-        "quantized": all(map(persistence.is_quantized, configs)),
-        "parameters": sum(math.prod(shape) for each in shapes for shape in each.values()),
-        "bytes": folder_bytes(folder),
-        "fingerprint": persistence.fingerprint(config),
-    }
-
-
-def folder_bytes(folder: Path) -> int:
-    """Return the bytes of all files of a model folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def sizes(folder: Path) -> Sizes:

@@ -8,8 +8,8 @@ section 4.1, and of its code: they learn from training examples how rare words a
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,12 @@ from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
 from rejoinder.corpora import Example
 from rejoinder.encoders import (
-    CandidateLists,
     Ranker,
     candidate_lists,
     not_fitted,
     require_examples,
 )
+from rejoinder.encoders.sparse import SparseRows, dot_products
 from rejoinder.errors import InputError, import_extra
 from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance
@@ -60,8 +60,6 @@ class BM25:
         _check_constants(k1, b)
         self.k1 = k1
         self.b = b
-        self._bm25s = import_extra("bm25s", "BM25", "baselines")
-        self._sparse = import_extra("scipy.sparse", "BM25", "baselines")
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
         """Score each context's own candidates; see `Ranker.score`.
@@ -70,25 +68,23 @@ class BM25:
         """
         lists = candidate_lists(contexts, candidates)
         ids: dict[str, int] = {}
-        weights = self._weights([_ids(text, ids) for text in lists.texts], ids).tocsr()
+        documents = self.weights([_ids(text, ids) for text in lists.texts])
         known = [
             [ids[word] for word in words(_newest(context)) if word in ids] for context in contexts
         ]
-        starts = np.cumsum([0, *map(len, known)])
-        columns = np.array([word for query in known for word in query], dtype=np.int64)
-        counts = self._sparse.csr_matrix(
-            (np.ones(len(columns)), columns, starts), shape=(len(known), max(1, len(ids)))
-        )
-        return _dot_products(counts, weights, lists, self._sparse)
+        return dot_products(SparseRows.of_ones(known), documents, lists)
 
-    def _weights(self, documents: list[list[int]], ids: dict[str, int]) -> Any:
-        """Return the weight of each word in each document, sparse (documents, words), float64."""
-        if not ids:  # no words anywhere: the average length is 0, by which bm25s would divide
-            return self._sparse.csc_matrix((len(documents), 1))
-        library = self._bm25s.BM25(k1=self.k1, b=self.b, method="lucene", dtype="float64")
-        library.index((documents, ids), create_empty_token=False, show_progress=False)
-        by_word = (library.scores[name] for name in ("data", "indices", "indptr"))
-        return self._sparse.csc_matrix(tuple(by_word), shape=(len(documents), len(ids)))
+    def weights(self, documents: Sequence[Sequence[int]]) -> SparseRows:
+        """Return the weight of each word in each document, a row each."""
+        counts = SparseRows.counting(documents)
+        if not len(counts.words):  # no words anywhere: the average length is 0
+            return counts
+        lengths = np.array([len(document) for document in documents], dtype=np.float64)
+        frequencies = np.bincount(counts.words)
+        rarity = np.log(1 + (len(documents) - frequencies + 0.5) / (frequencies + 0.5))
+        held_back = self.k1 * (1 - self.b + self.b * lengths / lengths.mean())
+        values = rarity[counts.words] * counts.values / (held_back[counts.rows] + counts.values)
+        return dataclasses.replace(counts, values=values)
 
 
 class WordIndex:
@@ -101,17 +97,20 @@ class WordIndex:
         self._ids: dict[str, int] = {}
         documents = [None if text is None else _ids(text, self._ids) for text in texts]
         self._count = len(documents)
-        self._rows = np.flatnonzero([document is not None for document in documents])
-        self._weights = BM25()._weights([each for each in documents if each is not None], self._ids)
+        present = np.flatnonzero([document is not None for document in documents])
+        weights = BM25().weights([each for each in documents if each is not None])
+        by_word = np.argsort(weights.words, kind="stable")
+        self._texts = present[weights.rows[by_word]]
+        self._weights = weights.values[by_word]
+        self._starts = np.searchsorted(weights.words[by_word], np.arange(len(self._ids) + 1))
 
     def scores(self, query: str) -> npt.NDArray[np.float64]:
         """Return the score of each text, (n,)."""
         found = np.zeros(self._count)
-        weights = self._weights
         for word in words(query):
-            if (column := self._ids.get(word)) is not None:
-                places = slice(weights.indptr[column], weights.indptr[column + 1])
-                found[self._rows[weights.indices[places]]] += weights.data[places]
+            if (number := self._ids.get(word)) is not None:
+                places = slice(self._starts[number], self._starts[number + 1])
+                found[self._texts[places]] += self._weights[places]
         return found
 
 
@@ -218,7 +217,8 @@ class TfIdf:
         """Score each context's own candidates; see `Ranker.score`."""
         lists = candidate_lists(contexts, candidates)
         queries = self._vectors([_newest(context) for context in contexts])
-        return _dot_products(queries, self._vectors(lists.texts), lists, self._sparse)
+        documents = self._vectors(lists.texts)
+        return dot_products(SparseRows.of(queries), SparseRows.of(documents), lists)
 
     def _counts(self, texts: Sequence[str]) -> Any:
         hashing = self._features.HashingVectorizer(
@@ -297,42 +297,6 @@ def _newest(context: Context) -> str:
 
 def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:
     return np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1])
-
-
-def _dot_products(
-    queries: Any, documents: Any, lists: CandidateLists, sparse: ModuleType
-) -> FloatArray:
-    """Multiply each context's words (n, words) with its candidates' (distinct, words).
-
-    The result is (n, m) in float32. One product of sparse matrices serves all lists, by making a
-    word another one in every list. Sums run in the order of the query's words, so candidates of the
-    same words tie exactly.
-    """
-    n, m = lists.shape
-    if not n * m:
-        return np.zeros(lists.shape, dtype=np.float32)
-    offered = documents[np.concatenate([columns for _, columns in lists.groups])]
-    list_of_query = np.empty(n, dtype=np.int64)
-    for number, (rows, _) in enumerate(lists.groups):
-        list_of_query[rows] = number
-    list_of_offered = np.repeat(np.arange(len(lists.groups)), m)
-    sides = ((queries, list_of_query), (offered, list_of_offered))
-    keys = [
-        np.repeat(number, np.diff(side.indptr)) * side.shape[1] + side.indices
-        for side, number in sides
-    ]
-    used, places = np.unique(np.concatenate(keys), return_inverse=True)
-    left, right = (
-        sparse.csr_matrix(
-            (side.data, columns, side.indptr), shape=(side.shape[0], max(1, len(used)))
-        )
-        for (side, _), columns in zip(sides, np.split(places, [len(keys[0])]), strict=True)
-    )
-    # (n, m times the lists); a row has numbers among its own list's candidates only
-    product = left @ right.T
-    own = (product.data.astype(np.float32), product.indices % m, product.indptr)
-    scores: FloatArray = sparse.csr_matrix(own, shape=(n, m)).toarray()
-    return scores
 
 
 def _check_constants(k1: float, b: float) -> None:

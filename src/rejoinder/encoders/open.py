@@ -319,11 +319,11 @@ def identity(name: str) -> str:
 
 def _contents(name: str) -> str:
     """Return the fingerprint of a model folder, or a digest of all files of another folder."""
-    from rejoinder.encoders.persistence import VOCABULARY, fingerprint, read_config
+    from rejoinder.encoders.folders import VOCABULARY, find, fingerprint, read_folder
 
     folder = Path(name)
     if not folder.is_dir() or (folder / VOCABULARY).is_file():
-        return fingerprint(read_config(name)[1])
+        return fingerprint(read_folder(find(name)))
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     digests = [(str(file.relative_to(folder)), file_digest(file)) for file in files]
     return hashlib.sha256(repr(digests).encode()).hexdigest()

@@ -251,10 +251,9 @@ def all_responses(path: str | Path) -> Iterator[str]:
 
     The answer to a new question may occur only in training.
     """
-    from rejoinder.corpora.examples import read_columns
+    from rejoinder.corpora.examples import read_responses
 
-    for batch in read_columns(path, None, ("response",)):
-        yield from batch.column(0).to_pylist()
+    return read_responses(path)
 
 
 def training_examples(

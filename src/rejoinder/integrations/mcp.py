@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -108,7 +107,6 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
         instructions="Canned replies of a support team: suggest them before writing.",
         version=__version__,
     )
-    logging.getLogger("bm25s").setLevel(logging.WARNING)  # else a line for each search
     recorder = Recorder(index, FeedbackLog(index.folder))
     lock = threading.Lock()  # the library calls tools in threads
 

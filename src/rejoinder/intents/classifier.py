@@ -15,39 +15,31 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from safetensors.numpy import load_file, save_file
 
 from rejoinder import __version__
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.documents import Described
-from rejoinder.encoders.export import folder_bytes
-from rejoinder.encoders.export_onnx import onnx_folder, write_program
-from rejoinder.encoders.onnx import INTENTS
 from rejoinder.encoders.open import Vectors, open_texts
 from rejoinder.encoders.sentence import SentenceEncoder, concatenate
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed
 from rejoinder.intents import Prediction, Rejection, check_texts, choose_rejection, decide
 from rejoinder.intents.data import IntentData, TrainingTexts
+from rejoinder.intents.fitting import FOLDS, cross_validate, fit, held_out
 from rejoinder.intents.heads import (
-    FOLDS,
     SETTINGS,
     Centroids,
     Encoded,
     Head,
     Logistic,
     Settings,
-    cross_validate,
-    fit,
     head_from,
-    held_out,
 )
-from rejoinder.networks.quantization import check_header
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.manifest import MODEL, ModelRecord, model_record
+from rejoinder.safetensors_files import check_header
 from rejoinder.settings import validate
 from rejoinder.text.messages import clean_messages
 
@@ -59,16 +51,6 @@ CARD = "README.md"
 FOLDER = Kind(
     "a classifier", CONFIG, lambda config: config["kind"] == KIND, (CONFIG, WEIGHTS, CARD)
 )
-
-ONNX_CARD = """
-## Intents
-
-`rejoinder.runtime.OnnxIntents(folder)` opens them. intents.onnx turns a text's vector, \
-at unit length (in onnx.json
-`vectors` is r for `reduction`, h for a context's, both for one behind the other), \
-into `logits` of the labels and its
-distance (`distances`) from the nearest intent.
-"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,10 +197,10 @@ def save_classifier(
 ) -> None:
     """Write a classifier's folder, whole or not at all."""
     centroids = {
-        f"centroids.{name}": torch.from_numpy(value)
+        f"centroids.{name}": np.ascontiguousarray(value)
         for name, value in vars(classifier.centroids).items()
     }
-    tensors = {**classifier.head.state_dict(), **centroids}
+    tensors = {**classifier.head.tensors(), **centroids}
     config: dict[str, Any] = {
         "kind": KIND,
         "format": FORMAT,
@@ -258,9 +240,7 @@ def load_classifier(
             )
         check_header(weights)
         tensors = load_file(weights)
-        centroids = Centroids(
-            tensors.pop("centroids.mean").numpy(), tensors.pop("centroids.directions").numpy()
-        )
+        centroids = Centroids(tensors.pop("centroids.mean"), tensors.pop("centroids.directions"))
         head = head_from(tensors)
         records = msgspec.convert(config["encoders"], list[EncoderRecord])
         rejection = msgspec.convert(config["rejection"], Rejection | None)
@@ -278,60 +258,6 @@ def load_classifier(
     return IntentClassifier(
         encoder, labels, head, centroids, settings, multi_label, rejection, trained
     )
-
-
-def export_classifier(
-    folder: str | Path, output: str | Path, models: Sequence[str] = (), *, overwrite: bool = False
-) -> dict[str, Any]:
-    """Write an ONNX folder of a classifier and its encoder, in float32.
-
-    `runtime.OnnxIntents` opens it. `models` is as for `load_classifier`. Returns path, intents,
-    bytes and the encoder's fingerprint.
-    """
-    classifier = load_classifier(folder, models)
-    encoder = classifier.encoder
-    rejection = classifier.rejection
-    if encoder.vectors is None:
-        raise InputError(
-            f"{folder} reads {encoder.name}; only a classifier on one of Rejoinder's dual encoders"
-            " has an ONNX form"
-        )
-    with onnx_folder(encoder.name, output, overwrite=overwrite) as (part, manifest):
-        write_program(
-            _HeadAndDistance(classifier),
-            {"vectors": (torch.ones(3, encoder.size), ("count",))},
-            ["logits", "distances"],
-            part / INTENTS,
-        )
-        manifest["intents"] = {
-            "labels": list(classifier.labels),
-            "multi_label": classifier.multi_label,
-            "rejection": None if rejection is None else asdict(rejection),
-            "vectors": encoder.vectors,
-        }
-        with (part / CARD).open("a", encoding="utf-8") as card:
-            card.write(ONNX_CARD)
-    written = {
-        "path": str(output),
-        "intents": len(classifier.labels),
-        "bytes": folder_bytes(Path(output)),
-    }
-    return written | {"fingerprint": encoder.fingerprint}
-
-
-class _HeadAndDistance(nn.Module):
-    """Unit vectors (n, d) -> logits (n, K), and distances (n,) as in `Centroids.distances`."""
-
-    def __init__(self, classifier: IntentClassifier) -> None:
-        super().__init__()
-        self.head = classifier.head.eval().requires_grad_(False)
-        self.mean = torch.from_numpy(classifier.centroids.mean)
-        self.directions = torch.from_numpy(classifier.centroids.directions)
-
-    def forward(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """See above."""
-        cosines = nn.functional.normalize(vectors - self.mean) @ self.directions.T
-        return self.head(vectors), 1 - cosines.amax(dim=1)
 
 
 def read_classifier(folder: str | Path) -> dict[str, Any]:

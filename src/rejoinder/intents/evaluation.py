@@ -29,16 +29,8 @@ from rejoinder.intents import (
 )
 from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntArray, IntentData, draw
-from rejoinder.intents.heads import (
-    SETTINGS,
-    Encoded,
-    FeedForward,
-    Settings,
-    accuracy,
-    fit,
-    held_out,
-    sklearn,
-)
+from rejoinder.intents.fitting import fit, held_out
+from rejoinder.intents.heads import SETTINGS, Encoded, FeedForward, Settings, accuracy, sklearn
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import validate
 

@@ -30,7 +30,8 @@ from rejoinder.intents.evaluation import (
     suspect_labels,
     to_json,
 )
-from rejoinder.intents.heads import FOLDS, cross_validate, sklearn
+from rejoinder.intents.fitting import FOLDS, cross_validate
+from rejoinder.intents.heads import sklearn
 from rejoinder.progress import Track, no_track
 
 REPORT = "report.md"

@@ -15,25 +15,24 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from torch.overrides import TorchFunctionMode
 
 from rejoinder.errors import InputError
+from rejoinder.safetensors_files import OFFSET as OFFSET
+from rejoinder.safetensors_files import SCALE as SCALE
+from rejoinder.safetensors_files import parameter_shapes as parameter_shapes
+from rejoinder.safetensors_files import stored_tensors
 
 Half: TypeAlias = Literal["bfloat16", "float16"]
 """A 16-bit float: 8 bits of precision and the range of float32, or 11 bits and numbers up to
 65,504."""
 
 HALVES: Mapping[Half, torch.dtype] = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-HEADER_BYTES = 4 << 20  # of a file of weights: names, types and shapes of some 40,000 tensors
-_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "U8": "uint8", "I8": "int8"}
 STEPS = 255  # steps from the lowest of 256 levels to the highest
 
-SCALE = ".scale"
-OFFSET = ".offset"
 PIECE_ROWS = 1 << 13  # rows of an 8-bit table turned into floats at once
 
 ROOM_SHARE = 0.1
@@ -425,42 +424,6 @@ def check_fit(module: nn.Module, weights: Sequence[Path], scheme: Scheme | None)
             )
 
 
-def stored_tensors(weights: Sequence[Path]) -> dict[str, tuple[str, list[int]]]:
-    """Return type and shape of each tensor of some files. Reads no weights."""
-    found: dict[str, tuple[str, list[int]]] = {}
-    for path in weights:
-        check_header(path)
-        try:
-            with safe_open(path, framework="pt") as file:
-                for name in file.keys():  # noqa: SIM118
-                    if name in found:
-                        raise InputError(
-                            f"{path} has the tensor {name}, which another of the model's files has"
-                            " too; copy the model folder again"
-                        )
-                    tensor = file.get_slice(name)
-                    kind = _TYPES.get(tensor.get_dtype(), tensor.get_dtype())
-                    found[name] = kind, tensor.get_shape()
-        except SafetensorError as error:
-            raise InputError(f"{path} is damaged ({error}); copy the model folder again") from error
-    return found
-
-
-def check_header(weights: Path) -> None:
-    """Refuse a file of weights that names far more tensors than a model has.
-
-    Each takes memory, even an empty one.
-    """
-    if not weights.is_file():
-        raise InputError(f"{weights} is missing; copy the whole model folder again")
-    with weights.open("rb") as file:
-        header = int.from_bytes(file.read(8), "little")
-    if header > HEADER_BYTES:
-        raise InputError(
-            f"{weights} has a header of {header:,} bytes; a model's has {HEADER_BYTES:,} at most"
-        )
-
-
 def _read(module: nn.Module, weights: Sequence[Path], scheme: Scheme | None) -> dict[str, Tensor]:
     check_fit(module, weights, scheme)
     return {name: tensor for path in weights for name, tensor in load_file(path).items()}
@@ -468,12 +431,3 @@ def _read(module: nn.Module, weights: Sequence[Path], scheme: Scheme | None) -> 
 
 def _kind(dtype: torch.dtype, shape: Sequence[int]) -> str:
     return f"{str(dtype).removeprefix('torch.')} {tuple(shape)}"
-
-
-def parameter_shapes(weights: Sequence[Path]) -> dict[str, list[int]]:
-    """Return the shapes of the parameters in some files by name. Reads no weights."""
-    return {
-        name: shape
-        for name, (_, shape) in stored_tensors(weights).items()
-        if not name.endswith((SCALE, OFFSET))
-    }
