@@ -34,7 +34,7 @@ GROUPS = [
     ("evaluation", "retrieval"),
     ("training",),
     ("intents",),
-    ("serving", "cluster", "runtime", "integrations"),
+    ("serving", "cluster", "runtime", "integrations", "lab"),
     ("cli",),
 ]
 POSITION = {room: place for place, group in enumerate(GROUPS) for room in group}
@@ -62,7 +62,6 @@ OF_TORCH = (
     "rejoinder.encoders.checkpoints",
     "rejoinder.encoders.export",
     "rejoinder.encoders.export_onnx",
-    "rejoinder.encoders.map",
     "rejoinder.encoders.persistence",
     "rejoinder.encoders.sentence_module",
     "rejoinder.encoders.torch",
@@ -71,6 +70,10 @@ OF_TORCH = (
     "rejoinder.intents.fine_tuning",
     "rejoinder.intents.heads",
     "rejoinder.intents.report",
+    "rejoinder.lab.ablation_plan",
+    "rejoinder.lab.ablations",
+    "rejoinder.lab.grid",
+    "rejoinder.lab.map",
 )
 # Imports of a base library that need an extra all the same.
 HIDDEN = {"torch.utils.tensorboard": "tensorboard"}

@@ -24,12 +24,12 @@ import typer
 
 from rejoinder.cli import main
 from rejoinder.cli.app import app
-from rejoinder.cli.evaluate import load_table
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.corpora.sources import CORPORA
 from rejoinder.encoders.open import is_library
 from rejoinder.encoders.sentence import SentenceEncoder
-from rejoinder.training.ablations import load_plan
+from rejoinder.lab.ablation_plan import load_plan
+from rejoinder.lab.plan import load_table
 from rejoinder.training.recipe_files import load_recipe
 from tests.raw_files import write_files
 from tests.training.tiny import write_data
@@ -299,10 +299,13 @@ def letters(texts: Sequence[str], _: object) -> np.ndarray:
 
 def commands_to_run(path: Path, verb: str) -> list[tuple[str, ...]]:
     """The commands of a recipe's header with a verb; where it has none, the plain one."""
+    verbs = tuple(verb.split())
     found = [
-        command.words for command in commands_of(path) if command.whole and command.words[0] == verb
+        command.words
+        for command in commands_of(path)
+        if command.whole and command.words[: len(verbs)] == verbs
     ]
-    return found or [(verb, str(path.relative_to(ROOT)), "--data", "DATA", "-o", "RUN")]
+    return found or [(*verbs, str(path.relative_to(ROOT)), "--data", "DATA", "-o", "RUN")]
 
 
 def prepared(path: Path, workplace: Path, run: Run) -> None:
@@ -376,7 +379,7 @@ def ablated(
     path: Path, workplace: Path, examples: Path, start: Path, run: Run, rows: list[str]
 ) -> None:
     prepared(path, workplace, run)
-    (words,) = commands_to_run(path, "ablate")
+    (words,) = commands_to_run(path, "lab ablate")
     whole = filled(words, path, examples, [*tiny(path), *starts(path, start)])
     run(
         *whole,

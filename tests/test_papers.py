@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from rejoinder.cli.evaluate import load_table
 from rejoinder.encoders import persistence
 from rejoinder.encoders.torch import build_module
-from rejoinder.evaluation.table_run import TablePlan
+from rejoinder.lab import ablation_plan
+from rejoinder.lab.plan import TablePlan, load_table
 from rejoinder.text.ngrams import build_ngrams
-from rejoinder.training import ablations
 from rejoinder.training.recipe_files import load_recipe, recipe_document
 from tests.training.tiny import NGRAM
 from tests.training.transformers import OF_RECIPES, write_checkpoint
@@ -177,7 +176,7 @@ def test_a_recipe_of_a_paper_has_its_values(name, starts):
     "name", [name for name in PAPERS["plans"] if name.startswith("ablations/")]
 )
 def test_every_row_of_a_plan_has_them_but_for_what_it_changes(name, starts, monkeypatch):
-    monkeypatch.setattr(ablations, "check_stages", lambda *_: None)  # which test_recipe.py does
+    monkeypatch.setattr(ablation_plan, "check_stages", lambda *_: None)  # which test_recipe.py does
     path = RECIPES / f"{name}.toml"
     base = str(
         (path.parent / tomllib.loads(path.read_text("utf-8"))["recipe"])
@@ -190,7 +189,7 @@ def test_every_row_of_a_plan_has_them_but_for_what_it_changes(name, starts, monk
         for key, value in values.items()
         if key != "stage.0.steps" or "stage.0.epochs" not in values
     }
-    for row in ablations.load_plan(path, starts(base)).rows:
+    for row in ablation_plan.load_plan(path, starts(base)).rows:
         changed = {setting.partition("=")[0] for setting in row.settings}
         # the one takes the place of the other
         changed |= {"scale.steps"} if "scale.share" in changed else set()

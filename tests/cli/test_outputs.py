@@ -45,12 +45,12 @@ REPLACED = {
 }
 SHARED = {  # what writes into a folder, or goes on in it
     "train": "train recipe.toml --data examples -o OUT",
-    "tokenise": "tokenise recipe.toml --data examples -o OUT",
-    "ablate": "ablate rows.toml --data examples -o OUT",
-    "table": "table table.toml -o OUT",
+    "lab tokenise": "lab tokenise recipe.toml --data examples -o OUT",
+    "lab ablate": "lab ablate rows.toml --data examples -o OUT",
+    "lab table": "lab table table.toml -o OUT",
     "evaluate": "evaluate MODEL examples --candidates 20 -o OUT",
-    "intents grid": "intents grid MODEL intents.csv -o OUT",
-    "plot": "plot MODEL --data texts.csv -o OUT",
+    "lab grid": "lab grid MODEL intents.csv -o OUT",
+    "lab plot": "lab plot MODEL --data texts.csv -o OUT",
 }
 NO_ONNX = pytest.mark.skipif(
     importlib.util.find_spec("onnxscript") is None, reason="needs the extra onnx"

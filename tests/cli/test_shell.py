@@ -213,7 +213,7 @@ def test_every_help_is_short_for_h_and_has_no_types_of_python():
     ("typed", "offered"),
     [
         ("rejoinder ev", ["evaluate"]),
-        ("rejoinder intents few", ["few-shot"]),
+        ("rejoinder lab few", ["few-shot"]),
         ("rejoinder index re", ["reencode"]),
         ("rejoinder evaluate --rep", ["--replies"]),
     ],

@@ -13,14 +13,11 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation import report
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.report import Row
-from rejoinder.evaluation.table import table_of_rows
-from rejoinder.evaluation.table_run import (
-    DataColumn,
-    Measurement,
-    SystemRow,
-    TablePlan,
-    read_column,
-)
+from rejoinder.lab.columns import read_column
+from rejoinder.lab.folder import save_table
+from rejoinder.lab.measurement import Measurement
+from rejoinder.lab.plan import DataColumn, SystemRow, TablePlan
+from rejoinder.lab.table import table_of_rows
 from rejoinder.progress import no_track
 from tests.evaluation.fakes import (
     Rule,
@@ -332,7 +329,7 @@ def results(*systems):
 def test_files_of_a_table(tmp_path):
     pytest.importorskip("matplotlib")
     table = table_of_rows(results("half", "all"), "Two")
-    files = table.save(tmp_path / "out")
+    files = save_table(table, tmp_path / "out")
     assert [file.name for file in files] == [
         f"table.{kind}" for kind in ("md", "json", "png", "svg")
     ]
@@ -344,7 +341,7 @@ def test_files_of_a_table(tmp_path):
     written = {"".join(each.itertext()).strip() for each in svg.iter() if each.tag.endswith("text")}
     assert {"half", "100.0"} <= written
     assert "d\\|ata" in (tmp_path / "out/table.md").read_text()
-    table.save(tmp_path / "again")
+    save_table(table, tmp_path / "again")
     for file in files:
         assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), (
             "the same table, the same bytes"
@@ -353,10 +350,10 @@ def test_files_of_a_table(tmp_path):
 
 def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    table_of_rows(results("half"), "Old").save(tmp_path)
+    save_table(table_of_rows(results("half"), "Old"), tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     full = Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr("rejoinder.evaluation.plots.save_figure", full)
     with pytest.raises(OSError, match="No space"):
-        table_of_rows(results("all"), "New").save(tmp_path)
+        save_table(table_of_rows(results("all"), "New"), tmp_path)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before

@@ -9,7 +9,8 @@ import torch
 
 from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
-from rejoinder.training.ablations import BASE, load_plan, markdown
+from rejoinder.lab.ablation_plan import BASE, load_plan
+from rejoinder.lab.ablation_table import markdown
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import recipe
 
