@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -151,10 +150,7 @@ def ablate(
 
     keep_memory()
     names = rows or []
-    plan = load_plan(find_recipe(file), settings or [], data)
-    if split is not None and split != plan.split:  # the published figures are of another part
-        unlike = tuple(dataclasses.replace(row, published=None) for row in plan.rows)
-        plan = dataclasses.replace(plan, split=split, rows=unlike)
+    plan = load_plan(find_recipe(file), settings or [], data, split)
     plan.chosen(names)  # a wrong name is refused before the data is read
     name, task = read_task(data, plan.split, candidates, limit)
     with first_process_shows() as display:

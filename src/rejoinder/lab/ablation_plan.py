@@ -12,7 +12,9 @@ from typing import Annotated, TypeAlias
 from pydantic import Field, PositiveFloat
 
 from rejoinder.corpora import Split
+from rejoinder.corpora.data_folder import SUMMARY
 from rejoinder.errors import InputError
+from rejoinder.files import parse_json
 from rejoinder.settings import read_toml, section, validate
 from rejoinder.training.distributed import Processes
 from rejoinder.training.recipe import Recipe
@@ -24,6 +26,10 @@ ROWS = "rows"
 TOKENS = "tokens"
 
 Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
+DataPart: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9-]+ (train|valid|test)$")]
+"""A corpus, as `rejoinder corpora` calls it, and a part of it: "dstc7 test"."""
+Published: TypeAlias = Percent | dict[DataPart, Percent]
+"""Recall at 1 that a paper gives, for the plan's part of any data, or by data and part."""
 
 
 @section
@@ -46,8 +52,9 @@ class Change:
     description: str = ""  # what the table calls it, if not by its name
     settings: Annotated[tuple[str, ...], Field(min_length=1)]
     """Changed settings, as `--set` takes them: "model.heads=8"."""
-    published: Percent | None = None
-    """Recall at 1 that a paper gives for it, to stand beside what is measured."""
+    published: Published | None = None
+    """Recall at 1 that a paper gives for it, to stand beside what is measured on the same data and
+    part."""
     published_cost: PublishedCost | None = None  # and what it took there
 
 
@@ -61,7 +68,7 @@ class Ablations:
     cumulative: bool = False
     """Add the changes of all rows above to each row (ACL19, Table 2)."""
     split: Split = "test"  # that is ranked; valid if a choice follows from the table
-    published: Percent | None = None  # recall at 1 that a paper gives for the recipe
+    published: Published | None = None  # recall at 1 that a paper gives for the recipe
     published_cost: PublishedCost | None = None  # and what it took there
     row: Annotated[tuple[Change, ...], Field(min_length=1)]  # in the table's order
 
@@ -131,12 +138,16 @@ class Plan:
 
 
 def load_plan(
-    path: str | Path, overrides: Sequence[str] = (), data: str | Path | None = None
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    data: str | Path | None = None,
+    split: Split | None = None,
 ) -> Plan:
     """Read a file of ablations (see `Ablations`) and make the recipe of each row.
 
-    `data` is its data.train. The overrides win over the recipe and the file, not over a row. A row
-    needs its own recipe, and the base's budget.
+    `data` is its data.train, `split` the part to rank instead of the file's. The overrides win over
+    the recipe and the file, not over a row. A row needs its own recipe, and the base's budget.
+    Published figures of other data, or of another part, are left out.
     """
     path = Path(path)
     document = read_toml(
@@ -159,8 +170,21 @@ def load_plan(
             path.parent / file.recipe, (*file.settings, *overrides, *settings), places
         )
 
+    ranked = split or file.split
+    source = "" if data is None else _source_of(Path(data))
+
+    def comparable(published: float | dict[str, float] | None) -> float | None:
+        if isinstance(published, dict):
+            return published.get(f"{source} {ranked}")
+        return published if ranked == file.split else None
+
     base = Row(
-        BASE, Path(file.recipe).name, (), file.published, file.published_cost, changed(BASE, ())
+        BASE,
+        Path(file.recipe).name,
+        (),
+        comparable(file.published),
+        file.published_cost,
+        changed(BASE, ()),
     )
     check_stages(base.recipe, Processes())
     rows = [base]
@@ -175,8 +199,18 @@ def load_plan(
             raise InputError(f"{path}: row '{change.name}': {error}") from None
         title = change.description or change.name
         cost = change.published_cost
-        rows.append(Row(change.name, title, settings, change.published, cost, recipe))
-    return Plan(file.name, str(path), file.split, tuple(rows))
+        published = comparable(change.published)
+        rows.append(Row(change.name, title, settings, published, cost, recipe))
+    return Plan(file.name, str(path), ranked, tuple(rows))
+
+
+def _source_of(folder: Path) -> str:
+    """Return the corpus of a folder that `rejoinder data` wrote; of anything else, nothing."""
+    try:
+        summary = parse_json((folder / SUMMARY).read_text(encoding="utf-8"))
+        return str(summary["source"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def _check_row(base: Recipe, row: Recipe) -> None:
