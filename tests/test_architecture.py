@@ -72,6 +72,7 @@ OF_TORCH = (
     "rejoinder.intents.report",
     "rejoinder.lab.ablation_plan",
     "rejoinder.lab.ablations",
+    "rejoinder.lab.bert_intents",
     "rejoinder.lab.grid",
     "rejoinder.lab.map",
 )

@@ -18,6 +18,7 @@ from tests.encoders.small import small_model
 from tests.encoders.tiny_transformer import network, tokenizer
 from tests.intents.toy import toy_data
 from tests.training.tiny import recipe, stage, write_data
+from tests.training.transformers import write_checkpoint
 from tests.workshop.corpus.test_build import dialogues, write
 
 MARKERS = (
@@ -40,6 +41,7 @@ REPLACED = {
     "index build": "index build MODEL replies.txt -o OUT",
     "intents train": "intents train MODEL intents.csv -o OUT",
     "intents evaluate": "intents evaluate CLASSIFIER intents.csv --report OUT",
+    "lab bert": "lab bert START intents.csv --test intents.csv -o OUT --set epochs=1",
     "intents fine-tune": "intents fine-tune MODEL intents.csv -o OUT --set steps=1",
     "data": "data jsonl dialogues/a.jsonl -o OUT",
 }
@@ -65,6 +67,7 @@ Run = Callable[[str, Path], tuple[int, str]]
 
 def make_place(folder):
     small_model(folder / "MODEL")
+    write_checkpoint(folder / "START")
     save(folder / "BERT", network("cross match"), tokenizer(), max_length=20, card="")
     write_data(folder / "examples")
     write_examples(

@@ -85,6 +85,9 @@ LINES = {  # of each verb
     "lab few-shot": [
         "lab few-shot MODEL intents.csv --test intents.csv --seeds 2 --shots 2"
     ],
+    "lab bert": [
+        "lab bert START intents.csv --test intents.csv -o out/bert --set epochs=1"
+    ],
     "intents split": ["intents split intents.csv -o out/parts"],
     "intents fine-tune": ["intents fine-tune MODEL intents.csv -o out/tuned --set steps=1"],
 }

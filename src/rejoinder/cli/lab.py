@@ -20,7 +20,7 @@ from rejoinder.cli.arguments import (
     ray_engine,
 )
 from rejoinder.cli.evaluate import read_task, save_with_note
-from rejoinder.cli.lab_intents import few_shot, grid
+from rejoinder.cli.lab_intents import bert, few_shot, grid
 from rejoinder.cli.lab_plot import plot
 from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.cli.train import (
@@ -229,6 +229,7 @@ VERBS: Mapping[str, Callable[..., None]] = {
     "Draw encoded texts by category": plot,
     "Train the grid of intent classifiers, keep the best": grid,
     "Measure intent classifiers with few texts per intent": few_shot,
+    "Fine-tune a BERT with a classifier of intents": bert,
 }
 """The verbs with their summaries."""
 for _summary, _verb in VERBS.items():

@@ -1,4 +1,4 @@
-"""`rejoinder lab grid` and `few-shot`: intent classifiers as the papers measure them."""
+"""`rejoinder lab grid`, `few-shot` and `bert`: intent classifiers as the papers measure them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rejoinder.cli.arguments import DeviceName, Json, Settings, number_or_all
+from rejoinder.cli.arguments import DeviceName, Json, Overwrite, Settings, number_or_all
 from rejoinder.cli.intents import Also, Model, OutOfScope, Output, Preset, Train, Vectors
 from rejoinder.cli.shell import emit
 from rejoinder.files import atomic_file, check_replaceable, check_shared
@@ -21,6 +21,10 @@ Sizes = Annotated[
         metavar="N|all",
         help="Texts per intent; repeatable. Default: 5, 10, 30, all.",
     ),
+]
+
+Test = Annotated[
+    Path | None, typer.Option(metavar="PATH", help="Test texts, if TEXTS has no split test.")
 ]
 
 
@@ -70,9 +74,7 @@ def grid(
 def few_shot(
     model: Model,
     texts: Train,
-    test: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Test texts, if TRAIN has no split test.")
-    ] = None,
+    test: Test = None,
     shots: Sizes = None,
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, metavar="N", help="Random draws per size.")
@@ -116,3 +118,50 @@ def few_shot(
     ]
     result = {"encoder": encoder.name, "rows": [evaluation.to_json(row) for row in rows]}
     emit(result, as_json, lambda _: report.table(head, lines).rstrip("\n"))
+
+
+def bert(
+    checkpoint: Annotated[
+        str, typer.Argument(help="A BERT: a folder as transformers writes it, or an id on the Hub.")
+    ],
+    texts: Train,
+    output: Output,
+    test: Test = None,
+    settings: Settings = None,
+    oos: OutOfScope = "oos",
+    overwrite: Overwrite = False,
+    device: DeviceName = "auto",
+    as_json: Json = False,
+) -> None:
+    """Fine-tune a whole BERT with a classifier on [CLS], as ConveRT's paper does with BERT-LARGE.
+
+    DIR becomes a model of transformers; accuracy and time of the training are printed.
+
+    Example: rejoinder lab bert google-bert/bert-large-uncased data/intents -o runs/bert-intents
+    """
+    from rejoinder.evaluation.report import percent
+    from rejoinder.intents import data, heads
+    from rejoinder.lab.bert_intents import FOLDER, BertSettings, fine_tune_bert
+
+    check_replaceable(output, FOLDER, overwrite=overwrite)
+    chosen = heads.change_settings(BertSettings(), settings or ())
+    learned = data.read_training(texts, out_of_scope=oos)
+    tested, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
+    found = fine_tune_bert(
+        checkpoint,
+        learned.train,
+        learned.valid,
+        tested,
+        output,
+        chosen,
+        device=device,
+        track=track,
+        overwrite=overwrite,
+    )
+    lines = [
+        f"accuracy {percent(found.accuracy)} % on {found.texts:,} texts of {found.intents} intents",
+        f"epoch {found.epoch}, {found.seconds:.1f} s",
+        f"model: {output}",
+    ]
+    result = {"model": str(output), "test": str(test or texts), **asdict(found)}
+    emit(result, as_json, lambda _: "\n".join(lines))

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-
 @dataclass(frozen=True)
 class Panel:
     """One model's points (n, 2), with what stands above and below them."""
