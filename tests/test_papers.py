@@ -56,7 +56,7 @@ def entries() -> Iterator[tuple[str, dict[str, Any]]]:
         yield from (
             (f"{group['recipes'][0]}: {key}", entry) for key, entry in group["values"].items()
         )
-    for kind in ("columns", "rows", "figures", "costs"):
+    for kind in ("columns", "rows", "figures", "costs", "table_figures"):
         for name, values in PAPERS[kind].items():
             yield from ((f"{kind} of {name}: {key}", entry) for key, entry in values.items())
 
@@ -231,6 +231,32 @@ def test_the_papers_figures_and_costs_of_all_plans_are_held():
         assert {row: [cost["steps_per_second"], cost["usd"]] for row, cost in found.items()} == {
             row: entry["value"] for row, entry in entries_of.items()
         }
+
+
+def test_the_main_table_has_the_papers_figures_and_no_others():
+    rows = table().row
+    assert set(PAPERS["table_figures"]) == {key for key, row in rows.items() if row.published}
+    for key, entries_of in PAPERS["table_figures"].items():
+        left = {f"left {column}": value for column, value in rows[key].published_left.items()}
+        wanted_figures = {column: entry["value"] for column, entry in entries_of.items()}
+        assert rows[key].published | left == wanted_figures, key
+
+
+def test_a_row_of_the_main_table_has_the_figure_of_its_ablation():
+    """POLY's Table 4 stands in both; ConvAI2's test set, which the table lacks, is left out."""
+    pairs = {
+        ("poly", "ablations/poly-table4", "base"),
+        ("poly-first", "ablations/poly-first", "first-64"),
+        ("poly-own", "ablations/poly-first-own", "base"),
+        ("poly-first-own", "ablations/poly-first-own", "first-64"),
+        ("poly-16-books", "ablations/poly-first-books", "learnt-16"),
+        ("poly-books", "ablations/poly-first-books", "base"),
+        ("poly-360-books", "ablations/poly-first-books", "learnt-360"),
+    }
+    for key, plan, row in pairs:
+        figures = PAPERS["figures"][plan][row]["value"]
+        for column in ("dstc7", "ubuntu"):
+            assert table().row[key].published[column] == figures[f"{column} test"], key
 
 
 @cache

@@ -95,7 +95,9 @@ class Measurement:
                 table.columns[column.name] = ""
                 table.cells.update(
                     {
-                        (row.name, column.name): Cell(missing=absent, ranker=name)
+                        (row.name, column.name): Cell(
+                            missing=absent, ranker=name, published=row.published.get(key)
+                        )
                         for row, name in names
                     }
                 )
@@ -105,8 +107,10 @@ class Measurement:
                 cell = self._measured(name, row, key, column, task)
                 if cell.result and row.left_on not in ("", key):
                     reading = functools.partial(read, row.left_on)
-                    cell = replace(cell, left=self._left(cell, general[row.left_on], reading))
-                table.cells[row.name, column.name] = cell
+                    left = self._left(cell, general[row.left_on], reading)
+                    left = replace(left, published=row.published_left.get(key))
+                    cell = replace(cell, left=left)
+                table.cells[row.name, column.name] = replace(cell, published=row.published.get(key))
         return table
 
     def _refuse_absent(
@@ -130,8 +134,11 @@ class Measurement:
     def _measured(
         self, name: str, row: SystemRow, key: str, column: DataColumn, task: RankingTask
     ) -> Cell:
+        def opened() -> tuple[Ranker, Mapping[str, Any] | None]:
+            return self._open(name, row, key, column)
+
         try:
-            return self._cell(name, self._identity(name, row, key, column), column, task)
+            return self._cell(name, self._identity(name, row, key, column), column, task, opened)
         except InputError as error:
             if self.strict:
                 raise
@@ -151,8 +158,15 @@ class Measurement:
             raise InputError(reason)
         if reason:
             return Cell(missing=reason, ranker=cell.ranker)
-        task, _ = reading()
-        return self._cell(cell.ranker, self.rankers.identity(cell.ranker), general, task)
+        try:
+            task, _ = reading()
+            identity = self.rankers.identity(cell.ranker)
+            opened = functools.partial(self.rankers.open, cell.ranker, tuple)
+            return self._cell(cell.ranker, identity, general, task, opened)
+        except InputError as error:  # too few examples, say: the rest of the table goes on
+            if self.strict:
+                raise
+            return Cell(missing=str(error), ranker=cell.ranker)
 
     def _identity(self, name: str, row: SystemRow, key: str, column: DataColumn) -> str:
         """Return the ranker's identity.
@@ -162,20 +176,41 @@ class Measurement:
         try:
             return self.rankers.identity(name)
         except InputError as error:
-            place = name.rpartition(":")[2].partition("#")[0]
-            # An existing one may be damaged, or of another kind; making it again may not help.
-            if Path(place).exists() or not row.make or isinstance(error, MissingExtraError):
-                raise
-            raise InputError(f"no {name}; `{row.command_for(key, column.path)}`") from error
+            raise _with_command(error, name, row, key, column) from None
 
-    def _cell(self, name: str, identity: str, column: DataColumn, task: RankingTask) -> Cell:
+    def _open(
+        self, name: str, row: SystemRow, key: str, column: DataColumn
+    ) -> tuple[Ranker, Mapping[str, Any] | None]:
+        """Return the ranker, fitted; an absent one is an error as for `_identity`."""
+        is_there = False
+
+        def training() -> Sequence[Example]:
+            nonlocal is_there
+            is_there = True
+            return self._training(column)
+
+        try:
+            return self.rankers.open(name, training)
+        except InputError as error:
+            if is_there:
+                raise
+            raise _with_command(error, name, row, key, column) from None
+
+    def _cell(
+        self,
+        name: str,
+        identity: str,
+        column: DataColumn,
+        task: RankingTask,
+        opened: Callable[[], tuple[Ranker, Mapping[str, Any] | None]],
+    ) -> Cell:
         key = hashlib.sha256(
             json.dumps([FORMAT, identity, task.fingerprint, column.seed]).encode()
         ).hexdigest()
         file = self.folder / f"{key[:32]}.json"
         if kept := _kept_cell(file, column, name):
             return kept
-        ranker, learned = self.rankers.open(name, lambda: self._training(column))
+        ranker, learned = opened()
         with self.show(f"{column.name}: {name}", len(task), "examples") as advance:
             block = self.rankers.block_size(name)
             result = evaluate_task(
@@ -195,6 +230,17 @@ class Measurement:
             return training_examples(
                 path, Path(column.path), column.part, limit, column.seed, advance
             )
+
+
+def _with_command(
+    error: InputError, name: str, row: SystemRow, key: str, column: DataColumn
+) -> InputError:
+    """Return the error of an absent ranker with the command that makes it, else the error."""
+    place = name.rpartition(":")[2].partition("#")[0]
+    # An existing one may be damaged, or of another kind; making it again may not help.
+    if Path(place).exists() or not row.make or isinstance(error, MissingExtraError):
+        return error
+    return InputError(f"no {name}; `{row.command_for(key, column.path)}`")
 
 
 def _kept_cell(file: Path, column: DataColumn, ranker: str) -> Cell | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rejoinder.corpora import Split
 
 # Names a row or column in `--set`, and in the names of folders.
+Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 Key: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 
@@ -39,6 +40,11 @@ class SystemRow:
     left_on: str = ""
     """Key of the column on whose data the models of the other columns are also ranked (ACL19, Table
     3)."""
+
+    published: dict[str, Percent] = Field(default_factory=dict)
+    """Recall at 1 that a paper gives for the system, by the key of a column."""
+    published_left: dict[str, Percent] = Field(default_factory=dict)
+    """And on the data of `left_on`, by the column whose data the model was trained on."""
 
     def ranker_for(self, column: str, data: str) -> str | None:
         """Return the ranker of a column; None if the column lacks this system."""
@@ -115,6 +121,7 @@ class TablePlan:
                 )
             own = row.ranker if isinstance(row.ranker, dict) else ()
             named = [*row.skip, *row.settings, *own, *filter(None, [row.left_on])]
+            named += [*row.published, *row.published_left]
             if wrong := [column for column in named if column not in self.column]:
                 raise ValueError(
                     f"row.{key} names the column '{wrong[0]}';"

@@ -26,6 +26,8 @@ class Cell:
     """Parameters of a ranker that was fitted for this column, as JSON values."""
     left: Cell | None = None
     """Result of the same ranker on the general data, if the table shows it."""
+    published: float | None = None
+    """Recall at 1 in % that a paper gives for it."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,10 @@ class Table:
             cell = self.cell(system, column)
             is_best = cell.result is not None and cell.result.recall[1].value == best[column]
             text = figure(cell, "**{}** [{}, {}]" if is_best else "{} [{}, {}]")
-            return f"{text}; left {figure(cell.left, '{} [{}, {}]')}" if cell.left else text
+            parts = [text, *_papers(cell)]
+            if cell.left:
+                parts += [f"left {figure(cell.left, '{} [{}, {}]')}", *_papers(cell.left)]
+            return "; ".join(part for part in parts if part)
 
         rows = (
             [system, *(shown(system, column) for column in self.columns)] for system in self.systems
@@ -165,7 +170,16 @@ class Table:
 
 def _measured(cell: Cell) -> dict[str, Any]:
     result = cell.result and cell.result.to_json()
-    return {"ranker": cell.ranker, "missing": cell.missing or None, "result": result}
+    return {
+        "ranker": cell.ranker,
+        "missing": cell.missing or None,
+        "result": result,
+        "published": cell.published,
+    }
+
+
+def _papers(cell: Cell) -> list[str]:
+    return [] if cell.published is None else [f"paper {cell.published:.1f}"]
 
 
 def table_of_rows(rows: Sequence[Row], name: str) -> Table:
