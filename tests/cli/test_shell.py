@@ -18,13 +18,14 @@ import typer
 from typer.testing import CliRunner
 
 import rejoinder
+from rejoinder.cli import lab
 from rejoinder.cli.app import SECTIONS, app, name_of
 from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file
 
 MOST_OPTIONS = 12
-MOST_PARAMETERS = 245  # of all verbs together, without the --json that each has
+MOST_PARAMETERS = 246  # of all verbs together, without the --json that each has
 runner = CliRunner()
 
 
@@ -174,6 +175,15 @@ def test_the_help_is_one_screen_without_a_cut_summary():
             ), summary
     named = {name_of(verb) for verbs in SECTIONS.values() for verb in verbs.values()}
     assert named == {words[0] for words in COMMANDS}
+
+
+def test_no_summary_of_the_lab_is_cut():
+    result = runner.invoke(app, ["lab", "--help"], terminal_width=80)
+    commands = result.output.partition("Commands:")[2]
+    assert len(commands.partition("Example:")[0].strip().splitlines()) == len(lab.VERBS)
+    assert "..." not in commands
+    for name in lab.VERBS.values():
+        assert name.__name__ not in typer.main.get_command(app).commands, "no spelling of before"
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

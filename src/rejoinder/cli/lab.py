@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from rejoinder.cli.arguments import (
+    DeviceName,
     Json,
     Limit,
     Processes,
@@ -77,6 +78,7 @@ def table(
     strict: Annotated[
         bool, typer.Option("--strict", help="Treat a missing cell as an error, not a dash.")
     ] = False,
+    device: DeviceName = "auto",
     as_json: Json = False,
 ) -> None:
     """Measure every system of FILE on every data set; write DIR/table.md, .json, .png, .svg.
@@ -95,7 +97,7 @@ def table(
 
     plan = load_table(find_recipe(file), settings or [])
     check_output(folder)
-    found = Measurement(Rankers(), folder / CELLS, track, strict).table(
+    found = Measurement(Rankers(device), folder / CELLS, track, strict).table(
         plan, rows or [], columns or []
     )
     if not found.rows():

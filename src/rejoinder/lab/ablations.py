@@ -169,7 +169,7 @@ def _line(
 
     def ranked() -> tuple[dict[str, Any], RankingResult]:
         with display.track(f"Ranking with {run.path.name}", len(task), "examples") as advance:
-            ranker = persistence.load(summary.model)
+            ranker = persistence.load(summary.model, device=run.recipe.compute.device)
             result = evaluate_task(ranker, task, seed=seed, block_size=BLOCK, progress=advance)
         cost = run_cost(run.path)
         found = {
