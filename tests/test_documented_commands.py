@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import re
 import shlex
 import shutil
@@ -453,3 +454,39 @@ def test_data_is_built(words, workplace, run):
 
 def test_every_corpus_has_its_command():
     assert {words[1] for words in data_commands()} >= set(CORPORA) - {"chitchat"}
+
+
+MAIN = ROOT / "recipes" / "tables" / "main.toml"
+OF_POLY = ["bi-books", "poly-16-books", "poly-360-books", "cross-books", "poly-first-own"]
+
+
+@pytest.mark.parametrize("row", OF_POLY)
+def test_a_row_of_the_main_table_is_trained_and_ranked(row, workplace, start, run):
+    """By its own commands, on DSTC7's files; before that its cell names the command."""
+    plan = load_table(MAIN)
+    column = plan.column["dstc7"]
+    built(tuple(shlex.split(column.make)[1:]), workplace, run)
+    words = ["lab", "table", "recipes/tables/main.toml", "-o", f"tables/{row}", "--row", row]
+    words += ["--column", "dstc7", "--set", "column.dstc7.limit=5", "--device", "cpu"]
+    made = plan.row[row].command_for("dstc7", column.path)
+    run(*words, code=2)
+    recipe = ROOT / shlex.split(made)[2]
+    settings = [*tiny(recipe), f"init.transformer={start}"]
+    run(*shlex.split(made)[1:], *(word for setting in settings for word in ("--set", setting)))
+    run(*words)
+    (cell,) = json.loads((workplace / f"tables/{row}/table.json").read_text())["cells"]
+    assert cell["result"]["examples"] == 5
+    assert cell["published"] == plan.row[row].published["dstc7"]
+
+
+def test_no_two_trainings_of_the_main_table_share_a_folder():
+    plan = load_table(MAIN)
+    commands: dict[str, set[str]] = {}
+    for row in plan.row.values():
+        for key, column in plan.column.items():
+            command = row.command_for(key, column.path)
+            if row.ranker_for(key, column.path) and command.startswith("rejoinder train"):
+                words = shlex.split(command)
+                commands.setdefault(words[words.index("-o") + 1], set()).add(command)
+    assert len(commands) > 100
+    assert not [folder for folder, made in commands.items() if len(made) > 1]
