@@ -43,7 +43,7 @@ from rejoinder.corpora.examples import read_examples
 from rejoinder.progress import track
 from rejoinder.retrieval.ann import EF_CONSTRUCTION, LINKS, MEASURED_AT, library
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import SearchOptions
+from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.scan import Scores, exact_scores, search
 
 TURN = 25

@@ -31,7 +31,7 @@ from rejoinder.encoders import DualEncoder
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.scoring import encode_conversations, encode_views
 from rejoinder.text.background import background
 

@@ -241,7 +241,7 @@ def answers_of(index: Index) -> Answer:
     """Answer by an index."""
 
     def answer(conversations: Sequence[Any]) -> list[list[int]]:
-        found = index.search(list(conversations), 5)
+        found = index.search(list(conversations), 5, distinct=False)
         return [
             [reply.position for place, reply in enumerate(own) if not place or reply.also]
             for own in found

@@ -33,7 +33,7 @@ GROUPS = [
     ("encoders",),
     ("evaluation", "retrieval"),
     ("training",),
-    ("intents",),
+    ("curation", "intents"),
     ("serving", "cluster", "runtime", "integrations", "lab"),
     ("cli",),
 ]

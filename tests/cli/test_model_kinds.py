@@ -73,7 +73,7 @@ def test_transformers(answer, refused, tmp_path, data, model):
     assert 0 < result["mrr"]["value"] <= 1
     if model["kind"] == "cross-encoder":
         refused(
-            *index, tmp_path / "index", said=["cannot encode replies ahead of time", "--rerank"]
+            *index, tmp_path / "index", said=["cannot encode replies ahead of time", "--ranker"]
         )
     elif model["kind"] == "bi-encoder":
         answer(*index, tmp_path / "index")

@@ -43,7 +43,7 @@ def index(tmp_path, encoder):
 
 
 def answers(index, k=30, **options):
-    found = index.search(CONTEXTS, k, **options)
+    found = index.search(CONTEXTS, k, distinct=False, **options)
     return [[(reply.text, reply.score, reply.position) for reply in replies] for replies in found]
 
 

@@ -16,7 +16,8 @@ from rejoinder.environment import has_onednn
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST
-from rejoinder.retrieval.queries import SearchOptions, check_rows
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import check_rows
 from rejoinder.retrieval.replies import Reply
 from tests.corpora.jobs import Watched
 from tests.encoders.conftest import saved

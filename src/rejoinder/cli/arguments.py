@@ -68,7 +68,7 @@ DeviceName: TypeAlias = Annotated[
 IndexFolder: TypeAlias = Annotated[
     Path, typer.Argument(metavar="INDEX", help="A folder that `rejoinder index build` wrote.")
 ]
-Rerank: TypeAlias = Annotated[
+RankerName: TypeAlias = Annotated[
     str | None, typer.Option(metavar="MODEL", help="Model to re-rank the 50 best replies with.")
 ]
 Threshold: TypeAlias = Annotated[

@@ -234,7 +234,8 @@ def evaluate_index(
 
 
 def _review(index: Searcher, examples: Sequence[Example], folder: Path) -> None:
-    from rejoinder.retrieval.editing import review, save_review
+    from rejoinder.curation.review import review
+    from rejoinder.curation.review_report import save_review
     from rejoinder.retrieval.index import Index
 
     if not isinstance(index, Index):
@@ -246,9 +247,9 @@ def _review(index: Searcher, examples: Sequence[Example], folder: Path) -> None:
 def _search(
     index: Searcher, k: int, history: int | None, hybrid: float, contexts: Sequence[Context]
 ) -> list[list[tuple[str, float]]]:
-    from rejoinder.retrieval.queries import ANY_SCORE
+    from rejoinder.retrieval.options import ANY_SCORE
 
-    found = index.search(contexts, k, ANY_SCORE, history=history, hybrid=hybrid)
+    found = index.search(contexts, k, ANY_SCORE, history=history, hybrid=hybrid, distinct=False)
     return [[(reply.text, reply.score) for reply in replies] for replies in found]
 
 

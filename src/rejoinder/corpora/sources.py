@@ -415,11 +415,16 @@ def read_settings(corpus: Corpus, assignments: Sequence[str]) -> Any:
 
     InputError: a name is unknown, or a value is not allowed.
     """
-    texts = text_fields(corpus.settings)
-    values = dict(parse_setting(text, "name=value", texts) for text in assignments)
+    values = parse_settings(corpus, assignments)
     if values and not dataclasses.fields(corpus.settings):
         raise InputError(f"--set {assignments[0]}: {corpus.name} has no settings")
     return validate(corpus.settings, values, f"settings of {corpus.name}")
+
+
+def parse_settings(corpus: Corpus, assignments: Sequence[str]) -> dict[str, Any]:
+    """Return the values that are written as "name=value", unchecked."""
+    texts = text_fields(corpus.settings)
+    return dict(parse_setting(text, "name=value", texts) for text in assignments)
 
 
 def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:

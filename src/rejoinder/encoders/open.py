@@ -114,7 +114,7 @@ def open_encoder(name: str | Path, *, light: bool = False, device: str = "cpu") 
     raise InputError(
         f"{name} reads a reply together with the conversation,"
         " so it cannot encode replies ahead of time; index them with a bi- or poly-encoder"
-        " or ConveRT, and let this one rank the best: rejoinder reply --rerank"
+        " or ConveRT, and let this one rank the best: rejoinder reply --ranker"
     )
 
 

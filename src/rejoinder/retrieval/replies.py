@@ -34,7 +34,8 @@ from rejoinder.retrieval.manifest import (
     Manifest,
     runs_of,
 )
-from rejoinder.retrieval.queries import Queries, SearchOptions
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import Queries
 from rejoinder.retrieval.scan import Array, Flags, Found, Positions, Scores, exact_scores
 from rejoinder.retrieval.scoring import encode_conversations
 

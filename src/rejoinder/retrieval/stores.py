@@ -45,7 +45,8 @@ from rejoinder.retrieval.manifest import (
     read_runs,
     write_runs,
 )
-from rejoinder.retrieval.queries import Where, has_unit_vectors
+from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.queries import has_unit_vectors
 from rejoinder.retrieval.reader import open_segments
 from rejoinder.retrieval.replies import Line, Reply, texts_of, value_texts
 from rejoinder.retrieval.scan import Flags, Found, exact_scores

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from rejoinder.retrieval.editing import save_review
 from rejoinder.corpora import Candidate, Example
+from rejoinder.curation.review import review
+from rejoinder.curation.review_report import save_review
 from rejoinder.errors import InputError
-from rejoinder.retrieval.editing import review
 from rejoinder.retrieval.index import Index
 from tests.retrieval.test_examples import WordEncoder, many
 

@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora import Candidate
+from rejoinder.curation.changes import changes
+from rejoinder.curation.editing import Editor
+from rejoinder.curation.learning import learn
+from rejoinder.curation.usage import usage
 from rejoinder.encoders import ContextVectors
 from rejoinder.errors import InputError
-from rejoinder.retrieval.editing import Editor
-from rejoinder.retrieval.changes import changes
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.usage import usage
+from tests.logs import log_of, recorder
 from tests.retrieval.test_examples import WordEncoder
 
 REPLIES = [
@@ -31,7 +33,7 @@ def index(tmp_path):
 
 @pytest.fixture
 def editor(index):
-    return Editor(index)
+    return Editor(index, log_of(index))
 
 
 def best(index, message):
@@ -53,7 +55,7 @@ def test_an_edited_text_is_encoded_and_keeps_its_position(editor, index):
 @pytest.mark.parametrize("encoder", [WordEncoder])
 def test_texts_alone_are_edited_without_a_head(tmp_path, encoder):
     index = Index.build(encoder(), ["one", "two"], tmp_path / "plain")
-    Editor(index).edit(1, text="a zebra")
+    Editor(index, log_of(index)).edit(1, text="a zebra")
     assert index.manifest.head is None
     assert best(index, "zebra") == 1
 
@@ -64,7 +66,7 @@ def test_a_model_of_several_vectors_keeps_examples_that_do_not_count(tmp_path):
             return ContextVectors(super().encode_contexts(contexts)[:, None].repeat(2, axis=1))
 
     index = Index.build(Several(), REPLIES, tmp_path / "several")
-    Editor(index).edit(3, text="a zebra")
+    Editor(index, log_of(index)).edit(3, text="a zebra")
     assert (dict(index)[3].text, dict(index)[1].examples) == ("a zebra", REPLIES[1].examples)
 
 
@@ -99,7 +101,7 @@ def test_additions_and_retirements_are_undone(editor, index):
     editor.undo(back.id)
     assert 0 not in dict(index)
     assert best(Index.open(index.folder, WordEncoder(), verify=True), "new one") == 4
-    assert [(each.kind, each.undone) for each in changes(index.log)] == [
+    assert [(each.kind, each.undone) for each in changes(log_of(index))] == [
         ("undo", False), ("undo", True), ("retire", True), ("undo", False), ("add", True), ("add", False)]  # fmt: skip
 
 
@@ -132,19 +134,19 @@ def test_wrong_changes_change_nothing(editor, index, work, words):
     before = index.fingerprint
     with pytest.raises(InputError, match=words):
         work(editor)
-    assert (index.fingerprint, changes(index.log)) == (before, [])
+    assert (index.fingerprint, changes(log_of(index))) == (before, [])
 
 
 def test_feedback_follows_replies_that_were_edited_or_merged(editor, index):
-    index.feedback(["my zebra"], [2, 1], chosen=2)
-    index.feedback(["my quokka"], [3], chosen=3)
+    recorder(index).feedback(["my zebra"], [2, 1], chosen=2)
+    recorder(index).feedback(["my quokka"], [3], chosen=3)
     editor.merge(1, 2)
     editor.edit(3, text="Another text now.")
     editor.edit(3, text="And one more.")
-    index.learn([])
+    learn(index, log_of(index))
     assert ("my zebra",) in dict(index)[1].learned
     assert ("my quokka",) in dict(index)[3].learned
-    assert [each.position for each in usage(index).unused] == [0]
+    assert [each.position for each in usage(index, log_of(index)).unused] == [0]
 
 
 @settings(max_examples=15, deadline=None)
@@ -152,7 +154,7 @@ def test_feedback_follows_replies_that_were_edited_or_merged(editor, index):
 def test_undoing_everything_newest_first_gives_what_there_was(tmp_path_factory, seed):
     chance = random.Random(seed)
     index = Index.build(WordEncoder(), REPLIES, tmp_path_factory.mktemp("undo") / "index")
-    editor = Editor(index)
+    editor = Editor(index, log_of(index))
     for number in range(6):
         present = [position for position, _ in index]
         kind = chance.choice(["add", "edit", "retire", "merge"]) if len(present) > 2 else "add"
@@ -166,7 +168,7 @@ def test_undoing_everything_newest_first_gives_what_there_was(tmp_path_factory, 
         else:
             editor.merge(one, two)
     index.compact()
-    for change in changes(index.log):
+    for change in changes(log_of(index)):
         editor.undo(change.id)
     assert dict(index) == dict(enumerate(REPLIES))
     assert dict(Index.open(index.folder, WordEncoder(), verify=True)) == dict(index)

@@ -17,9 +17,9 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from rejoinder.corpora import Candidate, text_key
+from rejoinder.curation.log_file import LogFile
+from rejoinder.curation.tickets import Ticket, remember
 from rejoinder.errors import InputError
-from rejoinder.retrieval.log_file import LogFile
-from rejoinder.retrieval.tickets import Ticket, remember
 
 Kind: TypeAlias = Literal["add", "edit", "retire", "merge", "move", "undo"]
 State: TypeAlias = dict[int, Candidate | None]  # replies by position; None: there is none

@@ -15,13 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.corpora import Candidate
+from rejoinder.curation import feedback, log_file
+from rejoinder.curation.changes import changes
+from rejoinder.curation.feedback import Entry, FeedbackLog
+from rejoinder.curation.outcomes import Outcome
+from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import BusyError, InputError
-from rejoinder.retrieval import feedback, log_file
-from rejoinder.retrieval.changes import changes
-from rejoinder.retrieval.feedback import Entry, FeedbackLog
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.learning import Outcome
-from rejoinder.retrieval.tickets import Ticket
+from tests.logs import log_of, recorder
 from tests.retrieval.conftest import HashEncoder
 
 TEXTS = [
@@ -48,11 +49,11 @@ def entry(number, **values):
 
 
 def test_what_was_taken_is_in_the_log(index):
-    first = index.feedback(["Hi!", "When do you open?"], [2, 0], chosen=0, source="anna")
-    second = index.feedback(["My money?"], ["r2", "r0"], chosen="r2", source="anna")
-    third = index.feedback(["Hm."], [1])
+    first = recorder(index).feedback(["Hi!", "When do you open?"], [2, 0], chosen=0, source="anna")
+    second = recorder(index).feedback(["My money?"], ["r2", "r0"], chosen="r2", source="anna")
+    third = recorder(index).feedback(["Hm."], [1])
     assert [(each.id, each.chosen) for each in (first, second, third)] == [(1, 0), (2, 2), (3, None)]
-    entries = list(FeedbackLog(index.folder))
+    entries = list(log_of(index))
     assert [(each.context, each.offered, each.chosen, each.text) for each in entries] == [
         (("Hi!", "When do you open?"), (TEXTS[2], TEXTS[0]), TEXTS[0], None),
         (("My money?",), (TEXTS[2], TEXTS[0]), TEXTS[2], None),
@@ -73,17 +74,17 @@ def test_what_was_taken_is_in_the_log(index):
     ],
 )
 def test_a_text_that_is_a_reply_counts_as_that_reply(index, text, chosen):
-    recorded = index.feedback(["Well?"], [3], text=text)
+    recorded = recorder(index).feedback(["Well?"], [3], text=text)
     assert recorded.chosen == chosen
-    [entry] = index.log
+    [entry] = log_of(index)
     assert entry.chosen == (None if chosen is None else TEXTS[chosen])
     assert entry.text == (text if chosen is None else None)
 
 
 def test_a_reply_that_was_taken_and_changed_keeps_what_was_sent(index):
-    index.feedback(["Well?"], [0], chosen=0, text="We open at nine, but not on Mondays.")
-    index.feedback(["Well?"], [0], chosen=0, text="we open at nine")
-    assert [(each.chosen, each.text) for each in index.log] == [
+    recorder(index).feedback(["Well?"], [0], chosen=0, text="We open at nine, but not on Mondays.")
+    recorder(index).feedback(["Well?"], [0], chosen=0, text="we open at nine")
+    assert [(each.chosen, each.text) for each in log_of(index)] == [
         (TEXTS[0], "We open at nine, but not on Mondays."),
         (TEXTS[0], None),
     ]
@@ -102,45 +103,45 @@ def test_a_reply_that_was_taken_and_changed_keeps_what_was_sent(index):
 def test_what_is_of_no_reply_or_conversation_is_refused_and_not_written(index, values, words):
     values = {"messages": ["Hi!"], **values}
     with pytest.raises(InputError, match=words):
-        index.feedback(values.pop("messages"), **values)
-    assert not index.log.path.exists()
+        recorder(index).feedback(values.pop("messages"), **values)
+    assert not log_of(index).path.exists()
 
 
 def test_replies_that_were_deleted_since_and_those_after_holes_are_known(index):
     index.delete([1])
-    assert index.feedback(["Hi!"], [1, 3], chosen=3).chosen == 3
-    assert index.feedback(["Hi!"], text=TEXTS[1]).chosen is None
+    assert recorder(index).feedback(["Hi!"], [1, 3], chosen=3).chosen == 3
+    assert recorder(index).feedback(["Hi!"], text=TEXTS[1]).chosen is None
     index.compact()
-    assert index.feedback(["Hi!"], [3], chosen="r3").chosen == 3
-    with pytest.raises(InputError, match="no reply 1"):
-        index.feedback(["Hi!"], [1])
+    assert recorder(index).feedback(["Hi!"], [3], chosen="r3").chosen == 3
+    with pytest.raises(InputError, match="was deleted before"):
+        recorder(index).feedback(["Hi!"], [1])
     index.add([Candidate("New one.", {"id": "new"})])
-    assert index.feedback(["Hi!"], text="New one").chosen == index.feedback(["Hi!"], chosen="new").chosen == 4
+    assert recorder(index).feedback(["Hi!"], text="New one").chosen == recorder(index).feedback(["Hi!"], chosen="new").chosen == 4
 
 
 def test_several_outcomes_are_written_together_or_not_at_all(index):
     good, bad = Outcome(messages=["Hi!"], offered=[0]), Outcome(messages=["Hi!"], offered=[9])
     with pytest.raises(InputError):
-        index.record([good, bad])
-    assert len(index.log) == 0
-    assert [each.id for each in index.record([good, good])] == [1, 2]
+        recorder(index).record([good, bad])
+    assert len(log_of(index)) == 0
+    assert [each.id for each in recorder(index).record([good, good])] == [1, 2]
 
 
 def test_personal_data_is_redacted_unless_a_setting_says_otherwise(index):
     secret = "I am anna@example.com, call +44 20 7946 0958"
-    index.feedback([secret], [0], text=f"Dear, {secret}")
+    recorder(index).feedback([secret], [0], text=f"Dear, {secret}")
     assert b"anna@example" not in b"".join(path.read_bytes() for path in index.folder.parent.glob("index.feedback*"))
-    [written] = index.log
+    [written] = log_of(index)
     assert written.context == ("I am <email>, call <phone>",)
     assert written.text == "Dear, I am <email>, call <phone>"
-    FeedbackLog(index.folder).set(redact=False)  # by another process, say
-    index.feedback([secret], [0])
-    assert list(index.log)[-1].context == (secret,)
+    log_of(index).set(redact=False)  # by another process, say
+    recorder(index).feedback([secret], [0])
+    assert list(log_of(index))[-1].context == (secret,)
 
 
 def test_only_the_newest_messages_are_kept(index):
-    index.feedback([f"message {number}" for number in range(50)], [0])
-    [written] = index.log
+    recorder(index).feedback([f"message {number}" for number in range(50)], [0])
+    [written] = log_of(index)
     assert written.context == tuple(f"message {number}" for number in range(46, 50))
 
 
@@ -174,25 +175,25 @@ def test_entries_are_deleted_on_demand_and_their_bytes_too(log):
 
 
 def test_the_log_outlives_an_index_that_is_built_again(index):
-    index.feedback(["Hi!"], [2, 0], chosen=2)
+    recorder(index).feedback(["Hi!"], [2, 0], chosen=2)
     other = Index.build(HashEncoder("other"), [TEXTS[2]], index.folder, overwrite=True)
-    assert other.feedback(["Hi!"], [0], chosen=0).id == 2
-    assert [each.chosen for each in other.log] == [TEXTS[2], TEXTS[2]]
+    assert recorder(other).feedback(["Hi!"], [0], chosen=0).id == 2
+    assert [each.chosen for each in log_of(other)] == [TEXTS[2], TEXTS[2]]
 
 
 def test_a_log_that_was_moved_away_gets_no_entries_any_more(index, tmp_path):
-    index.feedback(["one"], [0])
-    index.log.path.rename(tmp_path / "away.db")
+    recorder(index).feedback(["one"], [0])
+    log_of(index).path.rename(tmp_path / "away.db")
     for rest in tmp_path.glob("index.feedback*"):
         rest.unlink()
-    index.feedback(["two"], [0])
-    assert [each.context for each in FeedbackLog(index.folder)] == [("two",)]
+    recorder(index).feedback(["two"], [0])
+    assert [each.context for each in log_of(index)] == [("two",)]
 
 
 def test_a_link_to_an_index_has_its_log(index, tmp_path):
     (tmp_path / "current").symlink_to(index.folder)
-    Index.open(tmp_path / "current", HashEncoder()).feedback(["Hi!"], [0])
-    assert len(index.log) == 1
+    recorder(Index.open(tmp_path / "current", HashEncoder())).feedback(["Hi!"], [0])
+    assert len(log_of(index)) == 1
 
 
 def test_files_that_are_no_log_and_logs_of_later_versions_are_refused(log):
@@ -267,7 +268,7 @@ def test_whatever_was_written_is_read(tmp_path_factory, messages, text):
 
 def write_until_killed(index, seed, said):
     for number in itertools.count():
-        recorded = index.feedback([f"{seed}/{number}"], [number % 4], chosen=number % 4, source=f"{seed}")
+        recorded = recorder(index).feedback([f"{seed}/{number}"], [number % 4], chosen=number % 4, source=f"{seed}")
         said.write(f"{recorded.id} {seed}/{number}\n")
         said.flush()
 
@@ -275,7 +276,7 @@ def write_until_killed(index, seed, said):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks processes and kills them")
 def test_no_kill_at_a_random_moment_loses_an_entry(index, tmp_path):
     said, chance, acknowledged = tmp_path / "said", random.Random(0), {}
-    index.log.close()
+    log_of(index).close()
     for seed in range(40):
         said.write_text("")
         if (child := os.fork()) == 0:
@@ -289,7 +290,7 @@ def test_no_kill_at_a_random_moment_loses_an_entry(index, tmp_path):
         os.waitpid(child, 0)
         lines = [line.split(" ") for line in said.read_text().splitlines() if " " in line]
         acknowledged |= {int(at): text for at, text in lines}
-        found = {each.id: each.context[0] for each in FeedbackLog(index.folder)}
+        found = {each.id: each.context[0] for each in log_of(index)}
         assert acknowledged.items() <= found.items(), seed
         assert len(found) <= len(acknowledged) + seed + 1, "one a kill may be written and not acknowledged"
     assert len(acknowledged) > 200

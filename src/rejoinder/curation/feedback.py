@@ -23,9 +23,9 @@ import msgspec
 
 from rejoinder.corpora import Candidate, text_key
 from rejoinder.corpora.redaction import redact
-from rejoinder.retrieval.changes import rewrite_states
-from rejoinder.retrieval.log_file import LogFile
-from rejoinder.retrieval.tickets import KEPT, Ticket, remember
+from rejoinder.curation.changes import rewrite_states
+from rejoinder.curation.log_file import LogFile
+from rejoinder.curation.tickets import KEPT, Ticket, remember
 from rejoinder.settings import Count, section, validate
 
 MOST_ENTRIES = 1_000_000  # the oldest are deleted

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,20 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray, IntArray, unit_rows
 from rejoinder.corpora import Example, text_key
+from rejoinder.curation.chats import read_chats
+from rejoinder.curation.examples import most_different
+from rejoinder.curation.matching import NEWEST
 from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.bundled import DEFAULT
+from rejoinder.encoders.open import open_encoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.background import mean_background
-from rejoinder.retrieval.learning import NEWEST, most_different
 from rejoinder.retrieval.queries import check_rows
 from rejoinder.retrieval.templates import Frames, mask, plain, with_placeholders
+
+logger = logging.getLogger(__name__)
 
 LIKENESS = 0.7  # cosine, less the mean of all messages, from which two texts are one reply
 EXAMPLES = 10  # conversations of a reply, of those that differ most
@@ -96,6 +103,42 @@ class _Text:
 
 
 def mine(
+    paths: str | Path | Sequence[str | Path],
+    model: str | Path | DualEncoder = DEFAULT,
+    *,
+    most: int = 200,
+    least: int = 3,
+    settings: Mapping[str, object] | None = None,
+    device: str = "auto",
+    progress: Advance = silent,
+    note: Callable[[str], None] = logger.warning,
+) -> Mining:
+    """Find canned replies in old chats: messages that agents repeat, and what they answer.
+
+    >>> mined = rejoinder.mine("whatsapp.zip", settings={"agent": "Anna"})  # doctest: +SKIP
+    >>> mined.replies[0].text  # doctest: +SKIP
+    'It is on its way.'
+
+    Args:
+        paths: exports of chats in any form that `rejoinder data chats` reads, or data folders.
+        model: tells which messages mean the same; opened, or its name or folder.
+        most: replies at most.
+        least: messages that a reply covers at least, and none before it.
+        settings: of the corpus "chats", such as `agent`; `redact` is true by default.
+        device: "cpu", "cuda" or "auto", on which a model that has yet to be opened computes.
+        progress: called with the number of messages read since.
+        note: called with what is to be known about a file.
+
+    Raises:
+        InputError: a path or setting is wrong, or there is no message of an agent.
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    encoder = open_encoder(model, device=device) if isinstance(model, str | Path) else model
+    examples = read_chats(map(Path, given), settings or {}, note)
+    return mine_examples(examples, encoder, most=most, least=least, progress=progress)
+
+
+def mine_examples(
     examples: Iterable[Example],
     encoder: DualEncoder,
     *,

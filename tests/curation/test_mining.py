@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rejoinder.arrays import unit_rows
 from rejoinder.corpora import Example
 from rejoinder.corpora.recognition import read_candidates
+from rejoinder.curation import mining
+from rejoinder.curation.mining import check_output, choose, mine_examples, write_replies
 from rejoinder.errors import InputError
-from rejoinder.retrieval import mining
-from rejoinder.retrieval.mining import check_output, choose, mine, write_replies
 from tests.retrieval.test_examples import WordEncoder
 
 SHIPS = [
@@ -25,7 +25,7 @@ OTHER = [Example(("hm",), "Purple elephants dance rarely near volcanoes.")]
 
 
 def test_messages_are_grouped_and_what_they_answered_is_kept():
-    mined = mine([*SHIPS, *OTHER, *WELCOME], WordEncoder(), least=2)
+    mined = mine_examples([*SHIPS, *OTHER, *WELCOME], WordEncoder(), least=2)
     assert [(reply.text, reply.count) for reply in mined.replies] == [
         ("Your order {order} ships on {date}.", 4),
         ("You are welcome!", 3),
@@ -38,14 +38,14 @@ def test_messages_are_grouped_and_what_they_answered_is_kept():
 
 
 def test_the_most_replies_are_those_that_cover_most():
-    mined = mine([*WELCOME, *SHIPS], WordEncoder(), most=1, least=1)
+    mined = mine_examples([*WELCOME, *SHIPS], WordEncoder(), most=1, least=1)
     assert [reply.count for reply in mined.replies] == [4]
     assert mined.uncovered == (("You are welcome!", 3),)
 
 
 def test_chats_without_a_message_are_refused():
     with pytest.raises(InputError, match="no message of an agent"):
-        mine([], WordEncoder())
+        mine_examples([], WordEncoder())
 
 
 @settings(max_examples=30)
@@ -74,7 +74,7 @@ def test_of_many_messages_some_are_compared(monkeypatch):
 @pytest.mark.parametrize("name", ["replies.csv", "replies.jsonl"])
 def test_an_index_is_built_of_what_is_written(tmp_path, name):
     chats = [*SHIPS, *WELCOME, *[Example(("=1+2",), "=SUM(A1) is a formula.")] * 2]
-    write_replies(mine(chats, WordEncoder(), least=2), tmp_path / name)
+    write_replies(mine_examples(chats, WordEncoder(), least=2), tmp_path / name)
     replies = list(read_candidates(tmp_path / name))
     assert [reply.text for reply in replies] == [
         "Your order {order} ships on {date}.", "You are welcome!", "=SUM(A1) is a formula.",
@@ -85,7 +85,7 @@ def test_an_index_is_built_of_what_is_written(tmp_path, name):
 
 def test_no_cell_is_a_formula_and_equal_texts_are_merged(tmp_path):
     path = tmp_path / "replies.csv"
-    mined = mine(
+    mined = mine_examples(
         [*WELCOME, *[Example(("@you",), "-1 is less than 0.")] * 2], WordEncoder(), least=2
     )
     write_replies(mined, path)
@@ -108,6 +108,29 @@ def test_outputs_are_checked_before_the_work(tmp_path):
 
 
 def test_json_lines_hold_all_of_a_reply(tmp_path):
-    write_replies(mine(WELCOME, WordEncoder()), tmp_path / "r.jsonl")
+    write_replies(mine_examples(WELCOME, WordEncoder()), tmp_path / "r.jsonl")
     [line] = (tmp_path / "r.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(line).keys() == {"text", "count", "covered", "wordings", "examples"}
+
+
+def test_chats_are_mined_in_python_with_the_settings_of_the_command(tmp_path):
+    chats = tmp_path / "chats.jsonl"
+    lines = [
+        {
+            "messages": [
+                {"role": "user", "content": f"Where is parcel {at}?"},
+                {"role": "assistant", "content": "It is on its way, write to bea@example.com."},
+            ]
+        }
+        for at in range(4)
+    ]
+    chats.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    notes = []
+    [reply] = mining.mine(chats, WordEncoder(), note=notes.append).replies
+    assert (reply.count, "bea@example.com" in reply.text) == (4, False)
+    [plain] = mining.mine([chats], WordEncoder(), settings={"redact": False}, note=notes.append).replies
+    assert "bea@example.com" in plain.text
+    with pytest.raises(InputError, match="nothing"):
+        mining.mine(tmp_path / "nothing.zip", WordEncoder())
+    with pytest.raises(InputError, match="redakt"):
+        mining.mine(chats, WordEncoder(), settings={"redakt": False})

@@ -6,13 +6,15 @@ import time
 import pytest
 
 from rejoinder.corpora import Candidate
+from rejoinder.curation import feedback, log_file
+from rejoinder.curation.changes import changes
+from rejoinder.curation.editing import Editor
+from rejoinder.curation.erasure import erase
+from rejoinder.curation.feedback import Entry, FeedbackLog
+from rejoinder.curation.learning import forget, learn_chosen
 from rejoinder.errors import BusyError
-from rejoinder.retrieval import feedback, log_file
-from rejoinder.retrieval.changes import changes
-from rejoinder.retrieval.editing import Editor
-from rejoinder.retrieval.erasure import erase
-from rejoinder.retrieval.feedback import Entry, FeedbackLog
 from rejoinder.retrieval.index import Index
+from tests.logs import log_of, recorder
 from tests.retrieval.test_examples import WordEncoder
 
 MARK = "quagmirezebra"
@@ -27,7 +29,7 @@ REPLIES = [
 def index(tmp_path):
     index = Index.build(WordEncoder(), REPLIES, tmp_path / "index")
     for number in range(40):  # as much as does not fit one page
-        index.feedback(
+        recorder(index).feedback(
             [f"question {number} " + "filler " * 30], [0, 1], chosen=number % 2, source="ben"
         )
     return index
@@ -41,9 +43,9 @@ def holding(folder):
 
 def used(index):
     """Feedback that became an example of a reply which was then edited, moved, merged and undone."""
-    editor = Editor(index)
-    index.feedback([f"where is my {MARK}"], [0, 1], chosen=0, source="anna")
-    assert index.learn_chosen()
+    editor = Editor(index, log_of(index))
+    recorder(index).feedback([f"where is my {MARK}"], [0, 1], chosen=0, source="anna")
+    assert learn_chosen(index, log_of(index))
     assert any(MARK in str(reply.learned) for _, reply in index)
     editor.edit(0, title="opening")
     editor.move((f"where is my {MARK}",), 0, 1)
@@ -58,13 +60,13 @@ def used(index):
 def test_erasing_reaches_every_file(index, tmp_path, conditions):
     used(index)
     assert holding(tmp_path)
-    erased = erase(index, **conditions)
+    erased = erase(index, log_of(index), **conditions)
     assert erased.entries == (1 if conditions in ({"source": "anna"}, {"ids": [41]}) else 41)
     assert erased.examples >= 1
     assert erased.changes >= 1
     assert erased.left == ()
     assert holding(tmp_path) == []
-    assert MARK not in str(changes(index.log, -1)) + str(dict(index)) + str(list(index.log))
+    assert MARK not in str(changes(log_of(index), -1)) + str(dict(index)) + str(list(log_of(index)))
     again = Index.open(index.folder, WordEncoder(), verify=True)
     assert len(again) == 3
 
@@ -72,7 +74,7 @@ def test_erasing_reaches_every_file(index, tmp_path, conditions):
 def test_what_was_erased_is_not_undone(index, tmp_path):
     editor = used(index)
     edited = editor.edit(1, title="new title")
-    erase(index, source="anna")
+    erase(index, log_of(index), source="anna")
     editor.undo(edited.id)
     assert dict(index)[1].title == ""
     assert holding(tmp_path) == []
@@ -82,25 +84,25 @@ def test_a_retired_reply_keeps_no_erased_example(index, tmp_path):
     editor = used(index)
     editor.retire([1])
     assert holding(tmp_path)
-    erase(index, source="anna")
+    erase(index, log_of(index), source="anna")
     assert holding(tmp_path) == []
 
 
 def test_forgetting_reaches_the_log_of_changes_and_retired_replies(index, tmp_path):
     editor = used(index)
     editor.retire([1])
-    index.forget()
-    index.log.delete(source="anna")
+    forget(index, log_of(index))
+    log_of(index).delete(source="anna")
     assert holding(tmp_path) == []
 
 
 def test_what_another_entry_taught_and_what_somebody_wrote_stays(index):
-    Editor(index).edit(2, examples=(("where is it",),))
+    Editor(index, log_of(index)).edit(2, examples=(("where is it",),))
     for source in ("anna", "carl"):
-        index.feedback(["when do you start"], [0], chosen=0, source=source)
-        index.feedback(["where is it"], [0], chosen=0, source="anna")
-    index.learn_chosen()
-    erased = erase(index, source="anna")
+        recorder(index).feedback(["when do you start"], [0], chosen=0, source=source)
+        recorder(index).feedback(["where is it"], [0], chosen=0, source="anna")
+    learn_chosen(index, log_of(index))
+    erased = erase(index, log_of(index), source="anna")
     assert (erased.entries, erased.left) == (3, (2,))
     assert ("when do you start",) in dict(index)[0].learned
     assert dict(index)[2].examples == (("where is it",),)
@@ -132,7 +134,7 @@ def test_a_clock_that_is_ahead_deletes_nothing(tmp_path, monkeypatch):
     log, now = FeedbackLog(tmp_path / "index"), time.time()
     log.append([Entry(("fine",), (), None, None)])
     clock = [now]
-    monkeypatch.setattr("rejoinder.retrieval.feedback.time.time", lambda: clock[0])
+    monkeypatch.setattr("rejoinder.curation.feedback.time.time", lambda: clock[0])
     for clock[0] in (now + 400 * 86_400, now + 400 * 86_400 + 3600, now + 60):
         log.tidy()
         assert len(log) == 1
@@ -167,11 +169,11 @@ def test_a_log_that_is_moved_away_leaves_nothing_to_come_back(tmp_path):
 
 def test_a_reader_that_keeps_the_bytes_is_named(index, monkeypatch):
     monkeypatch.setattr(log_file, "TIMEOUT", 0.1)
-    reader = FeedbackLog(index.folder)
+    reader = log_of(index)
     with reader.reading() as connection:
         connection.execute("SELECT count(*) FROM entry").fetchone()
         with pytest.raises(BusyError, match=r"still holds their bytes|being written"):
-            FeedbackLog(index.folder).delete(source="ben")
+            log_of(index).delete(source="ben")
 
 
 def test_nothing_is_left_after_many_deletions(tmp_path):

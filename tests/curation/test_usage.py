@@ -7,9 +7,10 @@ from html.parser import HTMLParser
 import pytest
 
 from rejoinder.corpora import Candidate
-from rejoinder.retrieval.feedback import Entry
+from rejoinder.curation.feedback import Entry
+from rejoinder.curation.usage import SHOWN, group_by_meaning, usage, usage_document
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.usage import SHOWN, group_by_meaning, usage, usage_document
+from tests.logs import log_of
 from tests.retrieval.test_examples import WordEncoder
 
 DAY = 86_400
@@ -29,11 +30,11 @@ def index(tmp_path):
 
 
 def log(index, *entries):
-    index.log.append([Entry(**{"text": None, "chosen": None, **entry}) for entry in entries])
+    log_of(index).append([Entry(**{"text": None, "chosen": None, **entry}) for entry in entries])
 
 
 def test_without_feedback_it_says_so(index):
-    told = usage(index)
+    told = usage(index, log_of(index))
     assert (told.entries, told.periods, told.groups, told.unlike) == (0, (), (), None)
     assert "no feedback yet" in usage_document("index", dict(index), told).markdown()
 
@@ -49,13 +50,13 @@ def test_what_was_taken_is_counted_by_day(index):
         {"context": ("d",), "offered": offered, "text": "Well.", "time": noon + DAY},
         {"context": ("e",), "offered": (), "time": noon + 3 * DAY},
     )
-    told = usage(index)
+    told = usage(index, log_of(index))
     assert told.taken == {"first": 1, "offered": 1, "unoffered": 1, "text": 1, "none": 1}
     assert [period.entries for period in told.periods] == [2, 2, 1]
     assert told.period == "day"
     assert told.periods[0].taken["first"] == told.periods[0].taken["offered"] == 1
     log(index, {"context": ("f",), "offered": offered, "chosen": TEXTS[0], "time": noon - 60 * DAY})
-    later = usage(index)
+    later = usage(index, log_of(index))
     assert later.period == "week"
     assert sum(period.entries for period in later.periods) == later.entries == 6
 
@@ -64,7 +65,7 @@ def test_unused_replies_and_confusions(index):
     for message in ("x", "y"):
         log(index, {"context": (message,), "offered": (TEXTS[0], TEXTS[3], TEXTS[1]), "chosen": TEXTS[1]})
     log(index, {"context": ("z",), "offered": (TEXTS[1],), "chosen": "a reply that is gone"})
-    told = usage(index)
+    told = usage(index, log_of(index))
     assert [(each.position, each.offered) for each in told.unused] == [(0, 2), (3, 2), (2, 0)]
     assert told.unused_count == 3
     assert [(each.taken, each.first, each.entries, each.message) for each in told.confusions] == [(1, 0, 2, "y")]
@@ -76,7 +77,7 @@ def test_messages_without_a_reply_are_grouped_largest_first(index):
     for message in ("do you sell gift cards", "sell me gift cards"):
         log(index, {"context": (message,), "offered": ()})
     log(index, {"context": ("when do you open",), "offered": (TEXTS[0],), "chosen": TEXTS[0]})
-    told = usage(index)
+    told = usage(index, log_of(index))
     assert told.unanswered == 6
     first, second = told.groups[:2]
     assert (first.entries, second.entries) == (4, 2)
@@ -93,14 +94,14 @@ def test_what_is_unlike_the_examples_is_seen(index):
         log(index, {"context": (f"hello {message}",), "offered": (), "time": time.time() - 5 * DAY})
     for number in range(6):
         log(index, {"context": (f"zebra quokka number{number}",), "offered": ()})
-    old, new = usage(index).periods
+    old, new = usage(index, log_of(index)).periods
     assert old.unlike < 0.5 < new.unlike == 1.0
 
 
 def test_without_examples_nothing_is_unlike_them(tmp_path):
     index = Index.build(WordEncoder(), TEXTS, tmp_path / "index")
     log(index, {"context": ("when",), "offered": (TEXTS[0],), "chosen": TEXTS[0]})
-    assert usage(index).unlike is None
+    assert usage(index, log_of(index)).unlike is None
 
 
 def test_lists_are_bounded(tmp_path):
@@ -108,7 +109,7 @@ def test_lists_are_bounded(tmp_path):
     words = random.Random(0).sample(range(10**6), 200)
     for number in words:
         log(index, {"context": (f"word{number}",), "offered": ("reply 1",), "text": "no"})
-    told = usage(index)
+    told = usage(index, log_of(index))
     assert (len(told.groups), len(told.unused), told.unused_count) == (SHOWN, SHOWN, 60)
 
 
@@ -135,7 +136,7 @@ def test_the_report_is_whole_and_nothing_in_it_is_a_tag(tmp_path):
     index = Index.build(WordEncoder(), replies, tmp_path / "index")
     log(index, {"context": (EVIL,), "offered": (EVIL, "Other."), "chosen": "Other."})
     log(index, {"context": (EVIL,), "offered": (EVIL,), "text": EVIL})
-    told = usage(index)
+    told = usage(index, log_of(index))
     document = usage_document(EVIL, dict(index), told)
     page = Tags()
     page.feed(document.html())

@@ -17,15 +17,15 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.corpora import Candidate, text_key, words_of
+from rejoinder.curation.changes import renamed
+from rejoinder.curation.choices import positions_by_text
+from rejoinder.curation.feedback import Entry, FeedbackLog, Taken
 from rejoinder.documents import Bars, Block, Document, Table, Text
 from rejoinder.encoders import DualEncoder
 from rejoinder.errors import import_extra
 from rejoinder.retrieval.background import encode_background
-from rejoinder.retrieval.changes import renamed
-from rejoinder.retrieval.feedback import Entry, Taken
 from rejoinder.retrieval.head import takes_examples
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.learning import positions_by_text
 from rejoinder.retrieval.scoring import encode_conversations, whitening_matrix
 
 SHOWN = 20  # rows of each list
@@ -93,7 +93,7 @@ class Usage:
     unlike: float | None  # share of the newest messages that are unlike all examples
 
 
-def usage(index: Index) -> Usage:
+def usage(index: Index, log: FeedbackLog) -> Usage:
     """Return what the log of an index tells of it.
 
     Messages are compared by the index's model, the newest `MOST_MESSAGES` of them.
@@ -102,10 +102,10 @@ def usage(index: Index) -> Usage:
         MissingExtraError: scikit-learn is missing.
     """
     replies = dict(index)
-    entries = list(index.log)
+    entries = list(log)
     unlike = _unlike(index.model, replies, entries)
     periods, name = _periods(entries, unlike)
-    positions = positions_by_text(replies, renamed(index.log))
+    positions = positions_by_text(replies, renamed(log))
     unused = _unused(replies, positions, entries)
     missed = [entry for entry in entries if entry.taken in ("text", "none") and entry.context]
     known = [value for value in unlike if value is not None]

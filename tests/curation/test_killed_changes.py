@@ -9,11 +9,12 @@ import time
 import pytest
 
 from rejoinder.corpora import Candidate
-from rejoinder.retrieval.changes import changes
-from rejoinder.retrieval.editing import Editor
+from rejoinder.curation.changes import changes
+from rejoinder.curation.editing import Editor
+from rejoinder.curation.patience import retried
+from rejoinder.curation.tickets import Ticket, recall
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.patience import retried
-from rejoinder.retrieval.tickets import Ticket, recall
+from tests.logs import log_of
 from tests.retrieval.conftest import HashEncoder
 
 ROUNDS = 30
@@ -28,10 +29,10 @@ def add(folder, writer, number):
 
     def change():
         index = Index.open(folder, HashEncoder(), verify=False)
-        found = recall(index.log, ticket, index.manifest.change)
+        found = recall(log_of(index), ticket, index.manifest.change)
         if found is None:
-            Editor(index, [ticket]).add([[Candidate(f"{writer}/{number}")]])
-        index.log.close()
+            Editor(index, log_of(index), [ticket]).add([[Candidate(f"{writer}/{number}")]])
+        log_of(index).close()
 
     retried(change, 30)
 
@@ -78,7 +79,7 @@ def test_no_kill_makes_a_change_twice_or_loses_one(tmp_path):
     assert sorted(reply.text for _, reply in index if reply.text != "first") == wanted
     logged = [
         reply.text
-        for change in changes(index.log, -1, token=index.manifest.change)
+        for change in changes(log_of(index), -1, token=index.manifest.change)
         for reply in change.after.values()
     ]
     assert sorted(logged) == wanted

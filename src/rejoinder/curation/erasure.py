@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from rejoinder.retrieval.feedback import context_key, unlearn
+from rejoinder.curation.feedback import FeedbackLog, context_key, unlearn
+from rejoinder.curation.patience import retried
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.patience import retried
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class Erased:
 
 def erase(
     index: Index,
+    log: FeedbackLog,
     *,
     ids: Sequence[int] | None = None,
     before: float | None = None,
@@ -36,9 +37,9 @@ def erase(
         BusyError: another process has been changing the index, or reading the log, for so long that
             the same has to be done again.
     """
-    contexts = index.log.contexts_of(ids=ids, before=before, source=source)
+    contexts = log.contexts_of(ids=ids, before=before, source=source)
     examples = retried(lambda: _unlearn(index, contexts))
-    deleted = index.log.delete(ids=ids, before=before, source=source)
+    deleted = log.delete(ids=ids, before=before, source=source)
     # a server may have learned, meanwhile, from entries that were still there
     examples += retried(lambda: _unlearn(index, contexts))
     left = tuple(

@@ -3,14 +3,12 @@
 import pytest
 
 from rejoinder.corpora import Candidate, Example
-from rejoinder.retrieval.feedback import Entry
+from rejoinder.curation.choices import MOST_OF_SOURCE, chosen_matches, positions_by_text
+from rejoinder.curation.examples import MOST_EXAMPLES
+from rejoinder.curation.feedback import Entry
+from rejoinder.curation.learning import forget, learn, learn_chosen
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.learning import (
-    MOST_EXAMPLES,
-    MOST_OF_SOURCE,
-    chosen_matches,
-    positions_by_text,
-)
+from tests.logs import log_of, recorder
 from tests.retrieval.test_examples import WordEncoder
 
 TEXTS = ["We open at nine.", "Refunds take five days.", "Please send the number of your order."]
@@ -67,33 +65,33 @@ def test_replies_that_are_gone_teach_nothing():
 def test_an_index_learns_from_its_log_and_can_forget(index):
     before = dict(index)
     for number in range(4):
-        index.feedback([f"what about my money number {number}"], [0, 1], chosen=1, source="anna")
-    index.feedback(["the shop"], [0, 1], text="We open at nine.")
-    learned = index.learn([])
+        recorder(index).feedback([f"what about my money number {number}"], [0, 1], chosen=1, source="anna")
+    recorder(index).feedback(["the shop"], [0, 1], text="We open at nine.")
+    learned = learn(index, log_of(index))
     assert (learned.messages, learned.chosen, learned.examples) == (0, 5, 5)
     assert ("the shop",) in dict(index)[0].learned
     [[best]] = index.search([["my money"]], k=1, minimum_score=-9.0)
     assert best.position == 1
-    assert index.learn([]).examples == 0
-    assert index.learn_chosen() == 0
-    assert index.forget() == 5
+    assert learn(index, log_of(index)).examples == 0
+    assert learn_chosen(index, log_of(index)) == 0
+    assert forget(index, log_of(index)) == 5
     assert dict(index) == before
-    assert index.learn_chosen() == 0, "what was forgotten does not come back by itself"
-    index.feedback(["is it open"], [0], chosen=0)
-    assert index.learn_chosen() == 1
-    assert index.learn([]).examples == 5, "but it does if somebody asks for it"
+    assert learn_chosen(index, log_of(index)) == 0, "what was forgotten does not come back by itself"
+    recorder(index).feedback(["is it open"], [0], chosen=0)
+    assert learn_chosen(index, log_of(index)) == 1
+    assert learn(index, log_of(index)).examples == 5, "but it does if somebody asks for it"
 
 
 def test_chats_and_choices_are_learned_together(index):
-    index.feedback(["what about my money"], [0, 1], chosen=1)
+    recorder(index).feedback(["what about my money"], [0, 1], chosen=1)
     chats = [Example((f"question {at}",), TEXTS[0], thread=str(at)) for at in range(10)]
-    learned = index.learn(chats)
+    learned = learn(index, log_of(index), chats)
     assert (learned.messages, learned.matched, learned.chosen) == (10, 10, 1)
     assert learned.examples == 10 - learned.held_out + 1
 
 
 def test_choices_are_learned_after_the_index_was_built_again(index):
-    index.feedback(["what about my money"], [0, 1], chosen=1)
+    recorder(index).feedback(["what about my money"], [0, 1], chosen=1)
     other = Index.build(WordEncoder(), TEXTS[::-1], index.folder, overwrite=True)
-    assert other.learn_chosen() == 1
+    assert learn_chosen(other, log_of(other)) == 1
     assert dict(other)[1].learned == (("what about my money",),)

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from rejoinder.corpora import Candidate, Example
+from rejoinder.curation.examples import MOST_EXAMPLES, most_different
+from rejoinder.curation.learning import forget, learn
+from rejoinder.curation.matching import ReplyMatcher, match
 from rejoinder.encoders import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.learning import MOST_EXAMPLES, ReplyMatcher, match, most_different
+from tests.logs import log_of
 from tests.retrieval.test_examples import WordEncoder
 
 SUBJECTS = ["order", "parcel", "invoice", "refund", "password", "account", "delivery", "address", "voucher",
@@ -111,7 +114,7 @@ def test_an_index_is_better_after_learning_and_can_forget(index):
     examples = [example for example, _ in chats(800)]
     before = dict(index)
     vectors = index.vectors(before)
-    learned = index.learn(examples)
+    learned = learn(index, log_of(index), examples)
     assert learned.messages == 800
     assert learned.matched >= 0.95 * 600
     assert learned.after[1] > learned.before[1] + 0.2
@@ -121,8 +124,8 @@ def test_an_index_is_better_after_learning_and_can_forget(index):
     again = Index.open(index.folder, WordEncoder())
     assert dict(again) == dict(index)
     assert max(len(reply.learned) for _, reply in again) <= MOST_EXAMPLES
-    assert index.learn(examples).examples == 0, "nothing is learned twice"
-    assert index.forget() == learned.examples
+    assert learn(index, log_of(index), examples).examples == 0, "nothing is learned twice"
+    assert forget(index, log_of(index)) == learned.examples
     assert dict(index) == before
     np.testing.assert_allclose(index.vectors(before), vectors, atol=1e-6)
     assert index.manifest.head is None
@@ -130,24 +133,24 @@ def test_an_index_is_better_after_learning_and_can_forget(index):
 
 def test_chats_that_teach_nothing_change_nothing(index):
     before = index.fingerprint
-    learned = index.learn([Example(("hi",), "nothing alike here", thread="t")])
+    learned = learn(index, log_of(index), [Example(("hi",), "nothing alike here", thread="t")])
     assert (learned.matched, learned.examples, index.fingerprint) == (0, 0, before)
 
 
 def test_copies_of_a_reply_were_sent_too(tmp_path):
     index = Index.build(WordEncoder(), ["Same text.", "Same text.", "Other."], tmp_path / "copies")
-    learned = index.learn([Example((f"question {n}",), "same text", thread=str(n)) for n in range(9)])
+    learned = learn(index, log_of(index), [Example((f"question {n}",), "same text", thread=str(n)) for n in range(9)])
     assert learned.unsent == (2,)
 
 
 def test_an_index_without_replies_learns_nothing(tmp_path):
     index = Index.build(WordEncoder(), [Candidate("Yes.", {}, "", (("is it",),))], tmp_path / "gone")
     index.delete([0])
-    assert index.learn([]).examples == 0
+    assert learn(index, log_of(index)).examples == 0
 
 
 def test_what_was_learned_is_given_as_an_example(index):
-    index.learn([example for example, _ in chats(200)])
+    learn(index, log_of(index), [example for example, _ in chats(200)])
     asked = next(example.context for example, sent in chats(200) if sent is not None)
     [[best]] = index.search([asked], k=1, why=True, minimum_score=-9.0)
     assert best.why.view == "example"
@@ -155,15 +158,15 @@ def test_what_was_learned_is_given_as_an_example(index):
 
 def test_positions_stay_after_learning(index):
     index.delete([3, 4])
-    index.learn([example for example, _ in chats(100)])
+    learn(index, log_of(index), [example for example, _ in chats(100)])
     assert [position for position, _ in index] == [0, 1, 2, *range(5, len(REPLIES))]
 
 
 def test_without_examples_what_was_added_is_fitted_too(index):
-    index.learn([example for example, _ in chats(100)])
+    learn(index, log_of(index), [example for example, _ in chats(100)])
     index.add([Candidate("It is free.", {}, "", (("what does it cost",),))])
     vector = index.vectors([len(REPLIES)])
-    learned = index.learn([])
+    learned = learn(index, log_of(index))
     assert (learned.matched, learned.held_out, learned.before) == (0, 0, {})
     assert not np.array_equal(index.vectors([len(REPLIES)]), vector)
 
@@ -181,7 +184,7 @@ def test_a_model_of_several_vectors_cannot_learn(tmp_path):
 
     index = Index.build(Several(), REPLIES[:3], tmp_path / "index")
     with pytest.raises(InputError, match="several vectors"):
-        index.learn([])
+        learn(index, log_of(index))
 
 
 def test_progress_counts_examples(index):

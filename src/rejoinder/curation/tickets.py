@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rejoinder.curation.log_file import LogFile
 from rejoinder.errors import BusyError, InputError
-from rejoinder.retrieval.log_file import LogFile
 
 KEPT = 86_400.0  # seconds for which a request is remembered
 
