@@ -226,7 +226,9 @@ def measure(desk: Desk, options: argparse.Namespace) -> dict[str, Any]:
 
 def ranks(index: Index, desk: Desk) -> list[int]:
     """Return the rank of the right reply to each message; `OFFERED` and more: not offered."""
-    found = index.search([[message] for message, _ in desk.chats], OFFERED, ANY_SCORE, distinct=False)
+    found = index.search(
+        [[message] for message, _ in desk.chats], OFFERED, ANY_SCORE, distinct=False
+    )
     keys = [text_key(desk.replies[right].text) for _, right in desk.chats]
     shown = [[text_key(reply.text) for reply in replies] for replies in found]
     return [own.index(key) if key in own else OFFERED for key, own in zip(keys, shown, strict=True)]
