@@ -36,7 +36,7 @@ GROUPS = [
     ("evaluation", "retrieval"),
     ("training",),
     ("curation", "intents"),
-    ("serving", "cluster", "runtime", "integrations"),
+    ("serving", "cluster", "runtime", "integrations", "lab"),
     ("cli",),
 ]
 POSITION = {room: place for place, group in enumerate(GROUPS) for room in group}
@@ -65,13 +65,16 @@ OF_TORCH = (
     "rejoinder.encoders.checkpoints",
     "rejoinder.encoders.export",
     "rejoinder.encoders.export_onnx",
-    "rejoinder.encoders.map",
     "rejoinder.encoders.persistence",
     "rejoinder.encoders.sentence_module",
     "rejoinder.encoders.torch",
     "rejoinder.intents.export",
     "rejoinder.intents.fine_tuning",
     "rejoinder.intents.network",
+    "rejoinder.lab.ablation_plan",
+    "rejoinder.lab.ablations",
+    "rejoinder.lab.bert_intents",
+    "rejoinder.lab.map",
 )
 # Columns: the building of a data folder, and Parquet.
 OF_PYARROW = (

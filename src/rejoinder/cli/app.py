@@ -12,18 +12,19 @@ import typer
 from typer.core import TyperGroup
 
 import rejoinder
+from rejoinder.cli.calibrate import calibrate
 from rejoinder.cli.data import corpora, data, formats
 from rejoinder.cli.doctor import doctor
-from rejoinder.cli.evaluate import evaluate, table
+from rejoinder.cli.evaluate import evaluate
 from rejoinder.cli.export import export, join, models
 from rejoinder.cli.index import index
 from rejoinder.cli.intents import intents
+from rejoinder.cli.lab import lab
 from rejoinder.cli.learning import feedback, learn, mine, report
-from rejoinder.cli.pictures import calibrate, plot
 from rejoinder.cli.retrieval import chat, reply
 from rejoinder.cli.serve import desk, mcp, serve
 from rejoinder.cli.shell import Command, guarded
-from rejoinder.cli.train import ablate, recipes, tokenise, train
+from rejoinder.cli.train import recipes, train
 
 SECTIONS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
     "Replies": {
@@ -45,7 +46,6 @@ SECTIONS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
         "Build a folder of examples from conversations": data,
         "List the corpora that `data` reads": corpora,
         "List the formats of replies and chats": formats,
-        "Tokenise a recipe's examples ahead of training": tokenise,
     },
     "Models": {
         "Train a model, or continue a run": train,
@@ -58,9 +58,7 @@ SECTIONS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
         "Show versions, features and advice": doctor,
     },
     "Lab": {
-        "Train each row of an ablation and compare": ablate,
-        "Measure every system of a plan": table,
-        "Draw encoded texts by category": plot,
+        "Run the papers' tables, ablations, grids and plots": lab,
     },
 }
 """All verbs with their summaries, in the order of the help."""

@@ -173,28 +173,28 @@ EXAMPLES = 10_000  # drawn at random to choose or fit one number or a few
 
 
 class Rankers:
-    """Opens and fits rankers (fulfils `evaluation.table_run.Rankers`)."""
+    """Opens and fits rankers (fulfils `lab.measurement.Rankers`)."""
 
     def __init__(self, device: str = "cpu") -> None:
-        from rejoinder.encoders.open import RankerOpener
+        from rejoinder.lab.rankers import LabOpener
 
-        self._opener = RankerOpener(device)
+        self._opener = LabOpener(device)
 
     def open(
         self, name: str, training: Callable[[], Sequence[Example]]
     ) -> tuple[Ranker, dict[str, Any] | None]:
-        """See `evaluation.table_run.Rankers`."""
+        """See `lab.measurement.Rankers`."""
         ranker = self.ranker(name)
         return ranker, fit_ranker(name, ranker, training)
 
     def identity(self, name: str) -> str:
-        """See `evaluation.table_run.Rankers`."""
+        """See `lab.measurement.Rankers`."""
         from rejoinder.encoders.open import identity
 
         return identity(name)
 
     def block_size(self, name: str) -> int | None:
-        """See `evaluation.table_run.Rankers`."""
+        """See `lab.measurement.Rankers`."""
         from rejoinder.encoders.open import HYBRID
 
         return None if name == "bm25" or name.startswith(HYBRID) else ENCODER_BLOCK

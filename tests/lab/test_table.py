@@ -1,26 +1,25 @@
 """A table of systems and data sets: what is measured, what is kept, what is written."""
 
-import re
 import json
+import re
+import shutil
 import xml.etree.ElementTree as ET
 from unittest.mock import Mock
 
 import pytest
 
+from rejoinder.cli.arguments import Rankers
 from rejoinder.corpora import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation import report
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.report import Row
-from rejoinder.evaluation.table import table_of_rows
-from rejoinder.evaluation.table_run import (
-    DataColumn,
-    Measurement,
-    SystemRow,
-    TablePlan,
-    read_column,
-)
+from rejoinder.lab.columns import read_column
+from rejoinder.lab.folder import save_table
+from rejoinder.lab.measurement import Measurement
+from rejoinder.lab.plan import DataColumn, SystemRow, TablePlan
+from rejoinder.lab.table import table_of_rows
 from rejoinder.progress import no_track
 from tests.evaluation.fakes import (
     Rule,
@@ -29,6 +28,7 @@ from tests.evaluation.fakes import (
     knows_nothing,
     numbered_examples,
 )
+from tests.training.transformers import write_checkpoint
 
 
 class Fitting(Rule):
@@ -204,6 +204,7 @@ def test_a_fine_tuned_model_is_ranked_on_the_general_data_too(tmp_path):
         "data": "General",
         "ranker": "half",
         "missing": None,
+        "published": None,
         "result": expected.to_json() | {"seconds": plain["Tuned", "A"]["result"]["seconds"]},
     }
     assert plain["Direct", "A"] is None
@@ -237,6 +238,59 @@ def test_a_score_on_general_data_that_cannot_be_had_says_why(tmp_path):
         ValueError, match=r"row\.tuned names the column 'x'; the columns are a, b, general"
     ):
         fine_tuned(tmp_path, left_on="x")
+
+
+def test_general_data_that_is_too_small_leaves_the_rest_of_the_table(tmp_path):
+    plan = fine_tuned(tmp_path, general=None)
+    (tmp_path / "general" / "test-0.parquet").unlink()
+    write_examples(numbered_examples(10), tmp_path / "general" / "test-0.parquet")
+    table = measure(plan, Shelf(), tmp_path / "cells")
+    assert table.cell("Tuned", "A").result
+    assert table.cell("Tuned", "B").result
+    assert "10 examples cannot fill a group of 20" in table.cell("Tuned", "A").left.missing
+    with pytest.raises(InputError, match="10 examples cannot fill"):
+        measure(plan, Shelf(), tmp_path / "cells2", strict=True)
+
+
+def test_the_papers_figure_stands_in_its_cell_measured_or_not(tmp_path):
+    published = {"published": {"a": 30.6, "b": 38.7}, "published_left": {"a": 40.0}}
+    plan = fine_tuned(tmp_path, general=None, **published)
+    shutil.rmtree(tmp_path / "b")
+    table = measure(plan, Shelf(), tmp_path / "cells")
+    (line,) = [each for each in table.recall_markdown().splitlines() if "Tuned" in each]
+    assert re.search(r"\| 50\.0 \[.*?\]; paper 30\.6; left 5.*?\]; paper 40\.0 \|", line), line
+    assert "| - (1); paper 38.7 |" in line
+    cells = {(cell["system"], cell["data"]): cell for cell in table.to_json()["cells"]}
+    assert [cells["Tuned", column]["published"] for column in ("A", "B")] == [30.6, 38.7]
+    with pytest.raises(ValueError, match=r"row\.tuned names the column 'x'"):
+        fine_tuned(tmp_path, published={"x": 1.0})
+
+
+@pytest.mark.parametrize("name", ["sim:st:{}", "map:st:{}"])
+def test_a_bert_of_transformers_gives_rows_by_its_mean_output(name, tmp_path):
+    """As ACL19's BERT-SMALL and BERT-LARGE do: the row finds a checkpoint, or names it."""
+    pytest.importorskip("sentence_transformers")
+    data = tmp_path / "data"
+    texts = ["where", "is", "my", "card", "and", "when", "do", "you", "open", "the", "door", "please"]
+    examples = [
+        Example((f"{a} {b}",), f"{b} {a}", id=f"{a}{b}", thread=f"{a}{b}")
+        for a in texts
+        for b in texts
+        if a != b
+    ]
+    for part in ("train", "test"):
+        write_examples(examples, data / f"{part}-0.parquet")
+    start = write_checkpoint(tmp_path / "bert")
+    row = SystemRow(name="BERT", ranker=name.format(start), make="hf download bert")
+    gone = SystemRow(name="Gone", ranker=name.format(tmp_path / "gone"), make="hf download bert")
+    plan = TablePlan(
+        name="T",
+        row={"bert": row, "gone": gone},
+        column={"n": DataColumn(name="N", path=str(data), candidates=20, limit=40)},
+    )
+    table = Measurement(Rankers(), tmp_path / "cells", no_track).table(plan)
+    assert table.cell("BERT", "N").result.recall[1].value > 0.3, table.cell("BERT", "N").missing
+    assert table.cell("Gone", "N").missing.startswith(f"no {gone.ranker}; `hf download bert`")
 
 
 def test_a_row_may_have_a_ranker_for_each_column_and_none_for_some(data, tmp_path):
@@ -332,7 +386,7 @@ def results(*systems):
 def test_files_of_a_table(tmp_path):
     pytest.importorskip("matplotlib")
     table = table_of_rows(results("half", "all"), "Two")
-    files = table.save(tmp_path / "out")
+    files = save_table(table, tmp_path / "out")
     assert [file.name for file in files] == [
         f"table.{kind}" for kind in ("md", "json", "png", "svg")
     ]
@@ -344,7 +398,7 @@ def test_files_of_a_table(tmp_path):
     written = {"".join(each.itertext()).strip() for each in svg.iter() if each.tag.endswith("text")}
     assert {"half", "100.0"} <= written
     assert "d\\|ata" in (tmp_path / "out/table.md").read_text()
-    table.save(tmp_path / "again")
+    save_table(table, tmp_path / "again")
     for file in files:
         assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), (
             "the same table, the same bytes"
@@ -353,10 +407,10 @@ def test_files_of_a_table(tmp_path):
 
 def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    table_of_rows(results("half"), "Old").save(tmp_path)
+    save_table(table_of_rows(results("half"), "Old"), tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     full = Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr("rejoinder.evaluation.plots.save_figure", full)
     with pytest.raises(OSError, match="No space"):
-        table_of_rows(results("all"), "New").save(tmp_path)
+        save_table(table_of_rows(results("all"), "New"), tmp_path)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before

@@ -1,31 +1,15 @@
-"""One table of many systems on many data sets: as Markdown, JSON and a chart, in a folder."""
+"""One table of many systems on many data sets, as Markdown and JSON."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rejoinder.documents import markdown_table
-from rejoinder.errors import MissingExtraError
-from rejoinder.evaluation import plots, report
+from rejoinder.evaluation import report
 from rejoinder.evaluation.ranking import RankingResult
 from rejoinder.evaluation.report import Row
-from rejoinder.files import Kind, atomic_file, check_shared, is_ours
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-PICTURES = ("png", "svg")
-KIND = "rejoinder table"
-FOLDER = Kind("a table's folder", "table.json", lambda table: table["kind"] == KIND, ())
-CELLS = "cells"  # folder of the finished cells within that of a table
-BAR = 0.28  # inches of the chart for each system, and for each data set
-PANEL = 2.9
 
 
 @dataclass(frozen=True)
@@ -42,6 +26,8 @@ class Cell:
     """Parameters of a ranker that was fitted for this column, as JSON values."""
     left: Cell | None = None
     """Result of the same ranker on the general data, if the table shows it."""
+    published: float | None = None
+    """Recall at 1 in % that a paper gives for it."""
 
 
 @dataclass(frozen=True)
@@ -146,43 +132,15 @@ class Table:
             cell = self.cell(system, column)
             is_best = cell.result is not None and cell.result.recall[1].value == best[column]
             text = figure(cell, "**{}** [{}, {}]" if is_best else "{} [{}, {}]")
-            return f"{text}; left {figure(cell.left, '{} [{}, {}]')}" if cell.left else text
+            parts = [text, *_papers(cell)]
+            if cell.left:
+                parts += [f"left {figure(cell.left, '{} [{}, {}]')}", *_papers(cell.left)]
+            return "; ".join(part for part in parts if part)
 
         rows = (
             [system, *(shown(system, column) for column in self.columns)] for system in self.systems
         )
         return markdown_table([["", *self.columns], *rows])
-
-    def save(self, folder: Path) -> list[Path]:
-        """Write table.md, .json, .png and .svg into a folder, all of them or none.
-
-        See `check_output`. Without the library for pictures none are written, and those of an
-        earlier table are removed.
-        """
-        check_output(folder)
-        content = {"kind": KIND, "format": 1, **self.to_json()}
-        texts = {"md": self.markdown(), "json": json.dumps(content, indent=2) + "\n"}
-        try:
-            chart = draw_bars(self)
-        except MissingExtraError:
-            chart = None
-        pictures = () if chart is None else PICTURES
-        files = {kind: folder / f"table.{kind}" for kind in (*texts, *pictures)}
-        # No file is replaced before all are written; table.json, opened last, is replaced
-        # first.
-        with contextlib.ExitStack() as together:
-            parts = {
-                kind: together.enter_context(atomic_file(files[kind]))
-                for kind in (*pictures, *texts)
-            }
-            for kind, text in texts.items():
-                parts[kind].write_text(text, encoding="utf-8")
-            for kind in PICTURES:
-                if chart is None:
-                    (folder / f"table.{kind}").unlink(missing_ok=True)
-                else:
-                    plots.save_figure(chart, parts[kind], kind)
-        return list(files.values())
 
     def _places(self) -> list[tuple[str, str]]:
         return [(system, column) for column in self.columns for system in self.systems]
@@ -212,7 +170,16 @@ class Table:
 
 def _measured(cell: Cell) -> dict[str, Any]:
     result = cell.result and cell.result.to_json()
-    return {"ranker": cell.ranker, "missing": cell.missing or None, "result": result}
+    return {
+        "ranker": cell.ranker,
+        "missing": cell.missing or None,
+        "result": result,
+        "published": cell.published,
+    }
+
+
+def _papers(cell: Cell) -> list[str]:
+    return [] if cell.published is None else [f"paper {cell.published:.1f}"]
 
 
 def table_of_rows(rows: Sequence[Row], name: str) -> Table:
@@ -223,73 +190,3 @@ def table_of_rows(rows: Sequence[Row], name: str) -> Table:
         dict.fromkeys((row.data for row in rows), ""),
         {(row.title, row.data): Cell(row.result, ranker=row.model) for row in rows},
     )
-
-
-def check_output(folder: Path) -> None:
-    """Refuse a folder that `Table.save` cannot write, before anything is computed."""
-    if not is_ours(folder, FOLDER):
-        check_shared(folder, FOLDER.name, [CELLS])
-
-
-def draw_bars(table: Table) -> Figure:
-    """Draw a panel for each data set.
-
-    R@1 is a bar for each system with its 95 % interval, or a dash.
-    """
-    height, width = plots.grid_shape(len(table.columns))
-    names = max(map(len, table.systems)) * 0.075
-    figure, axes = plots.new_grid(
-        len(table.columns),
-        width=names + PANEL * width + 0.3,
-        height=(BAR * len(table.systems) + 0.8) * height + 0.7,
-        sharey=True,
-    )
-    groups = dict.fromkeys(table.systems.values())  # the last ones may share a colour
-    colours = {
-        group: plots.COLOURS[min(place, len(plots.COLOURS) - 1)]
-        for place, group in enumerate(groups)
-    }
-    for axis, column in zip(axes, table.columns, strict=True):
-        _draw_column(axis, table, column, colours)
-    figure.suptitle(f"{table.name}: R@1 in %, 95 % intervals", fontsize=11)
-    if len(colours) > 1:
-        from matplotlib.patches import Patch
-
-        patches = [Patch(color=colour, label=group or "other") for group, colour in colours.items()]
-        look = {
-            "loc": "outside lower center",
-            "ncols": min(len(patches), 6),
-            "fontsize": 8,
-            "frameon": False,
-        }
-        figure.legend(handles=patches, **look)
-    return figure
-
-
-def _draw_column(axis: Axes, table: Table, column: str, colours: Mapping[str, str]) -> None:
-    highest = 0.0
-    for place, (system, group) in enumerate(table.systems.items()):
-        cell = table.cell(system, column)
-        if cell.result is None:
-            axis.text(0.6, place, "-" if cell.missing else "", va="center", fontsize=8, color="0.4")
-            continue
-        estimate = cell.result.recall[1]
-        value = 100 * estimate.value
-        low = 100 * estimate.low
-        high = 100 * estimate.high
-        highest = max(highest, high)
-        axis.barh(place, value, color=colours[group], height=0.7)
-        axis.errorbar(
-            value, place, xerr=[[value - low], [high - value]], color="0.15", capsize=2, linewidth=1
-        )
-        axis.text(high + 1, place, f"{value:.1f}", va="center", fontsize=7)
-    highest = highest if table.results(column) else 100.0
-    axis.set_title(column, fontsize=9, loc="left")
-    axis.set_yticks(range(len(table.systems)), list(table.systems), fontsize=8)
-    axis.set_ylim(len(table.systems) - 0.4, -0.6)  # the first system on top
-    # with room for the number beside the longest interval
-    axis.set_xlim(0, max(1.15 * highest, highest + 3))
-    axis.tick_params(axis="x", labelsize=7)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(axis="x", color="0.9")
-    axis.set_axisbelow(True)

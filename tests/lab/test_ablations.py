@@ -1,5 +1,6 @@
 """Files of ablations: every row one change that trains, with errors before anything is trained."""
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import torch
 
 from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
-from rejoinder.training.ablations import BASE, load_plan, markdown
+from rejoinder.lab import ablation_plan
+from rejoinder.lab.ablation_plan import BASE, load_plan
+from rejoinder.lab.ablation_table import markdown
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import recipe
+from tests.training.transformers import OF_RECIPES, write_checkpoint
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 SHIPPED = [RECIPES / "ablations" / name for name in ("convert.toml", "convert-quick.toml")]
@@ -170,3 +174,36 @@ def test_rows_are_chosen_by_name_with_the_base(write):
         InputError, match=r"no row 'eigt'; did you mean 'eight'\? its rows: base, eight, two"
     ):
         plan.chosen(["two", "eigt"])
+
+
+@pytest.mark.parametrize(
+    ("source", "split", "wanted"),
+    [
+        ("dstc7", None, [67.0, 66.9]),
+        ("ubuntu", None, [81.3, 81.9]),
+        ("dstc7", "valid", [None, None]),
+        ("chitchat", None, [None, None]),
+        (None, None, [None, None]),
+    ],
+)
+def test_a_papers_figure_stands_beside_ranks_of_its_own_data_and_part(
+    source, split, wanted, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(ablation_plan, "check_stages", lambda *_: None)
+    if source:
+        (tmp_path / "data.json").write_text(json.dumps({"source": source}))
+    checkpoint = write_checkpoint(tmp_path / "bert", OF_RECIPES)
+    plan = load_plan(
+        RECIPES / "ablations" / "poly-first.toml",
+        [f"init.transformer={checkpoint}"],
+        tmp_path,
+        split,
+    )
+    figures = {row.name: row.published for row in plan.rows}
+    assert [figures[BASE], figures["first-64"]] == wanted
+    assert plan.split == (split or "test")
+
+
+def test_figures_are_of_a_corpus_and_a_part(write):
+    with pytest.raises(InputError, match="published"):
+        load_plan(write({"a": ["seed=1"]}, published={"dstc7": 67.0}))
