@@ -37,11 +37,12 @@ import torch
 
 import rejoinder
 from common import write_result
-from rejoinder.corpora import Candidate, text_key
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.learning import learn
 from rejoinder.curation.outcomes import Recorder
-from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
 from serving import build, load, ours, serving
@@ -389,7 +390,7 @@ def _spread(times: Sequence[float]) -> dict[str, float]:
 def without(place: str) -> list[str]:
     """Return the command of a server that keeps no answers for feedback."""
     code = (
-        "import sys; from rejoinder.serving import recent_answers; from rejoinder.cli import main; "
+        "import sys; from rejoinder.serving import recent_answers; from rejoinder.cli.start import main; "
         "recent_answers.RecentAnswers.add = lambda *_: ''; sys.argv[0] = 'rejoinder'; main()"
     )
     return [sys.executable, "-c", code, *ours(place)[3:]]

@@ -36,7 +36,7 @@ import numpy as np
 import rejoinder
 from common import use_threads, write_result
 from rejoinder.conversations import spoken
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval import opposites, turns
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index

@@ -30,10 +30,10 @@ import zstandard
 import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.corpora import Candidate, Example
+from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.curation.mining import Mining, mine_examples
-from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.templates import mask
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import zstandard
 
-from rejoinder.corpora import thread_share
+from rejoinder.corpora.splits import thread_share
 from tests.corpora.readers import test_amazon_qa as amazon
 from tests.corpora.readers import test_semeval as semeval
 from tests.corpora.readers import test_ubuntu as ubuntu

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 import typer
 
-from rejoinder.cli import main
+from rejoinder.cli.start import main
 from rejoinder.cli.app import app
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.corpora.sources import CORPORA

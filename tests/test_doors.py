@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from mcp.client import Client
 
 import rejoinder
-from rejoinder.cli import main
+from rejoinder.cli.start import main
 from rejoinder.integrations.mcp import make_server
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving.answers import Sources

@@ -4,9 +4,13 @@ import json
 
 import pytest
 
-from rejoinder.corpora import Candidate, text_key, words_of
+from rejoinder.corpora.keys import text_key, words_of
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import Markup, bots, parse_time, text_of_html, wikipedia
+from rejoinder.corpora.readers import bots, wikipedia
+from rejoinder.corpora.readers.form import Markup
+from rejoinder.corpora.readers.html_text import text_of_html
+from rejoinder.corpora.readers.times import parse_time
 from rejoinder.corpora.readers.chat_apps import clean_slack_text, whatsapp_line
 from rejoinder.corpora.readers.pairs import clean_line
 from rejoinder.corpora.recognition import read_candidates

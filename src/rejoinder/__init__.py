@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from rejoinder.environment import switch_telemetry_off
 
 if TYPE_CHECKING:
-    from rejoinder.corpora import Candidate, Example
     from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.schema import Candidate, Example
     from rejoinder.curation.mining import mine
     from rejoinder.encoders.open import load
     from rejoinder.encoders.torch import Encoder, Model

@@ -10,7 +10,7 @@ import pytest
 import rejoinder
 from rejoinder.cli import arguments
 from rejoinder.cli.arguments import Rankers
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders import sentence
 from rejoinder.lab.map import Map

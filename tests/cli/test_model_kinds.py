@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import MODEL, recipe, stage

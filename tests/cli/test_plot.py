@@ -8,7 +8,7 @@ import pytest
 
 import rejoinder
 from rejoinder.corpora.examples import write_examples
-from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.lab.purity import neighbour_purity
 from rejoinder.intents.data import read_intents
 from rejoinder.training.loop import train

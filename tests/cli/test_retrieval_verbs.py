@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rejoinder.cli import retrieval as verbs
-from rejoinder.corpora import Candidate, Example
+from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders import persistence, sentence
 from rejoinder.errors import InputError

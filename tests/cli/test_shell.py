@@ -241,7 +241,7 @@ def test_the_shell_completes_verbs_and_options(typed, offered):
 def run(code, **settings):
     """Start Python code in a process of its own, with `main` imported."""
     return subprocess.Popen(
-        [sys.executable, "-c", "from rejoinder.cli import main\n" + textwrap.dedent(code)],
+        [sys.executable, "-c", "from rejoinder.cli.start import main\n" + textwrap.dedent(code)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, **settings},
@@ -278,7 +278,7 @@ def test_ctrl_c_ends_in_one_line_and_leaves_the_old_output(tmp_path, monkeypatch
     assert Path("table").read_text() == "old"
 
 
-MAIN = [sys.executable, "-c", "from rejoinder.cli import main; main()"]
+MAIN = [sys.executable, "-c", "from rejoinder.cli.start import main; main()"]
 
 
 def test_a_reader_that_goes_away_is_no_error_message():

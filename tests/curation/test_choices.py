@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.corpora import Candidate, Example
+from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.curation.choices import MOST_OF_SOURCE, chosen_matches, positions_by_text
 from rejoinder.curation.examples import MOST_EXAMPLES
 from rejoinder.curation.feedback import Entry

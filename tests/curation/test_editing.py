@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import changes
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.learning import learn
 from rejoinder.curation.usage import usage
-from rejoinder.encoders import ContextVectors
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from tests.logs import log_of, recorder

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation import feedback, log_file
 from rejoinder.curation.changes import changes
 from rejoinder.curation.editing import Editor

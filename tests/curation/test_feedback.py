@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation import feedback, log_file
 from rejoinder.curation.changes import changes
 from rejoinder.curation.feedback import Entry, FeedbackLog

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import changes
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.patience import retried

@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 
-from rejoinder.corpora import Candidate, Example
+from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.curation.examples import MOST_EXAMPLES, most_different
 from rejoinder.curation.learning import forget, learn
 from rejoinder.curation.matching import ReplyMatcher, match
-from rejoinder.encoders import ContextVectors
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from tests.logs import log_of

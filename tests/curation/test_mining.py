@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.arrays import unit_rows
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.recognition import read_candidates
 from rejoinder.curation import mining
 from rejoinder.curation.mining import check_output, choose, mine_examples, write_replies

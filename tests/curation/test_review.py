@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rejoinder.corpora import Candidate, Example
+from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.curation.review import review
 from rejoinder.curation.review_report import save_review
 from rejoinder.errors import InputError

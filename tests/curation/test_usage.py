@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.feedback import Entry
 from rejoinder.curation.usage import SHOWN, group_by_meaning, usage, usage_document
 from rejoinder.retrieval.index import Index

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.encoders.keywords import BM25, TfIdf, words
-from rejoinder.encoders import FittedRanker, Ranker
+from rejoinder.encoders.protocol import FittedRanker, Ranker
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.lab.data19 import Data19BM25
 

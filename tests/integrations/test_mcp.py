@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import rejoinder
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
 from tests.logs import log_of
@@ -90,7 +90,7 @@ class Upper:
     """A classifier whose intents are the words of a text in capitals."""
 
     def predict(self, texts):
-        from rejoinder.intents import Prediction
+        from rejoinder.intents.prediction import Prediction
 
         return [
             Prediction((text.upper(),), ((text.upper(), 1.0),), out_of_scope=False)

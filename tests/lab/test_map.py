@@ -11,11 +11,11 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder import environment
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.lab import map as vectors
 from rejoinder.lab.map import Curve, Map, MapSettings, MapTrainer, Pairs, learn_map
 from rejoinder.encoders.open import load
-from rejoinder.encoders import FittedRanker, Ranker
+from rejoinder.encoders.protocol import FittedRanker, Ranker
 from rejoinder.encoders.sentence import SentenceEncoder, encode_by_length, open_sentence_transformer
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 

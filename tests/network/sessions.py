@@ -104,7 +104,7 @@ def step(name: str) -> None:
 
 def verbs() -> None:
     """Run every verb but `serve`, in one process."""
-    from rejoinder.cli import main
+    from rejoinder.cli.start import main
     from rejoinder.intents import heads
     from rejoinder.lab import grid
 

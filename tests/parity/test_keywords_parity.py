@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.encoders.keywords import BM25, BUCKETS, TfIdf
 from rejoinder.lab.data19 import Data19BM25
 

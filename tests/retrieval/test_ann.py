@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import ContextVectors
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.retrieval import ann
 from rejoinder.retrieval.calibration import Calibration, read_calibration

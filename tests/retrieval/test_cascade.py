@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import Ranker
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.search import Cascade

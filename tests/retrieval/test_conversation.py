@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.conversations import read_contexts
-from rejoinder.corpora import words_of
+from rejoinder.corpora.keys import words_of
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.arrays import unit_rows
-from rejoinder.corpora import Candidate, words_of
+from rejoinder.corpora.keys import words_of
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.learning import learn
-from rejoinder.encoders import ContextVectors
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.calibration import CalibratedIndex

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate, Example
+from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.encoders.keywords import BM25, Hybrid, WordIndex
 from rejoinder.errors import InputError
 from rejoinder.retrieval import search

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import ContextVectors, DualEncoder
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.encoders.persistence import load
 from rejoinder.environment import has_onednn
 from rejoinder.errors import InputError

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import ContextVectors
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.retrieval.index import Index

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import SearchOptions

@@ -19,7 +19,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import rejoinder
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.recognition import read_candidates
 from rejoinder.curation.editing import Editor
 from rejoinder.intents.classifier import train_classifier

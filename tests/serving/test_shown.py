@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.learning import learn_chosen
 from rejoinder.retrieval.index import Index

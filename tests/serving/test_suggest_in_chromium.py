@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.guard import Keys

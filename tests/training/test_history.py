@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rejoinder
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.text.history import HistoryText

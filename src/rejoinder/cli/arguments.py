@@ -20,10 +20,10 @@ from rejoinder.progress import Advance, note, track
 
 if TYPE_CHECKING:
     from rejoinder.cluster import RayEngine
-    from rejoinder.corpora import Candidate, Example
     from rejoinder.corpora.lines import Reading
+    from rejoinder.corpora.schema import Candidate, Example
     from rejoinder.corpora.tables import Choice
-    from rejoinder.encoders import Ranker
+    from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.report import ContextReading
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
@@ -236,7 +236,7 @@ def read_training(
 
     They come from `fit_on` or the training part of `path`.
     """
-    from rejoinder.encoders import FittedRanker
+    from rejoinder.encoders.protocol import FittedRanker
     from rejoinder.evaluation.tasks import ranked_part, training_examples
 
     if not (
@@ -261,7 +261,7 @@ def fit_ranker(
     name: str, ranker: Ranker, training: Callable[[], Sequence[Example]]
 ) -> dict[str, Any] | None:
     """Fit a ranker that learns; show and return what it learned, None for one that does not."""
-    from rejoinder.encoders import FittedRanker
+    from rejoinder.encoders.protocol import FittedRanker
 
     if not isinstance(ranker, FittedRanker):
         return None

@@ -32,8 +32,8 @@ from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.conversations import Context
-    from rejoinder.corpora import Example
-    from rejoinder.encoders import Ranker
+    from rejoinder.corpora.schema import Example
+    from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.ranking import RankingResult
     from rejoinder.evaluation.tasks import Copies, RankingTask
     from rejoinder.lab.table import Table
@@ -312,7 +312,7 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
 
 
 def _read_replies(file: Path, given: typer.Context) -> list[str]:
-    from rejoinder.corpora import text_key
+    from rejoinder.corpora.keys import text_key
     from rejoinder.corpora.recognition import read_candidates
 
     for option in ("candidates", "copies"):
@@ -344,8 +344,8 @@ def read_task(
 
     With `candidates` None, all different responses are candidates.
     """
-    from rejoinder.corpora import text_key
     from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.keys import text_key
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
 
     split = ranked_part(path, split)

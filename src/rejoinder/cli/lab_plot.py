@@ -17,7 +17,7 @@ from rejoinder.progress import track
 
 if TYPE_CHECKING:
     from rejoinder.arrays import FloatArray
-    from rejoinder.corpora import Example
+    from rejoinder.corpora.schema import Example
 
 Panels: TypeAlias = Annotated[
     list[str],

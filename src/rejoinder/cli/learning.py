@@ -27,7 +27,7 @@ from rejoinder.files import atomic_file
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
-    from rejoinder.corpora import Example
+    from rejoinder.corpora.schema import Example
     from rejoinder.curation.erasure import Erased
     from rejoinder.curation.feedback import Entry, FeedbackLog
     from rejoinder.retrieval.index import Index

@@ -29,7 +29,7 @@ from rejoinder.cli.arguments import (
     report_truncated,
 )
 from rejoinder.cli.shell import emit
-from rejoinder.corpora import text_key
+from rejoinder.corpora.keys import text_key
 from rejoinder.errors import InputError
 from rejoinder.progress import note, printable, track
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from rejoinder.encoders import Ranker
+    from rejoinder.encoders.protocol import Ranker
     from rejoinder.serving.desk import Desk
     from rejoinder.serving.guard import Keys
     from rejoinder.serving.worker import Worker

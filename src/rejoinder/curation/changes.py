@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from rejoinder.corpora import Candidate, text_key
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.log_file import LogFile
 from rejoinder.curation.tickets import Ticket, remember
 from rejoinder.errors import InputError

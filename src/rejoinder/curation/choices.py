@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from rejoinder.corpora import Candidate, text_key
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.feedback import Entry
 from rejoinder.curation.matching import Match
 

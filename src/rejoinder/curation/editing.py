@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rejoinder.conversations import CONVERSATIONS, Conversation, check_list
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import Change, Journal, Kind, Row, State, find_change
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.tickets import Ticket

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.corpora import Candidate, text_key
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.matching import Match
-from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.scoring import encode_conversations
 from rejoinder.retrieval.turns import clean_context
 

@@ -21,8 +21,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from rejoinder.corpora import Candidate, text_key
+from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.redaction import redact
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import rewrite_states
 from rejoinder.curation.log_file import LogFile
 from rejoinder.curation.tickets import KEPT, Ticket, remember

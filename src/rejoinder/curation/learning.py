@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.corpora import Candidate, Example, text_key, thread_share
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Candidate, Example
+from rejoinder.corpora.splits import thread_share
 from rejoinder.curation.changes import renamed
 from rejoinder.curation.choices import chosen_matches, positions_by_text
 from rejoinder.curation.examples import with_examples

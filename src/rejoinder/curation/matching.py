@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from rejoinder.corpora import Candidate, Example, text_key, words_of
+from rejoinder.corpora.keys import text_key, words_of
+from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.templates import PLACEHOLDER
 from rejoinder.text.alignment import align

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from rejoinder.arrays import FloatArray, IntArray, unit_rows
-from rejoinder.corpora import Example, text_key
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Example
 from rejoinder.curation.chats import read_chats
 from rejoinder.curation.examples import most_different
 from rejoinder.curation.matching import NEWEST
-from rejoinder.encoders import DualEncoder
 from rejoinder.encoders.bundled import DEFAULT
 from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance, silent

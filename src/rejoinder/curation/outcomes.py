@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rejoinder.conversations import Conversation, read_contexts
-from rejoinder.corpora import text_key
+from rejoinder.corpora.keys import text_key
 from rejoinder.curation.feedback import Entry, FeedbackLog
 from rejoinder.curation.matching import NEWEST, ReplyMatcher
 from rejoinder.curation.tickets import Ticket

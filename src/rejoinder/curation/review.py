@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rejoinder.corpora import Example, text_key
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from rejoinder import files
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.review import Mistake, Review
 from rejoinder.curation.usage import WIDTH, reply_name
 from rejoinder.documents import Block, Document, Table, Text

@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.corpora import Candidate, text_key, words_of
+from rejoinder.corpora.keys import text_key, words_of
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import renamed
 from rejoinder.curation.choices import positions_by_text
 from rejoinder.curation.feedback import Entry, FeedbackLog, Taken
 from rejoinder.documents import Bars, Block, Document, Table, Text
-from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import import_extra
 from rejoinder.retrieval.background import encode_background
 from rejoinder.retrieval.head import takes_examples

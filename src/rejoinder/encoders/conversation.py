@@ -17,7 +17,9 @@ import numpy.typing as npt
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context, ContextPart, Conversation, read_contexts, read_texts
 from rejoinder.documents import Described
-from rejoinder.encoders import ContextVectors, DualEncoder, VectorCache
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.vector_cache import VectorCache
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.text.history import HistoryText

@@ -17,13 +17,10 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
-from rejoinder.corpora import Example
-from rejoinder.encoders import (
-    Ranker,
-    candidate_lists,
-    not_fitted,
-    require_examples,
-)
+from rejoinder.corpora.schema import Example
+from rejoinder.encoders.candidates import candidate_lists
+from rejoinder.encoders.fitted import not_fitted, require_examples
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.encoders.sparse import SparseRows, dot_products
 from rejoinder.errors import InputError, import_extra
 from rejoinder.patterns import search_pattern

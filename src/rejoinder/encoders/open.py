@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.encoders import DualEncoder, Ranker, bundled, onnx
+from rejoinder.encoders import bundled, onnx
 from rejoinder.encoders.conversation import track_truncation
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError, shown
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance

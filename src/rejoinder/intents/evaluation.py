@@ -13,19 +13,12 @@ from rejoinder.arrays import FloatArray
 from rejoinder.documents import Described
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import RESAMPLES, Estimate, estimates
-from rejoinder.intents import (
-    MIN_PROBABILITY,
-    SCORES,
-    BoolArray,
-    HeldOut,
-    Rejection,
-    ScoreName,
-    probabilities,
-)
 from rejoinder.intents.classifier import IntentClassifier, encode_data
 from rejoinder.intents.data import IntArray, IntentData, draw
 from rejoinder.intents.fitting import fit, held_out
 from rejoinder.intents.heads import Encoded, Settings, sklearn
+from rejoinder.intents.prediction import MIN_PROBABILITY, probabilities
+from rejoinder.intents.refusal import SCORES, BoolArray, HeldOut, Rejection, ScoreName
 from rejoinder.progress import Advance, silent
 
 MAX_PAIRS = 10

@@ -11,8 +11,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field, PositiveFloat
 
-from rejoinder.corpora import Split
 from rejoinder.corpora.data_folder import SUMMARY
+from rejoinder.corpora.splits import Split
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
 from rejoinder.settings import read_toml, section, validate

@@ -20,8 +20,8 @@ from rejoinder.encoders.checkpoints import find_checkpoint
 from rejoinder.errors import InputError, RejoinderError, import_extra
 from rejoinder.evaluation.ranking import Estimate, estimates
 from rejoinder.files import Kind, atomic_folder
-from rejoinder.intents import BoolArray
 from rejoinder.intents.data import IntentData
+from rejoinder.intents.refusal import BoolArray
 from rejoinder.progress import Track, no_track
 from rejoinder.settings import Count, Decay, Natural, Positive, Share, section
 

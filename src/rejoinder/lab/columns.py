@@ -15,7 +15,7 @@ from rejoinder.lab.plan import DataColumn
 from rejoinder.progress import Advance, silent
 
 if TYPE_CHECKING:
-    from rejoinder.corpora import Example
+    from rejoinder.corpora.schema import Example
 
 CANDIDATES = 100  # of 1-of-N, unless a column says otherwise
 

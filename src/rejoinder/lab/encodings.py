@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.encoders import ContextVectors, DualEncoder, Ranker
+from rejoinder.encoders.protocol import DualEncoder, Ranker
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 

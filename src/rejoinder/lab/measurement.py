@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from rejoinder.encoders import Ranker
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation.ranking import RankingResult, evaluate_task
 from rejoinder.evaluation.tasks import (
@@ -24,7 +24,7 @@ from rejoinder.lab.table import Cell, Table
 from rejoinder.progress import Track
 
 if TYPE_CHECKING:
-    from rejoinder.corpora import Example
+    from rejoinder.corpora.schema import Example
 
 FORMAT = 1  # format of the files of finished cells
 

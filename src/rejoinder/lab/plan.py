@@ -13,7 +13,7 @@ from rejoinder.evaluation.tasks import FIT_EXAMPLES, Copies, ranked_part
 from rejoinder.settings import Count, Natural, override, read_toml, section, validate
 
 if TYPE_CHECKING:
-    from rejoinder.corpora import Split
+    from rejoinder.corpora.splits import Split
 
 # Names a row or column in `--set`, and in the names of folders.
 Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rejoinder.encoders import Ranker
 from rejoinder.encoders.open import KEYWORDS, RankerOpener
+from rejoinder.encoders.protocol import Ranker
 
 DATA19_BM25 = "bm25-data19"
 WITHOUT_MODEL = (*KEYWORDS, DATA19_BM25)

@@ -31,8 +31,8 @@ from typing import Protocol, Self
 import numpy as np
 
 from rejoinder.conversations import Conversation, check_number
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import DualEncoder
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, Track, no_track

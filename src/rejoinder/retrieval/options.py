@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rejoinder.conversations import check_count, check_minimum, check_number, is_whole
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 
 Where: TypeAlias = Mapping[str, object] | Callable[[Candidate], bool]

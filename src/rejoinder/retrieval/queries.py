@@ -20,12 +20,13 @@ from rejoinder.conversations import (
     is_persona,
     spoken,
 )
-from rejoinder.corpora import text_key
 from rejoinder.corpora.corpus import BadRecordError
 from rejoinder.corpora.formats import earlier_context
+from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.lines import open_lines
 from rejoinder.corpora.tables import parse_line
-from rejoinder.encoders import ContextVectors, DualEncoder, check_vectors, encode_queries
+from rejoinder.encoders.protocol import DualEncoder, encode_queries
+from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts

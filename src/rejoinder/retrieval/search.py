@@ -19,16 +19,11 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, Conversation, check_count
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.documents import Described
-from rejoinder.encoders import (
-    ContextVectors,
-    DualEncoder,
-    Ranker,
-    check_vectors,
-    encode_queries,
-)
 from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
+from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import lock_path, locked
 from rejoinder.retrieval.manifest import Manifest, Positions, check_model, read_manifest

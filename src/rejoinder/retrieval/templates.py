@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rejoinder.corpora import text_key
+from rejoinder.corpora.keys import text_key
 from rejoinder.patterns import match_pattern, search_pattern
 from rejoinder.text.alignment import align
 

@@ -22,10 +22,11 @@ from rejoinder.curation.log_file import LogError
 from rejoinder.curation.outcomes import Outcome, Recorded, Recorder
 from rejoinder.curation.patience import retried
 from rejoinder.curation.tickets import Ticket
-from rejoinder.encoders import ContextVectors, DualEncoder, Ranker, encode_queries
 from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.onnx import MANIFEST as ONNX
 from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
@@ -42,8 +43,8 @@ from rejoinder.serving.reports import Report, Reports
 from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
-    from rejoinder.intents import OnnxIntents
     from rejoinder.intents.classifier import IntentClassifier
+    from rejoinder.intents.onnx import OnnxIntents
 
 # seconds until an index that cannot be opened is tried again, or one that can is checked again
 RETRY = 1.0
@@ -426,7 +427,7 @@ class Answers:
 def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
     """Open a classifier, or its ONNX folder, which needs no PyTorch."""
     if (folder / ONNX).is_file():
-        from rejoinder.intents import OnnxIntents
+        from rejoinder.intents.onnx import OnnxIntents
 
         return OnnxIntents(folder)
     from rejoinder.intents.classifier import load_classifier

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, JsonValue, StringConstraints, model_valid
 from pydantic_core import PydanticCustomError
 
 from rejoinder.conversations import read_contexts
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import Change
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.log_file import LogError

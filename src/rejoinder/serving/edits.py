@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from rejoinder.conversations import read_contexts
-from rejoinder.corpora import Candidate
 from rejoinder.corpora.recognition import distinct
+from rejoinder.corpora.schema import Candidate
 from rejoinder.curation.changes import Change, changes, find_change
 from rejoinder.curation.editing import Editor
 from rejoinder.curation.feedback import FeedbackLog
