@@ -390,7 +390,8 @@ def _spread(times: Sequence[float]) -> dict[str, float]:
 def without(place: str) -> list[str]:
     """Return the command of a server that keeps no answers for feedback."""
     code = (
-        "import sys; from rejoinder.serving import recent_answers; from rejoinder.cli.start import main; "
+        "import sys; from rejoinder.serving import recent_answers; "
+        "from rejoinder.cli.start import main; "
         "recent_answers.RecentAnswers.add = lambda *_: ''; sys.argv[0] = 'rejoinder'; main()"
     )
     return [sys.executable, "-c", code, *ours(place)[3:]]

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from common import write_result
-from rejoinder.cli.arguments import Rankers, fit_ranker
+from rejoinder.cli.models import Rankers, fit_ranker
 from rejoinder.corpora.examples import read_examples
 from rejoinder.encoders import bundled
 from rejoinder.evaluation.ranking import evaluate

@@ -291,7 +291,7 @@ def step_seconds(
     """Seconds of each step but the first of one stage from random weights."""
     from dataclasses import replace
 
-    from rejoinder.progress import Display, Progress
+    from rejoinder.training.display import Display, Progress
     from rejoinder.training.loop import train
     from rejoinder.training.recipe import Checkpoint, Quantization, Validation
 

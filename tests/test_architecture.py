@@ -22,7 +22,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # Adapters inherit classes of their library, so they import it at once, and nobody imports them by
 # the way.
 ADAPTERS = [
-    path for path in MODULES if path.parent.name == "integrations" and path.stem != "__init__"
+    path for path in MODULES if path.parent.name == "integrations" and path.stem not in ("__init__", "models")
 ]
 FOLDERS = [ROOT / name for name in ("src", "tests", "scripts", "benchmarks", "workshop")]
 ALL_FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))

@@ -40,7 +40,7 @@ CALLBACKS = {
     ("corpora/comment_trees.py", "corpora/lines.py"),
 }
 # An ASGI application receives the body and sends the answer by functions of the middleware.
-ASGI = {("serving/requests.py", "serving/guard.py")}
+ASGI = {("serving/bodies.py", "serving/guard.py")}
 # An encoder's class extends one in `conversation`; the choice among candidates reads a reply's text by
 # a method of the rows that it got.
 OF_SEARCH = {

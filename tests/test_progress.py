@@ -10,7 +10,7 @@ import pytest
 
 from rejoinder import progress
 from rejoinder.progress import track
-from rejoinder.progress import Progress, TerminalDisplay
+from rejoinder.training.display import Progress, TerminalDisplay
 
 
 class Terminal(io.StringIO):

@@ -48,9 +48,9 @@ __all__ = [
 # Imported on first use: `import rejoinder` stays fast, and a library of an extra is never needed
 # for it.
 _HOMES = {
-    "Candidate": "rejoinder.corpora",
+    "Candidate": "rejoinder.corpora.schema",
     "Encoder": "rejoinder.encoders.torch",
-    "Example": "rejoinder.corpora",
+    "Example": "rejoinder.corpora.schema",
     "Index": "rejoinder.retrieval.index",
     "Model": "rejoinder.encoders.torch",
     "evaluate": "rejoinder.evaluation.ranking",

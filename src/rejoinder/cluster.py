@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from rejoinder.engine import Answer, attempt, in_order
 from rejoinder.environment import keep_memory
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
-from rejoinder.progress import TerminalDisplay
+from rejoinder.training.display import TerminalDisplay
 
 if TYPE_CHECKING:
     from rejoinder.training.recipe import Recipe

@@ -11,7 +11,7 @@ import tomli_w
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.encoders import persistence
 from rejoinder.errors import RejoinderError
-from rejoinder.progress import TerminalDisplay
+from rejoinder.training.display import TerminalDisplay
 from rejoinder.training import loop
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import recipe, stage, write_data

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.cli import arguments
-from rejoinder.cli.arguments import Rankers
+from rejoinder.cli import models
+from rejoinder.cli.models import Rankers
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders import sentence
@@ -157,8 +157,8 @@ def test_a_sample_is_of_the_validation_split_and_bounded(tmp_path, monkeypatch):
     for split in ("train", "valid"):
         examples = [Example((f"{split} {i}?",), f"{split}.") for i in range(20)]
         write_examples(examples, tmp_path / f"{split}-0.parquet")
-    monkeypatch.setattr(arguments, "EXAMPLES", 7)
-    drawn = arguments.read_sample(tmp_path, silent)
+    monkeypatch.setattr(models, "EXAMPLES", 7)
+    drawn = models.read_sample(tmp_path, silent)
     assert [example.response for example in drawn] == ["valid."] * 7
-    assert drawn == arguments.read_sample(tmp_path, silent)
-    assert len(arguments.read_sample(tmp_path / "train-0.parquet", silent)) == 7
+    assert drawn == models.read_sample(tmp_path, silent)
+    assert len(models.read_sample(tmp_path / "train-0.parquet", silent)) == 7

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rejoinder.cli.arguments import ENCODER_BLOCK
+from rejoinder.cli.models import ENCODER_BLOCK
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders.keywords import BM25
@@ -129,7 +129,7 @@ def test_copies_are_right_unless_the_papers_protocol_is_asked_for(command, tmp_p
 
 
 def test_a_model_is_ranked_in_steps_and_bm25_at_once(command, monkeypatch, tmp_path, models):
-    monkeypatch.setattr("rejoinder.cli.arguments.ENCODER_BLOCK", 100)
+    monkeypatch.setattr("rejoinder.cli.models.ENCODER_BLOCK", 100)
     assert ENCODER_BLOCK > 100
     calls = []
     score = BM25.score

@@ -8,7 +8,7 @@ from unittest.mock import DEFAULT, Mock
 
 import pytest
 
-from rejoinder.progress import TerminalDisplay
+from rejoinder.training.display import TerminalDisplay
 from rejoinder.training import prepare as prepare_module
 from rejoinder.training import run as runs
 from rejoinder.training.prepare import prepare

@@ -9,7 +9,7 @@ import pytest
 from rejoinder.encoders.open import open_texts
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
-from rejoinder.intents.classifier import save_classifier
+from rejoinder.intents.folder import save_classifier
 from tests.intents.toy import outside_texts, toy_data
 
 pytest.importorskip("spacy")

@@ -18,7 +18,7 @@ from rejoinder.files import signed
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.evaluation import evaluate
-from rejoinder.intents.classifier import CONFIG, WEIGHTS, load_classifier, save_classifier
+from rejoinder.intents.folder import CONFIG, WEIGHTS, load_classifier, save_classifier
 from rejoinder.intents.heads import Centroids, Encoded
 from rejoinder.intents.refusal import HeldOut, Rejection, best_threshold, choose_rejection, scores
 from tests.intents.toy import WordVectors, multi_label_data, outside_texts, toy_data

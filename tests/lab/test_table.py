@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from rejoinder.cli.arguments import Rankers
+from rejoinder.cli.models import Rankers
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError

@@ -21,7 +21,7 @@ from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders.open import open_texts
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
-from rejoinder.intents.classifier import save_classifier
+from rejoinder.intents.folder import save_classifier
 from rejoinder.retrieval.index import Index
 from tests.cli.test_outputs import make_place
 from tests.intents.toy import toy_data

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.cli.arguments import open_index
+from rejoinder.cli.models import open_index
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions

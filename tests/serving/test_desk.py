@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import http.client
 import http.server
 import json
 import os
@@ -23,20 +24,14 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply
-from rejoinder.serving import desk
+from rejoinder.serving import desk, desk_address
 from rejoinder.serving.bounds import BoundedBodies
 from tests.logs import log_of
-from rejoinder.serving.desk import (
-    Address,
-    Chatwoot,
-    Generic,
-    IndexSearcher,
-    NoteError,
-    Receiver,
-    is_signed,
-    make_receiver,
-    sign,
-)
+from rejoinder.serving.desk import Receiver, make_receiver
+from rejoinder.serving.desk_address import Address, NoteError
+from rejoinder.serving.desk_events import Chatwoot, Generic, note_text
+from rejoinder.serving.desk_index import IndexSearcher
+from rejoinder.serving.desk_signatures import is_signed, sign
 from tests.retrieval.conftest import HashEncoder
 
 SECRET = "of the webhook"
@@ -81,7 +76,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    monkeypatch.setattr(desk, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(desk_address, "PAUSES", (0.01, 0.01))
     with StandIn() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -350,7 +345,7 @@ def test_a_body_is_bounded_alone_and_with_others(most, status):
 
 
 def test_a_desk_that_answers_a_byte_a_second_is_waited_for_no_longer_than_others(monkeypatch):
-    monkeypatch.setattr(desk, "SECONDS", 0.5)
+    monkeypatch.setattr(desk_address, "SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def trickle():
@@ -370,7 +365,7 @@ def test_a_desk_that_answers_a_byte_a_second_is_waited_for_no_longer_than_others
 
 
 def test_a_desk_that_is_away_is_given_up_after_one_deadline(monkeypatch):
-    monkeypatch.setattr(desk, "SECONDS", 0.3)
+    monkeypatch.setattr(desk_address, "SECONDS", 0.3)
     start = time.monotonic()
     with pytest.raises(NoteError):
         Address("http://127.0.0.1:9").post("/x", b"{}", {})
@@ -433,10 +428,10 @@ def test_a_desk_may_have_an_ipv6_address(monkeypatch, url, port):
         opened.append(address)
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(desk, "PAUSES", ())
-    monkeypatch.setattr(desk.http.client.socket, "create_connection", refused)
-    with pytest.raises(desk.NoteError, match="cannot be reached"):
-        desk.Address(url).post("", b"{}", {})
+    monkeypatch.setattr(desk_address, "PAUSES", ())
+    monkeypatch.setattr(http.client.socket, "create_connection", refused)
+    with pytest.raises(NoteError, match="cannot be reached"):
+        Address(url).post("", b"{}", {})
     assert opened == [("::1", port)]
 
 
@@ -536,5 +531,5 @@ def test_the_example_of_the_documentation_stands_between_two_desks(stand_in, tmp
     assert event == ("104", "81", "customer", "Where is it?", "")
     assert note_path == "/api/v1/ticket_articles"
     assert note_headers["Authorization"] == f"Token token={TOKEN}"
-    wanted = {"ticket_id": 81, "body": desk.note_text(REPLIES), "internal": True}
+    wanted = {"ticket_id": 81, "body": note_text(REPLIES), "internal": True}
     assert json.loads(note) == wanted

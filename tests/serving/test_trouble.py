@@ -148,7 +148,7 @@ def test_one_error_is_made_where_many_keys_are_unknown():
 
 def test_a_body_of_very_many_values_is_not_parsed(client, monkeypatch):
     server, parsed = client(), []
-    decode = "rejoinder.serving.requests.msgspec.json.decode"
+    decode = "rejoinder.serving.bodies.msgspec.json.decode"
     monkeypatch.setattr(decode, lambda body: parsed.append(body) or {})
     for part in ("[],", "{},", '"a":0,'):
         body = part * (requests.MOST_MARKS + 1)

@@ -16,7 +16,7 @@ from rejoinder.errors import InputError
 from rejoinder.networks.layers import scores_of
 from rejoinder.training import distillation, initialisation
 from rejoinder.training.batches import Portion, make_step
-from rejoinder.progress import Display
+from rejoinder.training.display import Display
 from rejoinder.training.distillation import SimilarityDistiller, TeacherDistiller, text_vectors
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.losses import ContextMask, Loss

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 import rejoinder
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.training import run as runs
-from rejoinder.progress import Display
+from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import Validator, read_metrics
 from rejoinder.training.recipe_files import save_recipe

@@ -8,7 +8,8 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rejoinder import progress
-from rejoinder.progress import Progress, TerminalDisplay, duration
+from rejoinder.progress import duration
+from rejoinder.training.display import Progress, TerminalDisplay
 from rejoinder.training.losses import Loss
 from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
 from rejoinder.training.run import RunFolder, RunState

@@ -16,7 +16,7 @@ from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
 from rejoinder.training import loop, negatives
 from rejoinder.training.batches import WHOLE, MixedOrder, make_step
-from rejoinder.progress import Display
+from rejoinder.training.display import Display
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.negatives import GivenNegatives, Miner, Tables
 from rejoinder.training.optimization import HardNegatives

@@ -27,7 +27,7 @@ from rejoinder.text.dialogue import Dialogue
 from rejoinder.text.history import HistoryText
 from rejoinder.text.vocabulary_building import build_subwords
 from rejoinder.training import prepare as prepare_module
-from rejoinder.progress import Display
+from rejoinder.training.display import Display
 from rejoinder.training.loop import train
 from rejoinder.training.prepare import prepare, word_vectors
 from rejoinder.training.tokens import Encode, build_store, open_store, token_hashes

@@ -22,7 +22,7 @@ from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.lab.ablation_plan import load_plan
 from rejoinder.lab.ablations import ablate
-from rejoinder.progress import Display
+from rejoinder.training.display import Display
 from rejoinder.training.distributed import LostProcessError, RankZeroFailedError, joined
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.recipe_files import load_recipe

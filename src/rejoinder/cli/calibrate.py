@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import (
-    EXAMPLES,
-    Earlier,
-    IndexFolder,
-    Json,
-    open_index,
-    read_sample,
-    report_truncated,
-)
+from rejoinder.cli.arguments import Earlier, IndexFolder, Json
+from rejoinder.cli.models import EXAMPLES, open_index, read_sample, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.progress import track
 

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import typer
 
 from rejoinder.cli.arguments import (
-    ENCODER_BLOCK,
     DeviceName,
     Earlier,
     Json,
     Limit,
-    Rankers,
     Split,
     TestSplit,
-    fit_ranker,
     number_or_all,
+)
+from rejoinder.cli.models import (
+    ENCODER_BLOCK,
+    Rankers,
+    fit_ranker,
     open_index,
     read_training,
     report_truncated,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import typer
 
-from rejoinder.cli.arguments import EXAMPLES, Json, Overwrite, read_sample, report_truncated
+from rejoinder.cli.arguments import Json, Overwrite
+from rejoinder.cli.models import EXAMPLES, read_sample, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import check_replaceable

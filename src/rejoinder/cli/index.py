@@ -11,24 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import (
-    DeviceName,
-    DryRun,
-    IndexFolder,
-    Json,
-    Overwrite,
-    Ray,
-    ReplyFile,
-    ReplyForm,
-    Split,
-    named_model,
-    open_index,
-    parse_settings,
-    ray_engine,
-    report_truncated,
-    survey_text,
-)
+from rejoinder.cli.arguments import DeviceName, IndexFolder, Json, Overwrite, Ray, Split, ray_engine
 from rejoinder.cli.evaluate import evaluate_index
+from rejoinder.cli.models import named_model, open_index, report_truncated
+from rejoinder.cli.reply_files import DryRun, ReplyFile, ReplyForm, parse_settings, survey_text
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
 from rejoinder.progress import note, track

@@ -10,13 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import (
-    DeviceName,
-    Json,
-    Overwrite,
-    Settings,
-    named_model,
-)
+from rejoinder.cli.arguments import DeviceName, Json, Overwrite, Settings
+from rejoinder.cli.models import named_model
 from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
@@ -114,9 +109,9 @@ def train(
     Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents
     """
     from rejoinder.encoders.open import open_all
-    from rejoinder.intents import classifier, data, heads
+    from rejoinder.intents import classifier, data, folder, heads
 
-    check_replaceable(output, classifier.FOLDER, overwrite=overwrite)
+    check_replaceable(output, folder.FOLDER, overwrite=overwrite)
     chosen = heads.parse_settings(preset, settings or ())
     cut = SEPARATOR if multi_label else None
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
@@ -127,7 +122,7 @@ def train(
     made = classifier.train_classifier(
         encoder, given, chosen, multi_label=multi_label, reject=reject, track=track
     )
-    classifier.save_classifier(made, output, overwrite=overwrite)
+    folder.save_classifier(made, output, overwrite=overwrite)
     rejection = None if made.rejection is None else asdict(made.rejection)
     result = {
         "classifier": str(output),
@@ -164,7 +159,7 @@ def evaluate(
     Example: rejoinder intents evaluate runs/intents test.csv --train intents.csv --report report
     """
     from rejoinder.intents import data, evaluation, report
-    from rejoinder.intents.classifier import load_classifier, read_classifier
+    from rejoinder.intents.folder import load_classifier, read_classifier
 
     if to is not None:
         check_replaceable(to, report.FOLDER, overwrite=overwrite)
@@ -215,7 +210,7 @@ def predict(
 
     Example: rejoinder intents predict runs/intents "where is my card?"
     """
-    from rejoinder.intents.classifier import load_classifier
+    from rejoinder.intents.folder import load_classifier
 
     opened = load_classifier(classifier, _models())
     given = list(texts or read_messages(sys.stdin.buffer))

@@ -13,7 +13,6 @@ from rejoinder.cli.arguments import (
     Json,
     Limit,
     Processes,
-    Rankers,
     Ray,
     Settings,
     Split,
@@ -23,6 +22,7 @@ from rejoinder.cli.arguments import (
 from rejoinder.cli.evaluate import read_task, save_with_note
 from rejoinder.cli.lab_intents import bert, few_shot, grid
 from rejoinder.cli.lab_plot import plot
+from rejoinder.cli.models import Rankers
 from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.cli.train import (
     Data,
@@ -192,9 +192,9 @@ def tokenise(
     """
     from rejoinder.engine import local_engine
     from rejoinder.files import check_shared
-    from rejoinder.progress import TerminalDisplay
     from rejoinder.settings import find_recipe
     from rejoinder.training import prepare, recipe_files
+    from rejoinder.training.display import TerminalDisplay
 
     check_processes(ray, processes)
     places = {**recipe_places(data, general, init), "data.cache": cache}

@@ -46,11 +46,11 @@ def grid(
     Example: rejoinder lab grid runs/chats/model intents.csv -o runs/grid
     """
     from rejoinder.encoders.open import open_all
-    from rejoinder.intents import classifier, data, fitting, heads
+    from rejoinder.intents import classifier, data, fitting, folder, heads
     from rejoinder.lab.grid import grid_table, paper_grid, run_grid
 
     check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
-    check_replaceable(output / "classifier", classifier.FOLDER, overwrite=True)
+    check_replaceable(output / "classifier", folder.FOLDER, overwrite=True)
     given = data.read_training(texts, out_of_scope=oos)
     encoder = open_all([model, *(also or ())], vectors, device=device)
     names = given.train.names
@@ -66,7 +66,7 @@ def grid(
     with atomic_file(output / "grid.md") as part:
         part.write_text(text, encoding="utf-8")
     best = classifier.train_head(encoder, names, learned, rows[0].settings, checked)
-    classifier.save_classifier(best, output / "classifier", overwrite=True)
+    folder.save_classifier(best, output / "classifier", overwrite=True)
     result = {"classifier": str(output / "classifier"), "rows": list(map(asdict, rows))}
     emit(result, as_json, lambda _: text.rstrip("\n"))
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import Json, Rankers
+from rejoinder.cli.arguments import Json
 from rejoinder.cli.evaluate import FitOn
+from rejoinder.cli.models import Rankers
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import track

@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from rejoinder.cli.arguments import (
-    DeviceName,
-    IndexFolder,
-    Json,
-    Overwrite,
-    Settings,
-    named_model,
-    open_index,
-)
+from rejoinder.cli.arguments import DeviceName, IndexFolder, Json, Overwrite, Settings
 from rejoinder.cli.index import describe, describe_text, note_scores
+from rejoinder.cli.models import named_model, open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file

@@ -25,9 +25,8 @@ from rejoinder.cli.arguments import (
     Omitted,
     RankerName,
     Threshold,
-    open_index,
-    report_truncated,
 )
+from rejoinder.cli.models import open_index, report_truncated
 from rejoinder.cli.shell import emit
 from rejoinder.corpora.keys import text_key
 from rejoinder.errors import InputError
@@ -342,7 +341,7 @@ def _open_searcher(folder: Path, ranker: str | None, count: int) -> AnyIndex:
     index = open_index(folder, light=True)
     if ranker is None:
         return index
-    from rejoinder.cli.arguments import Rankers
+    from rejoinder.cli.models import Rankers
     from rejoinder.retrieval.search import Cascade
 
     return Cascade(index, Rankers().ranker(ranker), count)

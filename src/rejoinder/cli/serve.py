@@ -19,16 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import (
-    DeviceName,
-    Host,
-    IndexFolder,
-    Json,
-    MinConfidence,
-    RankerName,
-    named_model,
-    open_index,
-)
+from rejoinder.cli.arguments import DeviceName, Host, IndexFolder, Json, MinConfidence, RankerName
+from rejoinder.cli.models import named_model, open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
 
@@ -38,7 +30,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from rejoinder.encoders.protocol import Ranker
-    from rejoinder.serving.desk import Desk
+    from rejoinder.serving.desk_events import Desk
     from rejoinder.serving.guard import Keys
     from rejoinder.serving.worker import Worker
 
@@ -190,7 +182,7 @@ def _end_after(parent: BaseProcess) -> None:
 
 def open_ranker(name: str) -> Ranker:
     """Open the re-ranking model, also in a worker."""
-    from rejoinder.cli.arguments import Rankers
+    from rejoinder.cli.models import Rankers
 
     return Rankers().ranker(name)
 
@@ -248,7 +240,9 @@ def desk(
         raise MissingExtraError("rejoinder desk", "serve")
     from rejoinder.retrieval.index import Index
     from rejoinder.serving.bounds import run
-    from rejoinder.serving.desk import PATH, Address, IndexSearcher, Receiver, make_receiver
+    from rejoinder.serving.desk import PATH, Receiver, make_receiver
+    from rejoinder.serving.desk_address import Address
+    from rejoinder.serving.desk_index import IndexSearcher
 
     token = os.environ.get(TOKEN, "")
     secret = os.environ.get(SECRET, "")
@@ -274,7 +268,7 @@ def desk(
 
 
 def _desk(kind: str, token: str, secret: str) -> Desk:
-    from rejoinder.serving.desk import Chatwoot, Generic
+    from rejoinder.serving.desk_events import Chatwoot, Generic
 
     if kind == "generic":
         return Generic(secret)

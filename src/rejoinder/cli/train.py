@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import (
-    Json,
-    Settings,
-)
+from rejoinder.cli.arguments import Json, Settings
 from rejoinder.cli.shell import emit
 from rejoinder.progress import note
 
 if TYPE_CHECKING:
-    from rejoinder.progress import Display
+    from rejoinder.training.display import Display
 
 RecipeFile: TypeAlias = Annotated[
     Path,
@@ -106,8 +103,8 @@ def first_process_shows() -> Iterator[Display]:
 
     Only the first process of torchrun reports errors.
     """
-    from rejoinder.progress import Display, TerminalDisplay
     from rejoinder.training import distributed, loop
+    from rejoinder.training.display import Display, TerminalDisplay
 
     try:
         yield TerminalDisplay() if distributed.is_first() else Display()

@@ -98,8 +98,6 @@ class FeedbackLog(LogFile):
         self._tidied_at = 0.0
         self.latest_settings = FeedbackSettings()  # at the last `append`
 
-    # --- Writing
-
     def append(
         self,
         entries: Sequence[Entry],
@@ -238,8 +236,6 @@ class FeedbackLog(LogFile):
                 rewrite_states(connection, lambda reply: replace(reply, learned=()))
             self.overwrite_deleted()
 
-    # --- Reading
-
     def contexts_of(
         self,
         *,
@@ -302,8 +298,6 @@ class FeedbackLog(LogFile):
                 self.shown,
                 unreadable,
             )
-
-    # ---
 
     def _conditions(
         self, ids: Sequence[int] | None, before: float | None, source: str | None

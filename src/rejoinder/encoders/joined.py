@@ -143,7 +143,7 @@ class JoinedEncoder(TruncationCounter, DualEncoder):
 
     @property
     def subject_threshold(self) -> float:
-        """The first part's; see `encoders.DualEncoder`."""
+        """The first part's; see `encoders.protocol.DualEncoder`."""
         return self.parts[0].subject_threshold
 
     @property

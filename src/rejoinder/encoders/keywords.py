@@ -114,7 +114,7 @@ class WordIndex:
 class Hybrid:
     """Words and meaning: a ranker's score plus a weight times `BM25`.
 
-    Fulfils `encoders.FittedRanker`.
+    Fulfils `encoders.protocol.FittedRanker`.
     """
 
     def __init__(self, ranker: Ranker) -> None:
@@ -175,8 +175,8 @@ class Hybrid:
 class TfIdf:
     """TF-IDF behind the `Ranker` protocol: the cosine of two vectors of words.
 
-    Fulfils `encoders.FittedRanker`. A text's vector is, for each bucket w of its words of two or
-    more characters,
+    Fulfils `encoders.protocol.FittedRanker`. A text's vector is, for each bucket w of its words of
+    two or more characters,
 
         tf(w) * idf(w),   idf(w) = 1 + ln((1 + n) / (1 + df(w)))
 

@@ -268,7 +268,7 @@ class DialogueEncoder(_DialogueModel, DualEncoder):
     ) -> FloatArray:
         """Return the score of each of a context's candidates: (n, m).
 
-        See `encoders.Ranker.score`.
+        See `encoders.protocol.Ranker.score`.
         """
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)
@@ -302,7 +302,7 @@ class PolyDialogueEncoder(DialogueEncoder):
 
 
 class CrossRanker(_DialogueModel):
-    """Scores responses by reading each together with its context (fulfils `encoders.Ranker`)."""
+    """Scores responses by reading each with its context (fulfils `encoders.protocol.Ranker`)."""
 
     real_tokens = 0  # read so far, without and with padding
     computed_tokens = 0
@@ -312,7 +312,7 @@ class CrossRanker(_DialogueModel):
     ) -> FloatArray:
         """Return the score of each of a context's candidates: (n, m).
 
-        See `encoders.Ranker.score`.
+        See `encoders.protocol.Ranker.score`.
         """
         lists = candidate_lists(contexts, candidates)
         scores = np.zeros(lists.shape, dtype=np.float32)

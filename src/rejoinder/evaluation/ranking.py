@@ -213,7 +213,7 @@ def evaluate(
     >>> result.recall[1].value, result.recall[1].low, result.recall[1].high     # doctest: +SKIP
 
     All different `replies` are candidates of each example, as in `rejoinder evaluate --replies`.
-    The right one equals the response by `corpora.text_key`; examples without one are
+    The right one equals the response by `corpora.keys.text_key`; examples without one are
     omitted, and counted as `dropped`. `copies` says how to count a candidate with the same text as
     the right one: "right" or, as in the papers, "wrong". `seed` is for the shuffle into groups and
     the bootstrap. `block_size` limits the contexts in one call of `ranker.score`. None (all at

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.errors import MissingExtraError
-from rejoinder.intents.classifier import IntentClassifier, load_classifier, save_classifier
+from rejoinder.intents.classifier import IntentClassifier
 from rejoinder.intents.data import OUT_OF_SCOPE
+from rejoinder.intents.folder import load_classifier, save_classifier
 
 try:
     from spacy.language import Language

@@ -14,7 +14,8 @@ from rejoinder.encoders.export import folder_bytes
 from rejoinder.encoders.export_onnx import onnx_folder, write_program
 from rejoinder.encoders.onnx import INTENTS
 from rejoinder.errors import InputError
-from rejoinder.intents.classifier import CARD, IntentClassifier, load_classifier
+from rejoinder.intents.classifier import IntentClassifier
+from rejoinder.intents.folder import CARD, load_classifier
 from rejoinder.intents.network import Network
 
 ONNX_CARD = """

@@ -17,7 +17,7 @@ from rejoinder.text.messages import clean_messages
 
 
 class OnnxIntents(Described):
-    """Classifies as `rejoinder.intents.classifier.load_classifier` does in float32.
+    """Classifies as `rejoinder.intents.folder.load_classifier` does in float32.
 
     Args:
         folder: the output of `rejoinder intents export`.

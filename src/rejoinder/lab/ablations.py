@@ -17,7 +17,7 @@ from rejoinder.evaluation.tasks import RankingTask
 from rejoinder.files import atomic_file
 from rejoinder.lab.ablation_plan import BASE, ROWS, Plan, Row, Run
 from rejoinder.lab.ablation_table import markdown
-from rejoinder.progress import Display
+from rejoinder.training.display import Display
 from rejoinder.training.distributed import is_first, joined, launch_place
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import run_cost

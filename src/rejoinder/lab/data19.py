@@ -17,7 +17,7 @@ from rejoinder.encoders.keywords import TfIdf, check_constants, document_counts
 class Data19BM25(TfIdf):
     """DATA19's BM25 behind the `Ranker` protocol: the dot product of two vectors.
 
-    Fulfils `encoders.FittedRanker`.
+    Fulfils `encoders.protocol.FittedRanker`.
 
         v(w) * (k1 + 1) / (v(w) + k1 * (1 - b + b * l / L)) * ln((n - df(w) + 0.5) / (df(w) + 0.5))
 

@@ -54,7 +54,7 @@ class MapSettings:
 
 
 class Map(DualEncoder):
-    """Ranks by x·((W + a·I) y) with a learned W (fulfils `encoders.FittedRanker`).
+    """Ranks by x·((W + a·I) y) with a learned W (fulfils `encoders.protocol.FittedRanker`).
 
     `encoder` gives a conversation one vector.
     """
@@ -111,11 +111,11 @@ class Map(DualEncoder):
         return hashlib.sha256(self.encoder.fingerprint.encode() + matrix).hexdigest()
 
     def encode_contexts(self, contexts: Sequence[Context]) -> FloatArray:
-        """Return x; see `encoders.DualEncoder`."""
+        """Return x; see `encoders.protocol.DualEncoder`."""
         return unit_rows(self.encoder.encode_contexts(contexts))
 
     def encode_responses(self, responses: Sequence[str]) -> FloatArray:
-        """Return (W + a·I) y; see `encoders.DualEncoder`."""
+        """Return (W + a·I) y; see `encoders.protocol.DualEncoder`."""
         if self._matrix is None:
             raise not_fitted("MAP")
         if not responses:  # vectors of no text have no size

@@ -319,7 +319,7 @@ def greatest_products(multiplied: FloatArray) -> FloatArray:
 
 
 def scores_of(multiplied: FloatArray) -> FloatArray:
-    """Return the scores (b,) of rows with products (b, m); see `encoders.attended`."""
+    """Return the scores (b,) of rows with products (b, m); see `encoders.vectors.attended`."""
     if not _torch_loaded():
         weights = np.exp(multiplied - multiplied.max(axis=1, keepdims=True))
         # `sum` is slower

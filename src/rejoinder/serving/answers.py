@@ -176,8 +176,6 @@ class Answers:
         self._stamp = stamp
         self._calibrated = None
 
-    # --- Kinds of jobs: each takes the items of several
-
     def replies(self, questions: list[Question]) -> list[dict[str, Any] | InputError]:
         """Encode all conversations together, and search once for questions with equal options."""
         results: list[Any] = [None] * len(questions)
@@ -326,8 +324,6 @@ class Answers:
         """Return the report on the use of the index."""
         return [self._reports.report(self.index, self.log)] * len(requests)
 
-    # --- Searches
-
     def _options(self, question: Question) -> SearchOptions:
         """Return the options of a question's search.
 
@@ -362,8 +358,6 @@ class Answers:
             contexts = answered([query.reading for query in queries], found)
             found = cascade.rank(contexts, found, options)
         return [_to_json(replies) for replies in found]
-
-    # ---
 
     def _index_facts(self) -> dict[str, Any]:
         """Return what the page shows of the index."""
@@ -430,7 +424,7 @@ def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
         from rejoinder.intents.onnx import OnnxIntents
 
         return OnnxIntents(folder)
-    from rejoinder.intents.classifier import load_classifier
+    from rejoinder.intents.folder import load_classifier
 
     return load_classifier(folder)
 

@@ -32,6 +32,7 @@ from rejoinder.serving.answers import (
     UnavailableError,
 )
 from rejoinder.serving.background import Background
+from rejoinder.serving.bodies import json_route, on_http_error, on_validation_error
 from rejoinder.serving.changes import (
     FAILURES,
     ChangeFacts,
@@ -43,7 +44,6 @@ from rejoinder.serving.changes import (
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
 from rejoinder.serving.imitated import document_text
 from rejoinder.serving.recent_answers import RecentAnswers
-from rejoinder.serving.requests import json_route, on_http_error, on_validation_error
 from rejoinder.serving.responses import Metrics, json_answer, plain_response
 from rejoinder.serving.retries import PACE
 from rejoinder.serving.worker import (
@@ -244,9 +244,6 @@ class Api:
         name: str = self.facts["first"]["model"]
         return name
 
-    # --- Endpoints
-    # ------------------------------------------------------------------------------
-
     async def health(self) -> Any:
         """Return that the process lives."""
         return json_answer({"status": "ok"})
@@ -411,8 +408,6 @@ class Api:
                 raise UnavailableError(str(error)) from None
             self.facts = await self._facts()
         return json_answer({"status": "reloaded"})
-
-    # ------------------------------------------------------------------------------
 
     async def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = await self.info_queue.submit(Job(Answers.facts, None))

@@ -104,9 +104,6 @@ class Bounded(HttpToolsProtocol):
         if self._is_half_sent():
             self.loop.call_later(REST, self._abandon)
 
-    # --- The parser's callbacks
-    # ------------------------------------------------------------------------------
-
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
@@ -136,8 +133,6 @@ class Bounded(HttpToolsProtocol):
         """End the body."""
         self._in_headers = self._progress = True
         super().on_message_complete()
-
-    # ------------------------------------------------------------------------------
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be parsed, unless that would end up within another answer.

@@ -1,4 +1,4 @@
-"""Requests: their types, and how bodies are checked and refused.
+"""Requests: the types of their bodies.
 
 Every field is checked, every size bounded; unknown keys are refused. The types of requests that
 change the index are in `changes`.
@@ -6,11 +6,9 @@ change the index are in `changes`.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
-import msgspec
 from annotated_types import Ge, Le, Lt
 from pydantic import (
     BaseModel,
@@ -20,26 +18,30 @@ from pydantic import (
     JsonValue,
     StrictBool,
     StringConstraints,
-    ValidationError,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from rejoinder.conversations import NO_TURNS
-from rejoinder.patterns import match_pattern
 from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, RERANKED, SearchOptions
-from rejoinder.serving.guard import CURRENT, Receive, Scope, Send, error_answer
 from rejoinder.serving.imitated import read_embeddings, read_rerank
 
 if TYPE_CHECKING:
-    from fastapi.routing import APIRoute
+    pass
+
 
 Text: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")]
+
 Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
 Label: TypeAlias = Annotated[str, StringConstraints(max_length=1000)]
+
 Scalar: TypeAlias = Label | bool | int | float | None
+
 Scalars: TypeAlias = Annotated[list[Scalar], Field(max_length=100)]
+
 Position: TypeAlias = Annotated[int, Ge(0), Lt(2**53)]
+
 PageSize: TypeAlias = Annotated[int, Ge(1), Le(1000)]
 
 
@@ -51,14 +53,21 @@ def _number(value: object) -> object:
 
 
 NUMBER = BeforeValidator(_number)  # after the bounds, which the description of the API then has
+
 TEXTS = 2048
+
 DOCUMENTS = 1000
+
 CANDIDATES = 1000
+
 MESSAGES = 500
+
 EXAMPLES = 100
 """Most texts of a request for embeddings or intents, documents to re-rank, candidates to add,
 messages of a context, and examples of a candidate."""
+
 MARKS = (b"[", b"{", b":")
+
 MOST_MARKS = 50_000
 """Bytes of a body that stand for values made of others, and how many there may be: parsing takes
 time for each."""
@@ -145,8 +154,8 @@ Conversation: TypeAlias = Annotated[
 ]
 """Oldest first: texts, or messages with a role."""
 
-
 _Probability: TypeAlias = Annotated[float, Field(ge=0, le=1), NUMBER]
+
 _Weight: TypeAlias = Annotated[
     float, Field(ge=0, le=MAX_HYBRID_WEIGHT, allow_inf_nan=False), NUMBER
 ]
@@ -208,6 +217,7 @@ class EmbeddingsRequest(Request):
 
 
 AnyText: TypeAlias = Annotated[str, StringConstraints(max_length=20_000)]
+
 Fields: TypeAlias = Annotated[dict[Name, JsonValue], Field(max_length=100)]
 
 
@@ -266,102 +276,3 @@ class CandidatesRequest(Request):
 
 
 ReportForm: TypeAlias = Literal["json", "markdown", "html"]
-
-
-# --- How bodies are checked -----------------------------------------------------------------------
-
-
-_JSON = match_pattern(rb"application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
-
-
-def json_route(form: type[Request]) -> type[APIRoute]:
-    """Return the class of routes with a body, which are checked here.
-
-    FastAPI describes and finds them. The framework would parse a body before anything counts its
-    values, and check answers that need no check.
-    """
-    from fastapi.routing import APIRoute
-    from starlette.requests import Request
-
-    class JsonRoute(APIRoute):
-        """A route whose endpoint takes a checked body."""
-
-        async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-            """Answer a request without the stacks of contexts that dependencies need.
-
-            Routes here have none.
-            """
-            if scope["method"] not in (self.methods or ()):
-                await super().handle(scope, receive, send)
-                return
-            response = await _answer_json(form, self.endpoint, Request(scope, receive))
-            await response(scope, receive, send)
-
-    return JsonRoute
-
-
-async def _answer_json(form: type[Request], endpoint: Callable[[Any], Any], request: Any) -> Any:
-    if not _JSON.fullmatch(dict(request.scope["headers"]).get(b"content-type", b"")):
-        return error_answer(415, "send JSON, with the header Content-Type: application/json")
-    body = await request.body()
-    marks = sum(body.count(mark) for mark in MARKS)
-    if marks > MOST_MARKS:
-        return error_answer(
-            413,
-            (
-                f"the body has {marks:,} brackets, braces and colons;"
-                f" a body has {MOST_MARKS:,} at most; send less at once"
-            ),
-        )
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return error_answer(422, f"the body is no JSON: {error}")
-    try:
-        value, CURRENT.get().notes = form.read(value)
-        checked = form.model_validate(value)
-    except ValidationError as error:
-        return invalid_answer(error.errors(include_url=False, include_input=False), value)
-    return await endpoint(checked)
-
-
-async def on_validation_error(_request: Any, error: Any) -> Any:
-    """Answer a query string or a path that is not as described."""
-    return invalid_answer(error.errors(), None)
-
-
-def invalid_answer(errors: Sequence[Any], value: Any) -> Any:
-    """Return the error of a body that is the nearest among `errors`, and its place in `value`."""
-    # Of the kinds that a value may have, the nearest: where the value is of one, but not as it
-    # should be.
-    found = max(errors, key=lambda each: (len(each["loc"]), not each["type"].endswith("_type")))
-    place = [*found["loc"], *([found["ctx"]["key"]] if found["type"] == "unknown_key" else [])]
-    parts = []
-    for part in place:  # these also name kinds of values; what the body holds is said
-        known = (
-            isinstance(part, int)
-            if isinstance(value, list)
-            else isinstance(value, dict) and part in value
-        )
-        if known:
-            value = value[part]
-        if known or (part == place[-1] and found["type"] in ("missing", "unknown_key")):
-            parts.append(str(part)[:100])
-    parameter = ".".join(parts)[:200] or (str(place[-1]) if place else "the body")
-    return error_answer(422, f"{parameter}: {found['msg']}", parameter)
-
-
-async def on_http_error(request: Any, error: Any) -> Any:
-    """Answer a request that no address takes."""
-    headers = dict(error.headers or {})
-    # the framework names those of one route; an address may have several
-    if error.status_code == 405:
-        routes = [each for each in request.app.routes if getattr(each, "methods", None)]
-        allowed = {
-            method
-            for each in routes
-            if each.path_regex.match(request.url.path)
-            for method in each.methods
-        }
-        headers = {"allow": ", ".join(sorted(allowed))}
-    return error_answer(error.status_code, str(error.detail), headers=headers)

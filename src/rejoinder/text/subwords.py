@@ -211,7 +211,7 @@ MARKS = Special("[PAD]", "[S]", "[S]", "[NEWLINE]", "[MASK]")  # POLY's, of `bui
 
 
 class Pretrained:
-    """A tokenizer of the `tokenizers` library (fulfils `text.Tokenizer`).
+    """A tokenizer of the `tokenizers` library (fulfils `text.tokenizer.Tokenizer`).
 
     Tokens that play a part are never made from text: "[SEP]" in a message is brackets and letters.
     `description` is the library's JSON, as in tokenizer.json; `rows` counts where a checkpoint's

@@ -31,8 +31,8 @@ from rejoinder.encoders.torch import CrossRanker, PolyDialogueEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.layers import Encodings, own_scores
-from rejoinder.progress import Display
 from rejoinder.training.batches import StepBatch
+from rejoinder.training.display import Display
 from rejoinder.training.losses import Loss
 from rejoinder.training.recipe import Distillation
 from rejoinder.training.tokens import RawExamples, Rows, TokenStore

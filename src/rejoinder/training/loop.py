@@ -22,10 +22,10 @@ from rejoinder.devices import move, uses_segments
 from rejoinder.errors import InputError
 from rejoinder.networks.layers import Encodings
 from rejoinder.networks.packing import TokenBatch
-from rejoinder.progress import Display, interrupts
 from rejoinder.training import optimization
 from rejoinder.training import run as runs
 from rejoinder.training.batches import PairBatch, StepBatch, prefetched
+from rejoinder.training.display import Display, interrupts
 from rejoinder.training.distributed import Processes, joined, tuned
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss, annealed_scale
 from rejoinder.training.negatives import Miner, Table, Tables
@@ -62,7 +62,7 @@ def train(
         run: folder for everything that comes out; a finished run is left as it is.
         data: folder of examples, for `data.train`; of several, the others are for `data.mix`.
         settings: values that override the recipe's, by dotted key, such as {"stage.0.minutes": 2}.
-        display: shows progress (`progress.TerminalDisplay`).
+        display: shows progress (`training.display.TerminalDisplay`).
         clock: seconds from any fixed moment.
 
     Raises:

@@ -26,8 +26,9 @@ from rejoinder.arrays import Column, Joined, ranges
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.packing import SEGMENT_COST, TokenBatch, pack
-from rejoinder.progress import Advance, Display
+from rejoinder.progress import Advance
 from rejoinder.training.batches import ExtraNegatives, MixedOrder, make_batch
+from rejoinder.training.display import Display
 from rejoinder.training.metrics import PAIRS_AT_ONCE, Encode
 from rejoinder.training.optimization import HardNegatives, Stage
 from rejoinder.training.tokens import Rows, TokenStore, token_hashes

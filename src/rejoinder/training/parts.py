@@ -19,7 +19,6 @@ from rejoinder.encoders import persistence
 from rejoinder.encoders.torch import Packing, build_module, family_of
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.networks.quantization import QuantizedTraining
-from rejoinder.progress import Display, Progress
 from rejoinder.settings import non_default_fields
 from rejoinder.training import run as runs
 from rejoinder.training.batches import (
@@ -29,6 +28,7 @@ from rejoinder.training.batches import (
     Portion,
     StepBatch,
 )
+from rejoinder.training.display import Display, Progress
 from rejoinder.training.distillation import Distiller, open_distiller
 from rejoinder.training.distributed import (
     Machine,

@@ -1,0 +1,139 @@
+"""Files of replies that verbs read: their options, forms, and what is shown of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+import typer
+
+from rejoinder.errors import InputError
+from rejoinder.progress import note, track
+
+if TYPE_CHECKING:
+    from rejoinder.corpora.lines import Reading
+    from rejoinder.corpora.schema import Candidate
+    from rejoinder.corpora.tables import Choice
+from rejoinder.cli.arguments import Split
+
+SHOWN = 5  # replies of a survey, and questions of each
+
+ReplyForm: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="format=NAME (of `rejoinder formats`; for tables also"
+        " table,encoding=cp1252,delimiter=semicolon,header=no), columns=text=NAME,questions=NAME."
+        " Default: detected.",
+    ),
+]
+
+DryRun: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Show what the file holds without writing anything.")
+]
+
+
+@dataclass(frozen=True)
+class ReplySettings:
+    """Settings of a file of replies, as those of exported chats."""
+
+    format: str = ""
+    columns: str = ""
+    inactive: str = ""
+
+
+def parse_settings(settings: Sequence[str] | None) -> Choice:
+    """Return the choices of `--set`: format, columns, inactive=keep."""
+    from rejoinder.corpora.tables import parse_choice
+    from rejoinder.settings import parse_setting, text_fields, validate
+
+    texts = text_fields(ReplySettings)
+    values = dict(parse_setting(text, "name=value", texts) for text in settings or ())
+    chosen = validate(ReplySettings, values, "settings of replies")
+    return parse_choice(chosen.format, chosen.columns, chosen.inactive)
+
+
+class ReplyFile(NamedTuple):
+    """Replies that are read twice: to check and count them, and to encode them."""
+
+    path: Path
+    split: Split | None
+    limit: int | None
+    deduplicate: bool
+    choice: Choice
+
+    def read(
+        self, known: Sequence[str] = (), reading: Reading | None = None
+    ) -> Iterator[Candidate]:
+        """Yield the replies; on request without duplicates of each other or of known ones."""
+        from rejoinder.corpora.recognition import distinct, read_candidates
+
+        replies = read_candidates(self.path, self.split, self.choice, reading)
+        return itertools.islice(
+            distinct(replies, known) if self.deduplicate else replies, self.limit
+        )
+
+    def total(self, known: Sequence[str] = ()) -> int:
+        """Return the number of replies; print how the file was understood."""
+        from rejoinder.corpora.lines import Reading
+
+        total = 0
+        reading = Reading()
+        with track(f"Reading {self.path}", unit="replies") as advance:
+            for total, _ in enumerate(self.read(known, reading), 1):  # noqa: B007 (the last one is the count)
+                advance(1)
+        for text in (*reading.notes, *_left_out(reading.dropped)):
+            note(text)
+        if not total and not known:
+            raise InputError(f"{self.path} holds no replies; each line of it should be one")
+        return total
+
+    def survey(self) -> dict[str, Any]:
+        """Return what the file holds: how it was understood, numbers, and the first few replies."""
+        from rejoinder.corpora.lines import Reading
+
+        reading = Reading()
+        shown: list[Candidate] = []
+        replies = 0
+        questions = 0
+        for candidate in self.read(reading=reading):
+            replies += 1
+            questions += len(candidate.examples)
+            if len(shown) < SHOWN:
+                shown.append(candidate)
+        if not replies:
+            raise InputError(f"{self.path} holds no replies; each line of it should be one")
+        return {
+            "file": str(self.path),
+            "notes": reading.notes,
+            "replies": replies,
+            "questions": questions,
+            "dropped": reading.dropped,
+            "shown": [asdict(candidate) for candidate in shown],
+        }
+
+
+def _left_out(dropped: Mapping[str, int]) -> list[str]:
+    return [f"left out: {count:,} {reason}" for reason, count in dropped.items()]
+
+
+def survey_text(result: Mapping[str, Any]) -> str:
+    """Return a survey for people."""
+    lines = [*result["notes"], f"{result['replies']:,} replies, {result['questions']:,} questions"]
+    lines += _left_out(result["dropped"])
+    for reply in result["shown"]:
+        lines += ["", *([f"# {reply['title']}"] if reply["title"] else [])]
+        lines += [f"? {' / '.join(messages)}" for messages in reply["examples"][:SHOWN]]
+        more = len(reply["examples"]) - SHOWN
+        lines += [f"? and {more:,} more"] if more > 0 else []
+        lines.append(f"> {reply['text']}")
+        if reply["payload"]:
+            lines.append(f"  {json.dumps(reply['payload'], ensure_ascii=False, default=str)[:300]}")
+    return "\n".join(
+        [*lines, "", "nothing was written; -o INDEX instead of --dry-run builds the index"]
+    )

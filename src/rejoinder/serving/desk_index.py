@@ -1,0 +1,94 @@
+"""An index at a desk: it finds replies, remembers events, and learns from what agents send."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rejoinder.conversations import Conversation
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.outcomes import Outcome, Recorder
+from rejoinder.curation.tickets import Ticket, forget, recall, remember
+from rejoinder.errors import InputError
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.replies import Reply
+from rejoinder.serving.guard import logger
+
+if TYPE_CHECKING:
+    pass
+
+
+SUGGESTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Replies that were suggested for a conversation."""
+
+    messages: Conversation
+    replies: Sequence[Reply]
+
+
+class IndexSearcher:
+    """An index, in which one thread at a time finds replies, and which learns from their use."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._log = FeedbackLog(index.folder)
+        self._recorder = Recorder(index, self._log)
+        self._lock = threading.Lock()
+
+    def find(self, messages: Conversation) -> list[Reply]:
+        """Return the replies to suggest."""
+        with self._lock:
+            try:
+                self._index.refresh()
+            except InputError as error:  # built again with another model, say
+                fields = {"reason": str(error)}
+                logger.warning("the earlier index goes on answering", extra={"fields": fields})
+            return self._index.search([messages], SUGGESTED, no_repeat=True)[0]
+
+    def claim(self, event: str) -> bool:
+        """Return whether an event is new, and let the log remember it for a day."""
+        own = _ticket(event)
+        with self._lock:
+            try:
+                if recall(self._log, own) is not None:
+                    return False
+                with self._log.writing() as connection:
+                    remember(connection, own, {})
+            except (InputError, OSError) as error:  # it is remembered in memory
+                fields = {"reason": str(error)}
+                logger.warning("the log does not remember an event", extra={"fields": fields})
+        return True
+
+    def close(self) -> None:
+        """Close the log, so that all of it is in its one file."""
+        with self._lock:
+            self._log.close()
+
+    def release(self, event: str) -> None:
+        """Let the log forget an event, which may come again."""
+        with self._lock, contextlib.suppress(InputError, OSError):
+            forget(self._log, _ticket(event))
+
+    def feedback(self, offer: Offer, text: str, person: str) -> None:
+        """Record what an agent has sent after an offer."""
+        with self._lock:
+            outcome = Outcome(
+                messages=offer.messages,
+                offered=[reply.position for reply in offer.replies],
+                text=text,
+                source=person or None,
+                texts=[reply.text for reply in offer.replies],
+            )
+            self._recorder.record([outcome])
+
+
+def _ticket(event: str) -> Ticket:
+    key = hashlib.blake2b(b"desk " + event.encode(errors="replace"), digest_size=16)
+    return Ticket(key.hexdigest(), "")
