@@ -67,6 +67,7 @@ OutputOrNone: TypeAlias = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")
 ]
 Method: TypeAlias = Literal["hnsw", "ivf", "scan", "exact"]
+FEW_REPLIES = 100  # that are encoded without PyTorch if the model has ONNX programs
 
 index = typer.Typer(
     name="index",
@@ -135,8 +136,11 @@ def build(
         raise InputError("give -o INDEX for the folder to write, or --dry-run to look at the file")
     with _engine(ray, output, model) as engine:
         check_target(output, overwrite=overwrite)
-        encoder = track_truncation(open_encoder(model, device=device))
         total = source.total()
+        # PyTorch starts in the time in which ONNX programs encode hundreds of texts.
+        light = total is not None and total <= FEW_REPLIES and device in ("auto", "cpu")
+        opened = open_encoder(model, light=light, device="cpu" if light else device)
+        encoder = track_truncation(opened)
         options: dict[str, Any] = {
             "overwrite": overwrite,
             "as_written": as_written,
