@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -31,7 +32,7 @@ from rejoinder.cli.arguments import (
 from rejoinder.cli.evaluate import evaluate_index
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
-from rejoinder.progress import note, track
+from rejoinder.progress import Advance, note, track
 
 if TYPE_CHECKING:
     from rejoinder.engine import Engine
@@ -94,6 +95,14 @@ AsWritten: TypeAlias = Annotated[
 ]
 
 
+def _next_bar(
+    bars: contextlib.ExitStack, description: str, total: int | None, unit: str
+) -> contextlib.AbstractContextManager[Advance]:
+    """Show the progress of the next part of the work, after the one before."""
+    bars.close()
+    return track(description, total, unit)
+
+
 def build(
     model: Encoder,
     replies: Replies,
@@ -146,12 +155,13 @@ def build(
             "as_written": as_written,
             "engine": engine,
         }
-        with track("Encoding", total=total, unit="replies") as advance:
-            options["progress"] = advance
+        with contextlib.ExitStack() as bars:
+            options["progress"] = bars.enter_context(track("Encoding", total, "replies"))
             built: Index | Store
             if store:
                 built = Store.build(encoder, source.read(), output, store, **options)
             else:
+                options["phases"] = partial(_next_bar, bars)
                 built = Index.build(encoder, source.read(), output, **options)
     report_truncated(encoder, "replies")
     emit(describe(built, added=total), as_json, describe_text)
