@@ -116,7 +116,7 @@ def advice(found: Mapping[str, Any]) -> list[str]:
             not processor["bfloat16"],
             (
                 "this processor has no bfloat16 (AVX512-BF16 or AMX):"
-                " models compute in float32, about half as fast, and some in int8 if it has VNNI"
+                " models compute in float32, about half as fast, bi-small and bi-base in int8"
             ),
         ),
         (
