@@ -26,7 +26,7 @@ demo: python  ## replies of the bundled model, then fine-tune it on real convers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
-	@$(INSTALL) dev train baselines bert ann milvus serve onnx plots demo docs langchain haystack spacy mcp notebooks
+	@$(INSTALL) dev train baselines bert ann milvus serve onnx plots demo docs langchain haystack spacy mcp notebooks clients
 	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests, and the property tests with new examples
@@ -56,7 +56,7 @@ bench: python  ## run every benchmark beside its peers; figures go to benchmarks
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
 
 lock: python  ## write constraints.txt from an environment with every extra
-	@$(INSTALL) dev train baselines encoders bert ann milvus serve onnx plots demo bench cluster docs langchain haystack spacy mcp notebooks
+	@$(INSTALL) dev train baselines encoders bert ann milvus serve onnx plots demo bench cluster docs langchain haystack spacy mcp notebooks clients
 	@$(BIN)/python -m uv pip freeze --exclude-editable --exclude pip >constraints.new
 	@{ grep '^#' constraints.txt; sed 's/+.*//' constraints.new; } >constraints.all
 	@mv constraints.all constraints.txt && rm constraints.new

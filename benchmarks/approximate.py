@@ -38,12 +38,12 @@ from rich.table import Table
 import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray
-from rejoinder.corpora import split_of
 from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.splits import split_of
 from rejoinder.progress import track
 from rejoinder.retrieval.ann import EF_CONSTRUCTION, LINKS, MEASURED_AT, library
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import SearchOptions
+from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.scan import Scores, exact_scores, search
 
 TURN = 25

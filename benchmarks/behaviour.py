@@ -31,7 +31,7 @@ import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
-from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.queries import drop_stale_history
 

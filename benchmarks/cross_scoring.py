@@ -29,9 +29,9 @@ from rich.table import Table
 from sentence_transformers import CrossEncoder
 
 from common import write_result
-from rejoinder.corpora import Example
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.schema import Example
 from rejoinder.encoders.checkpoints import fill, find_checkpoint, load_tokenizer, read_shape
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders.torch import CrossRanker, build_module, parse_config

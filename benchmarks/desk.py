@@ -37,10 +37,14 @@ import torch
 
 import rejoinder
 from common import write_result
-from rejoinder.corpora import Candidate, text_key
-from rejoinder.encoders import DualEncoder
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.learning import learn
+from rejoinder.curation.outcomes import Recorder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.options import ANY_SCORE
 from serving import build, load, ours, serving
 
 OFFERED = 5
@@ -203,7 +207,7 @@ def measure(desk: Desk, options: argparse.Namespace) -> dict[str, Any]:
         acknowledged = keep(desk, encoder, place, options.kills)
         lines = [json.loads(line) for line in (place / "said").read_text().splitlines()]
         index = Index.open(place / "index", encoder, verify=True)
-        written = {entry.id for entry in index.log}
+        written = {entry.id for entry in FeedbackLog(index.folder)}
         lost = [each for each in lines if each["id"] not in written]
         first = {each["chat"]: each["rank"] == 0 for each in lines}
         learned = [first[chat] for chat in range(len(desk.chats) - LAST, len(desk.chats))]
@@ -223,7 +227,8 @@ def measure(desk: Desk, options: argparse.Namespace) -> dict[str, Any]:
 
 def ranks(index: Index, desk: Desk) -> list[int]:
     """Return the rank of the right reply to each message; `OFFERED` and more: not offered."""
-    found = index.search([[message] for message, _ in desk.chats], OFFERED, ANY_SCORE)
+    contexts = [[message] for message, _ in desk.chats]
+    found = index.search(contexts, OFFERED, ANY_SCORE, distinct=False)
     keys = [text_key(desk.replies[right].text) for _, right in desk.chats]
     shown = [[text_key(reply.text) for reply in replies] for replies in found]
     return [own.index(key) if key in own else OFFERED for key, own in zip(keys, shown, strict=True)]
@@ -269,17 +274,19 @@ def keep(desk: Desk, encoder: DualEncoder, place: Path, kills: int) -> int:
 def sit(desk: Desk, encoder: DualEncoder, place: Path, first: int) -> None:
     """Answer chats from one on; say of each that it is written once that is acknowledged."""
     index = Index.open(place / "index", encoder)
+    log = FeedbackLog(index.folder)
+    recorder = Recorder(index, log)
     with (place / "said").open("a", encoding="utf-8") as said:
         for chat in range(first, len(desk.chats)):
             if chat and chat % LEARNED_EVERY == 0:
-                index.learn([])
+                learn(index, log)
             chance = random.Random(chat)
             message, right = desk.chats[chat]
-            [found] = index.search([[message]], OFFERED, ANY_SCORE)
+            [found] = index.search([[message]], OFFERED, ANY_SCORE, distinct=False)
             positions = [reply.position for reply in found]
             outcome = act(desk, positions, right, chance)
             source = f"agent {chance.randrange(AGENTS)}"
-            recorded = index.feedback([message], positions, source=source, **outcome)
+            recorded = recorder.feedback([message], positions, source=source, **outcome)
             rank = positions.index(right) if right in positions else OFFERED
             said.write(json.dumps({"chat": chat, "id": recorded.id, "rank": rank}) + "\n")
             said.flush()
@@ -337,7 +344,8 @@ def compare(port: int, other: int, contexts: Sequence[Sequence[str]], turns: int
 
 
 def in_the_library(index: Index, contexts: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """Return milliseconds of `Index.feedback`: a choice, and an own text."""
+    """Return milliseconds of feedback: a choice, and an own text."""
+    recorder = Recorder(index, FeedbackLog(index.folder))
     rows = []
     for name in ("a choice", "an own text"):
         times = []
@@ -346,9 +354,10 @@ def in_the_library(index: Index, contexts: Sequence[Sequence[str]]) -> list[dict
             if name == "an own text":
                 own = {"text": f"{messages[0]} {row}"}
             begin = time.perf_counter()
-            index.feedback(messages, [1, 2, 3, 4, 5], source=f"agent {row % 8}", **own)
+            source = f"agent {row % 8}"
+            recorder.feedback(messages, [1, 2, 3, 4, 5], source=source, **own)
             times.append(1000 * (time.perf_counter() - begin))
-        rows.append({"what": f"Index.feedback, {name}", **_spread(times)})
+        rows.append({"what": f"Recorder.feedback, {name}", **_spread(times)})
     return rows
 
 
@@ -381,7 +390,7 @@ def _spread(times: Sequence[float]) -> dict[str, float]:
 def without(place: str) -> list[str]:
     """Return the command of a server that keeps no answers for feedback."""
     code = (
-        "import sys; from rejoinder.serving import recent_answers; from rejoinder.cli import main; "
+        "import sys; from rejoinder.serving import recent_answers; from rejoinder.cli.start import main; "
         "recent_answers.RecentAnswers.add = lambda *_: ''; sys.argv[0] = 'rejoinder'; main()"
     )
     return [sys.executable, "-c", code, *ours(place)[3:]]

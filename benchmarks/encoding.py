@@ -39,7 +39,7 @@ from rejoinder.environment import has_fast_bfloat16, keep_memory
 from rejoinder.networks.convert import Convert, ConvertConfig
 from rejoinder.networks.inference import Precision, pack_linears
 from rejoinder.text.subwords import Subwords
-from rejoinder.text.vocabulary import build_subwords
+from rejoinder.text.vocabulary_building import build_subwords
 from rejoinder.training.recipe_files import load_recipe
 
 SINGLES = 50

@@ -26,12 +26,13 @@ import numpy as np
 
 import rejoinder
 from common import write_result
-from rejoinder.corpora import Candidate, text_key
-from rejoinder.encoders import DualEncoder
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.scoring import encode_conversations, encode_views
 from rejoinder.text.background import background
 

@@ -35,8 +35,8 @@ from rich.console import Console
 from rich.table import Table
 
 from common import write_result
-from rejoinder.corpora import Example
 from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.schema import Example
 from rejoinder.encoders.checkpoints import fill, load_tokenizer, read_shape
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders.torch import build_module, parse_config

@@ -36,7 +36,7 @@ import numpy as np
 import rejoinder
 from common import use_threads, write_result
 from rejoinder.conversations import spoken
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval import opposites, turns
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
@@ -241,7 +241,7 @@ def answers_of(index: Index) -> Answer:
     """Answer by an index."""
 
     def answer(conversations: Sequence[Any]) -> list[list[int]]:
-        found = index.search(list(conversations), 5)
+        found = index.search(list(conversations), 5, distinct=False)
         return [
             [reply.position for place, reply in enumerate(own) if not place or reply.also]
             for own in found

@@ -30,11 +30,11 @@ import zstandard
 import rejoinder
 from common import write_result
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.corpora import Candidate, Example
-from rejoinder.encoders import DualEncoder
+from rejoinder.corpora.schema import Candidate, Example
+from rejoinder.curation.matching import ReplyMatcher
+from rejoinder.curation.mining import Mining, mine_examples
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.retrieval.learning import ReplyMatcher
-from rejoinder.retrieval.mining import Mining, mine
 from rejoinder.retrieval.templates import mask
 
 SIZES = (10, 20, 40, 100, 200)
@@ -149,7 +149,7 @@ def generated(model: DualEncoder, count: int) -> dict[str, Any]:
     made = list(desk_chats(count))
     first = made[: count // 2]
     later = Counter(number for _, number in made[count // 2 :])
-    mined = mine([example for example, _ in first], model, most=SIZES[-1])
+    mined = mine_examples([example for example, _ in first], model, most=SIZES[-1])
     wordings = templates()
     known = [(number, Candidate(text)) for number, some in enumerate(wordings) for text in some]
     matcher = ReplyMatcher(known)
@@ -188,7 +188,7 @@ def real(model: DualEncoder, judge: DualEncoder, name: str, path: Path) -> dict[
     half = len(chats) // 2
     first = [example for chat in chats[:half] for example in chat]
     later = Counter(mask(example.response) for chat in chats[half:] for example in chat)
-    mined = mine(first, model, most=SIZES[-1])
+    mined = mine_examples(first, model, most=SIZES[-1])
     counts, vectors = judged(judge, later)
     own_counts, own = judged(judge, Counter(mask(example.response) for example in first))
     cosines = vectors @ encoded(judge, [mask(reply.text) for reply in mined.replies]).T
@@ -247,7 +247,7 @@ def speed(model: DualEncoder, count: int) -> dict[str, Any]:
     """Return the seconds and the memory that mining takes."""
     examples = (example for example, _ in desk_chats(count, seed=2))
     start = time.monotonic()
-    mined = mine(examples, model)
+    mined = mine_examples(examples, model)
     return {
         "messages": mined.messages,
         "seconds": round(time.monotonic() - start, 1),

@@ -15,11 +15,11 @@ from pathlib import Path
 import rejoinder
 from common import write_result
 from rejoinder.conversations import PERSONA, Context
-from rejoinder.corpora import Example
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.dialogues import Convai2Settings, read_convai2
-from rejoinder.encoders import Ranker
+from rejoinder.corpora.schema import Example
 from rejoinder.encoders.keywords import BM25
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.tasks import sample
 

@@ -31,7 +31,7 @@ from common import write_result
 from rejoinder.arrays import FloatArray
 from rejoinder.encoders.open import open_encoder
 from rejoinder.retrieval.manifest import VECTORS
-from rejoinder.retrieval.queries import SearchOptions
+from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.scan import Array, exact_scores
 
 AT_ONCE = 1 << 16

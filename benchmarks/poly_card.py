@@ -24,8 +24,8 @@ import numpy.typing as npt
 import torch
 
 from common import write_result
-from rejoinder.corpora import Example
 from rejoinder.corpora.examples import read_examples
+from rejoinder.corpora.schema import Example
 from rejoinder.encoders.persistence import load
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics

@@ -116,7 +116,7 @@ def write_models(options: argparse.Namespace) -> dict[str, int]:
 def vocabulary(messages: Sequence[str], size: int) -> Subwords:
     """So many subwords: all single characters, and the most frequent of the others."""
     from rejoinder.text.subwords import MARK, Subwords
-    from rejoinder.text.vocabulary import build_subwords
+    from rejoinder.text.vocabulary_building import build_subwords
 
     subwords = build_subwords(messages, minimum_count=1).subwords
     needed = [subword for subword in subwords if len(subword.removeprefix(MARK)) <= 1]

@@ -40,7 +40,7 @@ from rejoinder.corpora.examples import read_examples
 
 HERE = Path(__file__).parent
 MONTHS = 5
-COMMAND = [sys.executable, "-c", "from rejoinder.cli import main; main()", "data", "reddit"]
+COMMAND = [sys.executable, "-c", "from rejoinder.cli.start import main; main()", "data", "reddit"]
 BEAM = {
     "plain": [],
     "with the parser msgspec": ["--parser", "msgspec"],

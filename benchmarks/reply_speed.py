@@ -1,4 +1,4 @@
-"""Time to pick a reply (POLY, table 5): every architecture, 1,000 and 100,000 candidates.
+"""Time to pick a reply (POLY, Tables 5 and 9): every architecture, 1,000 and 100,000 candidates.
 
 Encoding and scoring are timed apart. The candidates of a model that encodes them ahead of time are
 in an index; picking is encoding the conversation and searching the index, both measured alone. A
@@ -6,16 +6,21 @@ cross-encoder has nothing ahead of time: it reads every candidate with the conve
 measured for a part of them (`--cross-candidates`) and multiplied, and the result says so. Vectors
 of the candidates are random, of the model's size: speed does not depend on them, and encoding a
 hundred thousand replies takes minutes. Models are folders, named on the command line; without any,
-a ConveRT with random weights of the paper's sizes stands for its architecture.
+a ConveRT with random weights of the paper's sizes stands for its architecture. `--poly` measures
+all rows of POLY's two tables, with random weights of BERT-base's size. With `--device` models and
+candidates are on a card, as in the tables' GPU columns.
 
     python benchmarks/reply_speed.py
     python benchmarks/reply_speed.py runs/bi/model runs/poly/model runs/cross/model
+    python benchmarks/reply_speed.py --poly --device cuda
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -31,10 +37,14 @@ from common import use_threads, write_result
 from encoding import SIZES, chat
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
-from rejoinder.encoders import ContextVectors, Ranker
+from rejoinder.encoders.checkpoints import find_checkpoint, load_tokenizer
+from rejoinder.encoders.persistence import save
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.encoders.torch import Encoder, build_module
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.environment import keep_memory
 from rejoinder.networks.inference import choose_precision, pack_linears
+from rejoinder.networks.poly import BiEncoderConfig, CrossEncoderConfig, PolyEncoderConfig
 from rejoinder.retrieval.scan import Rows, search
 from rejoinder.retrieval.writing import longest_of
 from rejoinder.text.subwords import Subwords
@@ -63,13 +73,23 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, default=20)
     parser.add_argument("--repetitions", type=int, default=3, help="of each context")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="as PyTorch names it")
+    parser.add_argument("--poly", action="store_true", help="the rows of POLY's Tables 5 and 9")
+    parser.add_argument("--blocks", type=int, default=12, help="of --poly's transformers")
     options = parser.parse_args()
     use_threads(options.threads)
     keep_memory()
     messages, subwords = chat()
     contexts = [messages[i * TURNS : (i + 1) * TURNS] for i in range(options.contexts)]
-    rankers: dict[str, Any] = {name: rejoinder.load(name) for name in options.models}
-    rankers = rankers or {"ConveRT paper": random_convert(subwords)}
+    rankers: dict[str, Any] = {
+        name: rejoinder.load(name, device=options.device) for name in options.models
+    }
+    if options.poly:
+        rankers |= poly_systems(options.blocks, options.device)
+    if not rankers:
+        if options.device != "cpu":
+            parser.error("name models, or --poly: ConveRT's stand-in is on the processor")
+        rankers = {"ConveRT paper": random_convert(subwords)}
     rows = []
     for count in options.candidates:
         programs = {
@@ -80,7 +100,8 @@ def main() -> None:
     settings = {
         key: value for key, value in vars(options).items() if key not in ("candidates", "models")
     }
-    write_result("reply_speed", {**settings, "device": "cpu", "rows": rows})
+    name = "reply_speed" if options.device == "cpu" else "reply_speed_card"
+    write_result(name, {**settings, "rows": rows})
 
 
 def random_convert(subwords: Subwords) -> Encoder:
@@ -92,6 +113,36 @@ def random_convert(subwords: Subwords) -> Encoder:
     module = build_module(config, max(subwords.rows, 32_477))
     pack_linears(module, choose_precision("auto", module.config.kind))
     return Encoder(module, subwords, max_length=60, fingerprint="", name="ConveRT paper")
+
+
+def poly_configs(blocks: int) -> dict[str, Any]:
+    """Return the systems of POLY's Tables 5 and 9, of BERT-base's size."""
+    learnt = {f"poly-{m}": PolyEncoderConfig(m=m, blocks=blocks) for m in (16, 64, 360)}
+    first = {
+        f"first-{m}": PolyEncoderConfig(m=m, codes="first", blocks=blocks) for m in (16, 64, 360)
+    }
+    return {
+        "bi": BiEncoderConfig(blocks=blocks),
+        **learnt,
+        **first,
+        "cross": CrossEncoderConfig(blocks=blocks),
+    }
+
+
+def poly_systems(blocks: int, device: str) -> dict[str, Any]:
+    """Return the systems of POLY's Tables 5 and 9, with random weights."""
+    configs = poly_configs(blocks)
+    tokenizer = load_tokenizer(find_checkpoint("minilm"))
+    opened = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, config in configs.items():
+            torch.manual_seed(0)
+            module = build_module(config, tokenizer.rows)
+            place = Path(folder) / name
+            save(place, module, tokenizer, max_length=72, card="")
+            opened[name] = rejoinder.load(place, device=device)
+            shutil.rmtree(place)
+    return opened
 
 
 class Indexed:
@@ -118,11 +169,27 @@ class Indexed:
         encoded: FloatArray | ContextVectors = self.encoder.encode_contexts([context])
         return encoded
 
-    def pick(self, context: Context, encoded: FloatArray | ContextVectors) -> None:  # noqa: ARG002
+    def pick(self, context: Context, encoded: FloatArray | ContextVectors) -> int:  # noqa: ARG002
         """Find the best candidate."""
         if not isinstance(encoded, ContextVectors) and encoded.ndim == 2:
             encoded = encoded[:, None]
-        search(self.segments, list(encoded), BEST)
+        ((positions, _),) = search(self.segments, list(encoded), BEST)
+        return int(positions[0])
+
+
+class OnCard(Indexed):
+    """Picks among candidates on a card: one product with all of them, and attention over it."""
+
+    def __init__(self, encoder: Any, count: int, device: str) -> None:
+        super().__init__(encoder, count)
+        self.rows = torch.from_numpy(self.segments[0].vectors).to(device)
+
+    def pick(self, context: Context, encoded: FloatArray | ContextVectors) -> int:  # noqa: ARG002
+        """Find the best candidate; reading its number waits for the card."""
+        vectors = torch.from_numpy(np.asarray(encoded[0])).to(self.rows.device)
+        products = self.rows @ vectors.reshape(-1, self.rows.shape[1]).T
+        scores = (products.softmax(dim=1) * products).sum(dim=1)
+        return int(scores.argmax())
 
 
 class Scored:
@@ -152,6 +219,8 @@ def picker(
 ) -> Indexed | Scored:
     """What picks with this model: through an index where it encodes responses."""
     if hasattr(ranker, "encode_responses"):
+        if options.device != "cpu":
+            return OnCard(ranker, count, options.device)
         return Indexed(ranker, count)
     return Scored(ranker, messages[-options.cross_candidates :], count)
 

@@ -36,7 +36,7 @@ from tokenizers.trainers import WordPieceTrainer
 
 from common import write_result
 from rejoinder.text.subwords import Subwords
-from rejoinder.text.vocabulary import build_subwords
+from rejoinder.text.vocabulary_building import build_subwords
 
 TYPOGRAPHY = str.maketrans({"'": "\u2019", '"': "\u201d"})
 COLD, WARM = "Rejoinder, empty cache", "Rejoinder, cache filled by other texts"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import zstandard
 
-from rejoinder.corpora import thread_share
+from rejoinder.corpora.splits import thread_share
 from tests.corpora.readers import test_amazon_qa as amazon
 from tests.corpora.readers import test_semeval as semeval
 from tests.corpora.readers import test_ubuntu as ubuntu
@@ -49,13 +49,17 @@ def ubuntu_rows(count: int, wide: bool) -> str:
     return ubuntu.text_of([ubuntu.WIDE[0], *rows])
 
 
+TEST_DIALOGUES = 500  # numbers of DSTC7's test dialogues, whose texts are in no other part
+
+
 def dstc7(count: int, part: str, answers: bool = True) -> str:
     records = []
     for number in range(count):
         record = dialogue(part, messages=13, name=number)
+        told = number + (TEST_DIALOGUES if part == "test" else 0)
         for place, message in enumerate(record["messages-so-far"]):
-            message["utterance"] = said(number, place)
-        record["options-for-next"] = [option(f"C{place}", said(number, 20 + place)) for place in range(100)]
+            message["utterance"] = said(told, place)
+        record["options-for-next"] = [option(f"C{place}", said(told, 20 + place)) for place in range(100)]
         record["options-for-correct-answers"] = [record["options-for-next"][7]]
         if not answers:
             del record["options-for-correct-answers"]
@@ -135,7 +139,7 @@ FILES: dict[str, Callable[[], str | bytes]] = {
     "ubuntu_train_subtask_1.json": lambda: dstc7(12, "train"),
     "ubuntu_dev_subtask_1.json": lambda: dstc7(40, "dev"),
     "ubuntu_test_subtask_1.json": lambda: dstc7(10, "test", answers=False),
-    "ubuntu_responses_subtask_1.tsv": lambda: "".join(f"{n}\tC7\t{said(n, 27)}\n" for n in range(10)),
+    "ubuntu_responses_subtask_1.tsv": lambda: "".join(f"{n}\tC7\t{said(TEST_DIALOGUES + n, 27)}\n" for n in range(10)),
     "train_self_original.txt": lambda: convai2(0, 80, candidates=True),
     "valid_self_original.txt": lambda: convai2(200, 8, candidates=True),
     "valid_self_original_no_cands.txt": lambda: convai2(200, 8, candidates=False),

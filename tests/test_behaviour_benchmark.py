@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from behaviour import best_of, chat_of, parroting, subject_changes
-from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder
 from tests.retrieval.conftest import HashEncoder
 
 DIALOGUES = [

@@ -8,6 +8,7 @@ import pytest
 
 import desk
 from rejoinder.retrieval.index import Index
+from tests.logs import log_of
 from tests.retrieval.test_examples import WordEncoder
 
 
@@ -38,5 +39,5 @@ def test_a_desk_is_better_after_learning(tmp_path, monkeypatch):
     index = Index.open(tmp_path / "index", encoder)
     after = desk.ranks(index, made)
     assert killed <= 3
-    assert len((tmp_path / "said").read_text().splitlines()) == 300 <= len(index.log)
+    assert len((tmp_path / "said").read_text().splitlines()) == 300 <= len(log_of(index))
     assert np.mean([rank == 0 for rank in after]) > np.mean([rank == 0 for rank in before]) + 0.15

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import re
 import shlex
 import shutil
@@ -22,14 +23,14 @@ import numpy as np
 import pytest
 import typer
 
-from rejoinder.cli import main
+from rejoinder.cli.start import main
 from rejoinder.cli.app import app
-from rejoinder.cli.evaluate import load_table
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.corpora.sources import CORPORA
 from rejoinder.encoders.open import is_library
 from rejoinder.encoders.sentence import SentenceEncoder
-from rejoinder.training.ablations import load_plan
+from rejoinder.lab.ablation_plan import load_plan
+from rejoinder.lab.plan import load_table
 from rejoinder.training.recipe_files import load_recipe
 from tests.raw_files import write_files
 from tests.training.tiny import write_data
@@ -299,10 +300,13 @@ def letters(texts: Sequence[str], _: object) -> np.ndarray:
 
 def commands_to_run(path: Path, verb: str) -> list[tuple[str, ...]]:
     """The commands of a recipe's header with a verb; where it has none, the plain one."""
+    verbs = tuple(verb.split())
     found = [
-        command.words for command in commands_of(path) if command.whole and command.words[0] == verb
+        command.words
+        for command in commands_of(path)
+        if command.whole and command.words[: len(verbs)] == verbs
     ]
-    return found or [(verb, str(path.relative_to(ROOT)), "--data", "DATA", "-o", "RUN")]
+    return found or [(*verbs, str(path.relative_to(ROOT)), "--data", "DATA", "-o", "RUN")]
 
 
 def prepared(path: Path, workplace: Path, run: Run) -> None:
@@ -376,17 +380,17 @@ def ablated(
     path: Path, workplace: Path, examples: Path, start: Path, run: Run, rows: list[str]
 ) -> None:
     prepared(path, workplace, run)
-    (words,) = commands_to_run(path, "ablate")
-    whole = filled(words, path, examples, [*tiny(path), *starts(path, start)])
-    run(
-        *whole,
-        "--limit",
-        "10",
-        "--candidates",
-        "10",
-        *(word for row in rows for word in ("--row", row)),
-    )
-    assert (workplace / whole[whole.index("-o") + 1] / "table.md").read_text().count("\n|") > 2
+    for words in commands_to_run(path, "lab ablate"):
+        whole = filled(words, path, examples, [*tiny(path), *starts(path, start)])
+        run(
+            *whole,
+            "--limit",
+            "10",
+            "--candidates",
+            "10",
+            *(word for row in rows for word in ("--row", row)),
+        )
+        assert (workplace / whole[whole.index("-o") + 1] / "table.md").read_text().count("\n|") > 2
 
 
 @pytest.mark.parametrize(
@@ -428,7 +432,7 @@ def test_every_figure_of_the_papers_tables_has_its_row():
     }
     assert papers == {f"poly-table{name}": count for name, count in POLY.items()}
     assert rows["poly-wikipedia"] == 4
-    assert (rows["poly-first"], rows["poly-first-own"]) == (6, 6)
+    assert [rows[f"poly-first{start}"] for start in ("", "-own", "-books")] == [6, 6, 6]
 
 
 def built(words: tuple[str, ...], folder: Path, run: Run) -> None:
@@ -450,3 +454,39 @@ def test_data_is_built(words, workplace, run):
 
 def test_every_corpus_has_its_command():
     assert {words[1] for words in data_commands()} >= set(CORPORA) - {"chitchat"}
+
+
+MAIN = ROOT / "recipes" / "tables" / "main.toml"
+OF_POLY = ["bi-books", "poly-16-books", "poly-360-books", "cross-books", "poly-first-own"]
+
+
+@pytest.mark.parametrize("row", OF_POLY)
+def test_a_row_of_the_main_table_is_trained_and_ranked(row, workplace, start, run):
+    """By its own commands, on DSTC7's files; before that its cell names the command."""
+    plan = load_table(MAIN)
+    column = plan.column["dstc7"]
+    built(tuple(shlex.split(column.make)[1:]), workplace, run)
+    words = ["lab", "table", "recipes/tables/main.toml", "-o", f"tables/{row}", "--row", row]
+    words += ["--column", "dstc7", "--set", "column.dstc7.limit=5", "--device", "cpu"]
+    made = plan.row[row].command_for("dstc7", column.path)
+    run(*words, code=2)
+    recipe = ROOT / shlex.split(made)[2]
+    settings = [*tiny(recipe), f"init.transformer={start}"]
+    run(*shlex.split(made)[1:], *(word for setting in settings for word in ("--set", setting)))
+    run(*words)
+    (cell,) = json.loads((workplace / f"tables/{row}/table.json").read_text())["cells"]
+    assert cell["result"]["examples"] == 5
+    assert cell["published"] == plan.row[row].published["dstc7"]
+
+
+def test_no_two_trainings_of_the_main_table_share_a_folder():
+    plan = load_table(MAIN)
+    commands: dict[str, set[str]] = {}
+    for row in plan.row.values():
+        for key, column in plan.column.items():
+            command = row.command_for(key, column.path)
+            if row.ranker_for(key, column.path) and command.startswith("rejoinder train"):
+                words = shlex.split(command)
+                commands.setdefault(words[words.index("-o") + 1], set()).add(command)
+    assert len(commands) > 100
+    assert not [folder for folder, made in commands.items() if len(made) > 1]

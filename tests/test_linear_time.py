@@ -4,24 +4,29 @@ import json
 
 import pytest
 
-from rejoinder.corpora import Candidate, text_key, words_of
+from rejoinder.corpora.keys import text_key, words_of
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import Markup, bots, parse_time, text_of_html, wikipedia
+from rejoinder.corpora.readers import bots, wikipedia
+from rejoinder.corpora.readers.form import Markup
+from rejoinder.corpora.readers.html_text import text_of_html
+from rejoinder.corpora.readers.times import parse_time
 from rejoinder.corpora.readers.chat_apps import clean_slack_text, whatsapp_line
-from rejoinder.text.courtesy import asks
-from rejoinder.mail_quotes import newest_text
-from rejoinder.text.messages import read_message
-from rejoinder.text.polarity import opposed
-from rejoinder.text.spelling import Speller
 from rejoinder.corpora.readers.pairs import clean_line
 from rejoinder.corpora.recognition import read_candidates
 from rejoinder.corpora.redaction import redact
 from rejoinder.corpora.sources import ChatsSettings, name_cleaner, read_chats
 from rejoinder.corpora.tables import find_delimiter, fold, named_delimiter
+from rejoinder.curation.matching import ReplyMatcher
 from rejoinder.errors import InputError
+from rejoinder.mail_quotes import newest_text
 from rejoinder.retrieval import scoring, templates
-from rejoinder.retrieval.learning import ReplyMatcher
-from rejoinder.text import ngrams, subwords, tokens
+from rejoinder.text import ngrams, subwords
+from rejoinder.text.tokens import tokens
+from rejoinder.text.courtesy import asks
+from rejoinder.text.messages import read_message
+from rejoinder.text.polarity import opposed
+from rejoinder.text.spelling import Speller
 from tests.adversary import COMMON, LIMIT, LONG, check_linear, seconds, texts
 
 SUBWORDS = subwords.Subwords([subwords.MARK, "a", "aa", "ab", "the", "0", "00"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mining
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from tests.retrieval.test_examples import WordEncoder
 
 

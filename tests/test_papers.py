@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from rejoinder.cli.evaluate import load_table
 from rejoinder.encoders import persistence
 from rejoinder.encoders.torch import build_module
-from rejoinder.evaluation.table_run import TablePlan
+from rejoinder.lab import ablation_plan
+from rejoinder.lab.plan import TablePlan, load_table
 from rejoinder.text.ngrams import build_ngrams
-from rejoinder.training import ablations
 from rejoinder.training.recipe_files import load_recipe, recipe_document
 from tests.training.tiny import NGRAM
 from tests.training.transformers import OF_RECIPES, write_checkpoint
@@ -57,7 +56,7 @@ def entries() -> Iterator[tuple[str, dict[str, Any]]]:
         yield from (
             (f"{group['recipes'][0]}: {key}", entry) for key, entry in group["values"].items()
         )
-    for kind in ("columns", "rows", "figures", "costs"):
+    for kind in ("columns", "rows", "figures", "costs", "table_figures"):
         for name, values in PAPERS[kind].items():
             yield from ((f"{kind} of {name}: {key}", entry) for key, entry in values.items())
 
@@ -177,7 +176,7 @@ def test_a_recipe_of_a_paper_has_its_values(name, starts):
     "name", [name for name in PAPERS["plans"] if name.startswith("ablations/")]
 )
 def test_every_row_of_a_plan_has_them_but_for_what_it_changes(name, starts, monkeypatch):
-    monkeypatch.setattr(ablations, "check_stages", lambda *_: None)  # which test_recipe.py does
+    monkeypatch.setattr(ablation_plan, "check_stages", lambda *_: None)  # which test_recipe.py does
     path = RECIPES / f"{name}.toml"
     base = str(
         (path.parent / tomllib.loads(path.read_text("utf-8"))["recipe"])
@@ -190,7 +189,7 @@ def test_every_row_of_a_plan_has_them_but_for_what_it_changes(name, starts, monk
         for key, value in values.items()
         if key != "stage.0.steps" or "stage.0.epochs" not in values
     }
-    for row in ablations.load_plan(path, starts(base)).rows:
+    for row in ablation_plan.load_plan(path, starts(base)).rows:
         changed = {setting.partition("=")[0] for setting in row.settings}
         # the one takes the place of the other
         changed |= {"scale.steps"} if "scale.share" in changed else set()
@@ -232,6 +231,32 @@ def test_the_papers_figures_and_costs_of_all_plans_are_held():
         assert {row: [cost["steps_per_second"], cost["usd"]] for row, cost in found.items()} == {
             row: entry["value"] for row, entry in entries_of.items()
         }
+
+
+def test_the_main_table_has_the_papers_figures_and_no_others():
+    rows = table().row
+    assert set(PAPERS["table_figures"]) == {key for key, row in rows.items() if row.published}
+    for key, entries_of in PAPERS["table_figures"].items():
+        left = {f"left {column}": value for column, value in rows[key].published_left.items()}
+        wanted_figures = {column: entry["value"] for column, entry in entries_of.items()}
+        assert rows[key].published | left == wanted_figures, key
+
+
+def test_a_row_of_the_main_table_has_the_figure_of_its_ablation():
+    """POLY's Table 4 stands in both; ConvAI2's test set, which the table lacks, is left out."""
+    pairs = {
+        ("poly", "ablations/poly-table4", "base"),
+        ("poly-first", "ablations/poly-first", "first-64"),
+        ("poly-own", "ablations/poly-first-own", "base"),
+        ("poly-first-own", "ablations/poly-first-own", "first-64"),
+        ("poly-16-books", "ablations/poly-first-books", "learnt-16"),
+        ("poly-books", "ablations/poly-first-books", "base"),
+        ("poly-360-books", "ablations/poly-first-books", "learnt-360"),
+    }
+    for key, plan, row in pairs:
+        figures = PAPERS["figures"][plan][row]["value"]
+        for column in ("dstc7", "ubuntu"):
+            assert table().row[key].published[column] == figures[f"{column} test"], key
 
 
 @cache

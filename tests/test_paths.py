@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import json
 import re
 import sys
 import threading
@@ -14,6 +15,9 @@ import zstandard
 import rejoinder
 from rejoinder.cli.data import data
 from rejoinder.cli.intents import train
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.learning import learn
+from rejoinder.curation.outcomes import Recorder
 from rejoinder.corpora import build  # noqa: F401 (imports are no part of the path)
 from rejoinder.serving.answers import Sources
 from rejoinder.serving.app import Settings, make_app
@@ -43,6 +47,7 @@ OF_SEARCH = {
     ("encoders/torch.py", "encoders/conversation.py"),
     ("retrieval/replies.py", "retrieval/reader.py"),
 }
+OF_MINING = {"cli/learning.py", "curation/chats.py"}  # the chats are read by a generator
 SEARCH = ("retrieval/", "encoders/conversation.py", "encoders/torch.py")
 
 
@@ -139,7 +144,7 @@ def test_an_optimisation_step_goes_through_the_files_that_are_named(tmp_path, mo
 
 def test_a_message_goes_through_the_files_that_are_named(tmp_path):
     named = named_in("a message to its replies")
-    assert len(named) == len(set(named)) <= 12
+    assert len(named) == len(set(named)) <= 13
     model = rejoinder.load("convert-small")
     index = rejoinder.Index.build(model, ["We open at nine.", "By card."], tmp_path / "index")
     with traced(*SEARCH) as calls:
@@ -186,3 +191,37 @@ def test_an_intent_classifier_is_trained_by_the_files_that_are_named(tmp_path):
     with traced("cli/intents.py", "intents/", "encoders/open.py") as calls:
         train("convert-small", texts, tmp_path / "out")
     assert {file for call in calls for file in call} == set(named)
+
+
+def test_learning_goes_through_the_files_that_are_named_and_through_none_twice(tmp_path):
+    named = named_in("learning from chats and choices")
+    assert len(named) == len(set(named)) <= 12
+    model = rejoinder.load("convert-small")
+    index = rejoinder.Index.build(model, ["We open at nine.", "By card."], tmp_path / "index")
+    log = FeedbackLog(index.folder)
+    Recorder(index, log).feedback(["how may i pay"], [0, 1], chosen=1)
+    chats = [rejoinder.Example((f"when is it {at}",), "We open at nine.", str(at)) for at in range(9)]
+    with traced("curation/") as calls:
+        learn(index, log, chats)
+    assert {file for call in calls for file in call} == set(named) - {"cli/learning.py"}
+    assert not going_back(calls, named)
+
+
+def test_mining_goes_through_the_files_that_are_named_and_through_none_twice(tmp_path):
+    named = named_in("mining replies")
+    assert len(named) == len(set(named)) <= 12
+    chats = tmp_path / "chats.jsonl"
+    lines = [
+        {"messages": [
+            {"role": "user", "content": f"when do you open on day {at}"},
+            {"role": "assistant", "content": "We open at nine."},
+        ]}
+        for at in range(9)
+    ]
+    chats.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    model = rejoinder.load("convert-small")
+    with traced("curation/", "retrieval/") as calls:
+        mined = rejoinder.mine(chats, model)
+    assert [reply.text for reply in mined.replies] == ["We open at nine."]
+    assert {file for call in calls for file in call} == set(named) - OF_MINING
+    assert not going_back(calls, named)

@@ -5,7 +5,7 @@ import sys
 
 
 import quality
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 
 

@@ -12,7 +12,7 @@ import zstandard
 from reddit import measure, show
 from reddit_beam import SPLITS, normalise, split_number, thread_examples
 from reddit_dump import dump_lines, write_dump
-from rejoinder.corpora import split_of
+from rejoinder.corpora.splits import split_of
 from rejoinder.corpora.lines import Reading
 from tests.corpora.reddit_lines import run
 

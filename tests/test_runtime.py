@@ -14,16 +14,17 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.encoders.onnx import FORMAT, KIND
-from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, signed
-from rejoinder.intents import Rejection, decide
+from rejoinder.intents.prediction import decide
+from rejoinder.intents.refusal import Rejection
 from rejoinder.networks.layers import segment_parts
 from rejoinder.retrieval.index import Index
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
 from rejoinder.text.subwords import Subwords
-from rejoinder.text import HistoryText
+from rejoinder.text.history import HistoryText
 from tests.encoders.conftest import SUBWORDS
 from tests.test_architecture import libraries
 

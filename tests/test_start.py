@@ -23,7 +23,7 @@ atexit.register(report)
 
 def imported(folder, *words):
     """Libraries and rooms that a verb has imported when it ends."""
-    code = f"{REPORT}\nsys.argv = ['rejoinder', *{list(words)!r}]\nfrom rejoinder.cli import main\nmain()"
+    code = f"{REPORT}\nsys.argv = ['rejoinder', *{list(words)!r}]\nfrom rejoinder.cli.start import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     line = next(line for line in done.stdout.splitlines() if line.startswith("IMPORTED"))
@@ -59,7 +59,7 @@ def test_a_reply_imports_what_searches(folder):
 def test_a_server_imports_what_answers(folder):
     pytest.importorskip("uvicorn")
     words = ["serve", "index", "--port", "0", "--json"]
-    code = f"{REPORT}\nsys.argv = ['rejoinder', *{words!r}]\nfrom rejoinder.cli import main\nif __name__ == '__main__':\n    main()"
+    code = f"{REPORT}\nsys.argv = ['rejoinder', *{words!r}]\nfrom rejoinder.cli.start import main\nif __name__ == '__main__':\n    main()"
     (folder / "server.py").write_text(code)
     server = subprocess.Popen([sys.executable, "server.py"], cwd=folder, stdout=subprocess.PIPE, text=True)
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.cli import main
+from rejoinder.cli.start import main
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

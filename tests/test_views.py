@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.encoders.keywords import BM25
 from rejoinder.evaluation.ranking import Estimate
 from rejoinder.evaluation.ranking import Comparison, evaluate

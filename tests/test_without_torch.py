@@ -65,7 +65,7 @@ def without_torch(folder, code):
 
 def commands(*lines):
     return f"""
-        from rejoinder.cli import main
+        from rejoinder.cli.start import main
         for line in {lines!r}:
             sys.argv = ["rejoinder", *line.split()]
             try:

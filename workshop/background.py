@@ -20,7 +20,7 @@ from pathlib import Path
 import zstandard
 
 from rejoinder.cli.shell import guarded
-from rejoinder.corpora import text_key
+from rejoinder.corpora.keys import text_key
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 

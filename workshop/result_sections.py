@@ -98,6 +98,7 @@ def _reply_speed(figures: Json) -> Rows:
         "bi": ("115", "160"),
         "poly-16": ("122", "678"),
         "poly-64": ("126", "692"),
+        "poly-360": ("160", "837"),
         "cross": ("21,700", "2,200,000"),
     }
     totals: dict[str, list[str]] = {}

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from rejoinder.environment import switch_telemetry_off
 
 if TYPE_CHECKING:
-    from rejoinder.corpora import Candidate, Example
     from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.schema import Candidate, Example
+    from rejoinder.curation.mining import mine
     from rejoinder.encoders.open import load
     from rejoinder.encoders.torch import Encoder, Model
     from rejoinder.evaluation.ranking import evaluate
@@ -39,6 +40,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "load",
+    "mine",
     "read_examples",
     "train",
 ]
@@ -53,6 +55,7 @@ _HOMES = {
     "Model": "rejoinder.encoders.torch",
     "evaluate": "rejoinder.evaluation.ranking",
     "load": "rejoinder.encoders.open",
+    "mine": "rejoinder.curation.mining",
     "read_examples": "rejoinder.corpora.examples",
     "train": "rejoinder.training.loop",
 }

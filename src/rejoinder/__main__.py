@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rejoinder.cli import main
+from rejoinder.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -8,6 +8,7 @@ Numpy, onnxruntime and Rejoinder's tokenizer are enough.
 """
 
 from rejoinder.encoders.onnx import OnnxEncoder
-from rejoinder.intents import OnnxIntents, Prediction
+from rejoinder.intents.onnx import OnnxIntents
+from rejoinder.intents.prediction import Prediction
 
 __all__ = ["OnnxEncoder", "OnnxIntents", "Prediction"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from rejoinder.cli import main
+from rejoinder.cli.start import main
 
 
 class Ended(NamedTuple):

@@ -1,4 +1,4 @@
-"""`rejoinder ablate`: tables of small trainings, from the words of the command to its exit code."""
+"""`rejoinder lab ablate`: tables of small trainings, from the words of the command to its exit code."""
 
 import json
 import signal
@@ -63,6 +63,7 @@ def trained(monkeypatch):
 def test_the_table_has_the_numbers_of_evaluate(command, file, data, tmp_path):
     """In JSON and Markdown; a second call that prints the Markdown trains nothing."""
     words = (
+        "lab",
         "ablate",
         file,
         "--data",
@@ -130,7 +131,7 @@ def test_ctrl_c_keeps_the_table_and_the_row_goes_on(
         if trained[-1] == "heads-2" and progress.step == 3:
             signal.raise_signal(signal.SIGINT)
 
-    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--json")
+    words = ("lab", "ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20, "--json")
     with monkeypatch.context() as patched:
         patched.setattr(TerminalDisplay, "show", show)
         code, out, err = command(*words)
@@ -142,7 +143,7 @@ def test_ctrl_c_keeps_the_table_and_the_row_goes_on(
     again = command(*words)
     assert "at step 3" in again.err
     assert trained == ["base", "heads-2", "heads-2", "no-skip"]
-    whole = command(*words[:5], tmp_path / "whole", *words[6:])
+    whole = command(*words[:6], tmp_path / "whole", *words[7:])
     figures = [[row["result"]["recall"] for row in ended.json["rows"]] for ended in (again, whole)]
     assert figures[0] == figures[1], "as if never interrupted"
 
@@ -150,7 +151,7 @@ def test_ctrl_c_keeps_the_table_and_the_row_goes_on(
 def test_a_row_that_diverges_fails_alone(command, data, tmp_path):
     wild = ["stage.0.optimizer=sgd", "stage.0.learning_rate=1e30"]
     file = write_file(tmp_path, {"wild": wild, **ROWS})
-    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20)
+    words = ("lab", "ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20)
     code, out, err = command(*words, "--row", "wild", "--row", "no-skip", "--json")
     assert code == 1
     assert "1 of 3 rows failed, the others are done: wild: stage 'only': loss or weights" in err
@@ -165,6 +166,7 @@ def test_rows_of_several_seeds_have_mean_and_sample_deviation(
 ):
     """One seed first, in today's form; then three in the same folder, which train only what is missing."""
     words = (
+        "lab",
         "ablate",
         file,
         "--data",
@@ -223,6 +225,7 @@ def test_ctrl_c_keeps_the_seed_that_is_being_trained(
             signal.raise_signal(signal.SIGINT)
 
     words = (
+        "lab",
         "ablate",
         file,
         "--data",
@@ -255,7 +258,7 @@ def test_a_seed_that_diverges_is_named_and_left_out_of_the_mean(
         return run(self)
 
     monkeypatch.setattr(loop.Trainer, "run", diverge)
-    words = ("ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20)
+    words = ("lab", "ablate", file, "--data", data, "-o", tmp_path / "out", "--candidates", 20)
     code, out, err = command(*words, "--row", "no-skip", "--seeds", 2, "--json")
     assert code == 1
     assert (
@@ -274,7 +277,7 @@ def test_a_seed_that_diverges_is_named_and_left_out_of_the_mean(
 def test_the_file_chooses_the_split(command, refused, file, data, tmp_path):
     named = file.read_text()
     file.write_text(f'split = "valid"\n{named}')
-    words = ("ablate", file, "--data", data, "--candidates", 20, "--row", "no-skip")
+    words = ("lab", "ablate", file, "--data", data, "--candidates", 20, "--row", "no-skip")
     table = command(*words, "-o", tmp_path / "out", "--json").json
     assert table["data"] == f"{data} (valid)"
     file.write_text(f'split = "tset"\n{named}')
@@ -297,14 +300,14 @@ def test_the_file_chooses_the_split(command, refused, file, data, tmp_path):
 def test_bad_input_is_refused_before_anything_is_trained(
     refused, file, data, tmp_path, words, said
 ):
-    refused("ablate", file, "--data", data, "-o", tmp_path / "out", *words, said=said)
+    refused("lab", "ablate", file, "--data", data, "-o", tmp_path / "out", *words, said=said)
     assert not (tmp_path / "out").exists()
 
 
 def test_finished_rows_are_not_trained_again_nor_mixed_with_others(
     command, refused, file, data, tmp_path, trained
 ):
-    words, out = ("ablate", file, "--data", data, "--candidates", 20, "-o"), tmp_path / "out"
+    words, out = ("lab", "ablate", file, "--data", data, "--candidates", 20, "-o"), tmp_path / "out"
     assert command(*words, out, "--row", "no-skip").code == 0
     refused(
         *words,
@@ -332,7 +335,7 @@ def test_finished_rows_are_not_trained_again_nor_mixed_with_others(
 
 
 def test_another_part_is_ranked_without_the_figures_of_the_papers(command, file, data, tmp_path):
-    words = ("ablate", file, "--data", data, "--row", "heads-2", "--candidates", "20", "--json")
+    words = ("lab", "ablate", file, "--data", data, "--row", "heads-2", "--candidates", "20", "--json")
     test = command(*words, "-o", tmp_path / "test").json
     assert [row["published"] for row in test["rows"]] == [52.0, 50.5]
     valid = command(*words, "-o", tmp_path / "valid", "--split", "valid").json

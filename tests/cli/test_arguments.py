@@ -10,10 +10,10 @@ import pytest
 import rejoinder
 from rejoinder.cli import arguments
 from rejoinder.cli.arguments import Rankers
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders import sentence
-from rejoinder.encoders.map import Map
+from rejoinder.lab.map import Map
 from rejoinder.errors import InputError
 from rejoinder.progress import silent
 from tests.encoders.small import small_model

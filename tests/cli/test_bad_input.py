@@ -59,8 +59,8 @@ def refused(refused, monkeypatch, tmp_path):
             ["data", "reddit", "a.jsonl", "-o", "out"],
         ),
         ("a.toml", "seed = %s", ["train", "a.toml", "--data", ".", "-o", "out"]),
-        ("a.toml", "name = %s", ["table", "a.toml", "-o", "out"]),
-        ("a.toml", "name = %s", ["ablate", "a.toml", "--data", ".", "-o", "out"]),
+        ("a.toml", "name = %s", ["lab", "table", "a.toml", "-o", "out"]),
+        ("a.toml", "name = %s", ["lab", "ablate", "a.toml", "--data", ".", "-o", "out"]),
         ("a.jsonl", "{}\n", ["data", "reddit", "a.jsonl", "-o", "out", "--set", "depth=%s"]),
         (
             "a.toml",
@@ -214,7 +214,7 @@ def test_control_characters_of_the_input_are_not_shown(refused, command, tmp_pat
     (tmp_path / f"{ESCAPES}.jsonl").write_text("no\n")
     (tmp_path / "a.toml").write_text('"\\u001b[31m" = 1')
     (tmp_path / "replies.txt").write_text(f"Hello {ESCAPES}!\n")
-    for arguments in (["data", "jsonl", f"{ESCAPES}.jsonl"], ["table", "a.toml"]):
+    for arguments in (["data", "jsonl", f"{ESCAPES}.jsonl"], ["lab", "table", "a.toml"]):
         line = refused(*arguments, "-o", "out")
         assert "\ufffd[31m" in line
         assert line.isprintable()
@@ -241,7 +241,7 @@ def test_control_characters_of_the_input_are_not_shown(refused, command, tmp_pat
         ["index", "tune", "index", "--recall"],
         ["index", "evaluate", "index", "--data", "x", "--hybrid"],
         ["join", "a", "b", "-o", "c", "--share"],
-        ["plot", "x", "--data", "x", "-o", "a.png", "--perplexity"],
+        ["lab", "plot", "x", "--data", "x", "-o", "a.png", "--perplexity"],
         ["intents", "train", "convert-small", "x", "-o", "y", "--reject"],
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from tests.encoders.small import small_model
 

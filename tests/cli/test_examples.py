@@ -5,6 +5,7 @@ import json
 import pytest
 
 from rejoinder.retrieval.index import Index
+from tests.logs import recorder
 
 REPLIES = [
     {"text": "We open at nine and close at six.", "title": "hours", "questions": ["When do you open?"]},
@@ -84,7 +85,7 @@ def test_chats_are_learned_and_forgotten(folder, answer, command):
 
 def test_feedback_is_learned(folder, answer, command):
     index = folder / "faq.index"
-    Index.open(index).feedback(["Is the shop open today?"], [1, 0], chosen=0)
+    recorder(Index.open(index)).feedback(["Is the shop open today?"], [1, 0], chosen=0)
     learned = answer("learn", index)
     assert (learned["learned"]["chosen"], learned["learned"]["examples"], learned["examples"]) == (1, 1, 5)
     assert "1 choices of the feedback count" in command("learn", index).out

@@ -7,6 +7,7 @@ import pytest
 import rejoinder
 from rejoinder.corpora.examples import read_examples
 from rejoinder.retrieval.index import Index
+from tests.logs import log_of, recorder
 
 TEXTS = ["We open at nine.", "Refunds take five days."]
 
@@ -14,17 +15,17 @@ TEXTS = ["We open at nine.", "Refunds take five days."]
 @pytest.fixture
 def index(tmp_path):
     index = Index.build(rejoinder.load("convert-small"), TEXTS, tmp_path / "replies.index")
-    index.feedback(["When?"], [0, 1], chosen=0, source="anna")
-    index.feedback(["Money?"], [0, 1], chosen=1, source="ben")
-    index.feedback(["Why?"], [0], text="Because.", source="ben")
-    index.feedback(["Hm."], [0])
+    recorder(index).feedback(["When?"], [0, 1], chosen=0, source="anna")
+    recorder(index).feedback(["Money?"], [0, 1], chosen=1, source="ben")
+    recorder(index).feedback(["Why?"], [0], text="Because.", source="ben")
+    recorder(index).feedback(["Hm."], [0])
     return index
 
 
 def test_the_log_is_counted_and_set_up(index, answer, command):
     shown = answer("feedback", index.folder)
     assert shown == {
-        "log": str(index.log.path), "entries": 4, "first": 1, "offered": 1, "unoffered": 0, "text": 1, "none": 1,
+        "log": str(log_of(index).path), "entries": 4, "first": 1, "offered": 1, "unoffered": 0, "text": 1, "none": 1,
         "settings": {"redact": True, "days": 365, "learn": "later"},
     }  # fmt: skip
     set_up = answer("feedback", index.folder, "--set", "days=30", "--set", "learn=at-once", "--set", "redact=false")
@@ -52,7 +53,7 @@ def test_entries_are_deleted(index, answer, command):
     assert answer("feedback", index.folder, *both)["deleted"] == 0
     assert answer("feedback", index.folder, "--delete", 2, "--delete", 7)["entries"] == 2
     assert "2 deleted, with 0 learned examples" in command("feedback", index.folder, "--delete", "all").out
-    assert len(index.log) == 0
+    assert len(log_of(index)) == 0
 
 
 @pytest.mark.parametrize(

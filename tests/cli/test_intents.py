@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from rejoinder.intents import evaluation, heads
 from rejoinder.intents.data import IntentData
 from tests.encoders.small import small_model
 from tests.intents.toy import multi_label_data, toy_data
@@ -79,39 +78,6 @@ def test_people_read_the_same(command, place, tmp_path):
     assert command("predict", made, "lost card").out.startswith("lost card\n    ")
 
 
-def test_few_shot(command, place):
-    arguments = (
-        "few-shot",
-        place / "model",
-        place / "train.csv",
-        "--test",
-        place / "test.csv",
-        "--seeds",
-        2,
-    )
-    rows = command(*arguments, "--shots", 2, "--shots", "all", "--json").json["rows"]
-    assert [(row["shots"], row["trainings"]) for row in rows] == [(2, 2), (None, 1)]
-    assert command(*arguments, "--shots", 2).out.startswith("| shots")
-
-
-def test_the_grid(command, place, tmp_path, monkeypatch):
-    small = [
-        heads.FeedForward(epochs=2, hidden_size=8),
-        heads.FeedForward(epochs=2, hidden_layers=0),
-    ]
-    monkeypatch.setattr(evaluation, "paper_grid", lambda: iter(small))
-    found = command(
-        "grid", place / "model", place / "train.csv", "-o", tmp_path / "grid", "--json"
-    ).json
-    assert len(found["rows"]) == 2
-    assert {path.name for path in (tmp_path / "grid").iterdir()} == {
-        "grid.jsonl",
-        "grid.md",
-        "classifier",
-    }
-    assert command("predict", tmp_path / "grid" / "classifier", "lost card")[0] == 0
-
-
 def test_fine_tuning(command, place, tmp_path):
     words = ("fine-tune", place / "model", place / "train.csv", "-o", tmp_path / "tuned")
     assert f"model: {tmp_path / 'tuned'}" in command(*words, "--set", "steps=2", "--shots", 3).out
@@ -136,10 +102,6 @@ def test_bad_input_is_one_line_and_leaves_nothing(refused, place, tmp_path):
         (("evaluate", place / "model", place / "test.csv"), "is not a classifier"),
         (("evaluate", tmp_path, place / "test.csv"), "is not a classifier"),
         (("predict", tmp_path, "x"), "is not a classifier"),
-        (
-            ("few-shot", place / "model", place / "train.csv", "--shots", "some"),
-            "a number of 1 or more, or all",
-        ),
     ):
         refused(*arguments, said=said)
     assert not (tmp_path / "made").exists()

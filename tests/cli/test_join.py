@@ -3,7 +3,7 @@
 import pytest
 
 import rejoinder
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from tests.encoders.conftest import saved
 

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 import pytest
 
-from rejoinder.cli import main
+from rejoinder.cli.start import main
 from rejoinder.cli.shell import guarded
 from rejoinder.retrieval.index import Index
 from tests.cli.test_outputs import make_place

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.training.recipe_files import save_recipe
 from tests.training.tiny import MODEL, recipe, stage
@@ -73,7 +73,7 @@ def test_transformers(answer, refused, tmp_path, data, model):
     assert 0 < result["mrr"]["value"] <= 1
     if model["kind"] == "cross-encoder":
         refused(
-            *index, tmp_path / "index", said=["cannot encode replies ahead of time", "--rerank"]
+            *index, tmp_path / "index", said=["cannot encode replies ahead of time", "--ranker"]
         )
     elif model["kind"] == "bi-encoder":
         answer(*index, tmp_path / "index")

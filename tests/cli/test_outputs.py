@@ -18,6 +18,7 @@ from tests.encoders.small import small_model
 from tests.encoders.tiny_transformer import network, tokenizer
 from tests.intents.toy import toy_data
 from tests.training.tiny import recipe, stage, write_data
+from tests.training.transformers import write_checkpoint
 from tests.workshop.corpus.test_build import dialogues, write
 
 MARKERS = (
@@ -40,17 +41,18 @@ REPLACED = {
     "index build": "index build MODEL replies.txt -o OUT",
     "intents train": "intents train MODEL intents.csv -o OUT",
     "intents evaluate": "intents evaluate CLASSIFIER intents.csv --report OUT",
+    "lab bert": "lab bert START intents.csv --test intents.csv -o OUT --set epochs=1",
     "intents fine-tune": "intents fine-tune MODEL intents.csv -o OUT --set steps=1",
     "data": "data jsonl dialogues/a.jsonl -o OUT",
 }
 SHARED = {  # what writes into a folder, or goes on in it
     "train": "train recipe.toml --data examples -o OUT",
-    "tokenise": "tokenise recipe.toml --data examples -o OUT",
-    "ablate": "ablate rows.toml --data examples -o OUT",
-    "table": "table table.toml -o OUT",
+    "lab tokenise": "lab tokenise recipe.toml --data examples -o OUT",
+    "lab ablate": "lab ablate rows.toml --data examples -o OUT",
+    "lab table": "lab table table.toml -o OUT",
     "evaluate": "evaluate MODEL examples --candidates 20 -o OUT",
-    "intents grid": "intents grid MODEL intents.csv -o OUT",
-    "plot": "plot MODEL --data texts.csv -o OUT",
+    "lab grid": "lab grid MODEL intents.csv -o OUT",
+    "lab plot": "lab plot MODEL --data texts.csv -o OUT",
 }
 NO_ONNX = pytest.mark.skipif(
     importlib.util.find_spec("onnxscript") is None, reason="needs the extra onnx"
@@ -65,6 +67,7 @@ Run = Callable[[str, Path], tuple[int, str]]
 
 def make_place(folder):
     small_model(folder / "MODEL")
+    write_checkpoint(folder / "START")
     save(folder / "BERT", network("cross match"), tokenizer(), max_length=20, card="")
     write_data(folder / "examples")
     write_examples(

@@ -1,4 +1,4 @@
-"""`rejoinder plot`, from the command line to the exit code."""
+"""`rejoinder lab plot`, from the command line to the exit code."""
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -8,14 +8,14 @@ import pytest
 
 import rejoinder
 from rejoinder.corpora.examples import write_examples
-from rejoinder.encoders import DualEncoder
-from rejoinder.evaluation.plots import neighbour_purity
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.lab.purity import neighbour_purity
 from rejoinder.intents.data import read_intents
 from rejoinder.training.loop import train
 from tests.evaluation.fakes import Rule, knows_nothing, numbered_examples
 from tests.training.tiny import recipe, write_data
 
-VERB = ["plot"]
+VERB = ["lab", "plot"]
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
@@ -72,7 +72,7 @@ def test_models_side_by_side(command, texts, tmp_path, monkeypatch):
     train(recipe(write_data(tmp_path / "data")), tmp_path / "run")
     model, load = tmp_path / "run" / "model", rejoinder.load
     (tmp_path / "letters").mkdir()
-    monkeypatch.setattr("rejoinder.evaluation.plots.NEIGHBOURS", 4)
+    monkeypatch.setattr("rejoinder.lab.purity.NEIGHBOURS", 4)
     choose = lambda name, **_: Letters() if Path(name).name == "letters" else load(name)  # noqa: E731
     monkeypatch.setattr("rejoinder.encoders.open.load", choose)
     arguments = [

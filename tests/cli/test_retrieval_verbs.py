@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rejoinder.cli import retrieval as verbs
-from rejoinder.corpora import Candidate, Example
+from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders import persistence, sentence
 from rejoinder.errors import InputError
@@ -159,14 +159,14 @@ WRONG = {
     "reply model Hi": "no manifest.json",
     "reply idx ' '": "message 1 is blank",
     "reply idx \udcff": "message 1 is not UTF-8",
-    "reply idx Hi --rerank nothing": ["no model folder nothing"],
+    "reply idx Hi --ranker nothing": ["no model folder nothing"],
     "reply idx": "no message",
     "reply idx Hi --input chats.jsonl": "leave the messages out",
     "reply idx --input none.jsonl": "none.jsonl",
     "reply idx --input blank.txt": "blank.txt holds no conversations",
     "reply idx --input replies.jsonl": "replies.jsonl:1: no field messages or turns or context; there is text, id",
     "reply idx Hi --where 'tag=a\nb'": "new-line character",
-    "reply idx Hi --rerank slow --diversity 0.3": "leave it or rerank out",
+    "reply idx Hi --ranker slow --diversity 0.3": "leave it or rerank out",
     "reply idx Hi --diversity 2": "--diversity",
     "reply idx Hi --where team": "'team': write FIELD=VALUE",
     "reply idx Hi --where tag=time --where tag=x": "names tag twice",
@@ -175,7 +175,7 @@ WRONG = {
     "chat nothing": "no index nothing",
     "reply idx Hi --min-confidence 0.8": "idx is not calibrated; rejoinder calibrate idx --data",
     "reply idx Hi --min-confidence 80": "--min-confidence",
-    "reply idx Hi --min-confidence 0.8 --rerank slow": "leave rerank out",
+    "reply idx Hi --min-confidence 0.8 --ranker slow": "leave rerank out",
     "reply idx Hi --min-confidence 0.8 --omit nothing": "leave copies (distinct=False) out",
     "reply idx Hi --min-confidence 0.8 --where team=billing": "leave where out",
     "calibrate nothing --data talks.jsonl": "no index nothing",
@@ -227,13 +227,13 @@ def test_reply_and_chat_take_a_part_of_the_replies(command, index, slow, tmp_pat
     assert command("index", "add", index, "more.jsonl").code == 0
     for where, passing in ("tag=time", {1, 3}), ("id=a1,3", {0, 2}), ('id="a,3" tag=time', {3}), ("tag=", set()):
         options = [word for each in where.split() for word in ("--where", each)]
-        for more in ((), ("--rerank", slow)):
+        for more in ((), ("--ranker", slow)):
             _, out, err = command("reply", index, "Hi", *options, *more, "--json")
             assert {each["position"] for each in json.loads(out)["replies"]} == passing
             assert f"{len(passing)} of 4 replies pass --where" in err
     assert "no reply passes --where" in command("reply", index, "Hi", "--where", "tag=x").out
     assert "pass --where" not in command("reply", index, "Hi", "-k", 2, "--where", "tag=time").err
-    talk = command("chat", index, "--where", "tag=time", "--rerank", slow, stdin="Hi\nAnd?\nSo?\n").out
+    talk = command("chat", index, "--where", "tag=time", "--ranker", slow, stdin="Hi\nAnd?\nSo?\n").out
     assert talk.startswith("2 replies;")
     assert talk.index("Noon, in Ulm.") < talk.index("At noon.")
     assert "no reply passes --where" in talk
@@ -247,7 +247,7 @@ def test_reply_answers_many_conversations_one_a_line(command, refused, index, sl
     said = [["At noon."], ["Hi", "Bye."], chat[:1], ["Hello!", "Bye."], ["Bye.", "Hi"]]
     (tmp_path / "chats.jsonl").write_text("\n\n".join(map(json.dumps, lines)))
     some = ["--omit", "both", "-k", 2, "--where", "id=a1,3", "--diversity", 0.9]
-    for options in ([], some, ["--rerank", slow, "--json"]):
+    for options in ([], some, ["--ranker", slow, "--json"]):
         _, out, err = command("reply", index, "--input", "chats.jsonl", *options)
         answers = list(map(json.loads, out.splitlines()))
         assert "Answering: 5 of 5 conversations" in err
@@ -295,18 +295,18 @@ def test_control_characters_do_not_reach_the_terminal(command, tmp_path):
 
 
 def test_a_slow_model_ranks_the_best_replies_again(command, index, slow, monkeypatch):
-    found = command("reply", index, "Bye.", "--rerank", slow, "-k", 3, "--json").json["replies"]
+    found = command("reply", index, "Bye.", "--ranker", slow, "-k", 3, "--json").json["replies"]
     assert [(each["text"], each["score"]) for each in found] == [("At noon.", 8), ("Hello!", 6), ("Bye.", 4)]
     assert found[0]["payload"] == {"id": "a2", "tag": "time"}
     with monkeypatch.context() as patch:
-        patch.setattr("rejoinder.retrieval.queries.RERANKED", 1)
-        [only] = command("reply", index, "Bye.", "--rerank", slow, "-k", 1, "--json").json["replies"]
+        patch.setattr("rejoinder.retrieval.options.RERANKED", 1)
+        [only] = command("reply", index, "Bye.", "--ranker", slow, "-k", 1, "--json").json["replies"]
         assert only["text"] == "Bye."
-        assert len(command("reply", index, "Bye.", "--rerank", slow, "-k", 2, "--json").json["replies"]) == 2
-    assert command("reply", index, "Bye.", "--rerank", slow, "--threshold", 9, "--json").json["replies"] == []
-    best = command("reply", index, "noon at", "--rerank", "bm25", "-k", 1, "--json").json["replies"][0]
+        assert len(command("reply", index, "Bye.", "--ranker", slow, "-k", 2, "--json").json["replies"]) == 2
+    assert command("reply", index, "Bye.", "--ranker", slow, "--threshold", 9, "--json").json["replies"] == []
+    best = command("reply", index, "noon at", "--ranker", "bm25", "-k", 1, "--json").json["replies"][0]
     assert best["text"] == "At noon."
-    talk = command("chat", index, "--rerank", slow, "-k", 1, stdin="Bye.\n").out
+    talk = command("chat", index, "--ranker", slow, "-k", 1, stdin="Bye.\n").out
     assert talk.startswith("3 replies")
     assert "#1" in talk
 

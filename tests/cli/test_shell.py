@@ -18,13 +18,14 @@ import typer
 from typer.testing import CliRunner
 
 import rejoinder
+from rejoinder.cli import lab
 from rejoinder.cli.app import SECTIONS, app, name_of
 from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file
 
 MOST_OPTIONS = 12
-MOST_PARAMETERS = 238  # of all verbs together, without the --json that each has
+MOST_PARAMETERS = 247  # of all verbs together, without the --json that each has
 runner = CliRunner()
 
 
@@ -176,6 +177,15 @@ def test_the_help_is_one_screen_without_a_cut_summary():
     assert named == {words[0] for words in COMMANDS}
 
 
+def test_no_summary_of_the_lab_is_cut():
+    result = runner.invoke(app, ["lab", "--help"], terminal_width=80)
+    commands = result.output.partition("Commands:")[2]
+    assert len(commands.partition("Example:")[0].strip().splitlines()) == len(lab.VERBS)
+    assert "..." not in commands
+    for name in lab.VERBS.values():
+        assert name.__name__ not in typer.main.get_command(app).commands, "no spelling of before"
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_no_verb_has_more_options_than_a_reader_takes_in(words):
     """But for --json, which every verb has."""
@@ -213,7 +223,7 @@ def test_every_help_is_short_for_h_and_has_no_types_of_python():
     ("typed", "offered"),
     [
         ("rejoinder ev", ["evaluate"]),
-        ("rejoinder intents few", ["few-shot"]),
+        ("rejoinder lab few", ["few-shot"]),
         ("rejoinder index re", ["reencode"]),
         ("rejoinder evaluate --rep", ["--replies"]),
     ],
@@ -231,7 +241,7 @@ def test_the_shell_completes_verbs_and_options(typed, offered):
 def run(code, **settings):
     """Start Python code in a process of its own, with `main` imported."""
     return subprocess.Popen(
-        [sys.executable, "-c", "from rejoinder.cli import main\n" + textwrap.dedent(code)],
+        [sys.executable, "-c", "from rejoinder.cli.start import main\n" + textwrap.dedent(code)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, **settings},
@@ -268,7 +278,7 @@ def test_ctrl_c_ends_in_one_line_and_leaves_the_old_output(tmp_path, monkeypatch
     assert Path("table").read_text() == "old"
 
 
-MAIN = [sys.executable, "-c", "from rejoinder.cli import main; main()"]
+MAIN = [sys.executable, "-c", "from rejoinder.cli.start import main; main()"]
 
 
 def test_a_reader_that_goes_away_is_no_error_message():

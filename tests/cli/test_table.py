@@ -1,4 +1,4 @@
-"""`rejoinder table` and `rejoinder evaluate -o`, from the command line to the exit code."""
+"""`rejoinder lab table` and `rejoinder evaluate -o`, from the command line to the exit code."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.cli.evaluate import load_table
+from rejoinder.lab.plan import load_table
 from rejoinder.corpora.examples import read_examples, write_examples
 from rejoinder.errors import InputError
 from rejoinder.files import signed
@@ -55,7 +55,7 @@ def place(tmp_path, monkeypatch):
 
 def test_a_table_is_measured_once_and_again_when_its_model_changes(command, place):
     pytest.importorskip("matplotlib")
-    found = command("table", "table.toml", "-o", "out", "--json").json
+    found = command("lab", "table", "table.toml", "-o", "out", "--json").json
     missing = {(cell["system"], cell["data"]): cell["missing"] for cell in found["cells"]}
     assert missing == {
         ("BM25", "Numbers"): None,
@@ -67,7 +67,7 @@ def test_a_table_is_measured_once_and_again_when_its_model_changes(command, plac
     assert sorted(path.name for path in (place / "out").iterdir()) == sorted([*files, "cells"])
     assert found["files"] == [f"out/{name}" for name in files]
     small_model(place / "runs" / "model")
-    _, out, err = command("table", "table.toml", "-o", "out", "--column", "n")
+    _, out, err = command("lab", "table", "table.toml", "-o", "out", "--column", "n")
     assert "Numbers: runs/model" in err
     assert "Numbers: bm25" not in err
     assert "A *small* table." in out
@@ -76,10 +76,10 @@ def test_a_table_is_measured_once_and_again_when_its_model_changes(command, plac
     (place / "runs" / "model" / "config.json").write_text(
         json.dumps(signed(config | {"max_length": 30}))
     )
-    assert "Numbers: runs/model" in command("table", "table.toml", "-o", "out")[2]
-    assert "Numbers: runs/model" not in command("table", "table.toml", "-o", "out")[2]
+    assert "Numbers: runs/model" in command("lab", "table", "table.toml", "-o", "out")[2]
+    assert "Numbers: runs/model" not in command("lab", "table", "table.toml", "-o", "out")[2]
     assert (
-        "Numbers: " in command("table", "table.toml", "-o", "out", "--set", "column.n.limit=40")[2]
+        "Numbers: " in command("lab", "table", "table.toml", "-o", "out", "--set", "column.n.limit=40")[2]
     )
 
 
@@ -96,7 +96,7 @@ def test_the_command_of_a_note_has_what_the_column_sets(command, place):
     assert plan.row["ours"].command_for("gone", "gone") == with_settings
     write_examples(numbered_examples(60, turns_per_thread=5), place / "gone" / "test-0.parquet")
     found = command(
-        "table", "table.toml", "-o", "out", "--set", "column.gone.candidates=20", "--json"
+        "lab", "table", "table.toml", "-o", "out", "--set", "column.gone.candidates=20", "--json"
     ).json
     missing = {(cell["system"], cell["data"]): cell["missing"] for cell in found["cells"]}
     assert missing["Ours", "Gone"] == f"no runs/model; `{with_settings}`"
@@ -104,7 +104,7 @@ def test_the_command_of_a_note_has_what_the_column_sets(command, place):
 
 
 def test_strict_refuses_what_is_missing_before_anything_is_measured(command, refused, place):
-    words = ("table", "table.toml", "-o", "out", "--strict", "--column", "n")
+    words = ("lab", "table", "table.toml", "-o", "out", "--strict", "--column", "n")
     refused(*words, said="no runs/model; `rejoinder train R -o n`")
     assert not (place / "out").exists()
     assert command(*words, "--row", "bm25").code == 0
@@ -112,7 +112,7 @@ def test_strict_refuses_what_is_missing_before_anything_is_measured(command, ref
 
 def test_a_damaged_model_is_no_missing_one(command, place):
     (place / "runs" / "model").mkdir(parents=True)
-    reason = command("table", "table.toml", "-o", "out", "--column", "n", "--json").json["cells"][
+    reason = command("lab", "table", "table.toml", "-o", "out", "--column", "n", "--json").json["cells"][
         1
     ]["missing"]
     assert "rejoinder train R" not in reason
@@ -173,7 +173,7 @@ def test_bad_input_gives_one_line_and_exit_code_2(refused, place):
             "row.bm25 = 2 is not allowed: it should be a table",
         ),
     ):
-        refused("table", *arguments, said=message)
+        refused("lab", "table", *arguments, said=message)
     assert not (place / "out").exists()
 
 
@@ -210,7 +210,7 @@ def test_without_matplotlib_everything_but_the_pictures_is_written(command, plac
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for words in (
         ("evaluate", "bm25", "numbers", "--candidates", 20),
-        ("table", "table.toml", "--column", "n"),
+        ("lab", "table", "table.toml", "--column", "n"),
     ):
         ended = command(*words, "-o", "out")
         assert ended.code == 0
@@ -236,7 +236,7 @@ def test_the_banking_faq_ranks_all_77_answers_for_a_tenth_of_the_questions(
     ]
     assert [round(count / 770, 1) for count in counts] == [0.7, 0.2, 0.1]
     (cell,) = command(
-        "table", MAIN, "-o", "out", "--column", "faq", "--row", "bm25", "--json"
+        "lab", "table", MAIN, "-o", "out", "--column", "faq", "--row", "bm25", "--json"
     ).json["cells"]
     assert (cell["result"]["candidates"], cell["result"]["examples"]) == (77, counts[2])
 

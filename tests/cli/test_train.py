@@ -1,4 +1,4 @@
-"""`rejoinder train` and `rejoinder tokenise`, from the words of the command to its exit code."""
+"""`rejoinder train` and `rejoinder lab tokenise`, from the words of the command to its exit code."""
 
 import json
 import re
@@ -33,23 +33,24 @@ def test_recipes_are_listed_and_every_verb_takes_them_by_name(
     monkeypatch.chdir(tmp_path)
     listed = {each["name"]: each for each in command("recipes", "--json").json["recipes"]}
     assert "convert-small fine-tuned" in listed["fine-tune-fast"]["description"]
-    assert {each["verb"] for each in listed.values()} == {"train", "ablate", "table"}
+    assert {each["verb"] for each in listed.values()} == {"train", "lab ablate", "lab table"}
     assert all(Path(each["path"]).is_file() and each["description"] for each in listed.values())
     assert re.search(r"\n  fine-tune-fast +convert-small fine-tuned", command("recipes").out)
-    for verb in ("train", "tokenise"):
+    for verb in (("train",), ("lab", "tokenise")):
         refused(
-            verb,
+            *verb,
             "fine-tune-fast",
             "--init",
             "convert-small",
             "--data",
             "nowhere",
             "-o",
-            verb,
+            verb[-1],
             said="nowhere",
         )
-        refused(verb, "fine-tune-slow", "-o", "x", said="a name that `rejoinder recipes` lists")
+        refused(*verb, "fine-tune-slow", "-o", "x", said="a name that `rejoinder recipes` lists")
     refused(
+        "lab",
         "ablate",
         "ablations/convert-quick",
         "--data",
@@ -156,7 +157,7 @@ def test_a_full_disk_is_exit_code_1_and_the_last_checkpoint_stays(
 
 def test_training_finds_what_was_tokenised_ahead(answer, recipe_file, data, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
-    counts = answer("tokenise", recipe_file, "--data", data, "-o", cache, "--processes", 2)[
+    counts = answer("lab", "tokenise", recipe_file, "--data", data, "-o", cache, "--processes", 2)[
         "examples"
     ]
     monkeypatch.setattr(prepare_module, "build_store", None)
@@ -171,6 +172,6 @@ def test_training_finds_what_was_tokenised_ahead(answer, recipe_file, data, tmp_
 
 
 def test_bad_input_of_tokenise(refused, recipe_file, tmp_path):
-    words = ("tokenise", recipe_file, "-o", tmp_path / "cache")
+    words = ("lab", "tokenise", recipe_file, "-o", tmp_path / "cache")
     refused(*words, said="no data to train on: give --data DIR")
     refused(*words, "--ray", "auto", "--processes", 2, said="--processes is for this machine")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.lines import Block, Reading
 from rejoinder.corpora.reddit import CORPUS
 from rejoinder.corpora.reddit_settings import RedditSettings

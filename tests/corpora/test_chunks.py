@@ -10,7 +10,8 @@ from rejoinder.corpora import chunks as tasks
 from rejoinder.corpora import gather
 from rejoinder.corpora.chunks import Bucket, Job, Sizes
 from rejoinder.corpora.corpus import Input
-from rejoinder.corpora import SPLITS, Example
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import SPLITS
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.parquet import batch_of
 from rejoinder.corpora.formats import JSONL

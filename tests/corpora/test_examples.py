@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora import parquet as tables
-from rejoinder.corpora import SPLITS, Example, content_thread, split_of
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import SPLITS, content_thread, split_of
 from rejoinder.corpora.examples import read_columns, read_examples, write_examples
 from rejoinder.errors import InputError
 

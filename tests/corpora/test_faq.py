@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.corpora.corpus import split_by_shares
-from rejoinder.corpora import content_thread, split_of
+from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import FAQ, FaqSettings, read_faq, read_settings
 from rejoinder.errors import InputError

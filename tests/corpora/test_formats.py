@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora import corpus
 from rejoinder.corpora.corpus import Threads, dialogue_examples
-from rejoinder.corpora import Example, content_thread, split_of
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.formats import ChatSettings, read_csv, read_jsonl
 from rejoinder.corpora.lines import Reading

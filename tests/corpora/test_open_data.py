@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.corpora.corpus import NoSettings
-from rejoinder.corpora import conversation_thread
+from rejoinder.corpora.splits import conversation_thread
 from rejoinder.corpora.formats import DIALOGUES
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.dialogues import (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.chunks import Sizes
-from rejoinder.corpora import split_of
+from rejoinder.corpora.splits import split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
 from rejoinder.corpora.comment_trees import LOST, judge, trim

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rejoinder.corpora import lines as line_files
 from rejoinder.corpora.corpus import Corpus
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.parquet import batch_of
 
 

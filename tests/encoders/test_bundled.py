@@ -289,7 +289,7 @@ def test_an_index_over_a_bundled_model_is_asked_where_torch_cannot_be_imported(t
             textwrap.dedent(f"""
         import sys
         sys.modules["torch"] = None
-        from rejoinder.cli import main
+        from rejoinder.cli.start import main
         sys.argv[1:] = ["reply", {str(index.folder)!r}, "Hello!", "how are you?", "--json"]
         main()
     """),

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.text.subwords import Subwords
-from rejoinder.text import Dialogue, HistoryText, join_response
+from rejoinder.text.dialogue import Dialogue, join_response
+from rejoinder.text.history import HistoryText
 from tests.encoders.tiny_transformer import WORDS, tokenizer
 
 S, NEWLINE = tokenizer().start_id, tokenizer().turn_id

@@ -8,7 +8,7 @@ import rejoinder
 from rejoinder.encoders.export import export_quantized, sizes
 from rejoinder.encoders.export_onnx import export_onnx
 from rejoinder.encoders.persistence import save
-from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
 from rejoinder.networks.convert import Convert

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Example
-from rejoinder.encoders.keywords import BM25, Data19BM25, TfIdf, words
-from rejoinder.encoders import FittedRanker, Ranker
+from rejoinder.corpora.schema import Example
+from rejoinder.encoders.keywords import BM25, TfIdf, words
+from rejoinder.encoders.protocol import FittedRanker, Ranker
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
+from rejoinder.lab.data19 import Data19BM25
 
 CATS = ["I have two cats.", "The weather is fine.", "cats, cats, cats!", "Dogs chase cats", ""]
 SMALL = st.lists(

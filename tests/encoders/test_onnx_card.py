@@ -13,7 +13,7 @@ import pytest
 from rejoinder.encoders import bundled
 from rejoinder.encoders.export_onnx import onnx_card
 from rejoinder.encoders.onnx import OnnxEncoder
-from rejoinder.text import encode_messages
+from rejoinder.text.tokenizer import encode_messages
 
 ort = pytest.importorskip("onnxruntime")
 FOLDER = bundled.FOLDER / "bi-small"

@@ -8,7 +8,7 @@ from rejoinder.arrays import unit_rows
 from rejoinder.encoders import persistence
 from rejoinder.encoders.conversation import INVERSE_TEMPERATURE
 from rejoinder.encoders.joined import JoinedEncoder
-from rejoinder.encoders import ContextVectors
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.encoders.torch import Encoder
 from tests.encoders import tiny_transformer
 from tests.encoders.conftest import saved

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.encoders.persistence import load, save
-from rejoinder.encoders import DualEncoder, Ranker
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.torch import build_module
 from rejoinder.networks.layers import (
     MessageGates,

@@ -8,7 +8,7 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 
 
 def numbered_examples(count: int, *, turns_per_thread: int = 0) -> list[Example]:

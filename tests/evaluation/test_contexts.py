@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Example
-from rejoinder.encoders import DualEncoder
+from rejoinder.corpora.schema import Example
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.evaluation.report import (
     FULL,

@@ -1,22 +1,12 @@
-"""Projections, the purity of neighbourhoods, pictures."""
+"""Projections of encodings."""
 
 import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.evaluation import plots
-from rejoinder.evaluation.plots import (
-    METHODS,
-    Panel,
-    draw_panels,
-    neighbour_purity,
-    project,
-    save_figure,
-)
+from rejoinder.evaluation.plots import METHODS, new_grid, project
 
 
 def clusters(categories=4, texts=15, size=12, spread=0.02, seed=0):
@@ -26,42 +16,6 @@ def clusters(categories=4, texts=15, size=12, spread=0.02, seed=0):
     centres = np.eye(size)[:categories]
     vectors = centres[names] + spread * rng.standard_normal((len(names), size))
     return vectors.astype(np.float32), [f"c{name}" for name in names]
-
-
-def purity_by_hand(vectors, categories, k):
-    """The definition, one text after the other."""
-    rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    shares = []
-    for i in range(len(rows)):
-        others = sorted(
-            (j for j in range(len(rows)) if j != i), key=lambda j: (-float(rows[i] @ rows[j]), j)
-        )[:k]
-        shares.append(sum(categories[j] == categories[i] for j in others) / k)
-    return sum(shares) / len(shares)
-
-
-@settings(max_examples=30)
-@given(st.integers(4, 40), st.integers(1, 3), st.integers(0, 1000))
-def test_purity_is_its_definition_whatever_the_lengths_of_vectors(count, k, seed):
-    rng = np.random.default_rng(seed)
-    vectors = rng.standard_normal((count, 5)).astype(np.float32)
-    categories = [f"c{n}" for n in rng.integers(0, 3, count)]
-    expected = purity_by_hand(vectors, categories, k)
-    assert neighbour_purity(vectors, categories, k) == pytest.approx(expected)
-    longer = vectors * rng.uniform(0.5, 2.0, (count, 1)).astype(np.float32)
-    assert neighbour_purity(longer, categories, k) == pytest.approx(expected)
-
-
-def test_purity_of_bundles_and_of_chance(monkeypatch):
-    vectors, categories = clusters()
-    assert neighbour_purity(vectors, categories) == 1.0
-    shuffled = list(np.random.default_rng(1).permutation(categories))
-    assert 0.1 < neighbour_purity(vectors, shuffled) < 0.4
-    whole = neighbour_purity(vectors, shuffled)
-    monkeypatch.setattr(plots, "_BLOCK", 7)
-    assert neighbour_purity(vectors, shuffled) == pytest.approx(whole)
-    with pytest.raises(InputError, match="60 neighbours of 60 texts"):
-        neighbour_purity(vectors, categories, 60)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -90,25 +44,4 @@ def test_what_cannot_be_projected_and_what_is_not_installed(monkeypatch):
         project(vectors)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match="the extra 'plots'"):
-        draw_panels([Panel("a", np.zeros((3, 2), np.float32), "")], ["x"] * 3, ["x"])
-
-
-def test_every_category_has_its_own_colour_and_shape(tmp_path):
-    pytest.importorskip("matplotlib")
-    vectors, categories = clusters(categories=12, texts=3, size=20)
-    names = sorted(set(categories))
-    figure = draw_panels(
-        [Panel(title, vectors[:, :2], "below") for title in "abcde"], categories, names
-    )
-    shown = [axis for axis in figure.axes if axis.get_visible()]  # five of a grid of six
-    assert [axis.get_title() for axis in shown] == list("abcde")
-    assert {axis.get_xlabel() for axis in shown} == {"below"}
-    assert [sum(len(dots.get_offsets()) for dots in axis.collections) for axis in shown] == [36] * 5
-    looks = {
-        (dots.get_facecolor().tobytes(), dots.get_paths()[0].vertices.tobytes())
-        for dots in shown[0].collections
-    }
-    assert len(looks) == 12
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == names
-    save_figure(figure, tmp_path / "p.svg", "svg")
-    assert "c11" in (tmp_path / "p.svg").read_text()
+        new_grid(1, 3.0, 3.0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.ranking import (
     RankingResult,

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Example, split_of, text_key
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import split_of
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task, sample, training_examples

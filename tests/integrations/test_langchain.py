@@ -5,9 +5,9 @@ import asyncio
 import numpy as np
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.persistence import load
-from rejoinder.encoders import ContextVectors
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from tests.retrieval.conftest import HashEncoder

@@ -6,7 +6,7 @@ pytest.importorskip("langchain_tests")
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests, RetrieversIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.persistence import load
 from rejoinder.integrations.langchain import RejoinderEmbeddings, RejoinderRetriever
 from rejoinder.retrieval.index import Index

@@ -9,8 +9,10 @@ import sys
 import pytest
 
 import rejoinder
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
+from tests.logs import log_of
 
 pytest.importorskip("mcp")
 from mcp import Client, StdioServerParameters
@@ -88,7 +90,7 @@ class Upper:
     """A classifier whose intents are the words of a text in capitals."""
 
     def predict(self, texts):
-        from rejoinder.intents import Prediction
+        from rejoinder.intents.prediction import Prediction
 
         return [
             Prediction((text.upper(),), ((text.upper(), 1.0),), out_of_scope=False)
@@ -137,14 +139,14 @@ def test_texts_have_bounds_and_a_disk_that_refuses_is_named(tmp_path, monkeypatc
             def refuse(*_):
                 raise OSError(30, "Read-only file system", str(folder))
 
-            monkeypatch.setattr(opened.log, "append", refuse)
+            monkeypatch.setattr(FeedbackLog, "append", refuse)
             return long, searched, told, await client.call_tool("give_feedback", given)
 
     *long, refused = asyncio.run(ask())
     assert all(each.is_error and "20000" in each.content[0].text for each in long)
     assert "the log cannot be written: Read-only file system" in refused.content[0].text
     assert str(tmp_path) not in refused.content[0].text
-    assert not opened.log.path.exists()
+    assert not log_of(opened).path.exists()
 
 
 def test_unknown_arguments_and_blank_messages_are_refused_and_the_server_says_its_version(index):

@@ -20,13 +20,7 @@ from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.evaluation import evaluate
 from rejoinder.intents.classifier import CONFIG, WEIGHTS, load_classifier, save_classifier
 from rejoinder.intents.heads import Centroids, Encoded
-from rejoinder.intents import (
-    HeldOut,
-    Rejection,
-    best_threshold,
-    choose_rejection,
-    scores,
-)
+from rejoinder.intents.refusal import HeldOut, Rejection, best_threshold, choose_rejection, scores
 from tests.intents.toy import WordVectors, multi_label_data, outside_texts, toy_data
 
 NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)

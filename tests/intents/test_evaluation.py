@@ -16,7 +16,7 @@ from rejoinder.intents.data import IntentData, TrainingTexts, draw
 from rejoinder.intents.evaluation import crossed_interval, evaluate, few_shot, suspect_labels
 from rejoinder.intents.fitting import FOLDS, cross_validate, folds_of
 from rejoinder.intents.heads import Centroids, Logistic, head_from
-from rejoinder.intents import Rejection
+from rejoinder.intents.refusal import Rejection
 from rejoinder.intents.report import build_report, write_report
 from tests.intents.toy import WordVectors, multi_label_data, toy_data
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
-from rejoinder.intents.evaluation import grid_table, paper_grid, run_grid
 from rejoinder.intents.fitting import fit, split_validation
 from rejoinder.intents.heads import Encoded, FeedForward, Logistic, accuracy, parse_settings
 
@@ -123,17 +122,6 @@ def test_a_validation_split_leaves_every_intent_a_text(classes):
     assert set(valid.classes) == {c for c in classes if classes.count(c) > 1}
 
 
-def test_the_grid_is_the_papers():
-    grid = list(paper_grid())
-    assert len(grid) == len(set(grid)) == 3 * 2 * (1 + 2 * 4)
-    assert {each.hidden_size for each in grid if each.hidden_layers} == {128, 256, 512, 1024}
-    assert {(each.optimizer, each.learning_rate) for each in grid} == {
-        ("sgd", 0.75),
-        ("adam", 4e-4),
-    }
-    assert {each.input_dropout for each in grid} == {0.25, 0.5, 0.75}
-
-
 def test_wrong_settings_are_named():
     for preset, change, said in (
         ("logistic", "dropout=1", "strength, iterations"),
@@ -151,24 +139,3 @@ def test_wrong_settings_are_named():
             parse_settings(preset, [change])
     with pytest.raises(InputError, match="patience=0"):  # too little to hold any out
         fit(FeedForward(), Encoded(np.eye(3, dtype=np.float32), np.eye(3, dtype=np.float32)))
-
-
-def test_a_grid_goes_on_where_it_stopped(tmp_path):
-    data, valid, log = clouds(), clouds(seed=1), tmp_path / "grid.jsonl"
-    grid = [
-        Logistic(),
-        FeedForward(epochs=2, hidden_size=8),
-        FeedForward(epochs=3, hidden_layers=0),
-    ]
-    rows = run_grid(grid[:2], data, valid, log)
-    again = run_grid(grid, data, valid, log)
-    assert len(log.read_text().splitlines()) == 3
-    # the same measurement, not a new one
-    assert {row.seconds for row in rows} < {row.seconds for row in again}
-    assert [row.accuracy for row in again] == sorted((row.accuracy for row in again), reverse=True)
-    assert grid_table(again).count("\n") == 5
-    with pytest.raises(InputError, match="other texts"):
-        run_grid(grid, valid, data, log)
-    log.write_text("{}\n")
-    with pytest.raises(InputError, match=r"grid.jsonl is damaged \('data'\); delete it"):
-        run_grid(grid, data, valid, log)

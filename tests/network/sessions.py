@@ -52,7 +52,7 @@ LINES = {  # of each verb
     "report": ["report out/index"],
     "chat": ["chat out/index"],
     "mcp": ["mcp out/index"],
-    "tokenise": ["tokenise recipe.toml --data examples -o out/cache"],
+    "lab tokenise": ["lab tokenise recipe.toml --data examples -o out/cache"],
     "train": ["train recipe.toml --data examples -o out/run"],
     "evaluate": [
         "evaluate bm25 minilm out/run/model --data examples --candidates 20 -o out/evaluation"
@@ -65,9 +65,9 @@ LINES = {  # of each verb
         "index build convert-small texts.txt -o out/texts",
         "calibrate out/texts --data conversations",
     ],
-    "ablate": ["ablate rows.toml --data examples -o out/ablation --candidates 20"],
-    "table": ["table table.toml -o out/table"],
-    "plot": ["plot MODEL --data texts.csv -o out/plot.png --perplexity 5"],
+    "lab ablate": ["lab ablate rows.toml --data examples -o out/ablation --candidates 20"],
+    "lab table": ["lab table table.toml -o out/table"],
+    "lab plot": ["lab plot MODEL --data texts.csv -o out/plot.png --perplexity 5"],
     "export": [
         "export MODEL --to quantized -o out/quantized",
         "export MODEL --to sentence-transformers -o out/sentence-transformers",
@@ -81,9 +81,12 @@ LINES = {  # of each verb
     "intents evaluate": ["intents evaluate out/intents intents.csv --report out/report"],
     "intents predict": ["intents predict out/intents hello"],
     "intents export": ["intents export out/intents -o out/intents-onnx"],
-    "intents grid": ["intents grid MODEL intents.csv -o out/grid"],
-    "intents few-shot": [
-        "intents few-shot MODEL intents.csv --test intents.csv --seeds 2 --shots 2"
+    "lab grid": ["lab grid MODEL intents.csv -o out/grid"],
+    "lab few-shot": [
+        "lab few-shot MODEL intents.csv --test intents.csv --seeds 2 --shots 2"
+    ],
+    "lab bert": [
+        "lab bert START intents.csv --test intents.csv -o out/bert --set epochs=1"
     ],
     "intents split": ["intents split intents.csv -o out/parts"],
     "intents fine-tune": ["intents fine-tune MODEL intents.csv -o out/tuned --set steps=1"],
@@ -101,10 +104,11 @@ def step(name: str) -> None:
 
 def verbs() -> None:
     """Run every verb but `serve`, in one process."""
-    from rejoinder.cli import main
-    from rejoinder.intents import evaluation, heads
+    from rejoinder.cli.start import main
+    from rejoinder.intents import heads
+    from rejoinder.lab import grid
 
-    evaluation.paper_grid = lambda: iter([heads.FeedForward(epochs=2, hidden_size=8)])
+    grid.paper_grid = lambda: iter([heads.FeedForward(epochs=2, hidden_size=8)])
     for verb, lines in LINES.items():
         for line in lines:
             step(verb)

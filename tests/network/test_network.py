@@ -16,7 +16,7 @@ import typer
 import rejoinder
 from rejoinder import integrations
 from rejoinder.cli.app import app
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders.open import open_texts
 from rejoinder.intents.classifier import train_classifier

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Example
-from rejoinder.encoders.keywords import BM25, BUCKETS, Data19BM25, TfIdf
+from rejoinder.corpora.schema import Example
+from rejoinder.encoders.keywords import BM25, BUCKETS, TfIdf
+from rejoinder.lab.data19 import Data19BM25
 
 murmurhash = pytest.importorskip("sklearn.utils").murmurhash3_32
 K1, B = st.sampled_from([0.0, 1.2, 1.5, 2.0]), st.sampled_from([0.0, 0.4, 0.75, 1.0])

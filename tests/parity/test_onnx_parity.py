@@ -22,7 +22,7 @@ from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.intents.export import export_classifier
 from rejoinder.intents.classifier import load_classifier, save_classifier
-from rejoinder.intents import Rejection
+from rejoinder.intents.refusal import Rejection
 from rejoinder.runtime import OnnxEncoder, OnnxIntents
 from rejoinder.text.subwords import Subwords
 from tests.encoders import tiny_transformer

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rejoinder.text.vocabulary import build_subwords
+from rejoinder.text.vocabulary_building import build_subwords
 
 START = "\ufe4f"
 CORPUS = """\

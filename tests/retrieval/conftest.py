@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder
 
 
 class HashEncoder(DualEncoder):

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import ContextVectors
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.retrieval import ann
 from rejoinder.retrieval.calibration import Calibration, read_calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST, Manifest
-from rejoinder.retrieval.queries import SearchOptions
+from rejoinder.retrieval.options import SearchOptions
 from tests.retrieval.conftest import HashEncoder, TableEncoder
 from tests.retrieval.test_changes import CONTEXTS, A, CrashError, answers, changes, crash
 
@@ -58,7 +58,7 @@ def never_scanned(monkeypatch):
 
 
 def found(index, queries, k=30, **options):
-    lists = index.search_vectors(queries, SearchOptions(k=k, **options))
+    lists = index.search_vectors(queries, SearchOptions(k=k, distinct=False, **options))
     return [[(each.position, each.score) for each in best] for best in lists]
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError
 from rejoinder.retrieval.calibration import _regression, fit_logistic
 from rejoinder.retrieval.calibration import CalibratedIndex, Calibration, calibrate, read_calibration

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import Ranker
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.search import Cascade
@@ -33,7 +33,7 @@ def test_the_slow_ranker_orders_what_the_fast_one_found(index):
     assert isinstance(slow, Ranker)
     contexts = [["a cat"], ["a dog"]]
     fast = index.search(contexts, k=3)
-    found = Cascade(index, slow, top=3).search(contexts, k=2)
+    found = Cascade(index, slow, rerank=3).search(contexts, k=2)
     assert slow.asked == [[reply.text for reply in replies] for replies in fast]
     for replies, candidates in zip(found, fast, strict=True):
         wanted = sorted((reply.text for reply in candidates), key=len, reverse=True)[:2]
@@ -60,10 +60,10 @@ def test_nothing_to_rank(tmp_path, encoder):
 
 
 def test_wrong_numbers_are_refused(index):
-    with pytest.raises(InputError, match="top is 0"):
-        Cascade(index, ByLength(), top=0)
+    with pytest.raises(InputError, match="rerank is 0"):
+        Cascade(index, ByLength(), rerank=0)
     with pytest.raises(InputError, match="k is 6; 5 replies"):
-        Cascade(index, ByLength(), top=5).search([["hello"]], k=6)
+        Cascade(index, ByLength(), rerank=5).search([["hello"]], k=6)
     with pytest.raises(InputError, match="1 to 50"):
         Cascade(index, ByLength()).search([["hello"]], k=0)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.retrieval import index as index_module
 from rejoinder.retrieval import reader as reader_module
@@ -43,7 +43,7 @@ def index(tmp_path, encoder):
 
 
 def answers(index, k=30, **options):
-    found = index.search(CONTEXTS, k, **options)
+    found = index.search(CONTEXTS, k, distinct=False, **options)
     return [[(reply.text, reply.score, reply.position) for reply in replies] for replies in found]
 
 

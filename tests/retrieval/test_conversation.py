@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.conversations import read_contexts
-from rejoinder.corpora import words_of
+from rejoinder.corpora.keys import words_of
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
@@ -79,7 +79,7 @@ def test_earlier_messages_of_another_subject_are_not_read(tmp_path, context, his
             read.extend(contexts)
             return super().score(contexts, candidates)
 
-    Cascade(index, Reading(), top=3).search([context], 1, history=history)
+    Cascade(index, Reading(), rerank=3).search([context], 1, history=history)
     assert read == [wanted]
     encoder.subject_threshold = 0.0
     index.search([context])
@@ -99,7 +99,7 @@ def test_models_say_from_where_on_a_message_has_to_do_with_the_earlier_ones(tmp_
 
 def test_what_the_answering_side_said_does_not_come_again(index):
     context = ["Hi", "hello", "When?", "At noon!", "And where?"]
-    [all_of_them], [new] = texts(index.search([context], k=6)), texts(index.search([context], k=6, no_repeat=True))
+    [all_of_them], [new] = texts(index.search([context], k=6, distinct=False)), texts(index.search([context], k=6, no_repeat=True, distinct=False))
     assert sorted(all_of_them) == sorted(REPLIES)
     assert sorted(new) == ["Two cats.", "We open at nine."]
     [first] = texts(index.search([context], k=1, no_repeat=True))
@@ -108,7 +108,7 @@ def test_what_the_answering_side_said_does_not_come_again(index):
 
 def test_a_word_may_be_said_back_as_the_first_answer_alone(index):
     [hello, noon, later] = texts(
-        index.search([["Hello!"], ["At noon."], ["Hello!", "Two cats.", "Hi"]], k=6, no_repeat=True)
+        index.search([["Hello!"], ["At noon."], ["Hello!", "Two cats.", "Hi"]], k=6, no_repeat=True, distinct=False)
     )
     assert sorted(hello) == sorted(REPLIES)
     assert sorted(noon) == ["Hello!", "Two cats.", "We open at nine.", "hello"]
@@ -118,7 +118,7 @@ def test_a_word_may_be_said_back_as_the_first_answer_alone(index):
 def test_roles_say_which_side_said_what(index):
     user, agent = ({"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Two cats."})
     system = {"role": "system", "content": "At noon."}
-    [first, later] = texts(index.search([[system, user, user], [system, agent, user]], k=6, no_repeat=True))
+    [first, later] = texts(index.search([[system, user, user], [system, agent, user]], k=6, no_repeat=True, distinct=False))
     assert sorted(first) == sorted(REPLIES)
     assert sorted(later) == ["At  NOON", "At noon.", "We open at nine."]
 
@@ -128,7 +128,7 @@ def test_what_one_role_says_at_once_is_read_as_one_message_and_not_said_again_pi
     chat = [dict(zip(("role", "content"), each.split(" ", 1), strict=True)) for each in said]
     chat.insert(3, {"role": "assistant", "content": None, "tool_calls": []})
     assert read_contexts([chat]) == [["Hi", "Two cats. We open at nine.", "a b"]]
-    [found] = texts(index.search([chat], k=6, no_repeat=True))
+    [found] = texts(index.search([chat], k=6, no_repeat=True, distinct=False))
     assert sorted(found) == sorted(set(REPLIES) - {"Two cats.", "We open at nine."})
 
 
@@ -136,7 +136,7 @@ def test_suggestions_differ(index):
     [found] = texts(index.search([["x"]], k=6, distinct=True))
     assert len(found) == 4
     assert {" ".join(words_of(text)) for text in found} == {"hello", "at noon", "we open at nine", "two cats"}
-    [best] = texts(index.search([["x"]], k=6))
+    [best] = texts(index.search([["x"]], k=6, distinct=False))
     assert found == [text for text in best if text in found]
 
 
@@ -155,7 +155,7 @@ def test_choosing_while_searching_is_choosing_afterwards(tmp_path_factory, count
     index = Index.build(TableEncoder(table), [str(i) for i in range(count)], tmp_path_factory.mktemp("i") / "index")
     context, said = ["0", "0", "0"], {"0"}
     wanted = []
-    for reply in index.search([context], k=count)[0]:
+    for reply in index.search([context], k=count, distinct=False)[0]:
         copy = any(table[int(reply.text)] @ table[int(other)] >= 0.95 for other in wanted)
         if reply.text not in said and not copy:
             wanted.append(reply.text)
@@ -167,7 +167,7 @@ def test_diversity_is_maximal_marginal_relevance(tmp_path_factory, count, k, div
     table = np.random.default_rng(count).standard_normal((count + 1, 3)).astype(np.float32)
     table /= np.linalg.norm(table, axis=1, keepdims=True)
     index = Index.build(TableEncoder(table), [str(i) for i in range(count)], tmp_path_factory.mktemp("i") / "index")
-    [pool] = index.search([[str(count)]], k=10 * k)
+    [pool] = index.search([[str(count)]], k=10 * k, distinct=False)
     chosen = []
     while len(chosen) < min(k, count):
         rest = [reply for reply in pool if reply not in chosen]
@@ -177,7 +177,7 @@ def test_diversity_is_maximal_marginal_relevance(tmp_path_factory, count, k, div
             return (1 - diversity) * reply.score - diversity * max(near, default=0)
 
         chosen.append(max(rest, key=gain) if chosen else rest[0])
-    assert index.search([[str(count)]], k=k, diversity=diversity) == [chosen]
+    assert index.search([[str(count)]], k=k, diversity=diversity, distinct=False) == [chosen]
 
 
 @pytest.mark.parametrize("diversity", [-0.1, 1.1, float("nan")])
@@ -189,7 +189,7 @@ def test_a_diversity_out_of_range_is_refused(index, diversity):
 def test_a_slow_ranker_gets_what_is_left(index):
     slow = ByLength()
     contexts = [["Hi", "Hello!", "x"], ["x"]]
-    found = Cascade(index, slow, top=6).search(contexts, k=3, no_repeat=True, distinct=True, history=0)
+    found = Cascade(index, slow, rerank=6).search(contexts, k=3, no_repeat=True, distinct=True, history=0)
     assert [len(replies) for replies in found] == [3, 3]
     assert sorted(map(len, slow.asked)) == [3, 4]
     assert "hello" not in {reply.text.lower().strip("!") for reply in found[0]}

@@ -11,16 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.arrays import unit_rows
-from rejoinder.corpora import Candidate, words_of
-from rejoinder.encoders import ContextVectors
+from rejoinder.corpora.keys import words_of
+from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.editing import Editor
+from rejoinder.curation.learning import learn
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import read_manifest
-from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.scoring import Views
 from rejoinder.retrieval.search import Cascade
+from tests.logs import log_of
 from tests.retrieval.conftest import HashEncoder
 
 SIZE = 48
@@ -128,14 +132,14 @@ def test_what_counts_of_replies_is_decided_by_a_build_and_by_learning(encoder, t
     index = Index.build(encoder, list(TOPICS), tmp_path / "index")
     index.add(texts)
     assert index.manifest.head is None
-    index.learn([])
+    learn(index, log_of(index))
     whole = Index.build(encoder, [*TOPICS, *texts], tmp_path / "whole")
     rows = range(len(whole))
     np.testing.assert_allclose(index.vectors(rows), whole.vectors(rows), atol=1e-5)
     index.edit({0: replace(dict(index)[0], text="Closed.")})
     assert index.manifest.head is not None
     index.delete(range(4, len(whole)))
-    index.learn([])
+    learn(index, log_of(index))
     assert index.manifest.head is None
     monkeypatch.setattr("rejoinder.retrieval.head.MOST_ANSWERS", len(texts) - 1)
     assert Index.build(encoder, texts, tmp_path / "many").manifest.head is None
@@ -156,7 +160,7 @@ def test_changes_share_what_was_encoded(tmp_path):
     index = Index.build(encoder, faq(), tmp_path / "index")
     for text in ("We open at ten.", "We open at noon."):
         index.edit({0: replace(dict(index)[0], text=text)})
-    index.add_examples({1: [["has it been sent"]]})
+    Editor(index, log_of(index)).add_examples({1: [["has it been sent"]]})
     assert encoder.copies == 1
     whole = Index.build(WordEncoder(), dict(index).values(), tmp_path / "whole")
     np.testing.assert_allclose(index.vectors(range(4)), whole.vectors(range(4)), atol=1e-5)
@@ -253,7 +257,10 @@ def test_examples_are_added_once(index):
     twice = Candidate("It is free.", {}, "", (("what does it cost",),) * 3)
     index.add([twice])
     assert dict(index)[4].examples == (("what does it cost",),)
-    assert index.add_examples({4: [["how much"], ["how much"], ["what does it cost"]]}) == 1
+    [change] = Editor(index, log_of(index)).add_examples(
+        {4: [["how much"], ["how much"], ["what does it cost"]]}
+    )
+    assert change.new_examples == 1
     assert dict(index)[4].examples == (("what does it cost",), ("how much",))
 
 
@@ -275,7 +282,7 @@ def test_a_slow_ranker_keeps_what_was_found_by_examples(index):
         def score(self, _contexts, candidates):
             return np.array([[-float(i) for i, _ in enumerate(texts)] for texts in candidates])
 
-    [[best, *_]] = Cascade(index, Backwards(), top=4).search([["where is my order"]], k=2, why=True)
+    [[best, *_]] = Cascade(index, Backwards(), rerank=4).search([["where is my order"]], k=2, why=True)
     assert best.why.like == ("where is my order",)
 
 

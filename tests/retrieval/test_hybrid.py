@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate, Example
+from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.encoders.keywords import BM25, Hybrid, WordIndex
 from rejoinder.errors import InputError
 from rejoinder.retrieval import search
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import MAX_HYBRID_WEIGHT, SearchOptions
+from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, SearchOptions
 from rejoinder.retrieval.search import Cascade
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength
@@ -64,7 +64,7 @@ def test_sums_are_those_of_brute_force(tmp_path_factory, parts, gone, inputs, k,
             continue
         wanted = []
         for chat in chats:
-            cosines = {reply.position: reply.score for reply in index.search([chat], 99)[0]}
+            cosines = {reply.position: reply.score for reply in index.search([chat], 99, distinct=False)[0]}
             matches = textbook(chat[-1], [each.text for each in there.values()]) if there else []
             sums = {at: cosines[at] + weight * match for at, match in zip(there, matches, strict=True)}
             passing = [at for at, each in there.items() if where is None or each.payload["red"]]
@@ -72,7 +72,7 @@ def test_sums_are_those_of_brute_force(tmp_path_factory, parts, gone, inputs, k,
             wanted.append([(at, pytest.approx(sums[at], abs=1e-9)) for at in best])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(search, "MIN_CANDIDATES", at_least)
-            found = index.search(chats, k, where=where, hybrid=weight)
+            found = index.search(chats, k, where=where, hybrid=weight, distinct=False)
         got = [sorted(((r.position, r.score) for r in some), key=lambda e: (-round(e[1], 9), e[0])) for some in found]
         assert got == wanted
 
@@ -82,10 +82,10 @@ def test_more_is_looked_at_only_until_nothing_else_can_be_better(tmp_path, monke
     asked = []
     real = search.exact_scores
     monkeypatch.setattr(search, "exact_scores", lambda context, rows: asked.append(len(rows)) or real(context, rows))
-    [found] = index.search([["tell me about reply 321"]], 3, hybrid=0.2)
+    [found] = index.search([["tell me about reply 321"]], 3, hybrid=0.2, distinct=False)
     assert found[0].text == "reply 321 about 6"
     assert sum(asked) < 300
-    assert found == index.search([["tell me about reply 321"]], 500, hybrid=0.2)[0][:3]
+    assert found == index.search([["tell me about reply 321"]], 500, hybrid=0.2, distinct=False)[0][:3]
 
 
 def test_all_that_a_search_can_do_goes_with_it(tmp_path):
@@ -98,7 +98,7 @@ def test_all_that_a_search_can_do_goes_with_it(tmp_path):
     [others] = index.search([["so red it is", "Hm", "red it is"]], 5, hybrid=10.0, no_repeat=True)
     assert "so red it is" not in {reply.text for reply in others}
     slow = ByLength()
-    assert len(Cascade(index, slow, top=2).search([["red it is"]], 2, hybrid=10.0)[0]) == 2
+    assert len(Cascade(index, slow, rerank=2).search([["red it is"]], 2, hybrid=10.0)[0]) == 2
     assert "so red it is" in slow.asked[0]
     assert len(index.search([["red"]], 3, hybrid=1.0, diversity=0.3)[0]) == 3
     assert all(math.isfinite(reply.score) for reply in index.search([["red"]], 5, hybrid=MAX_HYBRID_WEIGHT)[0])

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import ContextVectors, DualEncoder
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.encoders.persistence import load
 from rejoinder.environment import has_onednn
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MANIFEST
-from rejoinder.retrieval.queries import SearchOptions, check_rows
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import check_rows
 from rejoinder.retrieval.replies import Reply
 from tests.corpora.jobs import Watched
 from tests.encoders.conftest import saved

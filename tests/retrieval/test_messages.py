@@ -3,12 +3,16 @@
 import numpy as np
 import pytest
 
+from rejoinder.curation.editing import Editor
+from rejoinder.curation.learning import learn
+from rejoinder.curation.outcomes import Outcome
 from rejoinder.retrieval import parts
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.learning import Outcome
-from rejoinder.retrieval.queries import ANY_SCORE, SearchOptions, encode
+from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
+from rejoinder.retrieval.queries import encode
 from rejoinder.retrieval.search import Cascade
 from rejoinder.retrieval.turns import read_parts
+from tests.logs import log_of, recorder
 from tests.retrieval.test_examples import TOPICS, WordEncoder, faq
 
 REPLIES = list(TOPICS)
@@ -97,14 +101,14 @@ def test_roles_are_turns():
 
 
 def test_what_is_learned_is_cleaned(index):
-    index.add_examples({0: [["Dear team,\n\nopening times please\n\nBest regards\nKim"]]})
+    Editor(index, log_of(index)).add_examples({0: [["Dear team,\n\nopening times please\n\nBest regards\nKim"]]})
     assert ("opening times please",) in dict(index)[0].examples
 
 
 def test_chosen_replies_learn_cleaned_messages(index):
     mail = "Hi team,\n\ncan i see what the store costs\n\nThanks,\nKim\n-- \nSent from my iPhone"
-    index.record([Outcome(messages=[mail], offered=[0], chosen=0)])
-    index.learn([])
+    recorder(index).record([Outcome(messages=[mail], offered=[0], chosen=0)])
+    learn(index, log_of(index))
     assert dict(index)[0].learned == (("can i see what the store costs",),)
 
 

@@ -50,7 +50,7 @@ def test_a_search_refuses_what_is_no_number(index, name, value):
 @pytest.mark.parametrize("value", NO_COUNTS)
 def test_counts_of_an_index_are_counts(index, value, tmp_path):
     refused("batch", lambda: Index.build(HashEncoder(), TEXTS, tmp_path / "index", batch=value))
-    refused("top", lambda: Cascade(index, Longest(), value))
+    refused("rerank", lambda: Cascade(index, Longest(), value))
     refused("a position", lambda: index.delete([value]))
     refused("a position", lambda: index.vectors([value]))
     refused("first", lambda: list(index.candidates(value)))

@@ -7,7 +7,7 @@ import pytest
 from rejoinder.cli.arguments import open_index
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import ANY_SCORE, SearchOptions
+from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.search import Cascade
 from tests.retrieval.conftest import HashEncoder
 from tests.retrieval.test_cascade import ByLength

@@ -5,9 +5,11 @@ import threading
 
 import pytest
 
-from rejoinder.retrieval.feedback import Entry, FeedbackLog
+from rejoinder.curation.feedback import Entry
+from rejoinder.curation.learning import learn
+from rejoinder.curation.usage import usage
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.usage import usage
+from tests.logs import log_of, recorder
 from tests.retrieval.test_examples import WordEncoder
 
 READINGS = 60
@@ -20,7 +22,7 @@ def index(tmp_path):
 
 @pytest.mark.parametrize(
     "read",
-    [lambda index: list(index.log), usage, lambda index: index.learn([])],
+    [lambda index: list(log_of(index)), lambda index: usage(index, log_of(index)), lambda index: learn(index, log_of(index))],
     ids=["entries", "report", "learn"],
 )
 def test_reading_beside_a_writer(index, read):
@@ -28,7 +30,7 @@ def test_reading_beside_a_writer(index, read):
     failed = []
 
     def write():
-        log = FeedbackLog(index.folder)
+        log = log_of(index)
         try:
             for number in itertools.count():
                 if ended.is_set():
@@ -53,16 +55,16 @@ def test_reading_beside_a_writer(index, read):
 
 def test_an_entry_that_is_not_as_written_is_told_once_and_the_others_are_read(index, caplog):
     for number in range(6):
-        index.feedback([f"question {number}"], [0, 1], chosen=0)
+        recorder(index).feedback([f"question {number}"], [0, 1], chosen=0)
     wrong = {"context": ("{", "[1]", "null"), "offered": ("[99]",), "chosen": (77,)}
     rows = iter(range(2, 7))
-    with index.log.writing() as connection:
+    with log_of(index).writing() as connection:
         for column, values in wrong.items():
             for value in values:
                 connection.execute(
                     f"UPDATE entry SET {column} = ? WHERE id = ?", (value, next(rows))
                 )
-    assert [each.context for each in index.log] == [("question 0",)]
+    assert [each.context for each in log_of(index)] == [("question 0",)]
     [line] = caplog.messages
     assert "5 entries are not as they were written" in line
-    assert usage(index).entries == 1
+    assert usage(index, log_of(index)).entries == 1

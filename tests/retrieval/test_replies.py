@@ -6,7 +6,7 @@ import json
 import pytest
 import zstandard
 
-from rejoinder.corpora import Candidate, Example
+from rejoinder.corpora.schema import Candidate, Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.corpora.recognition import read_candidates
 from rejoinder.errors import InputError

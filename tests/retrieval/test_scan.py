@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.encoders import ContextVectors
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.retrieval import scan as module
 from rejoinder.retrieval.scan import Rows, all_scores, exact_scores, search
 from rejoinder.retrieval.writing import longest_of

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import ContextVectors
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import BusyError, InputError, MissingExtraError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import Manifest
-from rejoinder.retrieval.queries import SearchOptions
+from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.search import Cascade
 from rejoinder.retrieval.stores import Store, open_index
 from tests.retrieval.conftest import HashEncoder
@@ -66,7 +66,7 @@ def test_it_answers_as_an_index_on_disk_does_also_after_changes_and_a_restart(ma
         assert (reader.fingerprint, len({*seen})) == (seen[1], 2)
         assert isinstance(open_index(store.folder), Store)
         assert isinstance(open_index(index.folder), Index)
-        assert len(Cascade(reader, ByLength(), top=4).search([["x"]], 2)[0]) == 2
+        assert len(Cascade(reader, ByLength(), rerank=4).search([["x"]], 2)[0]) == 2
         assert "milvus" in repr(reader)
     finally:
         reader.close()

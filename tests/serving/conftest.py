@@ -6,7 +6,7 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.app import Settings, make_app

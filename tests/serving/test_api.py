@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import rejoinder
+from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.calibration import Calibration
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.tickets import Ticket
 from rejoinder.serving import edits
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.guard import Keys
@@ -155,9 +155,9 @@ class Reversed:
 def test_a_second_model_orders_the_best(client, answers):
     answers.ranker = Reversed()
     server = client()
-    assert texts(server.post("/v1/replies", json={"messages": ["Hi!"], "k": 3, "rerank": True})) == [
+    assert texts(server.post("/v1/replies", json={"messages": ["Hi!"], "k": 3, "rerank": 50})) == [
         "reply number 19", "reply number 18", "reply number 17"]  # fmt: skip
-    refused = server.post("/v1/replies", json={"messages": ["Hi!"], "k": 51, "rerank": True})
+    refused = server.post("/v1/replies", json={"messages": ["Hi!"], "k": 51, "rerank": 50})
     assert (refused.status_code, "1 to 50" in refused.json()["error"]["message"]) == (400, True)
     found = server.post("/v1/rerank", json={"query": "Hi!", "documents": ["1", "3", "2"]}).json()["results"]
     assert [each["index"] for each in found] == [1, 2, 0]
@@ -303,12 +303,12 @@ def test_a_refused_change_leaves_no_file_open(answers, monkeypatch):
         ("/v1/replies", {"messages": ["Hi!"], "k": 0}, 422, "k"),
         ("/v1/replies", {"messages": ["Hi!"], "hybrid": 1e307}, 422, "hybrid"),
         *(("/v1/replies", {"messages": ["Hi!"], name: wrong}, 422, name) for wrong in (True, "1")
-          for name in ("k", "history", "minimum_score", "minimum_confidence", "diversity", "hybrid")),
+          for name in ("k", "history", "minimum_score", "minimum_confidence", "diversity", "hybrid", "rerank")),
         *(("/v1/replies", {"messages": ["Hi!"], name: wrong}, 422, name) for wrong in (1, "yes")
-          for name in ("no_repeat", "distinct", "rerank")),
+          for name in ("no_repeat", "distinct")),
         ("/v1/embeddings", {"input": "Hi!", "dimensions": True}, 422, "dimensions"),
         ("/v1/rerank", {"query": "Hi!", "documents": ["a"], "top_n": True}, 422, "top_n"),
-        ("/v1/replies", {"messages": ["Hi!"], "rerank": True}, 400, "--rerank"),
+        ("/v1/replies", {"messages": ["Hi!"], "rerank": 50}, 400, "--ranker"),
         ("/v1/replies", {"messages": [{"role": "system", "content": "x"}]}, 400, "no message"),
         ("/v1/replies", {"messages": ["Hi!"], "where": {"color": "red"}}, 400, "the fields are id, team"),
         ("/v1/embeddings", {"input": [[1, 2]]}, 400, "input holds tokens, not texts"),

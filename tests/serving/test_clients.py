@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.persistence import load
 from rejoinder.retrieval.index import Index
 from tests.encoders.small import small_model

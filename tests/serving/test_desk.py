@@ -19,12 +19,13 @@ import pytest
 from starlette.testclient import TestClient
 
 import rejoinder
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply
 from rejoinder.serving import desk
 from rejoinder.serving.bounds import BoundedBodies
+from tests.logs import log_of
 from rejoinder.serving.desk import (
     Address,
     Chatwoot,
@@ -482,7 +483,7 @@ def test_the_command_answers_chatwoot(tmp_path, stand_in):
     finally:
         server.terminate()
         assert server.wait(40) in (0, -15)
-    [entry] = Index.open(tmp_path / "index").log
+    [entry] = log_of(Index.open(tmp_path / "index"))
     assert entry.chosen == "Your parcel is on its way."
     assert entry.offered[0] == "Your parcel is on its way."
     assert entry.context == ("Where is my order? Mail me: <email>",)

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from rejoinder.retrieval.feedback import FeedbackLog
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.outcomes import Recorder
 from rejoinder.retrieval.index import Index
 from rejoinder.serving import changes, edits, recent_answers
 from rejoinder.serving.answers import Answers, Sources
@@ -126,7 +127,7 @@ def test_a_crowd_gives_feedback_and_all_of_it_is_there(answers):
 @pytest.mark.parametrize("when", ["at-once", "later"])
 def test_a_choice_becomes_an_example_at_once_or_later(answers, monkeypatch, when):
     monkeypatch.setattr(changes, "LEARNING_PAUSE", 0.01)
-    answers.index.log.set(learn=when)
+    answers.log.set(learn=when)
 
     async def run():
         async with running(answers) as (client, _):
@@ -144,7 +145,7 @@ def test_a_choice_becomes_an_example_at_once_or_later(answers, monkeypatch, when
 
 
 def test_the_report_wants_the_write_key_and_has_three_forms(client, answers):
-    answers.index.feedback(["<b>Hm?</b>"], [0], text="Well.")
+    Recorder(answers.index, answers.log).feedback(["<b>Hm?</b>"], [0], text="Well.")
     server = client(keys=Keys(b"look", b"change"))
     for key, status in (("look", 403), ("change", 200)):
         told = server.get("/v1/report", headers={"Authorization": f"Bearer {key}"})
@@ -219,7 +220,7 @@ def test_an_id_that_points_into_a_text_names_no_answer():
 def test_a_background_task_that_fails_is_counted_shown_and_started_again(answers, monkeypatch):
     monkeypatch.setattr(changes, "LEARNING_PAUSE", 0.01)
     monkeypatch.setattr("rejoinder.serving.background.PAUSE", 0.01)
-    answers.index.log.set(learn="at-once")
+    answers.log.set(learn="at-once")
     failures = iter([KeyError("secret words"), sqlite3.ProgrammingError("closed")])
     learn = edits.learn
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import hostile
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
 from tests.serving.test_desk import StandIn, signed
 

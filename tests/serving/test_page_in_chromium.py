@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.recognition import read_candidates
+from rejoinder.curation.editing import Editor
 from rejoinder.intents.classifier import train_classifier
 from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.calibration import Calibration
@@ -20,6 +21,7 @@ from rejoinder.serving.app import Settings, make_app
 from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker import Computing
 from tests.intents.toy import WordVectors, toy_data
+from tests.logs import recorder
 from tests.retrieval.conftest import HashEncoder
 from tests.serving.conftest import TEXTS
 
@@ -111,7 +113,7 @@ def open_page(browser, answers):
 def entries(answers, count):
     """The entries of the log, once so many are there."""
     for _ in range(200):
-        found = list(answers.index.log)
+        found = list(answers.log)
         if len(found) >= count:
             return found
         time.sleep(0.02)
@@ -163,7 +165,7 @@ def test_a_key_that_only_reads_gives_no_feedback_and_no_error(browser, answers):
         page.wait_for_timeout(300)
         assert page.locator("#problem").is_hidden()
         page.close()
-    assert len(answers.index.log) == 0
+    assert len(answers.log) == 0
 
 
 EVIL = '"><script>window.hurt = 1</script><img src=x onerror="window.hurt = 1">&lt;b&gt;'
@@ -218,7 +220,7 @@ def test_replies_are_edited_with_the_keyboard_and_undone(open_page, answers, wid
 
 
 def test_replies_are_added_merged_moved_and_retired(open_page, answers):
-    answers.index.add_examples({4: [["first question"], ["second question"]]})
+    Editor(answers.index, answers.log).add_examples({4: [["first question"], ["second question"]]})
     page = open_page()
     open_editor(page)
     page.get_by_role("button", name="Add a reply").click()
@@ -274,8 +276,8 @@ def test_nothing_that_people_write_runs_as_a_script(browser, answers, scheme):
     """Titles, texts, examples, payloads, messages, own texts, names of files, and the report."""
     evil = Candidate(EVIL, {EVIL: EVIL}, EVIL, ((EVIL, EVIL),))
     index = Index.build(HashEncoder(), [evil, *TEXTS], answers.sources.index, overwrite=True)
-    index.feedback([EVIL], [0, 1], text=EVIL + EVIL)
-    index.feedback([EVIL], [0, 1], chosen=1, source=EVIL)
+    recorder(index).feedback([EVIL], [0, 1], text=EVIL + EVIL)
+    recorder(index).feedback([EVIL], [0, 1], chosen=1, source=EVIL)
     opened = Answers(answers.sources, index, HashEncoder())
     page = browser.new_page(color_scheme=scheme)
     failed = []

@@ -6,7 +6,7 @@ import sys
 import httpx2
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.open import open_encoder
 from rejoinder.errors import MissingExtraError
 from rejoinder.retrieval.index import Index

@@ -2,13 +2,15 @@
 
 import pytest
 
-from rejoinder.corpora import Candidate
-from rejoinder.retrieval.editing import Editor
+from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.editing import Editor
+from rejoinder.curation.learning import learn_chosen
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers
 from rejoinder.serving.app import Settings, make_app
-from rejoinder.serving.guard import SHOWN, Keys
+from rejoinder.serving.guard import Keys, SHOWN
 from rejoinder.serving.worker import Computing
+from tests.logs import log_of, recorder
 from starlette.testclient import TestClient
 from tests.retrieval.test_examples import WordEncoder
 
@@ -20,9 +22,9 @@ READ, WRITE = ({"Authorization": f"Bearer {key}"} for key in ("look", "change"))
 def server(sources):
     replies = [Candidate("We open at nine.", examples=(("when do you open",),)), Candidate("Bye.")]
     index = Index.build(WordEncoder(), replies, sources.index, overwrite=True)
-    index.feedback([f"where is my {MARK}"], [0, 1], chosen=0)
-    index.learn_chosen()
-    Editor(index).edit(0, title="hours")
+    recorder(index).feedback([f"where is my {MARK}"], [0, 1], chosen=0)
+    learn_chosen(index, log_of(index))
+    Editor(index, log_of(index)).edit(0, title="hours")
     answers = Answers(sources, index, WordEncoder())
     app = make_app(
         Settings(sources=sources, keys=Keys(b"look", b"change")), Computing(sources, answers)

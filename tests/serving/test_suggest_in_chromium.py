@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
 from rejoinder.serving.guard import Keys
@@ -119,7 +119,7 @@ def test_a_reply_is_put_into_the_field_and_what_is_sent_is_feedback(
         assert page.title() == "Desk"
         page.close()
     assert failed == []
-    first, second = answers.index.log
+    first, second = answers.log
     assert (first.chosen, first.text, second.chosen, second.text) == (
         STRANGE,
         None,

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import rejoinder
-from rejoinder.retrieval.feedback import FeedbackLog
+from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
 from tests.cli.test_serve import ask, serving
+from tests.logs import recorder
 
 SECONDS = 6.0
 pytestmark = pytest.mark.skipif(
@@ -65,7 +66,8 @@ def disturb(log, processes, ended, chance):
 @pytest.mark.slow
 def test_acknowledged_is_there_once_and_refused_is_not(tmp_path):
     folder = tmp_path / "index"
-    Index.build(rejoinder.load("convert-small"), ["Hello!", "Bye."], folder).feedback(["Hi!"], [0])
+    built = Index.build(rejoinder.load("convert-small"), ["Hello!", "Bye."], folder)
+    recorder(built).feedback(["Hi!"], [0])
     made, refused, ended = [], [], threading.Event()
     with serving(folder) as (one, first), serving(folder) as (other, second):
         writers = [

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from rejoinder.retrieval import log_file
-from rejoinder.retrieval.feedback import FeedbackLog
+from rejoinder.curation import log_file
+from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.worker import Computing, EndedError
 from tests.retrieval.conftest import HashEncoder
@@ -116,7 +116,7 @@ def server(client):
 @pytest.mark.parametrize("name", REQUESTS)
 @pytest.mark.parametrize("harm", FILES, ids=lambda harm: harm.__name__)
 def test_what_a_harmed_log_refuses_is_not_there(server, answers, sources, harm, name):
-    log = answers.index.log
+    log = answers.log
     log.close()
     whole = log.path.read_bytes()
     before = state(sources.index)
@@ -136,7 +136,7 @@ def test_what_a_harmed_log_refuses_is_not_there(server, answers, sources, harm, 
     else:
         assert harm in (remove, move) or name == "feedback" or state(sources.index) != before
     # once the log is whole again the same request is carried out once
-    answers.index.log.close()
+    answers.log.close()
     if log.path.is_dir():
         log.path.rmdir()
     for rest in log.path.parent.glob("index.feedback.db-*"):
@@ -178,7 +178,7 @@ def failing(monkeypatch):
         )
 
     monkeypatch.setattr(log_file, "_connection", connect)
-    monkeypatch.setattr("rejoinder.retrieval.patience.SECONDS", 0.05)
+    monkeypatch.setattr("rejoinder.curation.patience.SECONDS", 0.05)
     yield
     Failing.error = ""
 
@@ -233,7 +233,7 @@ def test_a_manifest_that_cannot_be_replaced_is_no_change(server, sources, monkey
 
 def test_a_backup_that_locks_the_log_lets_nothing_be_changed(server, sources, monkeypatch):
     monkeypatch.setattr(log_file, "TIMEOUT", 0.05)
-    monkeypatch.setattr("rejoinder.retrieval.patience.SECONDS", 0.05)
+    monkeypatch.setattr("rejoinder.curation.patience.SECONDS", 0.05)
     log = FeedbackLog(sources.index)
     before = state(sources.index)
     # the open connection has waited ten seconds for others since it was opened
@@ -267,9 +267,9 @@ def test_a_key_makes_a_change_once_and_goes_with_one_request(server, sources, na
 def test_a_key_is_obeyed_for_a_day(server, monkeypatch):
     now = time.time()
     assert send(server, "add", "k1").json() == send(server, "add", "k1").json()
-    monkeypatch.setattr("rejoinder.retrieval.tickets.time.time", lambda: now + 86_000)
+    monkeypatch.setattr("rejoinder.curation.tickets.time.time", lambda: now + 86_000)
     assert send(server, "add", "k1").json() == {"positions": [20, 21]}
-    monkeypatch.setattr("rejoinder.retrieval.tickets.time.time", lambda: now + 87_000)
+    monkeypatch.setattr("rejoinder.curation.tickets.time.time", lambda: now + 87_000)
     assert send(server, "add", "k1").json() == {"positions": [22, 23]}
 
 

@@ -11,7 +11,7 @@ from rejoinder.encoders.persistence import save
 from rejoinder.errors import InputError
 from rejoinder.text.ngrams import build_ngrams
 from rejoinder.text.subwords import MARK, MarkedPretrained, Pretrained, Subwords, build_bpe
-from rejoinder.text import LONGEST_TOKEN, encode_messages, too_long
+from rejoinder.text.tokenizer import LONGEST_TOKEN, encode_messages, too_long
 from tests.encoders.conftest import convert
 
 LETTERS = [MARK, *"abcdefghijklmnopqrstuvwxyz"]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
 from rejoinder.text import subwords as module
-from rejoinder.text import lower, tokens
+from rejoinder.text.tokens import lower, tokens
 from rejoinder.text.subwords import MARK, UNKNOWN, Subwords
-from rejoinder.text.vocabulary import build_subwords
+from rejoinder.text.vocabulary_building import build_subwords
 
 CORPUS = [
     "How are you doing today?",
@@ -48,7 +48,7 @@ def test_bucket_of_an_unknown_character_never_changes(character, bucket):
 
 def test_ids_are_the_same_in_every_process(subwords):
     program = (
-        "from rejoinder.text.vocabulary import build_subwords\n"
+        "from rejoinder.text.vocabulary_building import build_subwords\n"
         f"v = build_subwords({CORPUS!r}, minimum_count=2, buckets=50)\n"
         "print(v.fingerprint, v.encode('How are ü 語 Ж?'))"
     )

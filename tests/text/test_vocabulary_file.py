@@ -7,7 +7,7 @@ import pytest
 from rejoinder.errors import InputError
 from rejoinder.text.ngrams import NGrams
 from rejoinder.text.subwords import MARK, Subwords
-from rejoinder.text.vocabulary import build_subwords
+from rejoinder.text.vocabulary_building import build_subwords
 
 CORPUS = [
     "line one\nline two\r\nline\u2028three\u0085",

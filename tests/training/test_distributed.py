@@ -16,7 +16,8 @@ from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.training import distributed
-from rejoinder.training.ablations import ablate, load_plan
+from rejoinder.lab.ablation_plan import load_plan
+from rejoinder.lab.ablations import ablate
 from rejoinder.training.batches import EpochOrder, Portion, make_step
 from rejoinder.training.distributed import launch_place
 from rejoinder.training.loop import TrainingInterrupted, train

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rejoinder
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
-from rejoinder.text import HistoryText
-from rejoinder.text.vocabulary import build_subwords
+from rejoinder.text.history import HistoryText
+from rejoinder.text.vocabulary_building import build_subwords
 from rejoinder.training.loop import train
 from rejoinder.training.losses import ContextMask, InBatchLoss, SummedLoss
 from rejoinder.training.metrics import read_metrics

@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 import rejoinder
 from rejoinder.encoders.export import export_quantized
-from rejoinder.training.ablations import load_plan
+from rejoinder.lab.ablation_plan import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.recipe_files import load_recipe

@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 import rejoinder
 from rejoinder.corpora import parquet as tables
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import pieces_of, write_examples
 from rejoinder.corpora.lines import Reading
 from rejoinder.engine import LocalEngine
 from rejoinder.errors import InputError
 from rejoinder.text.subwords import MARK, Subwords
-from rejoinder.text import Dialogue, HistoryText
-from rejoinder.text.vocabulary import build_subwords
+from rejoinder.text.dialogue import Dialogue
+from rejoinder.text.history import HistoryText
+from rejoinder.text.vocabulary_building import build_subwords
 from rejoinder.training import prepare as prepare_module
 from rejoinder.progress import Display
 from rejoinder.training.loop import train

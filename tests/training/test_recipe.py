@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.cli.evaluate import load_table
 from rejoinder.encoders import persistence
 from rejoinder.encoders.export import export_quantized
 from rejoinder.encoders.open import is_library
@@ -16,7 +15,8 @@ from rejoinder.encoders.torch import FAMILIES
 from rejoinder.errors import InputError
 from rejoinder.training import optimization
 from rejoinder.training import recipe as recipe_module
-from rejoinder.training.ablations import load_plan
+from rejoinder.lab.ablation_plan import load_plan
+from rejoinder.lab.plan import load_table
 from rejoinder.training.loop import train
 from rejoinder.training.optimization import Cosine, learning_rate, stage_budget
 from rejoinder.training.recipe_files import (

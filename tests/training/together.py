@@ -20,7 +20,8 @@ from torch import nn
 from rejoinder.corpora.examples import read_examples
 from rejoinder.errors import InputError
 from rejoinder.evaluation.tasks import ranking_task
-from rejoinder.training.ablations import ablate, load_plan
+from rejoinder.lab.ablation_plan import load_plan
+from rejoinder.lab.ablations import ablate
 from rejoinder.progress import Display
 from rejoinder.training.distributed import LostProcessError, RankZeroFailedError, joined
 from rejoinder.training.loop import TrainingInterrupted, train

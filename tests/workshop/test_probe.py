@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.encoders import DualEncoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from workshop import probe
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from rejoinder.conversations import PERSONA
-from rejoinder.corpora import words_of
+from rejoinder.corpora.keys import words_of
 from workshop.corpus.plan import Filters
 
 _BRACKETS = re.compile(r"\[[^\[\]]{0,80}\]")

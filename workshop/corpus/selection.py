@@ -17,7 +17,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rejoinder.corpora import SPLITS, split_of, words_of
+from rejoinder.corpora.keys import words_of
+from rejoinder.corpora.splits import SPLITS, split_of
 from workshop.corpus.messages import RULES, fault_of
 from workshop.corpus.plan import CorpusPlan, Filters, Leaks
 

@@ -23,7 +23,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "learning.learn": "Learn from chats and feedback what replies answer",
         "learning.feedback": "Show, export or delete feedback on replies",
         "learning.report": "Report how often replies are taken, and what is missing",
-        "pictures.calibrate": "Learn how probable it is that a reply is right",
+        "calibrate.calibrate": "Learn how probable it is that a reply is right",
         "learning.mine": "Find canned replies in old chats",
     },
     "Serve": {
@@ -35,7 +35,6 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "data.data": "Build a folder of examples from conversations",
         "data.corpora": "List the corpora that `data` reads",
         "data.formats": "List the formats of replies and chats",
-        "train.tokenise": "Tokenise a recipe's examples ahead of training",
     },
     "Models": {
         "train.train": "Train a model, or continue a run",
@@ -48,9 +47,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "doctor.doctor": "Show versions, features and advice",
     },
     "Lab": {
-        "train.ablate": "Train each row of an ablation and compare",
-        "evaluate.table": "Measure every system of a plan",
-        "pictures.plot": "Draw encoded texts by category",
+        "lab.lab": "Run the papers' tables, ablations, grids and plots",
     },
 }
 """All verbs, as `file.function`, with their summaries, in the order of the help."""

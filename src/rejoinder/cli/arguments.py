@@ -20,10 +20,10 @@ from rejoinder.progress import Advance, note, track
 
 if TYPE_CHECKING:
     from rejoinder.cluster import RayEngine
-    from rejoinder.corpora import Candidate, Example
     from rejoinder.corpora.lines import Reading
+    from rejoinder.corpora.schema import Candidate, Example
     from rejoinder.corpora.tables import Choice
-    from rejoinder.encoders import Ranker
+    from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.report import ContextReading
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
@@ -68,7 +68,7 @@ DeviceName: TypeAlias = Annotated[
 IndexFolder: TypeAlias = Annotated[
     Path, typer.Argument(metavar="INDEX", help="A folder that `rejoinder index build` wrote.")
 ]
-Rerank: TypeAlias = Annotated[
+RankerName: TypeAlias = Annotated[
     str | None, typer.Option(metavar="MODEL", help="Model to re-rank the 50 best replies with.")
 ]
 Threshold: TypeAlias = Annotated[
@@ -173,28 +173,28 @@ EXAMPLES = 10_000  # drawn at random to choose or fit one number or a few
 
 
 class Rankers:
-    """Opens and fits rankers (fulfils `evaluation.table_run.Rankers`)."""
+    """Opens and fits rankers (fulfils `lab.measurement.Rankers`)."""
 
     def __init__(self, device: str = "cpu") -> None:
-        from rejoinder.encoders.open import RankerOpener
+        from rejoinder.lab.rankers import LabOpener
 
-        self._opener = RankerOpener(device)
+        self._opener = LabOpener(device)
 
     def open(
         self, name: str, training: Callable[[], Sequence[Example]]
     ) -> tuple[Ranker, dict[str, Any] | None]:
-        """See `evaluation.table_run.Rankers`."""
+        """See `lab.measurement.Rankers`."""
         ranker = self.ranker(name)
         return ranker, fit_ranker(name, ranker, training)
 
     def identity(self, name: str) -> str:
-        """See `evaluation.table_run.Rankers`."""
+        """See `lab.measurement.Rankers`."""
         from rejoinder.encoders.open import identity
 
         return identity(name)
 
     def block_size(self, name: str) -> int | None:
-        """See `evaluation.table_run.Rankers`."""
+        """See `lab.measurement.Rankers`."""
         from rejoinder.encoders.open import HYBRID
 
         return None if name == "bm25" or name.startswith(HYBRID) else ENCODER_BLOCK
@@ -236,7 +236,7 @@ def read_training(
 
     They come from `fit_on` or the training part of `path`.
     """
-    from rejoinder.encoders import FittedRanker
+    from rejoinder.encoders.protocol import FittedRanker
     from rejoinder.evaluation.tasks import ranked_part, training_examples
 
     if not (
@@ -261,7 +261,7 @@ def fit_ranker(
     name: str, ranker: Ranker, training: Callable[[], Sequence[Example]]
 ) -> dict[str, Any] | None:
     """Fit a ranker that learns; show and return what it learned, None for one that does not."""
-    from rejoinder.encoders import FittedRanker
+    from rejoinder.encoders.protocol import FittedRanker
 
     if not isinstance(ranker, FittedRanker):
         return None

@@ -1,4 +1,4 @@
-"""`rejoinder evaluate`, `index evaluate` and `table`: recall of rankers and searches."""
+"""`rejoinder evaluate` and `index evaluate`: recall of rankers and searches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from rejoinder.cli.arguments import (
     Json,
     Limit,
     Rankers,
-    Settings,
     Split,
     TestSplit,
     fit_ranker,
@@ -33,12 +32,11 @@ from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
     from rejoinder.conversations import Context
-    from rejoinder.corpora import Example
-    from rejoinder.encoders import Ranker
+    from rejoinder.corpora.schema import Example
+    from rejoinder.encoders.protocol import Ranker
     from rejoinder.evaluation.ranking import RankingResult
-    from rejoinder.evaluation.table import Table
-    from rejoinder.evaluation.table_run import TablePlan
     from rejoinder.evaluation.tasks import Copies, RankingTask
+    from rejoinder.lab.table import Table
     from rejoinder.retrieval.search import Searcher
 
 TABLE = "table"  # value of --context that compares all readings
@@ -111,7 +109,7 @@ def evaluate(
     rejoinder evaluate bm25 runs/support/model --replies replies.jsonl --data chats.jsonl
     """
     from rejoinder.evaluation import report
-    from rejoinder.evaluation.table import table_of_rows
+    from rejoinder.lab.table import table_of_rows
 
     above = above or []
     reading = report.FULL if context == TABLE else report.parse_reading(context)
@@ -137,7 +135,7 @@ def evaluate(
             rows.append(report.Row(model, name, result, str(reading)))
     opener.report_truncated()
     if folder is not None:
-        _save(table_of_rows(rows, "Recall at 1"), folder)
+        save_with_note(table_of_rows(rows, "Recall at 1"), folder)
     found = {"results": report.to_json(rows, above), "learned": learned}
     emit(found, as_json, lambda _: report.plain(rows, _width(), above).rstrip("\n"))
 
@@ -152,7 +150,7 @@ def _ranked(model: str, ranker: Ranker, task: RankingTask, block_size: int | Non
 def _check_table(
     models: Sequence[str], above: Sequence[str], context_table: bool, folder: Path | None
 ) -> None:
-    from rejoinder.evaluation.table import check_output
+    from rejoinder.lab.folder import check_output
 
     if missing := [name for name in above if name not in models]:
         raise InputError(
@@ -236,7 +234,8 @@ def evaluate_index(
 
 
 def _review(index: Searcher, examples: Sequence[Example], folder: Path) -> None:
-    from rejoinder.retrieval.editing import review, save_review
+    from rejoinder.curation.review import review
+    from rejoinder.curation.review_report import save_review
     from rejoinder.retrieval.index import Index
 
     if not isinstance(index, Index):
@@ -248,17 +247,17 @@ def _review(index: Searcher, examples: Sequence[Example], folder: Path) -> None:
 def _search(
     index: Searcher, k: int, history: int | None, hybrid: float, contexts: Sequence[Context]
 ) -> list[list[tuple[str, float]]]:
-    from rejoinder.retrieval.queries import ANY_SCORE
+    from rejoinder.retrieval.options import ANY_SCORE
 
-    found = index.search(contexts, k, ANY_SCORE, history=history, hybrid=hybrid)
+    found = index.search(contexts, k, ANY_SCORE, history=history, hybrid=hybrid, distinct=False)
     return [[(reply.text, reply.score) for reply in replies] for replies in found]
 
 
-def _save(table: Table, folder: Path) -> list[Path]:
+def save_with_note(table: Table, folder: Path) -> list[Path]:
     """Write a table; print a note if the library for its pictures is missing."""
-    from rejoinder.evaluation.table import PICTURES
+    from rejoinder.lab.folder import PICTURES, save_table
 
-    files = table.save(folder)
+    files = save_table(table, folder)
     if not {f".{kind}" for kind in PICTURES} <= {file.suffix for file in files}:
         note(f"no picture in {folder}: {MissingExtraError('a picture', 'plots')}")
     return files
@@ -290,7 +289,7 @@ def _compare_readings(
 
 def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[list[str], list[str]]:
     """Separate models from data: the parser gives --data only its first word."""
-    from rejoinder.encoders.open import KEYWORDS
+    from rejoinder.lab.rankers import WITHOUT_MODEL
 
     if not data:
         if len(arguments) != 2:
@@ -301,19 +300,19 @@ def _models_and_data(arguments: Sequence[str], data: Sequence[str]) -> tuple[lis
     more = [
         n
         for n in arguments
-        if n not in KEYWORDS and (Path(n).is_file() or any(Path(n).glob("*.parquet")))
+        if n not in WITHOUT_MODEL and (Path(n).is_file() or any(Path(n).glob("*.parquet")))
     ]
     models = [name for name in arguments if name not in more]
     if not models:
         raise InputError(
             f"{', '.join(more)}: data, not a model;"
-            f" name a model folder or {', '.join(KEYWORDS)} too"
+            f" name a model folder or {', '.join(WITHOUT_MODEL)} too"
         )
     return models, [*data, *more]
 
 
 def _read_replies(file: Path, given: typer.Context) -> list[str]:
-    from rejoinder.corpora import text_key
+    from rejoinder.corpora.keys import text_key
     from rejoinder.corpora.recognition import read_candidates
 
     for option in ("candidates", "copies"):
@@ -345,8 +344,8 @@ def read_task(
 
     With `candidates` None, all different responses are candidates.
     """
-    from rejoinder.corpora import text_key
     from rejoinder.corpora.examples import read_examples
+    from rejoinder.corpora.keys import text_key
     from rejoinder.evaluation.tasks import all_responses, ranked_part, ranking_task, sample
 
     split = ranked_part(path, split)
@@ -361,67 +360,3 @@ def read_task(
         return name, ranking_task(examples, candidates=candidates, copies=copies)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-
-
-def table(
-    file: Annotated[
-        Path, typer.Argument(help="The table's rows and columns: a *.toml file, or tables/NAME.")
-    ],
-    folder: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="DIR", help="Folder for the table and its cells."),
-    ],
-    settings: Settings = None,
-    rows: Annotated[
-        list[str] | None, typer.Option("--row", metavar="KEY", help="Only this row; repeatable.")
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--column", metavar="KEY", help="Only this column; repeatable."),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Treat a missing cell as an error, not a dash.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Measure every system of FILE on every data set; write DIR/table.md, .json, .png, .svg.
-
-    Finished cells are kept in DIR/cells, and measured again only if model, data or settings
-    changed. After Ctrl-C the same command continues. A missing model or data set gets a dash, and a
-    note with the command that makes it.
-
-    Example: rejoinder table recipes/tables/main.toml -o tables/main --set column.general.limit=5000
-    """
-    from rejoinder.evaluation.table import CELLS, check_output
-    from rejoinder.evaluation.table_run import Measurement
-    from rejoinder.settings import find_recipe
-
-    plan = load_table(find_recipe(file), settings or [])
-    check_output(folder)
-    found = Measurement(Rankers(), folder / CELLS, track, strict).table(
-        plan, rows or [], columns or []
-    )
-    if not found.rows():
-        missing = "; ".join(found.missing())
-        raise InputError(
-            f"{file}: nothing to measure: {missing}; make one, or choose --column, --row"
-        )
-    files = _save(found, folder)
-    emit(
-        {**found.to_json(), "files": files},
-        as_json,
-        lambda _: "\n".join([found.markdown(), *map(str, files)]),
-    )
-
-
-def load_table(path: Path, overrides: Sequence[str] = ()) -> TablePlan:
-    """Read the TOML file of a table; settings win over it."""
-    from rejoinder.evaluation.table_run import TablePlan
-    from rejoinder.settings import override, read_toml, validate
-
-    document = read_toml(
-        path, "no such file; give a TOML file of a table, or a name that `rejoinder recipes` lists"
-    )
-    for setting in overrides:
-        override(document, setting)
-    return validate(TablePlan, document, str(path))

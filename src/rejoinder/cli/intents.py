@@ -16,12 +16,11 @@ from rejoinder.cli.arguments import (
     Overwrite,
     Settings,
     named_model,
-    number_or_all,
 )
 from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.errors import InputError, MissingExtraError
-from rejoinder.files import atomic_file, check_replaceable, check_shared
+from rejoinder.files import check_replaceable
 from rejoinder.progress import note, track
 
 Model = Annotated[
@@ -58,14 +57,6 @@ OutOfScope = Annotated[
 Shots = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Use only N texts of each intent.")
 ]
-Sizes = Annotated[
-    list[int] | None,
-    typer.Option(
-        parser=number_or_all(1),
-        metavar="N|all",
-        help="Texts per intent; repeatable. Default: 5, 10, 30, all.",
-    ),
-]
 Classifier = Annotated[Path, typer.Argument(help="Folder written by `rejoinder intents train`.")]
 
 intents = typer.Typer(
@@ -74,7 +65,7 @@ intents = typer.Typer(
     rich_markup_mode=None,
     help=(
         "Intent classifiers on frozen encodings:"
-        " train, evaluate, predict, export, grid, few-shot, fine-tune, split."
+        " train, evaluate, predict, export, fine-tune, split."
     ),
     epilog="Example: rejoinder intents train runs/chats/model intents.csv -o runs/intents",
 )
@@ -265,101 +256,6 @@ def export(
     emit({"classifier": str(classifier), **result}, as_json, lambda _: lines)
 
 
-def grid(
-    model: Model,
-    texts: Train,
-    output: Output,
-    vectors: Vectors = "r",
-    also: Also = None,
-    oos: OutOfScope = "oos",
-    device: DeviceName = "auto",
-    as_json: Json = False,
-) -> None:
-    """Train the paper's whole grid of feed-forward networks; keep the best by validation.
-
-    An interrupted grid continues. DIR/grid.jsonl has a line for each setting, DIR/grid.md the
-    table, DIR/classifier the best.
-
-    Example: rejoinder intents grid runs/chats/model intents.csv -o runs/grid
-    """
-    from rejoinder.encoders.open import open_all
-    from rejoinder.intents import classifier, data, evaluation, fitting, heads
-
-    check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
-    check_replaceable(output / "classifier", classifier.FOLDER, overwrite=True)
-    given = data.read_training(texts, out_of_scope=oos)
-    encoder = open_all([model, *(also or ())], vectors, device=device)
-    names = given.train.names
-    with track("Encoding", len(given.train), "texts") as advance:
-        learned = classifier.encode_data(encoder, given.train, names, advance=advance)
-    if given.valid is None:
-        learned, checked = fitting.split_validation(learned, heads.FeedForward().held_out, seed=0)
-    else:
-        checked = classifier.encode_data(encoder, given.valid, names)
-    with track("Grid", len(settings := list(evaluation.paper_grid())), "settings") as advance:
-        rows = evaluation.run_grid(
-            settings, learned, checked, output / "grid.jsonl", advance=advance
-        )
-    text = evaluation.grid_table(rows)
-    with atomic_file(output / "grid.md") as part:
-        part.write_text(text, encoding="utf-8")
-    best = classifier.train_head(encoder, names, learned, rows[0].settings, checked)
-    classifier.save_classifier(best, output / "classifier", overwrite=True)
-    result = {"classifier": str(output / "classifier"), "rows": list(map(asdict, rows))}
-    emit(result, as_json, lambda _: text.rstrip("\n"))
-
-
-def few_shot(
-    model: Model,
-    texts: Train,
-    test: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Test texts, if TRAIN has no split test.")
-    ] = None,
-    shots: Sizes = None,
-    seeds: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="N", help="Random draws per size.")
-    ] = 5,
-    vectors: Vectors = "r",
-    also: Also = None,
-    preset: Preset = "logistic",
-    settings: Settings = None,
-    oos: OutOfScope = "oos",
-    device: DeviceName = "auto",
-    as_json: Json = False,
-) -> None:
-    """Measure accuracy with few texts per intent, over several draws.
-
-    The mean and its 95 % interval are over draws and test texts.
-
-    Example: rejoinder intents few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots
-    all
-    """
-    from rejoinder.encoders.open import open_all
-    from rejoinder.evaluation.report import percent
-    from rejoinder.intents import classifier, data, evaluation, heads, report
-
-    sizes: list[int | None] = [*(shots or (5, 10, 30, None))]
-    chosen = heads.parse_settings(preset, settings or ())
-    inside, _ = data.read_scoped(texts, "train", out_of_scope=oos)
-    others, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
-    encoder = open_all([model, *(also or ())], vectors, device=device)
-    names = inside.names
-    with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
-        learned = classifier.encode_data(encoder, inside, names, advance=advance)
-        tested = classifier.encode_data(encoder, others, names, advance=advance)
-    with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
-        rows = [
-            evaluation.few_shot(chosen, learned, tested, n, range(seeds), advance) for n in sizes
-        ]
-    head = ("shots", "accuracy, %", "trainings", "texts", "seconds")
-    lines = [
-        (r.shots or "all", percent(r.accuracy), r.trainings, r.texts, f"{r.seconds:.2f}")
-        for r in rows
-    ]
-    result = {"encoder": encoder.name, "rows": [evaluation.to_json(row) for row in rows]}
-    emit(result, as_json, lambda _: report.table(head, lines).rstrip("\n"))
-
-
 def fine_tune(
     model: Annotated[
         str, typer.Argument(help="A model folder, or its id on the Hugging Face Hub.")
@@ -449,8 +345,6 @@ VERBS: tuple[Callable[..., None], ...] = (
     evaluate,
     predict,
     export,
-    grid,
-    few_shot,
     fine_tune,
     split,
 )

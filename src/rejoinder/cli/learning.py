@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -27,9 +27,9 @@ from rejoinder.files import atomic_file
 from rejoinder.progress import note, track
 
 if TYPE_CHECKING:
-    from rejoinder.corpora import Example
-    from rejoinder.retrieval.erasure import Erased
-    from rejoinder.retrieval.feedback import Entry, FeedbackLog
+    from rejoinder.corpora.schema import Example
+    from rejoinder.curation.erasure import Erased
+    from rejoinder.curation.feedback import Entry, FeedbackLog
     from rejoinder.retrieval.index import Index
 
 T = TypeVar("T")
@@ -75,15 +75,22 @@ def mine(
 
     Example: rejoinder mine whatsapp.zip -o replies.csv
     """
+    from rejoinder.corpora.sources import find_corpus, parse_settings
+    from rejoinder.curation import mining
     from rejoinder.encoders.bundled import DEFAULT
     from rejoinder.encoders.open import open_encoder
-    from rejoinder.retrieval import mining
 
     mining.check_output(output, overwrite=overwrite)
     encoder = open_encoder(model or DEFAULT, device=device)
     with track("Reading chats", unit="messages") as advance:
         mined = mining.mine(
-            _examples(chats, settings or []), encoder, most=most, least=least, progress=advance
+            chats,
+            encoder,
+            most=most,
+            least=least,
+            settings=parse_settings(find_corpus("chats"), settings or []),
+            progress=advance,
+            note=note,
         )
     mining.write_replies(mined, output)
     result = {
@@ -95,30 +102,6 @@ def mine(
         "uncovered": [{"text": text, "count": count} for text, count in mined.uncovered],
     }
     emit(result, as_json, _mined_text)
-
-
-def _examples(paths: list[Path], settings: list[str]) -> Iterator[Example]:
-    """Yield the examples of exported chats, and of folders of examples; redacted by default."""
-    from rejoinder.corpora.examples import read_examples
-    from rejoinder.corpora.lines import Reading
-    from rejoinder.corpora.redaction import redact_example
-    from rejoinder.corpora.sources import find_corpus, read_settings
-    from rejoinder.retrieval.learning import NEWEST
-
-    corpus = find_corpus("chats")
-    values = read_settings(corpus, ["redact=true", *settings])
-    assert corpus.read is not None
-    for path in paths:
-        if not path.exists():
-            raise InputError(f"{path} does not exist; name an export of chats or a data folder")
-        if path.is_dir() and any(path.glob("*.parquet")):
-            examples = read_examples(path)
-            yield from map(redact_example, examples) if values.redact else examples
-            continue
-        reading = Reading(history=NEWEST)
-        yield from corpus.read(path, reading, values)
-        for text in reading.notes:
-            note(text)
 
 
 def _mined_text(result: Mapping[str, Any]) -> str:
@@ -166,6 +149,8 @@ def learn(
     Example: rejoinder learn replies.index --data data/support
     """
     from rejoinder.corpora.examples import read_examples
+    from rejoinder.curation import learning
+    from rejoinder.curation.feedback import FeedbackLog
     from rejoinder.evaluation.tasks import sample
     from rejoinder.retrieval.index import Index
 
@@ -174,9 +159,10 @@ def learn(
     opened = open_index(folder, device=device)
     if not isinstance(opened, Index):
         raise InputError(f"{folder}: replies in Milvus have no examples; use an index on disk")
+    log = FeedbackLog(opened.folder)
     before = opened.manifest
     if forget:
-        forgotten = _on_latest(opened, opened.forget)
+        forgotten = _on_latest(opened, lambda: learning.forget(opened, log))
         note_scores(before, opened.manifest)
         emit({**describe(opened), "forgotten": forgotten}, as_json, _learned_text)
         return
@@ -186,7 +172,7 @@ def learn(
             chats = sample(read_examples(data), None, progress=advance)
     with track("Comparing", total=len(chats), unit="messages") as advance:
         tuned = opened.manifest.approximate
-        learned = _on_latest(opened, lambda: opened.learn(chats, progress=advance))
+        learned = _on_latest(opened, lambda: learning.learn(opened, log, chats, progress=advance))
     if tuned and opened.manifest.approximate is None:
         note(f"search is exact again; `rejoinder index tune {folder}` makes it approximate")
     note_scores(before, opened.manifest)
@@ -195,7 +181,7 @@ def learn(
 
 def _on_latest(opened: Index, change: Callable[[], T]) -> T:
     """Change an index as it is now; try again while a server changes it."""
-    from rejoinder.retrieval.patience import retried
+    from rejoinder.curation.patience import retried
 
     def attempt() -> T:
         opened.refresh()
@@ -261,7 +247,7 @@ def feedback(
     To delete the old entries of one source: rejoinder feedback replies.index --delete source=anna
     --delete before=2026-01-31
     """
-    from rejoinder.retrieval.feedback import FeedbackLog
+    from rejoinder.curation.feedback import FeedbackLog
     from rejoinder.retrieval.manifest import read_manifest
     from rejoinder.settings import parse_setting
 
@@ -276,9 +262,10 @@ def feedback(
 
 
 def _erase(folder: Path, conditions: Mapping[str, Any]) -> Erased:
+    from rejoinder.curation.erasure import erase
+    from rejoinder.curation.feedback import FeedbackLog
     from rejoinder.encoders.open import open_encoder
     from rejoinder.retrieval import stores
-    from rejoinder.retrieval.erasure import erase
     from rejoinder.retrieval.index import Index
 
     opened = stores.open_index(folder)
@@ -286,7 +273,7 @@ def _erase(folder: Path, conditions: Mapping[str, Any]) -> Erased:
         raise InputError(f"{folder}: replies in Milvus have no feedback; use an index on disk")
     if (model := named_model()) is not None:  # else it is opened if a reply has to change
         opened.use(open_encoder(model))
-    return erase(opened, **conditions)
+    return erase(opened, FeedbackLog(folder), **conditions)
 
 
 def _conditions(words: Sequence[str]) -> dict[str, Any]:
@@ -404,15 +391,16 @@ def report(
 
     Example: rejoinder report replies.index -o report.html
     """
+    from rejoinder.curation.feedback import FeedbackLog
+    from rejoinder.curation.usage import usage, usage_document
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.usage import usage, usage_document
 
     if output is not None and output.suffix not in (".html", ".md"):
         raise InputError(f"{output}: name a file that ends in .html or .md")
     opened = open_index(folder)
     if not isinstance(opened, Index):
         raise InputError(f"{folder}: replies in Milvus have no feedback; use an index on disk")
-    told = usage(opened)
+    told = usage(opened, FeedbackLog(folder))
     document = usage_document(folder.name, dict(opened), told)
     if output is not None:
         text = document.html() if output.suffix == ".html" else document.markdown()

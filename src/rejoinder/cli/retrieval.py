@@ -23,13 +23,13 @@ from rejoinder.cli.arguments import (
     MinConfidence,
     Omit,
     Omitted,
-    Rerank,
+    RankerName,
     Threshold,
     open_index,
     report_truncated,
 )
 from rejoinder.cli.shell import emit
-from rejoinder.corpora import text_key
+from rejoinder.corpora.keys import text_key
 from rejoinder.errors import InputError
 from rejoinder.progress import note, printable, track
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rejoinder.conversations import Conversation
     from rejoinder.retrieval.calibration import Answer
     from rejoinder.retrieval.index import Index
-    from rejoinder.retrieval.queries import SearchOptions
+    from rejoinder.retrieval.options import SearchOptions
     from rejoinder.retrieval.search import Cascade
     from rejoinder.retrieval.stores import Store
 
@@ -98,13 +98,13 @@ def reply(
     diversity: Diversity = 0,
     hybrid: Hybrid = 0,
     why: Why = False,
-    rerank: Rerank = None,
+    ranker: RankerName = None,
     as_json: Json = False,
 ) -> None:
     """Find the best replies to a conversation: score, position and text of each.
 
     Example: rejoinder reply replies.index "Hi!" "How are you?" -k 3. With a slower model that ranks
-    the best again: rejoinder reply replies.index "Hi!" --rerank runs/cross/model
+    the best again: rejoinder reply replies.index "Hi!" --ranker runs/cross/model
 
     A line of --input FILE is a conversation: ["Hi!", "How are you?"], or {"id": 7, "messages":
     ["Hi!", "How are you?"]} with an optional id
@@ -124,10 +124,10 @@ def reply(
         diversity=diversity,
         hybrid=hybrid,
         why=why,
-        rerank=rerank,
+        ranker=ranker,
     )
     asked = _one(messages or []) if file is None else read_conversations(file)
-    searcher = _open_searcher(index, rerank, options.rerank)
+    searcher = _open_searcher(index, ranker, options.rerank)
     first: Any = getattr(searcher, "first", searcher)
     lowest = _lowest(first, threshold)
     find = _finder(searcher, options)
@@ -178,7 +178,7 @@ def chat(
     omit: Omit = "both",
     where: Filter = None,
     hybrid: Hybrid = 0,
-    rerank: Rerank = None,
+    ranker: RankerName = None,
     as_json: Json = False,
 ) -> None:
     """Chat: each line is a message, answered by the best reply to the whole conversation.
@@ -201,9 +201,9 @@ def chat(
         omit=omit,
         where=passing,
         hybrid=hybrid,
-        rerank=rerank,
+        ranker=ranker,
     )
-    searcher = _open_searcher(index, rerank, options.rerank)
+    searcher = _open_searcher(index, ranker, options.rerank)
     first: Any = getattr(searcher, "first", searcher)
     find = _finder(searcher, options)
     lowest = _lowest(first, threshold)
@@ -320,14 +320,14 @@ def _typed(prompt: str) -> Iterator[str]:
             yield line
 
 
-def _options(*, omit: Omitted, rerank: str | None, k: int, **values: Any) -> SearchOptions:
-    from rejoinder.retrieval.queries import RERANKED, SearchOptions
+def _options(*, omit: Omitted, ranker: str | None, k: int, **values: Any) -> SearchOptions:
+    from rejoinder.retrieval.options import RERANKED, SearchOptions
 
     return SearchOptions(
         k=k,
         no_repeat=omit in ("repeats", "both"),
         distinct=omit in ("copies", "both"),
-        rerank=0 if rerank is None else max(k, RERANKED),
+        rerank=0 if ranker is None else max(k, RERANKED),
         **values,
     )
 
@@ -338,14 +338,14 @@ def _lowest(index: Index | Store, threshold: float | None) -> float | None:
     return head.minimum_score if threshold is None and head is not None else threshold
 
 
-def _open_searcher(folder: Path, rerank: str | None, count: int) -> AnyIndex:
+def _open_searcher(folder: Path, ranker: str | None, count: int) -> AnyIndex:
     index = open_index(folder, light=True)
-    if rerank is None:
+    if ranker is None:
         return index
     from rejoinder.cli.arguments import Rankers
     from rejoinder.retrieval.search import Cascade
 
-    return Cascade(index, Rankers().ranker(rerank), count)
+    return Cascade(index, Rankers().ranker(ranker), count)
 
 
 def _finder(searcher: AnyIndex, options: SearchOptions) -> Finder:

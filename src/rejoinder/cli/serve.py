@@ -25,7 +25,7 @@ from rejoinder.cli.arguments import (
     IndexFolder,
     Json,
     MinConfidence,
-    Rerank,
+    RankerName,
     named_model,
     open_index,
 )
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from rejoinder.encoders import Ranker
+    from rejoinder.encoders.protocol import Ranker
     from rejoinder.serving.desk import Desk
     from rejoinder.serving.guard import Keys
     from rejoinder.serving.worker import Worker
@@ -71,7 +71,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     intents: Intents = None,
-    rerank: Rerank = None,
+    ranker: RankerName = None,
     min_confidence: MinConfidence = None,
     beside: Beside = None,
     workers: Workers = 1,
@@ -104,7 +104,7 @@ def serve(
         model=named_model(),
         intents=intents,
         calibrated=min_confidence is not None,
-        reranker=None if rerank is None else partial(open_ranker, rerank),
+        reranker=None if ranker is None else partial(open_ranker, ranker),
         second=None if beside is None else Sources(index=beside),
     )
     settings: dict[str, Any] = {

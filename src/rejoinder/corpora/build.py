@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from rejoinder import __version__
-from rejoinder.corpora import Split, gather
+from rejoinder.corpora import gather
 from rejoinder.corpora.chunks import (
     Bucket,
     Chunk,
@@ -49,6 +49,7 @@ from rejoinder.corpora.data_folder import (
 from rejoinder.corpora.gather import Scattered, ScatterTask
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.sources import find_corpus, find_inputs
+from rejoinder.corpora.splits import Split
 from rejoinder.engine import Engine, LocalEngine
 from rejoinder.files import atomic_file, atomic_folder, check_replaceable, parse_json
 from rejoinder.progress import Advance, StageProgress, silent

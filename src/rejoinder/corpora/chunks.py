@@ -20,7 +20,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rejoinder.corpora import SPLITS, Example, Split, split_of
 from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.lines import BLOCK_BYTES, Counts, Reading
 from rejoinder.corpora.parquet import (
@@ -30,6 +29,8 @@ from rejoinder.corpora.parquet import (
     characters,
     write_batches,
 )
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import SPLITS, Split, split_of
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.progress import Advance

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rejoinder.corpora import Example, Split, content_thread, thread_share
 from rejoinder.corpora.lines import Block, Reading, open_lines, open_pieces
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import Split, content_thread, thread_share
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:

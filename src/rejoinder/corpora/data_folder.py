@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from rejoinder.corpora import SPLITS, Example, Split
 from rejoinder.corpora.corpus import Corpus, Input
 from rejoinder.corpora.formats import no_response
 from rejoinder.corpora.lines import Counts, Reading
 from rejoinder.corpora.redaction import KINDS, redact, redact_example
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import SPLITS, Split
 from rejoinder.errors import InputError
 from rejoinder.files import (
     Kind,

@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rejoinder.corpora import SPLITS, Example, Split, content_thread, split_of
 from rejoinder.corpora.formats import ChatSettings, no_response, read_csv, read_jsonl
 from rejoinder.corpora.lines import COMPRESSIONS, Reading, strip_compression
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import SPLITS, Split, content_thread, split_of
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, check_regular_file
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.conversations import NO_TURNS, is_call, join_turns
-from rejoinder.corpora import Example, content_thread
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -29,7 +28,9 @@ from rejoinder.corpora.corpus import (
 from rejoinder.corpora.limits import MAX_LINE_BYTES
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.redaction import redact_example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.source import Source, look
+from rejoinder.corpora.splits import content_thread
 from rejoinder.corpora.tables import (
     DELIMITERS,
     REPEATED_HEADERS,

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rejoinder.corpora import Split
 from rejoinder.corpora.chunks import Job, ReadResult, with_splits, write_chunks
 from rejoinder.corpora.corpus import Input
 from rejoinder.corpora.lines import COMPRESSIONS, Block, Counts, Reading, open_blocks
+from rejoinder.corpora.splits import Split
 from rejoinder.engine import Engine
 from rejoinder.files import atomic_file
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
 
-from rejoinder.corpora import Split
 from rejoinder.corpora.limits import MAX_HISTORY, MAX_LINE_BYTES, check_unpacked
+from rejoinder.corpora.splits import Split
 from rejoinder.errors import InputError
 from rejoinder.files import check_regular_file
 from rejoinder.progress import Advance

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError, MissingExtraError
 
 try:

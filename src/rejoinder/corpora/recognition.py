@@ -7,11 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from rejoinder.corpora import Candidate, Split
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.readers import (
-    Form,
-    Markup,
     answers,
     assistants,
     bots,
@@ -22,8 +19,11 @@ from rejoinder.corpora.readers import (
     messengers,
     snippets,
 )
+from rejoinder.corpora.readers.form import Form, Markup
 from rejoinder.corpora.readers.refused import refused_form
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.source import Sample, Source, look
+from rejoinder.corpora.splits import Split
 from rejoinder.corpora.tables import (
     Choice,
     find_delimiter,

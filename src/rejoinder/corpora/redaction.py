@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.patterns import match_pattern, search_pattern
 
 # Most texts have none of these, and are looked at once.

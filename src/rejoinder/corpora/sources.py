@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rejoinder.conversations import join_turns
-from rejoinder.corpora import SPLITS, Example, content_thread, formats, reddit
+from rejoinder.corpora import formats, reddit
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -30,9 +30,13 @@ from rejoinder.corpora.corpus import (
 from rejoinder.corpora.formats import OwnSettings, describe_fields, read_csv, text_of
 from rejoinder.corpora.limits import MAX_NAME
 from rejoinder.corpora.lines import Reading, strip_compression
-from rejoinder.corpora.readers import Chat, Markup, Message, dialogues, pairs, wikipedia
+from rejoinder.corpora.readers import dialogues, pairs, wikipedia
+from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.form import Markup
 from rejoinder.corpora.recognition import find_form, read_candidates
 from rejoinder.corpora.redaction import redact
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import SPLITS, content_thread
 from rejoinder.corpora.tables import fold, parse_choice
 from rejoinder.errors import InputError
 from rejoinder.patterns import match_pattern, search_pattern
@@ -415,11 +419,16 @@ def read_settings(corpus: Corpus, assignments: Sequence[str]) -> Any:
 
     InputError: a name is unknown, or a value is not allowed.
     """
-    texts = text_fields(corpus.settings)
-    values = dict(parse_setting(text, "name=value", texts) for text in assignments)
+    values = parse_settings(corpus, assignments)
     if values and not dataclasses.fields(corpus.settings):
         raise InputError(f"--set {assignments[0]}: {corpus.name} has no settings")
     return validate(corpus.settings, values, f"settings of {corpus.name}")
+
+
+def parse_settings(corpus: Corpus, assignments: Sequence[str]) -> dict[str, Any]:
+    """Return the values that are written as "name=value", unchecked."""
+    texts = text_fields(corpus.settings)
+    return dict(parse_setting(text, "name=value", texts) for text in assignments)
 
 
 def find_inputs(corpus: Corpus, inputs: Sequence[str | Path]) -> list[Input]:

@@ -17,10 +17,13 @@ import numpy.typing as npt
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context, ContextPart, Conversation, read_contexts, read_texts
 from rejoinder.documents import Described
-from rejoinder.encoders import ContextVectors, DualEncoder, VectorCache
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.vector_cache import VectorCache
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
-from rejoinder.text import HistoryText, Ids, Tokenizer, encode_messages, too_long
+from rejoinder.text.history import HistoryText
+from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages, too_long
 
 T = TypeVar("T")
 # of the attention over statements; a power of 2, so that multiplying by it rounds nothing

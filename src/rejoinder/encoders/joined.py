@@ -17,13 +17,14 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import ContextPart, Conversation, check_number, read_contexts
-from rejoinder.encoders import ContextVectors, DualEncoder
 from rejoinder.encoders.bundled import PARTS as PARTS
 from rejoinder.encoders.conversation import TextEncoder, TruncationCounter
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance
 from rejoinder.settings import Share
-from rejoinder.text import Tokenizer
+from rejoinder.text.tokenizer import Tokenizer
 
 KIND = "joined"
 CARD = """\

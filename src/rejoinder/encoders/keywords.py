@@ -1,9 +1,9 @@
 """Keyword rankers: candidates that share rare words with the newest message rank first.
 
 The bar for every model. `BM25` is Robertson and Zaragoza's, "The Probabilistic Relevance Framework:
-BM25 and Beyond" (2009), equation 3.15, with Lucene's inverse document frequency. `TfIdf` and
-`Data19BM25` are those of Henderson and others, "A Repository of Conversational Datasets" (2019),
-section 4.1, and of its code: they learn from training examples how rare words are.
+BM25 and Beyond" (2009), equation 3.15, with Lucene's inverse document frequency. `TfIdf` is that of
+Henderson and others, "A Repository of Conversational Datasets" (2019), section 4.1, and of its
+code: it learns from training examples how rare words are.
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
-from rejoinder.corpora import Example
-from rejoinder.encoders import (
-    Ranker,
-    candidate_lists,
-    not_fitted,
-    require_examples,
-)
+from rejoinder.corpora.schema import Example
+from rejoinder.encoders.candidates import candidate_lists
+from rejoinder.encoders.fitted import not_fitted, require_examples
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.encoders.sparse import SparseRows, dot_products
 from rejoinder.errors import InputError, import_extra
 from rejoinder.patterns import search_pattern
@@ -57,7 +54,7 @@ class BM25:
     """
 
     def __init__(self, *, k1: float = 1.5, b: float = 0.75) -> None:
-        _check_constants(k1, b)
+        check_constants(k1, b)
         self.k1 = k1
         self.b = b
 
@@ -210,7 +207,7 @@ class TfIdf:
         self._learn(self._idf.transform(counts))
         return {
             "examples": len(examples),
-            "buckets_used": int(np.count_nonzero(_document_counts(counts))),
+            "buckets_used": int(np.count_nonzero(document_counts(counts))),
         }
 
     def score(self, contexts: Sequence[Context], candidates: Sequence[Sequence[str]]) -> FloatArray:
@@ -244,48 +241,6 @@ class TfIdf:
         return self._tfidf(texts)
 
 
-class Data19BM25(TfIdf):
-    """DATA19's BM25 behind the `Ranker` protocol: the dot product of two vectors.
-
-    Fulfils `encoders.FittedRanker`.
-
-        v(w) * (k1 + 1) / (v(w) + k1 * (1 - b + b * l / L)) * ln((n - df(w) + 0.5) / (df(w) + 0.5))
-
-    with v(w) the TF-IDF values of a text, l their sum, and L its mean over the training texts. Both
-    sides are weighted, so a word that more than half of all texts hold counts too, although its
-    logarithm is negative.
-    """
-
-    name = "DATA19's BM25"
-    signed = False
-
-    def __init__(self, *, k1: float = 2.0, b: float = 0.75) -> None:
-        _check_constants(k1, b)
-        super().__init__()
-        self.k1 = k1
-        self.b = b
-        self._rarity = np.zeros(0)
-        self._mean_length = 0.0
-
-    def _learn(self, tfidf: Any) -> None:
-        n = tfidf.shape[0]
-        df = _document_counts(tfidf)
-        self._rarity = np.log((n - df + 0.5) / (df + 0.5))
-        self._mean_length = float(tfidf.sum()) / n or 1.0  # 0 where no training text has a word
-
-    def _vectors(self, texts: Sequence[str]) -> Any:
-        vectors = self._tfidf(texts)
-        lengths = np.repeat(np.asarray(vectors.sum(axis=1)).ravel(), np.diff(vectors.indptr))
-        held_back = self.k1 * (1 - self.b + self.b * lengths / self._mean_length)
-        vectors.data = (
-            vectors.data
-            * (self.k1 + 1)
-            / (vectors.data + held_back)
-            * self._rarity[vectors.indices]
-        )
-        return vectors
-
-
 def _ids(text: str, ids: dict[str, int]) -> list[int]:
     """Return the numbers of a text's words; new words get the next ones."""
     return [ids.setdefault(word, len(ids)) for word in words(text)]
@@ -295,11 +250,13 @@ def _newest(context: Context) -> str:
     return context[-1] if context else ""
 
 
-def _document_counts(matrix: Any) -> npt.NDArray[np.int64]:
+def document_counts(matrix: Any) -> npt.NDArray[np.int64]:
+    """Return in how many texts (rows) each word (column) is."""
     return np.bincount(matrix.indices[matrix.data != 0], minlength=matrix.shape[1])
 
 
-def _check_constants(k1: float, b: float) -> None:
+def check_constants(k1: float, b: float) -> None:
+    """Refuse constants of BM25 that are out of range."""
     if not 0 <= k1 < float("inf"):
         raise InputError(f"BM25's k1 must be a number of 0 or more, not {k1}")
     if not 0 <= b <= 1:

@@ -25,8 +25,9 @@ from rejoinder.encoders.conversation import Side, TextEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, file_digest, is_altered, is_plain, parse_json
 from rejoinder.progress import Advance
-from rejoinder.text import HistoryText, Ids, Tokenizer
+from rejoinder.text.history import HistoryText
 from rejoinder.text.subwords import MarkedPretrained, Subwords
+from rejoinder.text.tokenizer import Ids, Tokenizer
 
 if TYPE_CHECKING:
     from rejoinder.encoders.joined import JoinedEncoder

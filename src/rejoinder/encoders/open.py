@@ -7,9 +7,8 @@ Command, Python, server, intents and adapters all use it.
 | FOLDER, `bi-small`, owner/name | a model of ours: by folder, by name, by id on the Hub |
 | FOLDER with onnx.json | its ONNX programs, without PyTorch or for a faster start (`light`) |
 | FOLDER of sentence-transformers, `st:NAME`, `minilm`, `use` | an encoder of another library |
-| `bm25`, `bm25-data19`, `tfidf` | keywords, to rank by |
+| `bm25`, `tfidf` | keywords, to rank by |
 | `sim:X`, `sim-history:X` | cosine of X's vectors of single messages, or with earlier ones |
-| `map:X`, `map-cosine:X`, `map-dot:X` | the same through a map fitted to training examples |
 | `hybrid:X` | X with BM25 added to its scores |
 
 X is any of the encoders, or `FOLDER#h`, `FOLDER#r`: the encodings of a model, or its r.
@@ -27,8 +26,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.encoders import DualEncoder, Ranker, bundled, onnx
+from rejoinder.encoders import bundled, onnx
 from rejoinder.encoders.conversation import track_truncation
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError, shown
 from rejoinder.files import file_digest
 from rejoinder.progress import Advance
@@ -46,13 +46,12 @@ LIBRARY_NAMES = ("minilm", "use")
 LIBRARY_PREFIX = "st:"
 KEYWORDS: Mapping[str, Callable[[ModuleType], Ranker]] = {
     "bm25": lambda keywords: keywords.BM25(),
-    "bm25-data19": lambda keywords: keywords.Data19BM25(),
     "tfidf": lambda keywords: keywords.TfIdf(),
 }
 """Rankers that need no model, made of the module `encoders.keywords`, which is imported when one is
 needed."""
 
-OVER_ENCODERS = ("sim", "sim-history", "map", "map-cosine", "map-dot")
+OVER_ENCODERS = ("sim", "sim-history")
 HYBRID = "hybrid:"
 MODULES = "modules.json"  # of a folder of sentence-transformers
 
@@ -116,7 +115,7 @@ def open_encoder(name: str | Path, *, light: bool = False, device: str = "cpu") 
     raise InputError(
         f"{name} reads a reply together with the conversation,"
         " so it cannot encode replies ahead of time; index them with a bi- or poly-encoder"
-        " or ConveRT, and let this one rank the best: rejoinder reply --rerank"
+        " or ConveRT, and let this one rank the best: rejoinder reply --ranker"
     )
 
 
@@ -233,18 +232,12 @@ class RankerOpener:
         return ranker
 
     def _over(self, kind: str, name: str) -> Ranker:
-        if kind == "sim-history":
-            ranker: Ranker = self._texts(name).with_history()
-            return ranker
-        encoder = self._encoder(name)
-        if kind == "sim":
-            return encoder
-        from rejoinder.encoders.map import Map, MapSettings
+        ranker: Ranker = (
+            self._texts(name).with_history() if kind == "sim-history" else self.encoder(name)
+        )
+        return ranker
 
-        similarity: Any = kind.removeprefix("map").removeprefix("-") or "better"
-        return Map(encoder, MapSettings(similarity=similarity))
-
-    def _encoder(self, name: str) -> Any:
+    def encoder(self, name: str) -> Any:
         """Return an encoder of contexts and responses, with a cache."""
         folder, mark, vectors = name.rpartition("#")
         if mark and vectors not in ("h", "r"):

@@ -47,7 +47,7 @@ from rejoinder.networks import quantization
 from rejoinder.networks.inference import choose_precision, prepare
 from rejoinder.networks.quantization import Ranges, Scheme
 from rejoinder.settings import validate
-from rejoinder.text import Tokenizer
+from rejoinder.text.tokenizer import Tokenizer
 
 TRAINING_PREFIX = "training_"  # parts of a network so named are not written into model folders
 

@@ -24,7 +24,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, check_replaceable, follow_umask, parse_json
 from rejoinder.networks.dual import SharedTrunk
 from rejoinder.networks.packing import rectangle
-from rejoinder.text import Ids, Tokenizer, encode_messages
+from rejoinder.text.tokenizer import Ids, Tokenizer, encode_messages
 
 # what a text is encoded as where nothing says it
 PlainSide: TypeAlias = Literal["context", "response"]

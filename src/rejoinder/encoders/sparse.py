@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
-from rejoinder.encoders import CandidateLists
+from rejoinder.encoders.candidates import CandidateLists
 
 PAIRS = 1 << 22  # of words of a query and of a candidate that are multiplied at once
 

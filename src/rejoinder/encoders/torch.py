@@ -18,9 +18,12 @@ import torch
 from rejoinder.arrays import FloatArray, by_length, take
 from rejoinder.conversations import Conversation, read_texts
 from rejoinder.devices import CPU, chunk_tokens, move, segment_cost, synchronize
-from rejoinder.encoders import ContextVectors, DualEncoder, candidate_lists, joined
+from rejoinder.encoders import joined
+from rejoinder.encoders.candidates import candidate_lists
 from rejoinder.encoders.conversation import Side, TextEncoder, TruncationCounter
 from rejoinder.encoders.joined import JoinedConfig, JoinedEncoder
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.networks import inference, poly
 from rejoinder.networks.convert import Convert, ConvertConfig
@@ -41,9 +44,11 @@ from rejoinder.networks.transformer import (
 )
 from rejoinder.progress import Advance
 from rejoinder.settings import validate
-from rejoinder.text import Dialogue, HistoryText, Tokenizer, join_response
+from rejoinder.text.dialogue import Dialogue, join_response
+from rejoinder.text.history import HistoryText
 from rejoinder.text.ngrams import NGrams
 from rejoinder.text.subwords import MarkedPretrained, Pretrained, Subwords
+from rejoinder.text.tokenizer import Tokenizer
 
 CHUNK_NUMBERS = 1 << 24  # numbers of candidates' vectors that are scored at once: 64 MB
 

@@ -1,10 +1,8 @@
-"""Plots of encodings, a panel for each model (ACL19, figure 4), and of probabilities."""
+"""Pictures: figures of several panels, projections of encodings, plots of probabilities."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -30,8 +28,6 @@ PANEL = 3.4  # inches of a side
 # t-SNE (van der Maaten and Hinton 2008), principal components
 Method: TypeAlias = Literal["tsne", "pca"]
 METHODS: tuple[Method, ...] = get_args(Method)
-NEIGHBOURS = 10  # k of the purity
-_BLOCK = 1024
 
 
 def require(library: str, feature: str = "a picture") -> None:
@@ -83,48 +79,6 @@ def save_figure(figure: Figure, path: Path, kind: str) -> None:
         figure.savefig(path, format=kind, dpi=RESOLUTION, metadata=about)
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One model's points (n, 2), with what stands above and below them."""
-
-    title: str
-    points: FloatArray
-    caption: str
-
-
-def draw_panels(panels: Sequence[Panel], categories: Sequence[str], names: Sequence[str]) -> Figure:
-    """Draw panels of the same texts, coloured by category, with one ordered legend."""
-    lines, width = grid_shape(len(panels))
-    most = max(2, width)  # a single panel still has room for a legend below
-    columns = max(1, min(len(names), int(most * PANEL / 2.6)))
-    legend = 0.22 * -(-len(names) // columns)
-    figure, axes = new_grid(len(panels), most * PANEL, lines * (PANEL + 0.35) + legend + 0.15)
-    for axis, panel in zip(axes, panels, strict=True):
-        _draw_panel(axis, panel, categories, names)
-    handles, labels = axes[0].get_legend_handles_labels()
-    look = {"fontsize": 8, "frameon": False, "markerscale": 1.6}
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, **look)
-    return figure
-
-
-def _draw_panel(axis: Axes, panel: Panel, categories: Sequence[str], names: Sequence[str]) -> None:
-    for place, name in enumerate(names):
-        points = panel.points[[row for row, category in enumerate(categories) if category == name]]
-        colour = COLOURS[place % 7]  # the eighth colour, yellow, is invisible on white
-        look: dict[str, Any] = {
-            "color": colour,
-            "marker": MARKERS[place % len(MARKERS)],
-            "s": 14,
-            "alpha": 0.85,
-        }
-        axis.scatter(points[:, 0], points[:, 1], linewidths=0, label=name.replace("_", " "), **look)
-    axis.set_title(panel.title, fontsize=10)
-    axis.set_xlabel(panel.caption, fontsize=9)
-    axis.set(xticks=[], yticks=[], box_aspect=1)
-    axis.margins(0.04)
-    axis.spines[:].set_color("0.7")
-
-
 def project(
     vectors: FloatArray, method: Method = "tsne", *, perplexity: float = 30.0, seed: int = 0
 ) -> FloatArray:
@@ -150,32 +104,6 @@ def project(
         projection = PCA(2, svd_solver="full")
     return np.asarray(projection.fit_transform(rows), dtype=np.float32)
 
-
-def neighbour_purity(
-    vectors: FloatArray, categories: Sequence[str], neighbours: int = NEIGHBOURS
-) -> float:
-    """Return the share of a text's nearest neighbours in its category.
-
-    Neighbours are nearest by cosine; the share is the mean over all texts.
-    """
-    if not 1 <= neighbours < len(vectors):
-        raise InputError(
-            f"{neighbours} neighbours of {len(vectors)} texts; choose 1 or more neighbours, fewer"
-            " than the texts"
-        )
-    rows = unit_rows(vectors)
-    numbers = np.unique(np.asarray(categories), return_inverse=True)[1]
-    hits = 0
-    for start in range(0, len(rows), _BLOCK):
-        cosines = rows[start : start + _BLOCK] @ rows.T
-        own = np.arange(start, start + len(cosines))
-        cosines[np.arange(len(cosines)), own] = -np.inf  # a text is not its own neighbour
-        nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :neighbours]
-        hits += int(np.count_nonzero(numbers[nearest] == numbers[own][:, None]))
-    return hits / (len(rows) * neighbours)
-
-
-# Calibration error, and a risk-coverage curve.
 
 BINS = 15
 Probabilities = npt.NDArray[np.float64]

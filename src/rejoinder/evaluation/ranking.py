@@ -24,9 +24,10 @@ import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, check_count, read_texts
-from rejoinder.corpora import Example, text_key
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Example
 from rejoinder.documents import Described
-from rejoinder.encoders import Ranker
+from rejoinder.encoders.protocol import Ranker
 from rejoinder.errors import InputError, RejoinderError, shown
 from rejoinder.evaluation.tasks import Copies, IntArray, RankingTask, ranking_task
 from rejoinder.progress import Advance, silent

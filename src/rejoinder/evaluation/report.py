@@ -17,7 +17,7 @@ from rich.text import Text
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, ContextPart
 from rejoinder.documents import markdown_table
-from rejoinder.encoders import DualEncoder, Ranker
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import InputError
 from rejoinder.evaluation.ranking import (
     CONFIDENCE,

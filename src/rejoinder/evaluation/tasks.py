@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.conversations import Context, check_count
-from rejoinder.encoders import candidate_lists
+from rejoinder.encoders.candidates import candidate_lists
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 
 if TYPE_CHECKING:
-    from rejoinder.corpora import Example, Split
+    from rejoinder.corpora.schema import Example
+    from rejoinder.corpora.splits import Split
 
 IntArray = npt.NDArray[np.int64]
 Copies: TypeAlias = Literal["right", "wrong"]

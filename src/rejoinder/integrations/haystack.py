@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rejoinder.encoders import DualEncoder, Ranker
 from rejoinder.encoders.bundled import DEFAULT
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import MissingExtraError
-from rejoinder.integrations import embed, open_embedder, open_ranker, rank
+from rejoinder.integrations.models import embed, open_embedder, open_ranker, rank
 
 try:
     from haystack import Document, component

@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator
 
-from rejoinder.encoders import DualEncoder, Ranker
 from rejoinder.encoders.bundled import DEFAULT
+from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.errors import MissingExtraError
-from rejoinder.integrations import embed, open_embedder, open_ranker, rank
+from rejoinder.integrations.models import embed, open_embedder, open_ranker, rank
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.search import Cascade
 

@@ -12,9 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rejoinder import __version__
 from rejoinder.conversations import Conversation
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.outcomes import Recorder
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.queries import ANY_SCORE
+from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.replies import Reply
 
 try:
@@ -105,13 +107,14 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
         instructions="Canned replies of a support team: suggest them before writing.",
         version=__version__,
     )
+    recorder = Recorder(index, FeedbackLog(index.folder))
     lock = threading.Lock()  # the library calls tools in threads
 
     @server.tool(annotations=_READS)
     def suggest_replies(messages: Messages, count: Count = 3) -> _FoundReplies:
         """Suggest canned replies to a conversation; none if no reply answers its newest message."""
         with lock:
-            return _found(_search(index, _spoken(messages), count, distinct=True))
+            return _found(_search(index, _spoken(messages), count))
 
     @server.tool(annotations=_READS)
     def search_replies(query: _Text, count: Count = 10) -> _FoundReplies:
@@ -134,7 +137,7 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
     ) -> _Recorded:
         """Record what was sent after suggestions; pass nothing if none was right."""
         with lock:
-            return _recorded(index, messages, offered, chosen, text)
+            return _recorded(index, recorder, messages, offered, chosen, text)
 
     if classifier is not None:
         _add_intents(server, classifier)
@@ -177,11 +180,16 @@ def _search(index: Index, messages: Conversation, count: int, **options: Any) ->
 
 
 def _recorded(
-    index: Index, messages: list[str], offered: list[int], chosen: int | None, text: str | None
+    index: Index,
+    recorder: Recorder,
+    messages: list[str],
+    offered: list[int],
+    chosen: int | None,
+    text: str | None,
 ) -> _Recorded:
     try:
         index.refresh()
-        recorded = index.feedback(messages, offered, chosen=chosen, text=text, source=_SOURCE)
+        recorded = recorder.feedback(messages, offered, chosen=chosen, text=text, source=_SOURCE)
     except InputError as error:
         raise ToolError(str(error)) from None
     except OSError as error:

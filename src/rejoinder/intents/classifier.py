@@ -25,7 +25,6 @@ from rejoinder.encoders.open import Vectors, open_texts
 from rejoinder.encoders.sentence import SentenceEncoder, concatenate
 from rejoinder.errors import InputError
 from rejoinder.files import Kind, atomic_folder, file_digest, is_altered, parse_json, signed
-from rejoinder.intents import Prediction, Rejection, check_texts, choose_rejection, decide
 from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.intents.fitting import FOLDS, cross_validate, fit, held_out
 from rejoinder.intents.heads import (
@@ -37,6 +36,8 @@ from rejoinder.intents.heads import (
     Settings,
     head_from,
 )
+from rejoinder.intents.prediction import Prediction, check_texts, decide
+from rejoinder.intents.refusal import Rejection, choose_rejection
 from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval.manifest import MODEL, ModelRecord, model_record
 from rejoinder.safetensors_files import check_header

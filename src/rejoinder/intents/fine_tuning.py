@@ -28,7 +28,7 @@ from rejoinder.networks.layers import set_dropout
 from rejoinder.networks.packing import pack
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import Count, Decay, Positive, section
-from rejoinder.text import encode_messages
+from rejoinder.text.tokenizer import encode_messages
 from rejoinder.training.losses import InBatchLoss
 
 

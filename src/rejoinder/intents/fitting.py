@@ -12,7 +12,6 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.errors import InputError
-from rejoinder.intents import SCORES, HeldOut, scores
 from rejoinder.intents.data import IntArray, shuffled_ranks
 from rejoinder.intents.heads import (
     Centroids,
@@ -24,6 +23,7 @@ from rejoinder.intents.heads import (
     head_from,
     sklearn,
 )
+from rejoinder.intents.refusal import SCORES, HeldOut, scores
 from rejoinder.progress import Advance, silent
 
 FOLDS = 5

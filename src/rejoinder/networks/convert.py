@@ -34,7 +34,7 @@ from rejoinder.networks.layers import (
 from rejoinder.networks.packing import Segment, TokenBatch
 from rejoinder.networks.rectangles import in_order, join_parts, segment_parts
 from rejoinder.settings import Count, Natural, Share
-from rejoinder.text import HistoryText
+from rejoinder.text.history import HistoryText
 
 
 @dataclass(frozen=True)

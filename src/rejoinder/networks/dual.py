@@ -25,7 +25,7 @@ from rejoinder.networks.packing import Segment, TokenBatch
 from rejoinder.networks.pair_batches import AnchoredBatch, TrunkBatch, VectorBatch
 from rejoinder.networks.rectangles import in_order, segment_parts
 from rejoinder.settings import Count, Natural
-from rejoinder.text import HistoryText
+from rejoinder.text.history import HistoryText
 
 
 class SharedTrunk(nn.Module):

@@ -32,7 +32,9 @@ from rejoinder.networks.transformer import (
     TransformerShape,
 )
 from rejoinder.settings import Count, Share
-from rejoinder.text import Dialogue, HistoryText, Tokenizer
+from rejoinder.text.dialogue import Dialogue
+from rejoinder.text.history import HistoryText
+from rejoinder.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ from rejoinder.networks.packing import Segment, TokenBatch
 from rejoinder.networks.pair_batches import BesideTokens
 from rejoinder.networks.rectangles import in_order, join_parts, segment_parts
 from rejoinder.settings import Count, Natural
-from rejoinder.text import Dialogue, HistoryText
+from rejoinder.text.dialogue import Dialogue
+from rejoinder.text.history import HistoryText
 from rejoinder.text.subwords import Pretrained
 
 MAX_DISTANCE = 128  # distances of this many tokens or more share a bucket

@@ -13,8 +13,8 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.cache import cached_vectors, read_vectors
-from rejoinder.encoders import DualEncoder
 from rejoinder.encoders.bundled import FOLDER
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.scoring import encode_conversations
 from rejoinder.text.background import background
 

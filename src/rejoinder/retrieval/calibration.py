@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.conversations import Conversation, check_count
-from rejoinder.corpora import Example, text_key
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.files import atomic_file, is_altered, parse_json, signed
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.manifest import CALIBRATION, Manifest
-from rejoinder.retrieval.queries import ANY_SCORE, SearchOptions
+from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scoring import HeldOut
 from rejoinder.retrieval.search import Searcher

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import ContextVectors, DualEncoder
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
 from rejoinder.progress import Advance, Track, no_track, silent

@@ -9,7 +9,7 @@
     head-*.safetensors        what titles, examples and sentences count; see `scoring`
     calibration.json          how probable it is that a best reply is right; see `calibration`
 
-Beside the folder is the log of its use; see `feedback`.
+Beside the folder may be the log of its use; see `curation`.
 
 A change writes new files first and then replaces the manifest, at one instant: whatever interrupts
 it, the index is as before or as after. Positions are never reused. Readers stay with what they
@@ -26,18 +26,17 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 
-from rejoinder.conversations import CONVERSATIONS, Conversation, check_list, check_number
-from rejoinder.corpora import Candidate, Example
-from rejoinder.encoders import DualEncoder
+from rejoinder.conversations import Conversation, check_number
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError
-from rejoinder.progress import Advance, Track, no_track, silent
+from rejoinder.progress import Advance, Track, no_track
 from rejoinder.retrieval.ann import MEASURED_ON, build_file, library
-from rejoinder.retrieval.changes import Journal, renamed
 from rejoinder.retrieval.head import (
     MOST_ANSWERS,
     FittedIndex,
@@ -47,17 +46,6 @@ from rejoinder.retrieval.head import (
     takes_examples,
     with_head,
 )
-from rejoinder.retrieval.learning import (
-    RANKS,
-    Learned,
-    Match,
-    chosen_matches,
-    held_out,
-    match,
-    positions_by_text,
-    unsent,
-    with_examples,
-)
 from rejoinder.retrieval.manifest import (
     ApproximateRecord,
     Manifest,
@@ -66,11 +54,9 @@ from rejoinder.retrieval.manifest import (
     new_folder,
     read_manifest,
 )
-from rejoinder.retrieval.queries import ANY_SCORE
 from rejoinder.retrieval.reader import IndexReader
 from rejoinder.retrieval.replies import Segment
 from rejoinder.retrieval.scoring import read_head
-from rejoinder.retrieval.turns import clean_context
 from rejoinder.retrieval.writing import extend, rewrite, sweep
 
 NOTHING: Positions = np.empty(0, dtype=np.int64)
@@ -87,6 +73,25 @@ def with_questions(answers: Mapping[str, Sequence[str | Sequence[str]]]) -> list
         examples = [(each,) if isinstance(each, str) else tuple(each) for each in questions]
         replies.append(Candidate(text, examples=tuple(examples)))
     return replies
+
+
+class Journal(Protocol):
+    """What is told of a change before an index makes it, and afterwards; see `Index.journaled`."""
+
+    def settle(self, token: str, /) -> None:
+        """Finish what was announced earlier; `token` is that of the last change that was made.
+
+        An error leaves the index as it is.
+        """
+
+    def announce(self, token: str, /) -> None:
+        """Note the change that is about to be made, or raise an error, and it is not made."""
+
+    def confirm(self, token: str, /) -> None:
+        """Note that the change is made."""
+
+    def withdraw(self, token: str, /) -> None:
+        """Note that it is not made."""
 
 
 class Index(IndexReader):
@@ -184,96 +189,6 @@ class Index(IndexReader):
             self._set(manifest, self._segments)
         return len(chosen)
 
-    def learn(self, examples: Sequence[Example], *, progress: Advance = silent) -> Learned:
-        """Make conversations examples of the replies that answered them, and fit the head again.
-
-        These are the conversations of `examples` in which a reply of the index was sent, and those
-        of the log for which a reply was chosen (`learning.chosen_matches`). The positions stay.
-        Without any of them the head alone is fitted, to replies that were added since, for
-        instance. A fifth of the `examples`' conversations is left out, to measure with. `progress`
-        counts examples.
-
-        Raises:
-            InputError: the model gives a conversation several vectors, or somebody else has changed
-                the index.
-        """
-        encoder = self._model()
-        check_takes_examples(encoder)
-        replies = dict(self)
-        matches = match(replies.items(), examples, progress)
-        out = held_out(matches)
-        asked = [each for each, is_out in zip(matches, out, strict=True) if is_out]
-        kept = [each for each, is_out in zip(matches, out, strict=True) if not is_out]
-        chosen = chosen_matches(self._positions(replies), self.log)
-        changes = with_examples(encoder, replies, [*kept, *chosen])
-        before = self._ranks(asked)
-        if replies and (changes or not examples):
-            self._refit(changes)
-        return Learned(
-            messages=len(examples),
-            matched=len(matches),
-            chosen=len(chosen),
-            examples=sum(len(changes[at].learned) - len(replies[at].learned) for at in changes),
-            unsent=unsent(replies, matches) if examples else (),
-            held_out=len(asked),
-            before=before,
-            after=self._ranks(asked),
-        )
-
-    def learn_chosen(self) -> int:
-        """Make choices of the log examples, except those from before the last `forget`.
-
-        Return how many are new.
-        """
-        encoder = self._model()
-        check_takes_examples(encoder)
-        replies = dict(self)
-        entries = self.log.entries(after=self.log.forgotten)
-        matches = chosen_matches(self._positions(replies), entries)
-        changes = with_examples(encoder, replies, matches)
-        if changes:
-            self._refit(changes)
-        return sum(len(changes[at].learned) - len(replies[at].learned) for at in changes)
-
-    def add_examples(self, examples: Mapping[int, Sequence[Conversation]]) -> int:
-        """Add conversations that replies, by their positions, answer, and fit the head again.
-
-        Return how many are new.
-
-        Raises:
-            InputError: as `learn`; or there is no reply at a position.
-
-        """
-        check_takes_examples(self._model())
-        self._refuse_gone(np.array(self._known(examples), dtype=np.int64))
-        replies = dict(self)
-        changes = {}
-        for position, conversations in examples.items():
-            reply = replies[position]
-            known = {*reply.examples, *reply.learned}
-            check_list(conversations, CONVERSATIONS)
-            contexts = dict.fromkeys(map(clean_context, conversations))
-            new = [context for context in contexts if context not in known]
-            changes[position] = replace(reply, examples=(*reply.examples, *new))
-        count = sum(len(changes[at].examples) - len(replies[at].examples) for at in changes)
-        if count:
-            self._refit(changes)
-        return count
-
-    def forget(self) -> int:
-        """Take all examples away that were learned; return how many.
-
-        Choices that are in the log now come back by `learn` alone, not by themselves.
-        """
-        changes = {at: replace(reply, learned=()) for at, reply in self if reply.learned}
-        count = sum(len(reply.learned) for _, reply in self)
-        if changes:
-            self._refit(changes)
-        elif self.has_deleted(lambda reply: bool(reply.learned)):
-            self.compact()  # the files would keep them
-        self.log.forget()
-        return count
-
     def edit(
         self,
         changes: Mapping[int, Candidate],
@@ -282,11 +197,10 @@ class Index(IndexReader):
     ) -> None:
         """Change, delete and bring back replies at some positions, all or nothing.
 
-        `editing.Editor` does so by name, and writes it to the log.
+        `curation.editing.Editor` does so by name, and writes it to the log.
 
         Raises:
             InputError: there is no reply at a position, or somebody else has changed the index.
-
         """
         gone = np.unique(np.array(self._known(deleted), dtype=np.int64))
         self._refuse_gone(np.array([*self._known(changes), *gone.tolist()], dtype=np.int64))
@@ -295,6 +209,11 @@ class Index(IndexReader):
             self._refit({**changes, **(restored or {})}, gone)
         elif len(gone):
             self.delete(gone.tolist())
+
+    def fit(self) -> None:
+        """Fit the head again, to replies that were added since, for instance."""
+        check_takes_examples(self._model())
+        self._refit({})
 
     @functools.cached_property
     def _remembering(self) -> DualEncoder:
@@ -309,20 +228,6 @@ class Index(IndexReader):
             segment = Segment(self.folder, fitted.manifest, 0, verify=False)
             self._set(self._replace_manifest(fitted.manifest), [segment])
             self._tidy_up(fitted)
-
-    def _positions(self, replies: Mapping[int, Candidate]) -> dict[str, int]:
-        return positions_by_text(replies, renamed(self.log))
-
-    def _ranks(self, matches: Sequence[Match]) -> dict[int, float]:
-        """Return how often the reply that was sent is among the first k."""
-        if not matches:
-            return {}
-        found = self.search([each.context for each in matches], RANKS[-1], ANY_SCORE)
-        at = [[reply.position for reply in replies] for replies in found]
-        pairs = list(zip(matches, at, strict=True))
-        return {
-            k: sum(each.position in some[:k] for each, some in pairs) / len(pairs) for k in RANKS
-        }
 
     def compact(self, *, batch: int = 1024, progress: Advance | None = None) -> int:
         """Write all segments as one, without what was deleted, all or nothing.

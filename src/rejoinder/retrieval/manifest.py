@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import ranges
-from rejoinder.encoders import DualEncoder, bundled
+from rejoinder.encoders import bundled
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError, shown
 from rejoinder.files import (
     Kind,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rejoinder.retrieval.queries import SearchOptions
+from rejoinder.retrieval.options import SearchOptions
 from rejoinder.retrieval.replies import Reply
 from rejoinder.text.polarity import opposed
 

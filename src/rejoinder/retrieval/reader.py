@@ -1,4 +1,4 @@
-"""Reading an index: its segments, the replies that pass a filter, and the log of its use."""
+"""Reading an index: its segments, and the replies that pass a filter."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from typing import Self
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.conversations import Conversation, check_count
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import DualEncoder
+from rejoinder.conversations import check_count
+from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError, shown
 from rejoinder.files import lock_path
 from rejoinder.retrieval.ann import SMALL, FaissIndex
-from rejoinder.retrieval.feedback import FeedbackLog
-from rejoinder.retrieval.learning import KnownReplies, Outcome, Recorded
 from rejoinder.retrieval.manifest import (
     MANIFEST,
     Manifest,
@@ -32,12 +30,11 @@ from rejoinder.retrieval.manifest import (
     read_manifest,
     read_runs,
 )
-from rejoinder.retrieval.queries import Where
+from rejoinder.retrieval.options import Where
 from rejoinder.retrieval.replies import Reply, Segment, texts_of
 from rejoinder.retrieval.scan import Array, Flags, Found, Rows, search
 from rejoinder.retrieval.scoring import read_head
 from rejoinder.retrieval.search import Searcher
-from rejoinder.retrieval.tickets import Ticket
 
 _TRIES = 50  # how often an index that somebody is changing is tried, and seconds in between
 _PAUSE = 0.02
@@ -161,8 +158,6 @@ class IndexReader(Searcher):
         self._faiss: FaissIndex | None = None
         self._word_index: WordIndex | None = None
         self._stamp: tuple[int, int, int] | None = None  # of the manifest when `refresh` read it
-        self._known_replies: KnownReplies | None = None
-        self.log = FeedbackLog(folder)
         self._set(manifest, segments)
 
     @classmethod
@@ -220,14 +215,25 @@ class IndexReader(Searcher):
                 ):
                     yield segment.position(row), segment.candidate(row)
 
-    def candidate(self, position: int) -> Candidate:
+    def snapshot(self) -> IndexReader:
+        """Return the index as it is now: what `refresh` and changes do does not reach it."""
+        return IndexReader(self.folder, self.manifest, self._segments, self.encoder)
+
+    def candidate(self, position: int, *, deleted: bool = False) -> Candidate:
         """Return the reply at a position.
+
+        Args:
+            position: of the reply.
+            deleted: return also one that was deleted, as long as the files hold it.
 
         Raises:
             InputError: there is none, or it was deleted.
         """
-        self._refuse_gone(np.array(self._known([position]), dtype=np.int64))
+        known = np.array(self._known([position]), dtype=np.int64)
         segment, row = self._place(position)
+        is_held = 0 <= row < segment.record.count and segment.position(row) == position
+        if not (deleted and is_held):
+            self._refuse_gone(known)
         return segment.candidate(row)
 
     def has_deleted(self, matches: Callable[[Candidate], bool]) -> bool:
@@ -268,50 +274,6 @@ class IndexReader(Searcher):
             "model": model,
         }
 
-    def feedback(
-        self,
-        messages: Conversation,
-        offered: Sequence[int | str] = (),
-        *,
-        chosen: int | str | None = None,
-        text: str | None = None,
-        source: str | None = None,
-    ) -> Recorded:
-        """Log which of the replies offered for a conversation was taken; see `Outcome`.
-
-        A `text` that is a reply of the index, filled in or mistyped, counts as that reply.
-
-        Raises:
-            InputError: the conversation has no message, or a reply is none of the index.
-
-        """
-        outcome = Outcome(
-            messages=messages, offered=offered, chosen=chosen, text=text, source=source
-        )
-        return self.record([outcome])[0]
-
-    def record(
-        self, outcomes: Sequence[Outcome], tickets: Sequence[Ticket | None] = ()
-    ) -> list[Recorded]:
-        """Write several outcomes to the log, all or none; see `feedback`. Any thread may do so.
-
-        Each is that of the request of its ticket, if there is one.
-        """
-        segments = self._segments
-        known = self._known_replies
-        if (
-            known is None
-            or known.segments is not segments
-            or known.deleted != self.manifest.deleted
-        ):
-            known = KnownReplies(self.folder, segments, self.manifest.deleted)
-            self._known_replies = known
-        entries = [known.entry(outcome) for outcome in outcomes]
-        ids = self.log.append(
-            [entry for entry, _ in entries], tickets, [chosen for _, chosen in entries]
-        )
-        return [Recorded(at, chosen) for at, (_, chosen) in zip(ids, entries, strict=True)]
-
     def _set(self, manifest: Manifest, segments: list[Segment]) -> None:
         gone = read_runs(manifest.deleted)
         end = 0
@@ -330,10 +292,10 @@ class IndexReader(Searcher):
             self._faiss = None
         elif self._faiss is None or self._faiss.record != built:
             self._faiss = FaissIndex(self.folder, built)
-        self.manifest = manifest
         self._segments = segments
         self._rows = rows
         self._word_index = None
+        self.manifest = manifest  # last: whoever sees another manifest finds its segments
 
     def _filter(self, where: Where | None) -> FilteredSegments:
         rows = self._rows if where is None else self._passing_rows(where)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 
 SHOWN = 5
 

@@ -20,9 +20,10 @@ import msgspec
 import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
-from rejoinder.corpora import Candidate, text_key
-from rejoinder.encoders import DualEncoder
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, is_within, parse_json
 from rejoinder.retrieval import templates
@@ -34,7 +35,8 @@ from rejoinder.retrieval.manifest import (
     Manifest,
     runs_of,
 )
-from rejoinder.retrieval.queries import Queries, SearchOptions
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import Queries
 from rejoinder.retrieval.scan import Array, Flags, Found, Positions, Scores, exact_scores
 from rejoinder.retrieval.scoring import encode_conversations
 

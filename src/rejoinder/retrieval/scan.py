@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray
-from rejoinder.encoders import attended
+from rejoinder.encoders.vectors import attended
 
 Array: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]

@@ -33,8 +33,9 @@ import numpy.typing as npt
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.blas import threads_for
 from rejoinder.conversations import Context
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import DualEncoder, check_vectors
+from rejoinder.corpora.schema import Candidate
+from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.vectors import check_vectors
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest
 from rejoinder.patterns import search_pattern

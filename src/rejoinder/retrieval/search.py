@@ -19,25 +19,19 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, Conversation, check_count
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.documents import Described
-from rejoinder.encoders import (
-    ContextVectors,
-    DualEncoder,
-    Ranker,
-    check_vectors,
-    encode_queries,
-)
 from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
+from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import lock_path, locked
 from rejoinder.retrieval.manifest import Manifest, Positions, check_model, read_manifest
 from rejoinder.retrieval.opposites import opposing, push_back
+from rejoinder.retrieval.options import RERANKED, SearchOptions, Where
 from rejoinder.retrieval.parts import PartsOfIndex, join_parts
 from rejoinder.retrieval.queries import (
     Queries,
-    SearchOptions,
-    Where,
     encode,
     has_unit_vectors,
     make_queries,
@@ -55,7 +49,7 @@ MIN_CANDIDATES = 64  # that words and vectors each name, before more are asked f
 class Searchable:
     """A source of replies that is searched by options."""
 
-    top = 0  # number of best replies that a slow ranker orders again
+    rerank = 0  # number of best replies that a slow ranker orders again
 
     @abstractmethod
     def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
@@ -64,42 +58,27 @@ class Searchable:
     def search(
         self,
         contexts: Sequence[Conversation],
-        k: int = 5,
-        minimum_score: float | None = None,
-        *,
-        history: int | None = None,
-        no_repeat: bool = False,
-        distinct: bool = False,
-        where: Where | None = None,
-        diversity: float = 0.0,
-        hybrid: float = 0.0,
-        why: bool = False,
+        k: int = SearchOptions.k,
+        minimum_score: float | None = SearchOptions.minimum_score,
+        **options: Any,
     ) -> list[list[Reply]]:
         """Find the best `k` replies to each context, best first.
 
         Equal scores are in the order of their positions. `contexts` are conversations, each a list
-        of messages, oldest first. The other arguments are the fields of `SearchOptions`, of which
-        `find` takes one.
+        of messages, oldest first. `options` are further fields of `SearchOptions`, which `find`
+        takes as a whole.
 
         Raises:
             InputError: a number is out of its range, options exclude each other, or no reply has a
                 field of `where`.
+            TypeError: there is no such option.
         """
-        options = SearchOptions(
-            k=k,
-            minimum_score=minimum_score,
-            history=history,
-            no_repeat=no_repeat,
-            distinct=distinct,
-            where=where,
-            diversity=diversity,
-            hybrid=hybrid,
-            why=why,
-            rerank=self.top,
-        )
-        return self.find(contexts, options)
+        given = SearchOptions(k=k, minimum_score=minimum_score, rerank=self.rerank, **options)
+        return self.find(contexts, given)
 
-    def reply(self, conversation: str | Conversation, k: int = 5, **options: Any) -> list[Reply]:
+    def reply(
+        self, conversation: str | Conversation, k: int = SearchOptions.k, **options: Any
+    ) -> list[Reply]:
         """Find the best `k` replies to one message, or one conversation; see `search`.
 
         >>> index.reply("my card was stolen")[0].text  # doctest: +SKIP
@@ -115,7 +94,7 @@ class Searcher(Searchable, Described):
     folder: Path
     encoder: DualEncoder | None
     manifest: Manifest
-    _speller: tuple[str, Speller] | None = None  # of a fingerprint
+    _speller: tuple[Manifest, Speller] | None = None  # of one state of the index
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -249,9 +228,9 @@ class Searcher(Searchable, Described):
     def speller(self) -> Speller:
         """Return what corrects messages, by the words of the replies, titles and examples."""
         known = self._speller
-        if known is None or known[0] != self.fingerprint:
+        if known is None or known[0] is not self.manifest:
             is_small = len(self) <= MAX_OWN_REPLIES
-            known = (self.fingerprint, Speller(self._texts() if is_small else ()))
+            known = (self.manifest, Speller(self._texts() if is_small else ()))
             self._speller = known
         return known[1]
 
@@ -354,13 +333,13 @@ def _find_hybrid(
 
 
 class Cascade(Searchable):
-    """Ranks the `top` best replies of a search again with a slow ranker; no others come out."""
+    """Ranks the `rerank` best replies of a search again with a slow ranker; no others come out."""
 
-    def __init__(self, first: Searcher | Cascade, ranker: Ranker, top: int = 50) -> None:
-        check_count("top", top)
+    def __init__(self, first: Searcher | Cascade, ranker: Ranker, rerank: int = RERANKED) -> None:
+        check_count("rerank", rerank)
         self.first = first
         self.ranker = ranker
-        self.top = top
+        self.rerank = rerank
 
     def __len__(self) -> int:
         return len(self.first)
@@ -368,10 +347,10 @@ class Cascade(Searchable):
     def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
         """Find the best k replies with the slow ranker's scores; see `search`.
 
-        Equal scores stay in the order of the first search. Without `options.rerank` the best `top`
-        are ranked again.
+        Equal scores stay in the order of the first search. Without `options.rerank` its own number
+        of them is ranked again.
         """
-        options = replace(options, rerank=options.rerank or self.top)
+        options = replace(options, rerank=options.rerank or self.rerank)
         first = self.first.find(contexts, options.first_search)
         readings = self.read(contexts, options.history)
         return self.rank(answered(readings, first), first, options)

@@ -26,9 +26,9 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import check_count
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import DualEncoder
+from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError, shown
 from rejoinder.progress import Advance, silent
@@ -45,7 +45,8 @@ from rejoinder.retrieval.manifest import (
     read_runs,
     write_runs,
 )
-from rejoinder.retrieval.queries import Where, has_unit_vectors
+from rejoinder.retrieval.options import Where
+from rejoinder.retrieval.queries import has_unit_vectors
 from rejoinder.retrieval.reader import open_segments
 from rejoinder.retrieval.replies import Line, Reply, texts_of, value_texts
 from rejoinder.retrieval.scan import Flags, Found, exact_scores

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rejoinder.corpora import text_key
+from rejoinder.corpora.keys import text_key
 from rejoinder.patterns import match_pattern, search_pattern
-from rejoinder.retrieval.alignment import align
+from rejoinder.text.alignment import align
 
 _DIRECTIVE = r"%fill[a-z]{0,20}:[^%\n]{0,200}%|\{[a-z]{2,20}:[^{}\n]{0,200}\}"
 PLACEHOLDER = search_pattern(

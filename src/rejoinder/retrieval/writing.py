@@ -17,9 +17,9 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import check_count
-from rejoinder.corpora import Candidate
-from rejoinder.encoders import DualEncoder
+from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.engine import Engine
 from rejoinder.errors import InputError, shown
 from rejoinder.files import atomic_folder, file_digest, remove, remove_leftovers

@@ -17,36 +17,34 @@ import numpy as np
 
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import read_contexts
-from rejoinder.encoders import ContextVectors, DualEncoder, Ranker, encode_queries
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.log_file import LogError
+from rejoinder.curation.outcomes import Outcome, Recorded, Recorder
+from rejoinder.curation.patience import retried
+from rejoinder.curation.tickets import Ticket
 from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.onnx import MANIFEST as ONNX
 from rejoinder.encoders.open import open_encoder
+from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
+from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import BusyError, InputError, RejoinderError
 from rejoinder.retrieval.calibration import CalibratedIndex
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.learning import Outcome, Recorded
-from rejoinder.retrieval.log_file import LogError
 from rejoinder.retrieval.manifest import CALIBRATION, MANIFEST, read_manifest
-from rejoinder.retrieval.patience import retried
-from rejoinder.retrieval.queries import (
-    RERANKED,
-    SearchOptions,
-    forbidden_keys,
-    keep_subjects,
-)
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.retrieval.queries import forbidden_keys, keep_subjects
 from rejoinder.retrieval.reader import open_segments
 from rejoinder.retrieval.replies import Reply
 from rejoinder.retrieval.scan import all_scores
 from rejoinder.retrieval.search import Cascade, answered, score_lists
-from rejoinder.retrieval.tickets import Ticket
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
 from rejoinder.serving.reports import Report, Reports
-from rejoinder.text import encode_messages
+from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
-    from rejoinder.intents import OnnxIntents
     from rejoinder.intents.classifier import IntentClassifier
+    from rejoinder.intents.onnx import OnnxIntents
 
 # seconds until an index that cannot be opened is tried again, or one that can is checked again
 RETRY = 1.0
@@ -89,42 +87,24 @@ class Sources:
         return answers
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Question:
-    """A conversation and how replies to it are chosen; see `SearchOptions`.
+    """A conversation, and how replies to it are chosen.
 
     Raises:
         InputError: the conversation has no message.
     """
 
     messages: Sequence[Any]
-    k: int = 5
-    minimum_score: float | None = None
-    minimum_confidence: float | None = None
-    history: int | None = None
-    no_repeat: bool = False
-    distinct: bool = True
-    where: dict[str, Any] | None = None
-    diversity: float = 0.0
-    hybrid: float = 0.0
-    why: bool = False
-    rerank: bool = False
+    options: SearchOptions = field(default_factory=SearchOptions)
 
     def __post_init__(self) -> None:
         read_contexts([self.messages])  # here, so that no batch fails by one conversation
 
     @property
     def search_key(self) -> str:
-        """All of a question but the conversation, as JSON: equal keys share a search."""
-        return json.dumps(self._settings(), sort_keys=True)
-
-    def options(self) -> SearchOptions:
-        """Return the options of its search."""
-        count = RERANKED if self.rerank else 0  # a bound on the cost of a request
-        return SearchOptions(**{**self._settings(), "rerank": count})
-
-    def _settings(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "messages"}
+        """The options as JSON: equal keys share a search."""
+        return json.dumps(vars(self.options), sort_keys=True)
 
 
 class _Query(NamedTuple):
@@ -150,6 +130,8 @@ class Answers:
     ranker: Ranker | None = None
     classifier: IntentClassifier | OnnxIntents | None = None
     second: Answers | None = None  # of the index beside this one
+    log: FeedbackLog = field(init=False)
+    _recorder: Recorder = field(init=False)
     _calibrated: CalibratedIndex | None = field(default=None, init=False)
     _stamp: object = field(default=None, init=False)  # of the index's files when it was opened
     # when an index that could not be opened is tried again
@@ -159,6 +141,8 @@ class Answers:
     _reports: Reports = field(default_factory=Reports, init=False)
 
     def __post_init__(self) -> None:
+        self.log = FeedbackLog(self.index.folder)
+        self._recorder = Recorder(self.index, self.log)
         self._stamp = self._current_stamp()
 
     @property
@@ -203,7 +187,7 @@ class Answers:
                 options = self._options(question)
                 messages = question.messages
                 reading = read_parts(messages, options.history, self.index.speller)
-                forbidden = forbidden_keys(messages) if question.no_repeat else frozenset[str]()
+                forbidden = forbidden_keys(messages) if options.no_repeat else frozenset[str]()
                 queries.append(_Query(row, question, options, reading, forbidden))
             except InputError as error:
                 results[row] = error
@@ -308,13 +292,13 @@ class Answers:
     def record(self, outcomes: list[Outcome], tickets: Sequence[Ticket]) -> list[Recorded]:
         """Write outcomes to the log of the index, for the requests of some tickets."""
         try:
-            return self.index.record(outcomes, tickets)
+            return self._recorder.record(outcomes, tickets)
         except (BusyError, LogError):
             raise
         except InputError:  # of a reply, perhaps, that another worker has added just now
             if self._current_stamp() == self._stamp:
                 raise
-            return self.opened().record(outcomes, tickets)
+            return Recorder(self.opened(), self.log).record(outcomes, tickets)
 
     def facts(self, requests: list[None]) -> list[dict[str, Any]]:
         """Return what the server has."""
@@ -340,7 +324,7 @@ class Answers:
 
     def report(self, requests: list[None]) -> list[Report]:
         """Return the report on the use of the index."""
-        return [self._reports.report(self.index)] * len(requests)
+        return [self._reports.report(self.index, self.log)] * len(requests)
 
     # --- Searches
 
@@ -349,9 +333,9 @@ class Answers:
 
         Refuse those that this server or its calibration lacks.
         """
-        options = question.options()
+        options = question.options
         if options.rerank and self.ranker is None:
-            raise InputError("this server has no second model; start it with --rerank MODEL")
+            raise InputError("this server has no second model; start it with --ranker MODEL")
         if options.minimum_confidence is None:
             return options
         if self._calibrated is None:
@@ -396,7 +380,7 @@ class Answers:
             self._trouble = None
             try:
                 open_segments(self.sources.index, None, verify=False)
-                self.index.log.check()
+                self.log.check()
             except InputError as error:
                 self._trouble = str(error)
             except OSError as error:  # a server may well have an index that is read-only
@@ -425,9 +409,7 @@ class Answers:
     def opened(self) -> Index:
         """Open the index as it is on the disk."""
         try:
-            opened = Index.open(self.sources.index, self.encoder, verify=False)
-            opened.log = self.index.log
-            return opened
+            return Index.open(self.sources.index, self.encoder, verify=False)
         except (InputError, OSError) as error:
             raise UnavailableError(
                 f"the index cannot be opened, so nothing was changed: {error}"
@@ -445,7 +427,7 @@ class Answers:
 def open_classifier(folder: Path) -> IntentClassifier | OnnxIntents:
     """Open a classifier, or its ONNX folder, which needs no PyTorch."""
     if (folder / ONNX).is_file():
-        from rejoinder.intents import OnnxIntents
+        from rejoinder.intents.onnx import OnnxIntents
 
         return OnnxIntents(folder)
     from rejoinder.intents.classifier import load_classifier

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import numpy as np
 
 from rejoinder import __version__
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.log_file import LogError
+from rejoinder.curation.tickets import ReusedKeyError
 from rejoinder.errors import BusyError, InputError, MissingExtraError
-from rejoinder.retrieval.feedback import FeedbackLog
-from rejoinder.retrieval.log_file import LogError
-from rejoinder.retrieval.tickets import ReusedKeyError
+from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving import requests, responses
 from rejoinder.serving.answers import (
     READ_ONLY,
@@ -268,18 +269,17 @@ class Api:
 
     async def replies(self, body: requests.RepliesRequest) -> Any:
         """Find the best replies to a conversation."""
-        options = body.model_dump(exclude_unset=True)
-        options.setdefault("minimum_confidence", self.settings.minimum_confidence)
-        index = options.pop("index", "first")
-        question = Question(**options)
-        work = Answers.compare if index == "second" else Answers.replies
+        given = body.model_dump(exclude_unset=True, exclude={"messages", "index"})
+        given.setdefault("minimum_confidence", self.settings.minimum_confidence)
+        question = Question(body.model_dump()["messages"], SearchOptions(**given))
+        work = Answers.compare if body.index == "second" else Answers.replies
         answer = await self.search_queue.submit(Job(work, question))
-        if question.why and not CURRENT.get().may_write:
+        if body.why and not CURRENT.get().may_write:
             _hide_learned(answer["replies"])
         self.metrics.observe_notes(answer.get("notes", ()))
         replies = [reply["text"] for reply in answer["replies"]]
         CURRENT.get().texts = {"messages": question.messages, "replies": replies}
-        name = self.changes.recent.add(index, question.messages, answer["replies"])
+        name = self.changes.recent.add(body.index, question.messages, answer["replies"])
         return json_answer({**answer, "answer": name})
 
     async def embeddings(self, body: requests.EmbeddingsRequest) -> Any:

@@ -17,13 +17,13 @@ from pydantic import BaseModel, Field, JsonValue, StringConstraints, model_valid
 from pydantic_core import PydanticCustomError
 
 from rejoinder.conversations import read_contexts
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.changes import Change
+from rejoinder.curation.editing import Editor
+from rejoinder.curation.log_file import LogError
+from rejoinder.curation.outcomes import Outcome
+from rejoinder.curation.tickets import ReusedKeyError, Ticket
 from rejoinder.errors import BusyError, InputError
-from rejoinder.retrieval.changes import Change
-from rejoinder.retrieval.editing import Editor
-from rejoinder.retrieval.learning import Outcome
-from rejoinder.retrieval.log_file import LogError
-from rejoinder.retrieval.tickets import ReusedKeyError, Ticket
 from rejoinder.serving import edits, requests
 from rejoinder.serving.answers import Sources, UnavailableError
 from rejoinder.serving.background import Background

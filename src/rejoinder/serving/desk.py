@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from rejoinder.conversations import Conversation
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.outcomes import Outcome, Recorder
+from rejoinder.curation.tickets import Ticket, forget, recall, remember
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.learning import Outcome
 from rejoinder.retrieval.replies import Reply
-from rejoinder.retrieval.tickets import Ticket, forget, recall, remember
 from rejoinder.serving.bounds import BoundedBodies
 from rejoinder.serving.guard import logger
 
@@ -309,6 +310,8 @@ class IndexSearcher:
 
     def __init__(self, index: Index) -> None:
         self._index = index
+        self._log = FeedbackLog(index.folder)
+        self._recorder = Recorder(index, self._log)
         self._lock = threading.Lock()
 
     def find(self, messages: Conversation) -> list[Reply]:
@@ -319,16 +322,16 @@ class IndexSearcher:
             except InputError as error:  # built again with another model, say
                 fields = {"reason": str(error)}
                 logger.warning("the earlier index goes on answering", extra={"fields": fields})
-            return self._index.search([messages], SUGGESTED, distinct=True, no_repeat=True)[0]
+            return self._index.search([messages], SUGGESTED, no_repeat=True)[0]
 
     def claim(self, event: str) -> bool:
         """Return whether an event is new, and let the log remember it for a day."""
         own = _ticket(event)
         with self._lock:
             try:
-                if recall(self._index.log, own) is not None:
+                if recall(self._log, own) is not None:
                     return False
-                with self._index.log.writing() as connection:
+                with self._log.writing() as connection:
                     remember(connection, own, {})
             except (InputError, OSError) as error:  # it is remembered in memory
                 fields = {"reason": str(error)}
@@ -338,12 +341,12 @@ class IndexSearcher:
     def close(self) -> None:
         """Close the log, so that all of it is in its one file."""
         with self._lock:
-            self._index.log.close()
+            self._log.close()
 
     def release(self, event: str) -> None:
         """Let the log forget an event, which may come again."""
         with self._lock, contextlib.suppress(InputError, OSError):
-            forget(self._index.log, _ticket(event))
+            forget(self._log, _ticket(event))
 
     def feedback(self, offer: Offer, text: str, person: str) -> None:
         """Record what an agent has sent after an offer."""
@@ -355,7 +358,7 @@ class IndexSearcher:
                 source=person or None,
                 texts=[reply.text for reply in offer.replies],
             )
-            self._index.record([outcome])
+            self._recorder.record([outcome])
 
 
 def _ticket(event: str) -> Ticket:

@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from rejoinder.conversations import read_contexts
-from rejoinder.corpora import Candidate
 from rejoinder.corpora.recognition import distinct
+from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.changes import Change, changes, find_change
+from rejoinder.curation.editing import Editor
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.learning import learn_chosen
+from rejoinder.curation.log_file import LogError
+from rejoinder.curation.outcomes import Outcome
+from rejoinder.curation.tickets import ReusedKeyError, Ticket, recall, remember
 from rejoinder.errors import BusyError, InputError, RejoinderError
-from rejoinder.retrieval.changes import Change, changes, find_change
-from rejoinder.retrieval.editing import Editor
-from rejoinder.retrieval.feedback import FeedbackLog
 from rejoinder.retrieval.index import Index
-from rejoinder.retrieval.learning import Outcome
-from rejoinder.retrieval.log_file import LogError
 from rejoinder.retrieval.manifest import read_manifest
-from rejoinder.retrieval.tickets import ReusedKeyError, Ticket, recall, remember
 from rejoinder.serving.answers import Answers
 
 MAX_SEGMENTS = 50
@@ -53,7 +54,7 @@ def add(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool]]:
     """
 
     def change(index: Index) -> list[tuple[Result, bool]]:
-        results = _once(index, requests, lambda new: _added(index, new))
+        results = _once(index, answers.log, requests, lambda new: _added(index, answers.log, new))
         is_fragmented = _is_fragmented(index)
         return [(result, is_fragmented) for result in results]
 
@@ -68,8 +69,8 @@ def add_new(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool]
         known = [candidate.text for _, candidate in index]
         unknown: list[Candidate] = list(distinct(asked.item, known))
         if unknown:
-            return _added(index, [asked._replace(item=unknown)])
-        return [_remembered(index, asked.ticket)]
+            return _added(index, answers.log, [asked._replace(item=unknown)])
+        return [_remembered(answers.log, asked.ticket)]
 
     results = _one_by_one(answers, requests, add_file)
     return [(result, _is_fragmented(answers.opened())) for result in results]
@@ -82,9 +83,9 @@ def add_examples(answers: Answers, requests: list[Asked]) -> list[Result]:
         [asked] = new
         position, examples = asked.item
         index.candidate(position)
-        editor = Editor(index, [asked.ticket])
-        made = editor.add_examples({position: map(tuple, read_contexts(examples))})
-        return [_result(each) for each in made] or [_remembered(index, asked.ticket)]
+        editor = Editor(index, answers.log, [asked.ticket])
+        made = editor.add_examples({position: read_contexts(examples)})
+        return [_result(each) for each in made] or [_remembered(answers.log, asked.ticket)]
 
     return _one_by_one(answers, requests, add_some)
 
@@ -96,13 +97,13 @@ def delete(answers: Answers, requests: list[Asked]) -> list[Result]:
         first: dict[int, Ticket] = {}
         for asked in new:
             first.setdefault(asked.item, asked.ticket)
-        made = Editor(index, list(first.values())).retire(list(first))
+        made = Editor(index, answers.log, list(first.values())).retire(list(first))
         results = dict(zip(first.values(), map(_result, made), strict=True))
         gone = InputError("the reply was deleted before")
         return [results.get(asked.ticket, gone) for asked in new]
 
     return answers.change(
-        lambda index: _once(index, requests, lambda new: retire(index, new)),
+        lambda index: _once(index, answers.log, requests, lambda new: retire(index, new)),
     )
 
 
@@ -112,7 +113,7 @@ def edit(answers: Answers, requests: list[Asked]) -> list[Change | Exception]:
     def edit_one(index: Index, new: Sequence[Asked]) -> list[Result]:
         [asked] = new
         method, values = asked.item
-        return [_result(method(Editor(index, [asked.ticket]), **values))]
+        return [_result(method(Editor(index, answers.log, [asked.ticket]), **values))]
 
     results = _one_by_one(answers, requests, edit_one)
     folder = answers.sources.index
@@ -124,7 +125,7 @@ def edit(answers: Answers, requests: list[Asked]) -> list[Change | Exception]:
 def latest(answers: Answers, limits: list[int]) -> list[list[Change]]:
     """Return the latest changes, newest first."""
     token = read_manifest(answers.sources.index).change
-    return [changes(answers.index.log, limit, token=token) for limit in limits]
+    return [changes(answers.log, limit, token=token) for limit in limits]
 
 
 def feedback(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool]]:
@@ -138,7 +139,7 @@ def feedback(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool
         if rows:
             assert own is not None
             found = _recorded(own, [requests[row] for row in rows])
-            at_once = name == "first" and own.index.log.latest_settings.learn == "at-once"
+            at_once = name == "first" and own.log.latest_settings.learn == "at-once"
             for row, result in zip(rows, found, strict=True):
                 is_choice = isinstance(result, dict) and result["chosen"] is not None
                 results[row] = result, at_once and is_choice
@@ -147,7 +148,7 @@ def feedback(answers: Answers, requests: list[Asked]) -> list[tuple[Result, bool
 
 def learn(answers: Answers, requests: list[None]) -> list[None]:
     """Make choices of the log examples of the replies that were taken."""
-    answers.change(lambda index: index.learn_chosen())
+    answers.change(lambda index: learn_chosen(index, answers.log))
     return requests
 
 
@@ -155,7 +156,7 @@ def tidy(answers: Answers, requests: list[None]) -> list[None]:
     """Delete from the logs what is too old."""
     for own in (answers, answers.second):
         if own is not None:
-            own.index.log.tidy()
+            own.log.tidy()
     return requests
 
 
@@ -184,8 +185,8 @@ def change_of(folder: Path, result: dict[str, Any]) -> Change:
     return found or Change(number, 0.0, "edit", {}, {}, undone=False)
 
 
-def _added(index: Index, new: Sequence[Asked]) -> list[Result]:
-    editor = Editor(index, [asked.ticket for asked in new])
+def _added(index: Index, log: FeedbackLog, new: Sequence[Asked]) -> list[Result]:
+    editor = Editor(index, log, [asked.ticket for asked in new])
     return [_result(change) for change in editor.add([asked.item for asked in new])]
 
 
@@ -194,10 +195,10 @@ def _result(change: Change) -> dict[str, Any]:
     return {"change": change.id, "positions": list(change.after), "added": change.new_examples}
 
 
-def _remembered(index: Index, ticket: Ticket) -> dict[str, Any]:
+def _remembered(log: FeedbackLog, ticket: Ticket) -> dict[str, Any]:
     """Remember that a request has changed nothing."""
     result: dict[str, Any] = {"change": 0, "positions": [], "added": 0}
-    with index.log.writing() as connection:
+    with log.writing() as connection:
         remember(connection, ticket, result)
     return result
 
@@ -212,7 +213,7 @@ def _recorded(answers: Answers, requests: Sequence[Asked]) -> list[Result]:
 
     try:
         if any(asked.ticket.digest for asked in requests):
-            return _once(answers.index, requests, record)
+            return _once(answers.index, answers.log, requests, record)
         return record(requests)
     except (InputError, OSError) as error:
         if isinstance(error, (BusyError, LogError, OSError)) or len(requests) == 1:
@@ -231,7 +232,9 @@ def _one_by_one(
     for asked in requests:
         try:
             results += answers.change(
-                lambda index, asked=asked: _once(index, [asked], lambda new: work(index, new))  # type: ignore[misc]  # the default binds it
+                lambda index, asked=asked: _once(  # type: ignore[misc]  # the default binds it
+                    index, answers.log, [asked], lambda new: work(index, new)
+                )
             )
         except (RejoinderError, OSError) as error:
             results.append(error)
@@ -239,7 +242,10 @@ def _one_by_one(
 
 
 def _once(
-    index: Index, requests: Sequence[Asked], work: Callable[[Sequence[Asked]], list[Result]]
+    index: Index,
+    log: FeedbackLog,
+    requests: Sequence[Asked],
+    work: Callable[[Sequence[Asked]], list[Result]],
 ) -> list[Result]:
     """Carry out the requests that were not carried out before; return the results of all."""
     results: dict[Ticket, Result] = {}
@@ -250,7 +256,7 @@ def _once(
         try:
             if first.ticket != ticket:
                 raise ReusedKeyError("this Idempotency-Key came with another request just now")
-            if (found := recall(index.log, ticket, index.manifest.change)) is not None:
+            if (found := recall(log, ticket, index.manifest.change)) is not None:
                 results[ticket] = found
         except ReusedKeyError as error:
             results[ticket] = error

@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.recognition import distinct, read_candidates
+from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.files import is_plain
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rejoinder.curation.matching import NEWEST
 from rejoinder.patterns import match_pattern
-from rejoinder.retrieval.learning import NEWEST
 
 RING_BYTES = 16 << 20  # of the answers of a worker that are alike in size; the oldest make room
 SECONDS = 86_400.0  # for which they are kept

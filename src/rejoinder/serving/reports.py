@@ -17,11 +17,12 @@ import msgspec
 import numpy as np
 
 from rejoinder.arrays import unit_rows
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.usage import usage, usage_document
 from rejoinder.evaluation.plots import project
 from rejoinder.files import atomic_file
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import MAP
-from rejoinder.retrieval.usage import usage, usage_document
 
 AGE = 60.0  # seconds from which a report is computed anew, and a map of an index that has changed
 MOST = 1_500  # replies on a map, evenly spaced among all: t-SNE takes about five seconds for them
@@ -147,10 +148,10 @@ class Reports:
         self._map_index = ""  # fingerprint of the index of the map
         self._map_until = 0.0
 
-    def report(self, index: Index) -> Report:
+    def report(self, index: Index, log: FeedbackLog) -> Report:
         """Return the report on an index, which is always the same one."""
         if self._report is None or time.monotonic() > self._report_until:
-            told = usage(index)
+            told = usage(index, log)
             document = usage_document(index.folder.name, dict(index), told)
             self._report = Report(asdict(told), document.markdown(), document.html())
             self._report_until = time.monotonic() + AGE

@@ -27,7 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from rejoinder.conversations import NO_TURNS
 from rejoinder.patterns import match_pattern
-from rejoinder.retrieval.queries import MAX_HYBRID_WEIGHT
+from rejoinder.retrieval.options import MAX_HYBRID_WEIGHT, RERANKED, SearchOptions
 from rejoinder.serving.guard import CURRENT, Receive, Scope, Send, error_answer
 from rejoinder.serving.imitated import read_embeddings, read_rerank
 
@@ -146,37 +146,47 @@ Conversation: TypeAlias = Annotated[
 """Oldest first: texts, or messages with a role."""
 
 
+_Probability: TypeAlias = Annotated[float, Field(ge=0, le=1), NUMBER]
+_Weight: TypeAlias = Annotated[
+    float, Field(ge=0, le=MAX_HYBRID_WEIGHT, allow_inf_nan=False), NUMBER
+]
+
+
 class RepliesRequest(Request):
-    """A conversation to reply to."""
+    """A conversation to reply to; the fields are those of `SearchOptions`."""
 
     model_config = example({"messages": ["Hi!", "Where is my order?"], "k": 3})
     most_bytes: ClassVar[int] = 64 << 10
     messages: Conversation
     """Oldest first: texts, or messages with a role."""
-    k: Annotated[int, Field(ge=1, le=1000), NUMBER] = 5
+    k: Annotated[int, Field(ge=1, le=1000), NUMBER] = SearchOptions.k
     """Replies at most."""
-    minimum_score: Annotated[float, NUMBER] | None = None
+    minimum_score: Annotated[float, NUMBER] | None = SearchOptions.minimum_score
     """The lowest score that a reply may have."""
-    minimum_confidence: Annotated[float, Field(ge=0, le=1), NUMBER] | None = None
+    minimum_confidence: Annotated[float, Field(ge=0, le=1), NUMBER] | None = (
+        SearchOptions.minimum_confidence
+    )
     """No reply unless the best is right with this probability; needs a calibrated index. 0 tells
     the confidence."""
-    history: Annotated[int, Field(ge=0, le=MESSAGES), NUMBER] | None = None
+    history: Annotated[int, Field(ge=0, le=MESSAGES), NUMBER] | None = SearchOptions.history
     """Earlier messages that are read; null: those of the newest one's subject, where the model
     tells."""
-    no_repeat: StrictBool = False
+    no_repeat: StrictBool = SearchOptions.no_repeat
     """Leave out what the answering side has said already."""
-    distinct: StrictBool = True
+    distinct: StrictBool = SearchOptions.distinct
     """Of near-copies, the best alone."""
     where: Annotated[dict[Name, Scalar | Scalars], Field(max_length=20)] | None = None
     """Only replies whose field of the payload has this value, or one of these."""
-    diversity: Annotated[float, Field(ge=0, le=1), NUMBER] = 0.0
+    diversity: _Probability = SearchOptions.diversity
     """Replies that differ more: 0 the best alone, to 1."""
-    hybrid: Annotated[float, Field(ge=0, le=MAX_HYBRID_WEIGHT, allow_inf_nan=False), NUMBER] = 0.0
+    hybrid: Annotated[float, Field(ge=0, le=MAX_HYBRID_WEIGHT, allow_inf_nan=False), NUMBER] = (
+        SearchOptions.hybrid
+    )
     """By words too: the weight of BM25 of the newest message; 0: by meaning alone."""
-    why: StrictBool = False
+    why: StrictBool = SearchOptions.why
     """Say of each reply which example or part of it was most like the conversation."""
-    rerank: StrictBool = False
-    """Let the server's second model order the best."""
+    rerank: Annotated[int, Field(ge=0, le=RERANKED), NUMBER] = SearchOptions.rerank
+    """Best replies that the server's second model orders again."""
     index: Literal["first", "second"] = "first"
     """Index to use if the server has two (--beside)."""
 

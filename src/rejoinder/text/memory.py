@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rejoinder.text import Ids, Tokenizer
+from rejoinder.text.tokenizer import Ids, Tokenizer
 
 MOST = 1 << 18  # texts that are remembered, of one length at which they are cut
 

@@ -18,7 +18,9 @@ import numpy.typing as npt
 
 from rejoinder.errors import InputError
 from rejoinder.patterns import search_pattern
-from rejoinder.text import IdCache, Ids, Vocabulary, check_texts, visible_classes
+from rejoinder.text.characters import visible_classes
+from rejoinder.text.tokenizer import Ids, check_texts
+from rejoinder.text.vocabulary import IdCache, Vocabulary
 
 START = "<S>"
 END = "</S>"

@@ -16,19 +16,10 @@ import numpy as np
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, parse_json
 from rejoinder.patterns import search_pattern
-from rejoinder.text import (
-    SEPARATOR,
-    WORD,
-    Cut,
-    IdCache,
-    Ids,
-    Vocabulary,
-    check_cut,
-    check_texts,
-    lower,
-    token_starts,
-    tokens,
-)
+from rejoinder.text.characters import SEPARATOR, WORD
+from rejoinder.text.tokenizer import Cut, Ids, check_cut, check_texts
+from rejoinder.text.tokens import lower, token_starts, tokens
+from rejoinder.text.vocabulary import IdCache, Vocabulary
 
 # Subwords: text to ids and back, as ConveRT does it (Henderson et al. 2020, section 3.1).
 #

@@ -26,7 +26,7 @@ from rejoinder.networks.packing import (
 )
 from rejoinder.networks.pair_batches import AnchoredBatch, SidesBatch, VectorBatch
 from rejoinder.networks.transformer import MaskedBatch
-from rejoinder.text import join_response
+from rejoinder.text.dialogue import join_response
 from rejoinder.training.losses import ALL_PRESENT, ContextMask
 from rejoinder.training.recipe import History
 from rejoinder.training.tokens import Rows, TokenStore

@@ -35,7 +35,7 @@ from rejoinder.networks.packing import TRANSFORMER_SEGMENT_COST, pack
 from rejoinder.networks.pair_batches import VectorBatch
 from rejoinder.networks.transformer import TransformerShape
 from rejoinder.progress import Display
-from rejoinder.text import Tokenizer
+from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.distillation import save_array, vectors_once, written_vectors
 from rejoinder.training.distributed import Machine
 from rejoinder.training.recipe import NO_START, Init, Recipe

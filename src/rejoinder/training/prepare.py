@@ -28,11 +28,11 @@ from rejoinder.engine import Engine
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, content_key, joined_digest, locked, remove_leftovers
 from rejoinder.progress import Advance, Display
-from rejoinder.text import Tokenizer
 from rejoinder.text.memory import Remembered
 from rejoinder.text.ngrams import build_ngrams
 from rejoinder.text.subwords import MARK, Subwords, build_bpe
-from rejoinder.text.vocabulary import build_subwords
+from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.text.vocabulary_building import build_subwords
 from rejoinder.training.distillation import TextVectors, text_vectors
 from rejoinder.training.distributed import Machine
 from rejoinder.training.initialisation import initial_tokenizer, read_texts_once

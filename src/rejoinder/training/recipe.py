@@ -22,7 +22,7 @@ from rejoinder.settings import (
     non_default_fields,
     section,
 )
-from rejoinder.text import Cut
+from rejoinder.text.tokenizer import Cut
 from rejoinder.training.optimization import Plateau, Stage
 
 NO_START = (

@@ -32,8 +32,10 @@ from rejoinder.files import (
 )
 from rejoinder.networks.pair_batches import VectorBatch
 from rejoinder.progress import Advance
-from rejoinder.text import Dialogue, HistoryText, Tokenizer, encode_messages
+from rejoinder.text.dialogue import Dialogue
+from rejoinder.text.history import HistoryText
 from rejoinder.text.ngrams import mix
+from rejoinder.text.tokenizer import Tokenizer, encode_messages
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Split: TypeAlias = Literal["train", "valid"]

@@ -6,7 +6,7 @@ import datetime
 import pytest
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import parse_time
+from rejoinder.corpora.readers.times import parse_time
 from rejoinder.corpora.recognition import find_form
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.dialogues import Convai2Settings
 from rejoinder.corpora.sources import CORPORA

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rejoinder.corpora import content_thread
+from rejoinder.corpora.splits import content_thread
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.dialogues import Dstc7Settings, read_dstc7
 from rejoinder.errors import InputError

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.formats import read_csv
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.linked_data import parse_leniently

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora import split_of
+from rejoinder.corpora.splits import split_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import pairs
 from rejoinder.corpora.readers.pairs import clean_line, read_opensubtitles, shard_name

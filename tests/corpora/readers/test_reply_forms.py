@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.standing import INACTIVE
 from rejoinder.corpora.recognition import FORMS, find_form, read_candidates

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rejoinder.corpora import content_thread, split_of
+from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.pairs import SemevalSettings, question_text, read_semeval
 from rejoinder.errors import InputError

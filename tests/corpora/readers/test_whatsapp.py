@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.corpora.readers import find_order, parse_time
+from rejoinder.corpora.readers.times import find_order, parse_time
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.chat_apps import whatsapp_line
 from rejoinder.corpora.recognition import inspect

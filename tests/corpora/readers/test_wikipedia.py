@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import Example
+from rejoinder.corpora.schema import Example
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers import wikipedia
 from rejoinder.corpora.readers.wikipedia import (

@@ -2,7 +2,7 @@
 
 import json
 
-from rejoinder.corpora import Candidate
+from rejoinder.corpora.schema import Candidate
 
 TAP = "Turn the tap to the left."
 RAIN = "The barrel takes 200 litres."

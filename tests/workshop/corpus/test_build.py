@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from rejoinder.corpora import SPLITS, conversation_thread, split_of, words_of
+from rejoinder.corpora.keys import words_of
+from rejoinder.corpora.splits import SPLITS, conversation_thread, split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.errors import InputError
 from workshop.corpus.build import build_corpus, markdown

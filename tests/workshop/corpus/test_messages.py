@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.conversations import PERSONA
-from rejoinder.corpora import words_of
+from rejoinder.corpora.keys import words_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.errors import InputError
 from tests.workshop.corpus.test_build import recipe, write

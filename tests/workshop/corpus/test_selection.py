@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rejoinder.corpora import words_of
+from rejoinder.corpora.keys import words_of
 from workshop.corpus import selection
 from workshop.corpus.plan import Leaks
 from workshop.corpus.selection import LeakIndex, TurnTable

@@ -13,21 +13,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rejoinder.corpora import Candidate
 from rejoinder.corpora.limits import MAX_BRACKETS
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import (
-    OF_JSON,
-    OF_TABLES,
-    Form,
-    parse_html,
-    text_of_element,
-    text_of_html,
-)
 from rejoinder.corpora.readers.chat_apps import whatsapp_line
+from rejoinder.corpora.readers.form import OF_JSON, OF_TABLES, Form
 from rejoinder.corpora.readers.help_desks import ACTIONS, macro_json
+from rejoinder.corpora.readers.html_text import parse_html, text_of_element, text_of_html
 from rejoinder.corpora.readers.linked_data import is_of_type, linked_data
 from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.source import Sample
 from rejoinder.corpora.tables import (
     REPEATED_HEADERS,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rejoinder.corpora import Candidate
 from rejoinder.corpora.limits import check_values
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import Form
+from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.source import Sample, Source, dicts, json_values, keep_open, texts_of
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from rejoinder.corpora import Candidate
 from rejoinder.corpora.limits import MAX_DEPTH, check_values
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import Chat, Form, Message
+from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.source import Sample, Source, dicts, json_values, keep_open, texts_of
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError

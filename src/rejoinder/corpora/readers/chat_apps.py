@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from rejoinder.corpora.clocks import HALF, half_of_day
 from rejoinder.corpora.limits import MAX_WAY
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import Chat, Form, Message, date_seconds, find_order, parse_time
+from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.times import date_seconds, find_order, parse_time
 from rejoinder.corpora.source import Sample, Source, json_values, keep_open
 from rejoinder.corpora.tables import Choice, fold, open_table
 from rejoinder.errors import InputError

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from rejoinder.corpora import Example, content_thread, conversation_thread
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -25,6 +24,8 @@ from rejoinder.corpora.corpus import (
 )
 from rejoinder.corpora.formats import record_examples, text_of
 from rejoinder.corpora.lines import Reading, strip_compression
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import content_thread, conversation_thread
 from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.patterns import match_pattern
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import Chat, Form, Message, parse_time, text_of_html
+from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
+from rejoinder.corpora.readers.times import parse_time
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.source import Sample, dicts, json_values, texts_of
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import OF_TABLES, Form, text_of_html
 from rejoinder.corpora.readers.answers import read_table
+from rejoinder.corpora.readers.form import OF_TABLES, Form
+from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.standing import INACTIVE
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.source import Sample, json_values, texts_of
 from rejoinder.corpora.tables import Choice, fold
 from rejoinder.errors import InputError

@@ -13,17 +13,11 @@ from typing import Any
 from rejoinder.conversations import NO_TURNS
 from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, MAX_REFERENCES
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import (
-    OF_TABLES,
-    Chat,
-    Form,
-    Message,
-    date_numbers,
-    find_order,
-    parse_time,
-    text_of_html,
-)
+from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.form import OF_TABLES, Form
+from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.messengers import mend_messages
+from rejoinder.corpora.readers.times import date_numbers, find_order, parse_time
 from rejoinder.corpora.source import Sample, Source, json_values, keep_open
 from rejoinder.corpora.tables import (
     REPEATED_HEADERS,

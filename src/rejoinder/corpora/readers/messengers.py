@@ -7,14 +7,10 @@ import datetime
 from collections.abc import Iterable, Iterator, Sequence
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import (
-    Chat,
-    Form,
-    Message,
-    parse_html,
-    parse_time,
-    text_of_element,
-)
+from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.html_text import parse_html, text_of_element
+from rejoinder.corpora.readers.times import parse_time
 from rejoinder.corpora.source import Sample, Source, json_values, keep_open
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rejoinder.corpora import Example, content_thread, split_of
 from rejoinder.corpora.corpus import (
     BadRecordError,
     Corpus,
@@ -22,6 +21,8 @@ from rejoinder.corpora.corpus import (
 )
 from rejoinder.corpora.formats import csv_rows
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
+from rejoinder.corpora.schema import Example
+from rejoinder.corpora.splits import content_thread, split_of
 from rejoinder.errors import InputError
 from rejoinder.patterns import search_pattern
 

@@ -68,13 +68,18 @@ REFUSED = [
     ),
     Refused(
         "an Alexa skill's interaction model",
-        lambda sample: "interactionModel.languageModel.intents.item.samples" in sample.keys,
+        lambda sample: any(
+            f"{base}languageModel.intents.item.samples" in sample.keys
+            for base in ("", "interactionModel.")
+        ),
         _UTTERANCES,
     ),
     Refused(
         "an Amazon Lex bot",
-        lambda sample: any(
-            f"{base}intents.item.sampleUtterances" in sample.keys for base in ("", "resource.")
+        lambda sample: any(  # a bot, or one of its intents (version 2: one Intent.json each)
+            f"{base}{intent}sampleUtterances" in sample.keys
+            for base in ("", "resource.")
+            for intent in ("", "intents.item.")
         ),
         f"of its intents the closing responses are not read; {_AS_TABLE}",
     ),

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from rejoinder.corpora import Candidate
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers import Form, text_of_html
 from rejoinder.corpora.readers.answers import gathered
 from rejoinder.corpora.readers.bots import load_yaml
+from rejoinder.corpora.readers.form import Form
+from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
+from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.source import Sample, dicts, texts_of
 from rejoinder.corpora.tables import Choice
 from rejoinder.errors import InputError

@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rejoinder.corpora import Example
 from rejoinder.corpora.corpus import Corpus, Shares, split_by_shares, xml_elements
 from rejoinder.corpora.lines import Reading, open_lines, strip_compression
+from rejoinder.corpora.schema import Example
 from rejoinder.patterns import match_pattern, search_pattern
 
 WORDS = range(5, 61)  # numbers of words of the sentence that is the query

@@ -1,0 +1,127 @@
+"""`rejoinder calibrate`: how probable it is that the best reply is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from rejoinder.cli.arguments import (
+    EXAMPLES,
+    Earlier,
+    IndexFolder,
+    Json,
+    open_index,
+    read_sample,
+    report_truncated,
+)
+from rejoinder.cli.shell import emit
+from rejoinder.progress import track
+
+if TYPE_CHECKING:
+    from rejoinder.evaluation.plots import Probabilities, Right
+
+THRESHOLDS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+PRECISION = 0.9
+
+
+Data: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        metavar="DATA",
+        help="Conversations with their replies, outside the training data, of a folder its split"
+        f" valid: up to {EXAMPLES:,} at random.",
+    ),
+]
+
+
+def calibrate(
+    index: IndexFolder,
+    data: Data,
+    context: Earlier = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="PICTURE", help="Picture to write: .png, .svg or .pdf."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn from conversations the probability that the best reply is right.
+
+    `reply` and `chat` use it with --min-confidence. The reply that was sent, or one with the same
+    words, is right. If the index lacks it, no reply is right. The calibration is kept in the index.
+    It becomes invalid when replies are added or deleted. The figures are cross-validated.
+
+    Example: rejoinder calibrate replies.index --data data/support -o calibration.png
+    """
+    from rejoinder.evaluation import plots
+    from rejoinder.files import atomic_file
+    from rejoinder.retrieval.calibration import calibrate as fit_calibration
+
+    if picture is not None:
+        kind = plots.picture_kind(picture)
+        plots.require("matplotlib.figure")
+    opened = open_index(index)
+    with track(f"Reading {data}") as advance:
+        examples = read_sample(data, advance)
+    with track("Searching", total=len(examples), unit="examples") as advance:
+        fit = fit_calibration(opened, examples, history=context, progress=advance)
+    report_truncated(opened.encoder, "messages")
+    fit.calibration.save(index)
+    if picture is not None:
+        with atomic_file(picture) as file:
+            drawn = plots.draw_calibration(fit.probabilities, fit.right, f"{index} on {data}")
+            plots.save_figure(drawn, file, kind)
+    result = {
+        "index": str(index),
+        "data": str(data),
+        "examples": len(examples),
+        "right": int(fit.right.sum()),
+        "without_right_reply": fit.absent,
+        **_figures(fit.probabilities, fit.right),
+        "picture": None if picture is None else str(picture),
+    }
+    emit(result, as_json, _text)
+
+
+def _figures(probabilities: Probabilities, right: Right) -> dict[str, Any]:
+    """Return how well the best replies' probabilities match how often they are right."""
+    from rejoinder.evaluation import plots
+
+    precise = plots.for_precision(probabilities, right, PRECISION)
+    thresholds = [plots.at_threshold(probabilities, right, threshold) for threshold in THRESHOLDS]
+    return {
+        "calibration_error": plots.calibration_error(probabilities, right),
+        "bins": [part._asdict() for part in plots.bins(probabilities, right)],
+        "thresholds": [point._asdict() for point in thresholds],
+        "precision": {"wanted": PRECISION, **(precise._asdict() if precise else {})},
+    }
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    count = result["examples"]
+    lines = [
+        f"{count:,} examples; {result['without_right_reply']:,} have a reply that the index lacks",
+        f"the best reply is right in {result['right']:,} ({result['right'] / count:.1%})",
+        f"expected calibration error {result['calibration_error']:.3f}",
+        "",
+        "--min-confidence  answered  of these right",
+    ]
+    for point in result["thresholds"]:
+        right = f"{point['precision']:15.1%}" if point["coverage"] else "              -"
+        lines.append(f"{point['threshold']:16g}  {point['coverage']:8.1%}  {right}")
+    precise = result["precision"]
+    wanted = f"{PRECISION:.0%} of the answers are right"
+    if "threshold" in precise:
+        lines.append(
+            f"{wanted} from {precise['threshold']:.3f} on, which answers {precise['coverage']:.1%}"
+        )
+    else:
+        lines.append(f"at no threshold {wanted}")
+    lines += [result["picture"]] if result["picture"] else []
+    return "\n".join(
+        [*lines, f'Try: rejoinder reply {result["index"]} "How are you?" --min-confidence 0.8']
+    )

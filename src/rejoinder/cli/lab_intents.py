@@ -1,0 +1,167 @@
+"""`rejoinder lab grid`, `few-shot` and `bert`: intent classifiers as the papers measure them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rejoinder.cli.arguments import DeviceName, Json, Overwrite, Settings, number_or_all
+from rejoinder.cli.intents import Also, Model, OutOfScope, Output, Preset, Train, Vectors
+from rejoinder.cli.shell import emit
+from rejoinder.files import atomic_file, check_replaceable, check_shared
+from rejoinder.progress import track
+
+Sizes = Annotated[
+    list[int] | None,
+    typer.Option(
+        parser=number_or_all(1),
+        metavar="N|all",
+        help="Texts per intent; repeatable. Default: 5, 10, 30, all.",
+    ),
+]
+
+Test = Annotated[
+    Path | None, typer.Option(metavar="PATH", help="Test texts, if TEXTS has no split test.")
+]
+
+
+def grid(
+    model: Model,
+    texts: Train,
+    output: Output,
+    vectors: Vectors = "r",
+    also: Also = None,
+    oos: OutOfScope = "oos",
+    device: DeviceName = "auto",
+    as_json: Json = False,
+) -> None:
+    """Train the paper's whole grid of feed-forward networks; keep the best by validation.
+
+    An interrupted grid continues. DIR/grid.jsonl has a line for each setting, DIR/grid.md the
+    table, DIR/classifier the best.
+
+    Example: rejoinder lab grid runs/chats/model intents.csv -o runs/grid
+    """
+    from rejoinder.encoders.open import open_all
+    from rejoinder.intents import classifier, data, fitting, heads
+    from rejoinder.lab.grid import grid_table, paper_grid, run_grid
+
+    check_shared(output, "a grid's folder", ("grid.jsonl", "grid.md", "classifier"))
+    check_replaceable(output / "classifier", classifier.FOLDER, overwrite=True)
+    given = data.read_training(texts, out_of_scope=oos)
+    encoder = open_all([model, *(also or ())], vectors, device=device)
+    names = given.train.names
+    with track("Encoding", len(given.train), "texts") as advance:
+        learned = classifier.encode_data(encoder, given.train, names, advance=advance)
+    if given.valid is None:
+        learned, checked = fitting.split_validation(learned, heads.FeedForward().held_out, seed=0)
+    else:
+        checked = classifier.encode_data(encoder, given.valid, names)
+    with track("Grid", len(settings := list(paper_grid())), "settings") as advance:
+        rows = run_grid(settings, learned, checked, output / "grid.jsonl", advance=advance)
+    text = grid_table(rows)
+    with atomic_file(output / "grid.md") as part:
+        part.write_text(text, encoding="utf-8")
+    best = classifier.train_head(encoder, names, learned, rows[0].settings, checked)
+    classifier.save_classifier(best, output / "classifier", overwrite=True)
+    result = {"classifier": str(output / "classifier"), "rows": list(map(asdict, rows))}
+    emit(result, as_json, lambda _: text.rstrip("\n"))
+
+
+def few_shot(
+    model: Model,
+    texts: Train,
+    test: Test = None,
+    shots: Sizes = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="Random draws per size.")
+    ] = 5,
+    vectors: Vectors = "r",
+    also: Also = None,
+    preset: Preset = "logistic",
+    settings: Settings = None,
+    oos: OutOfScope = "oos",
+    device: DeviceName = "auto",
+    as_json: Json = False,
+) -> None:
+    """Measure accuracy with few texts per intent, over several draws.
+
+    The mean and its 95 % interval are over draws and test texts.
+
+    Example: rejoinder lab few-shot runs/chats/model train.csv --test test.csv --shots 5 --shots
+    all
+    """
+    from rejoinder.encoders.open import open_all
+    from rejoinder.evaluation.report import percent
+    from rejoinder.intents import classifier, data, evaluation, heads, report
+
+    sizes: list[int | None] = [*(shots or (5, 10, 30, None))]
+    chosen = heads.parse_settings(preset, settings or ())
+    inside, _ = data.read_scoped(texts, "train", out_of_scope=oos)
+    others, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
+    encoder = open_all([model, *(also or ())], vectors, device=device)
+    names = inside.names
+    with track("Encoding", total=len(inside) + len(others), unit="texts") as advance:
+        learned = classifier.encode_data(encoder, inside, names, advance=advance)
+        tested = classifier.encode_data(encoder, others, names, advance=advance)
+    with track("Training", total=len(sizes) * seeds, unit="classifiers") as advance:
+        rows = [
+            evaluation.few_shot(chosen, learned, tested, n, range(seeds), advance) for n in sizes
+        ]
+    head = ("shots", "accuracy, %", "trainings", "texts", "seconds")
+    lines = [
+        (r.shots or "all", percent(r.accuracy), r.trainings, r.texts, f"{r.seconds:.2f}")
+        for r in rows
+    ]
+    result = {"encoder": encoder.name, "rows": [evaluation.to_json(row) for row in rows]}
+    emit(result, as_json, lambda _: report.table(head, lines).rstrip("\n"))
+
+
+def bert(
+    checkpoint: Annotated[
+        str, typer.Argument(help="A BERT: a folder as transformers writes it, or an id on the Hub.")
+    ],
+    texts: Train,
+    output: Output,
+    test: Test = None,
+    settings: Settings = None,
+    oos: OutOfScope = "oos",
+    overwrite: Overwrite = False,
+    device: DeviceName = "auto",
+    as_json: Json = False,
+) -> None:
+    """Fine-tune a whole BERT with a classifier on [CLS], as ConveRT's paper does with BERT-LARGE.
+
+    DIR becomes a model of transformers; accuracy and time of the training are printed.
+
+    Example: rejoinder lab bert google-bert/bert-large-uncased data/intents -o runs/bert-intents
+    """
+    from rejoinder.evaluation.report import percent
+    from rejoinder.intents import data, heads
+    from rejoinder.lab.bert_intents import FOLDER, BertSettings, fine_tune_bert
+
+    check_replaceable(output, FOLDER, overwrite=overwrite)
+    chosen = heads.change_settings(BertSettings(), settings or ())
+    learned = data.read_training(texts, out_of_scope=oos)
+    tested, _ = data.read_scoped(test or texts, "test", out_of_scope=oos)
+    found = fine_tune_bert(
+        checkpoint,
+        learned.train,
+        learned.valid,
+        tested,
+        output,
+        chosen,
+        device=device,
+        track=track,
+        overwrite=overwrite,
+    )
+    lines = [
+        f"accuracy {percent(found.accuracy)} % on {found.texts:,} texts of {found.intents} intents",
+        f"epoch {found.epoch}, {found.seconds:.1f} s",
+        f"model: {output}",
+    ]
+    result = {"model": str(output), "test": str(test or texts), **asdict(found)}
+    emit(result, as_json, lambda _: "\n".join(lines))

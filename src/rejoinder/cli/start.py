@@ -1,0 +1,45 @@
+"""The start of the `rejoinder` command: streams, errors and exit codes."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+
+def main() -> None:
+    """Run the `rejoinder` command on the process's arguments and exit with its code.
+
+    See `cli.shell`.
+    """
+    _open_closed()
+    from rejoinder.cli.shell import guarded
+
+    guarded(_run)()
+
+
+def _open_closed() -> None:
+    """Point a standard stream that the shell closed to the null device.
+
+    Otherwise another file would take its number.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
+            mode = "w" if number else "r"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
+def _run() -> None:
+    # Else pydantic reads the metadata of all installed libraries, to find plugins of its own.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
+    # Imported here so that even Ctrl-C during the imports ends in one line.
+    from rejoinder.cli.app import app
+    from rejoinder.environment import limit_onednn_cache
+
+    limit_onednn_cache()
+    for stream in (sys.stdout, sys.stderr):
+        # a terminal that cannot show a reply's letters shows their codes
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="rejoinder")

@@ -1,0 +1,210 @@
+"""Changes of replies in an index's log: announced before the index changes, confirmed afterwards.
+
+A change is made at the instant in which the index's manifest is replaced. Before, the log is told
+of it under a token that the new manifest has too: a log that cannot be written leaves the index as
+it is, and after a kill the manifest says whether the change was made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.log_file import LogFile
+from rejoinder.curation.tickets import Ticket, remember
+from rejoinder.errors import InputError
+
+Kind: TypeAlias = Literal["add", "edit", "retire", "merge", "move", "undo"]
+State: TypeAlias = dict[int, Candidate | None]  # replies by position; None: there is none
+SHOWN = 50  # changes
+_SELECT = (
+    "SELECT id, time, kind, before, after, undone OR id IN (SELECT undoes FROM change WHERE"
+    " token IN ('', :token)) FROM change WHERE token IN ('', :token)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of some replies."""
+
+    id: int
+    time: float  # seconds since 1970
+    kind: Kind
+    before: State
+    after: State
+    undone: bool
+
+    @property
+    def new_examples(self) -> int:
+        """The number of examples that the replies have now and had not before."""
+        old = sum(len((*r.examples, *r.learned)) for r in self.before.values() if r is not None)
+        new = sum(len((*r.examples, *r.learned)) for r in self.after.values() if r is not None)
+        return new - old
+
+
+class Row(NamedTuple):
+    """A change that is about to be made."""
+
+    kind: Kind
+    before: State
+    after: State
+    undoes: int = 0  # the number of the change that it undoes
+    ticket: Ticket | None = None  # of the request that it is made for
+
+
+class Journal:
+    """Changes that an index is about to make together.
+
+    Args:
+        log: where they are written.
+        rows: returns them, just before the index changes.
+    """
+
+    def __init__(self, log: LogFile, rows: Callable[[], Sequence[Row]]) -> None:
+        self.log = log
+        self.made: list[Change] = []
+        self._rows = rows
+
+    def settle(self, token: str) -> None:
+        """Confirm what was announced under the token of the manifest; withdraw all the rest.
+
+        No other process may change the index meanwhile.
+
+        Raises:
+            InputError: the log cannot be written, so nothing may change.
+            OSError: likewise.
+        """
+        with self.log.writing() as connection:
+            pending = connection.execute(
+                "SELECT EXISTS (SELECT 1 FROM change WHERE token != '')"
+                " OR EXISTS (SELECT 1 FROM request WHERE token != '')"
+            ).fetchone()[0]
+            if pending:
+                if token:
+                    _confirm(connection, token)
+                connection.execute("DELETE FROM change WHERE token != ''")
+                connection.execute("DELETE FROM request WHERE token != ''")
+
+    def announce(self, token: str) -> None:
+        """Write the changes to the log as such that the manifest of this token has."""
+        now = time.time()
+        made = []
+        with self.log.writing() as connection:
+            for row in self._rows():
+                cursor = connection.execute(
+                    "INSERT INTO change (time, kind, before, after, undoes, token)"
+                    " VALUES (?, ?, ?, ?, ?, ?)",
+                    (now, row.kind, _json(row.before), _json(row.after), row.undoes, token),
+                )
+                assert cursor.lastrowid is not None
+                change = Change(
+                    cursor.lastrowid, now, row.kind, row.before, row.after, undone=False
+                )
+                if row.ticket is not None:
+                    result = {
+                        "change": change.id,
+                        "positions": list(change.after),
+                        "added": change.new_examples,
+                    }
+                    remember(connection, row.ticket, result, token)
+                made.append(change)
+        self.made = made
+
+    def confirm(self, token: str) -> None:
+        """Say that the changes are made; if the log cannot be written, `settle` does so later."""
+        with contextlib.suppress(InputError, OSError), self.log.writing() as connection:
+            _confirm(connection, token)
+
+    def withdraw(self, token: str) -> None:
+        """Take the changes back, since the index has not changed; or let `settle` do so later."""
+        self.made = []
+        with contextlib.suppress(InputError, OSError), self.log.writing() as connection:
+            connection.execute("DELETE FROM change WHERE token = ?", (token,))
+            connection.execute("DELETE FROM request WHERE token = ?", (token,))
+
+
+def _confirm(connection: sqlite3.Connection, token: str) -> None:
+    connection.execute(
+        "UPDATE change SET undone = 1 WHERE id IN (SELECT undoes FROM change WHERE token = ?)",
+        (token,),
+    )
+    connection.execute("UPDATE change SET token = '' WHERE token = ?", (token,))
+    connection.execute("UPDATE request SET token = '' WHERE token = ?", (token,))
+
+
+def changes(log: LogFile, limit: int = SHOWN, *, token: str = "") -> list[Change]:
+    """Return the latest changes, newest first; `token` is that of the index's manifest."""
+    rows = log.rows(f"{_SELECT} ORDER BY id DESC LIMIT :limit", {"token": token, "limit": limit})
+    return [_change(row) for row in rows]
+
+
+def find_change(log: LogFile, number: int, *, token: str = "") -> Change | None:
+    """Return a change by its number; None: there is none."""
+    rows = log.rows(f"{_SELECT} AND id = :id", {"token": token, "id": number})
+    return _change(rows[0]) if rows else None
+
+
+def _change(row: Sequence[object]) -> Change:
+    at, when, kind, before, after, undone = row
+    return Change(at, when, kind, _state(before), _state(after), undone=bool(undone))  # type: ignore[arg-type]  # as `announce` writes them
+
+
+def renamed(log: LogFile) -> dict[str, str]:
+    """Return keys of texts that replies had, with those that they have now (`text_key`)."""
+    keys: dict[str, str] = {}
+    for change in changes(log, -1):  # newest first
+        if change.undone or change.kind == "undo":
+            continue
+        for old, new in _renamings(change):
+            keys.setdefault(old, keys.get(new, new))
+    return keys
+
+
+def _renamings(change: Change) -> Iterable[tuple[str, str]]:
+    kept = next((reply for reply in change.after.values() if reply is not None), None)
+    for position, old in change.before.items():
+        new = change.after.get(position)
+        if change.kind == "merge" and new is None:
+            new = kept
+        if old is not None and new is not None and text_key(old.text) != text_key(new.text):
+            yield text_key(old.text), text_key(new.text)
+
+
+def rewrite_states(
+    connection: sqlite3.Connection, rewrite: Callable[[Candidate], Candidate]
+) -> int:
+    """Rewrite the replies of all changes; return how many changes are others now."""
+    count = 0
+    rows = connection.execute("SELECT id, before, after FROM change").fetchall()
+    for number, *texts in rows:
+        states = [_state(text) for text in texts]
+        new = [
+            {at: None if reply is None else rewrite(reply) for at, reply in state.items()}
+            for state in states
+        ]
+        if new != states:
+            count += 1
+            connection.execute(
+                "UPDATE change SET before = ?, after = ? WHERE id = ?",
+                (_json(new[0]), _json(new[1]), number),
+            )
+    return count
+
+
+def _json(state: State) -> str:
+    return msgspec.json.encode(list(state.items())).decode()
+
+
+def _state(text: object) -> State:
+    pairs: list[tuple[int, Candidate | None]] = msgspec.json.decode(
+        str(text), type=list[tuple[int, Candidate | None]]
+    )
+    return dict(pairs)

@@ -1,0 +1,179 @@
+"""Changes of single replies: added, edited, retired and merged, each in the log, to be undone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rejoinder.conversations import CONVERSATIONS, Conversation, check_list
+from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.changes import Change, Journal, Kind, Row, State, find_change
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.tickets import Ticket
+from rejoinder.errors import InputError
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.turns import clean_context
+
+
+class Editor:
+    """Changes an index, and writes each change to its log.
+
+    A change is in the index and in the log once its method has returned, and in neither if it has
+    raised an error; see `changes`.
+
+    Args:
+        index: what is changed.
+        log: where its changes are written.
+        tickets: of the requests for which the next changes are made, one each; none: of none.
+    """
+
+    def __init__(
+        self, index: Index, log: FeedbackLog, tickets: Sequence[Ticket | None] = ()
+    ) -> None:
+        self.index = index
+        self._log = log
+        self._tickets = tickets
+
+    def add(self, lists: Sequence[Sequence[Candidate]]) -> list[Change]:
+        """Add replies, at once; each of the lists is a change."""
+
+        def rows() -> list[Row]:
+            positions = itertools.count(self.index.manifest.end)
+            states = [{next(positions): reply for reply in part} for part in lists]
+            return [Row("add", dict.fromkeys(state), dict(state)) for state in states]
+
+        replies = [reply for part in lists for reply in part]
+        return self._made(rows, lambda: self.index.add(replies))
+
+    def retire(self, positions: Sequence[int]) -> list[Change]:
+        """Delete replies, at once; each is a change."""
+        before = {position: self.index.candidate(position) for position in positions}
+        rows = [Row("retire", {at: reply}, {at: None}) for at, reply in before.items()]
+        return self._made(lambda: rows, lambda: self.index.delete(positions))
+
+    def edit(self, position: int, **fields: Any) -> Change:
+        """Change text, title, payload or examples of a reply; see `Candidate`.
+
+        `examples` are all that it is to have; those that were learned stay so.
+        """
+        old = self.index.candidate(position)
+        if "examples" in fields:
+            wanted = dict.fromkeys(fields["examples"])
+            learned = tuple(each for each in old.learned if each in wanted)
+            own = tuple(each for each in wanted if each not in learned)
+            fields = {**fields, "examples": own, "learned": learned}
+        new = replace(old, **fields)
+        if not new.text.strip():
+            raise InputError("a reply needs a text; retire it instead")
+        return self._change("edit", {position: new})
+
+    def add_examples(self, examples: Mapping[int, Sequence[Conversation]]) -> list[Change]:
+        """Add conversations that replies answer; those that a reply has already are left out."""
+        made = []
+        for position, conversations in examples.items():
+            old = self.index.candidate(position)
+            known = {*old.examples, *old.learned}
+            check_list(conversations, CONVERSATIONS)
+            contexts = dict.fromkeys(map(clean_context, conversations))
+            new = [each for each in contexts if each not in known]
+            if new:
+                wanted = (*old.examples, *old.learned, *new)
+                made.append(self.edit(position, examples=wanted))
+        return made
+
+    def merge(self, position: int, other: int) -> Change:
+        """Let a reply answer what another one answers too, which is retired.
+
+        Feedback on the other reply counts for it from now on.
+        """
+        if position == other:
+            raise InputError(f"reply {position} cannot be merged with itself; name two replies")
+        kept = self.index.candidate(position)
+        gone = self.index.candidate(other)
+        known = {*kept.examples, *kept.learned}
+        examples = [each for each in gone.examples if each not in known]
+        if gone.title and gone.title != kept.title and (gone.title,) not in known:
+            examples.append((gone.title,))
+        learned = [each for each in gone.learned if each not in {*known, *examples}]
+        merged = replace(
+            kept, examples=(*kept.examples, *examples), learned=(*kept.learned, *learned)
+        )
+        return self._change("merge", {position: merged, other: None})
+
+    def move(self, example: Sequence[str], position: int, to: int) -> Change:
+        """Let an example of a reply be one of another reply."""
+        own = tuple(example)
+        source = self.index.candidate(position)
+        target = self.index.candidate(to)
+        if position == to or own not in (*source.examples, *source.learned):
+            raise InputError(
+                f"reply {position} has no such example to move to reply {to}; "
+                "`GET /v1/candidates` shows them"
+            )
+        without = replace(
+            source,
+            examples=tuple(each for each in source.examples if each != own),
+            learned=tuple(each for each in source.learned if each != own),
+        )
+        if own in (*target.examples, *target.learned):
+            pass
+        elif own in source.learned:  # it stays one that was learned
+            target = replace(target, learned=(*target.learned, own))
+        else:
+            target = replace(target, examples=(*target.examples, own))
+        return self._change("move", {position: without, to: target})
+
+    def undo(self, number: int) -> Change:
+        """Undo a change; the undoing is a change too.
+
+        Raises:
+            InputError: there is no such change, it was undone, or one of its replies has changed
+                since.
+        """
+        change = find_change(self._log, number, token=self.index.manifest.change)
+        if change is None:
+            raise InputError(
+                f"there is no change {number} in the log; changes are kept for a while"
+            )
+        if change.undone:
+            raise InputError(f"change {number} was undone already; undo the undoing to get it back")
+        for position, reply in change.after.items():
+            if _current(self.index, position) != reply:
+                raise InputError(
+                    f"reply {position} has changed since change {number}; undo later changes first"
+                )
+        return self._change("undo", change.before, undone=number)
+
+    def _change(self, kind: Kind, after: State, *, undone: int = 0) -> Change:
+        before: State = {position: _current(self.index, position) for position in after}
+        kept = {at: reply for at, reply in after.items() if reply is not None}
+
+        def work() -> None:
+            self.index.edit(
+                {at: reply for at, reply in kept.items() if before[at] is not None},
+                [at for at, reply in after.items() if reply is None],
+                {at: reply for at, reply in kept.items() if before[at] is None},
+            )
+
+        return self._made(lambda: [Row(kind, before, after, undone)], work)[0]
+
+    def _made(self, rows: Callable[[], list[Row]], work: Callable[[], object]) -> list[Change]:
+        """Change the index by `work`, whose changes are `rows`; return them as they are logged."""
+
+        def for_requests() -> list[Row]:
+            tickets = itertools.chain(self._tickets, itertools.repeat(None))
+            return [row._replace(ticket=ticket) for row, ticket in zip(rows(), tickets)]  # noqa: B905 (endless)
+
+        journal = Journal(self._log, for_requests)
+        with self.index.journaled(journal):
+            work()
+        return journal.made
+
+
+def _current(index: Index, position: int) -> Candidate | None:
+    try:
+        return index.candidate(position)
+    except InputError:
+        return None

@@ -1,0 +1,61 @@
+"""Deleting feedback, and what was made of it: learned examples, and their traces in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from rejoinder.curation.feedback import FeedbackLog, context_key, unlearn
+from rejoinder.curation.patience import retried
+from rejoinder.retrieval.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was deleted, and where the same words are left."""
+
+    entries: int
+    examples: int  # learned ones that were taken from replies
+    changes: int  # of the log in which such examples stood, or which were deleted with all entries
+    left: tuple[int, ...]  # positions of replies with the same examples, which somebody wrote
+
+
+def erase(
+    index: Index,
+    log: FeedbackLog,
+    *,
+    ids: Sequence[int] | None = None,
+    before: float | None = None,
+    source: str | None = None,
+) -> Erased:
+    """Delete the entries of an index's log to which all conditions apply; see `FeedbackLog.delete`.
+
+    Examples that were learned from them, and from no other entry, go from the replies, from the log
+    of changes and from what undoing brings back. Examples that somebody wrote stay.
+
+    Raises:
+        BusyError: another process has been changing the index, or reading the log, for so long that
+            the same has to be done again.
+    """
+    contexts = log.contexts_of(ids=ids, before=before, source=source)
+    examples = retried(lambda: _unlearn(index, contexts))
+    deleted = log.delete(ids=ids, before=before, source=source)
+    # a server may have learned, meanwhile, from entries that were still there
+    examples += retried(lambda: _unlearn(index, contexts))
+    left = tuple(
+        at for at, reply in index if any(context_key(each) in contexts for each in reply.examples)
+    )
+    return Erased(deleted.entries, examples, deleted.changes, left)
+
+
+def _unlearn(index: Index, contexts: Collection[str]) -> int:
+    """Take learned examples of these keys from replies, deleted ones included; return how many."""
+    index.refresh()
+    old = dict(index)
+    new = {at: unlearn(reply, contexts) for at, reply in old.items()}
+    changed = {at: reply for at, reply in new.items() if reply is not old[at]}
+    if changed:
+        index.edit(changed)
+    elif index.has_deleted(lambda reply: unlearn(reply, contexts) is not reply):
+        index.compact()
+    return sum(len(old[at].learned) - len(reply.learned) for at, reply in changed.items())

@@ -1,0 +1,137 @@
+"""Learning from old chats and from the log of an index: which replies were sent, in answer to what.
+
+The conversation before a message that is a reply of the index (see `matching`) becomes an example
+of the reply, and so does one of the log for which the reply was chosen (see `choices`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Candidate, Example
+from rejoinder.corpora.splits import thread_share
+from rejoinder.curation.changes import renamed
+from rejoinder.curation.choices import chosen_matches, positions_by_text
+from rejoinder.curation.examples import with_examples
+from rejoinder.curation.feedback import FeedbackLog
+from rejoinder.curation.matching import Match, match
+from rejoinder.progress import Advance, silent
+from rejoinder.retrieval.head import check_takes_examples
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.options import ANY_SCORE
+
+HELD_OUT = 0.2  # share of the conversations by which what was learned is measured
+RANKS = (1, 3, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """The result of learning from chats."""
+
+    messages: int  # that were looked at
+    matched: int  # of them were replies of the index
+    chosen: int  # choices in the index's log that count
+    examples: int  # that the index has learned now
+    unsent: tuple[int, ...]  # positions of replies that nobody sent
+    held_out: int  # matched messages by which the index was measured
+    before: Mapping[int, float]  # share of these whose reply was among the first k
+    after: Mapping[int, float]
+
+
+def learn(
+    index: Index, log: FeedbackLog, examples: Sequence[Example] = (), progress: Advance = silent
+) -> Learned:
+    """Make conversations examples of the replies that answered them, and fit the head again.
+
+    These are the conversations of `examples` in which a reply of the index was sent, and those of
+    the log for which a reply was chosen. The positions stay. Without any of them the head alone is
+    fitted, to replies that were added since, for instance. A fifth of the `examples`' conversations
+    is left out, to measure with. `progress` counts examples.
+
+    Raises:
+        InputError: the model gives a conversation several vectors, or somebody else has changed the
+            index.
+    """
+    check_takes_examples(index.model)
+    replies = dict(index)
+    matches = match(replies.items(), examples, progress)
+    out = held_out(matches)
+    asked = [each for each, is_out in zip(matches, out, strict=True) if is_out]
+    kept = [each for each, is_out in zip(matches, out, strict=True) if not is_out]
+    chosen = chosen_matches(positions_by_text(replies, renamed(log)), log)
+    changes = with_examples(index.model, replies, [*kept, *chosen])
+    before = _ranks(index, asked)
+    if changes:
+        index.edit(changes)
+    elif replies and not examples:
+        index.fit()
+    return Learned(
+        messages=len(examples),
+        matched=len(matches),
+        chosen=len(chosen),
+        examples=_new_examples(replies, changes),
+        unsent=unsent(replies, matches) if examples else (),
+        held_out=len(asked),
+        before=before,
+        after=_ranks(index, asked),
+    )
+
+
+def learn_chosen(index: Index, log: FeedbackLog) -> int:
+    """Make choices of the log examples, except those from before the last `forget`.
+
+    Return how many are new.
+    """
+    check_takes_examples(index.model)
+    replies = dict(index)
+    entries = log.entries(after=log.forgotten)
+    matches = chosen_matches(positions_by_text(replies, renamed(log)), entries)
+    changes = with_examples(index.model, replies, matches)
+    if changes:
+        index.edit(changes)
+    return _new_examples(replies, changes)
+
+
+def forget(index: Index, log: FeedbackLog) -> int:
+    """Take all examples away that were learned; return how many.
+
+    Choices that are in the log now come back by `learn` alone, not by themselves.
+    """
+    changes = {at: replace(reply, learned=()) for at, reply in index if reply.learned}
+    count = sum(len(reply.learned) for _, reply in index)
+    if changes:
+        index.edit(changes)
+    elif index.has_deleted(lambda reply: bool(reply.learned)):
+        index.compact()  # the files would keep them
+    log.forget()
+    return count
+
+
+def unsent(replies: Mapping[int, Candidate], matches: Sequence[Match]) -> tuple[int, ...]:
+    """Return the positions of replies that nobody sent, nor a copy of them."""
+    sent = {text_key(replies[each.position].text) for each in matches}
+    return tuple(at for at, reply in replies.items() if text_key(reply.text) not in sent)
+
+
+def held_out(matches: Sequence[Match]) -> npt.NDArray[np.bool_]:
+    """Return which matches are of the conversations by which what was learned is measured."""
+    return np.array([thread_share(each.thread) > 1 - HELD_OUT for each in matches], dtype=np.bool_)
+
+
+def _new_examples(replies: Mapping[int, Candidate], changes: Mapping[int, Candidate]) -> int:
+    return sum(len(new.learned) - len(replies[at].learned) for at, new in changes.items())
+
+
+def _ranks(index: Index, matches: Sequence[Match]) -> dict[int, float]:
+    """Return how often the reply that was sent is among the first k."""
+    if not matches:
+        return {}
+    found = index.search([each.context for each in matches], RANKS[-1], ANY_SCORE, distinct=False)
+    at = [[reply.position for reply in replies] for replies in found]
+    pairs = list(zip(matches, at, strict=True))
+    return {k: sum(each.position in some[:k] for each, some in pairs) / len(pairs) for k in RANKS}

@@ -1,0 +1,158 @@
+"""The errors of an index: on held-out conversations, and among the examples of its replies."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rejoinder.corpora.keys import text_key
+from rejoinder.corpora.schema import Example
+from rejoinder.errors import InputError
+from rejoinder.progress import Advance, silent
+from rejoinder.retrieval import scoring
+from rejoinder.retrieval.background import encode_background
+from rejoinder.retrieval.head import encode_replies
+from rejoinder.retrieval.index import Index
+from rejoinder.retrieval.options import ANY_SCORE
+from rejoinder.retrieval.scan import Scores
+from rejoinder.retrieval.writing import read_as
+
+PRECISION = 0.9
+SHOWN = 10  # rows of each list
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A message whose reply was not found, with the positions of that and of the one found."""
+
+    message: str
+    right: int
+    found: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A reply that is often not found, and how many examples it has."""
+
+    position: int
+    asked: int
+    right: int
+    examples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Held-out messages of an index's replies."""
+
+    asked: int
+    right: int
+    answered: float | None
+    """Share that is answered above the lowest score from which 90 % are right; None: there is
+    none."""
+    from_score: float | None
+    refused: int  # messages below the index's own minimum
+    mistakes: tuple[Mistake, ...]  # the surest ones
+    pairs: tuple[tuple[int, int, int], ...]  # right, found, how often; the most frequent ones
+    needs: tuple[Need, ...]  # the replies with the most messages that did not find them
+    elsewhere: tuple[Mistake, ...]  # examples of the index that, left out, find another reply
+
+
+def review(index: Index, examples: Sequence[Example], progress: Advance = silent) -> Review:
+    """Return what an index does with conversations whose response it has.
+
+    `progress` counts examples.
+
+    Raises:
+        InputError: no response of the examples is a reply of the index.
+
+    """
+    replies = dict(index)
+    by_key: dict[str, int] = {}
+    for position, reply in replies.items():
+        by_key.setdefault(text_key(reply.text), position)
+    known = [each for each in examples if text_key(each.response) in by_key]
+    if not known:
+        raise InputError(f"no response of the conversations is a reply of {index.folder}")
+    rights = [by_key[text_key(each.response)] for each in known]
+    found = []
+    for start in range(0, len(known), _AT_ONCE):
+        part = [each.context for each in known[start : start + _AT_ONCE]]
+        found += [own[0] for own in index.search(part, 1, ANY_SCORE)]
+        progress(len(part))
+    keys = [text_key(each.response) for each in known]
+    is_right = np.array([key == text_key(own.text) for key, own in zip(keys, found, strict=True)])
+    scores = np.array([reply.score for reply in found])
+    mistakes = [
+        Mistake(each.context[-1], right, reply.position, reply.score)
+        for each, right, reply in zip(known, rights, found, strict=True)
+        if text_key(replies[right].text) != text_key(reply.text)
+    ]
+    answered, from_score = _coverage(scores, is_right)
+    head = index.manifest.head
+    minimum = None if head is None else head.minimum_score
+    return Review(
+        asked=len(known),
+        right=int(is_right.sum()),
+        answered=answered,
+        from_score=from_score,
+        refused=0 if minimum is None else int((scores < minimum).sum()),
+        mistakes=tuple(sorted(mistakes, key=lambda each: -each.score)[:SHOWN]),
+        pairs=_pairs(mistakes),
+        needs=_needs(index, rights, is_right),
+        elsewhere=misplaced(index),
+    )
+
+
+def _coverage(scores: Scores, is_right: np.ndarray) -> tuple[float | None, float | None]:
+    """Return the largest share that is answered with `PRECISION`, and from which score on."""
+    order = np.argsort(-scores, kind="stable")
+    precise = np.cumsum(is_right[order]) / np.arange(1, len(order) + 1) >= PRECISION
+    if not precise.any():
+        return None, None
+    last = int(np.flatnonzero(precise)[-1])
+    return (last + 1) / len(order), float(scores[order[last]])
+
+
+def _pairs(mistakes: Sequence[Mistake]) -> tuple[tuple[int, int, int], ...]:
+    counts = Counter((each.right, each.found) for each in mistakes)
+    return tuple((right, found, count) for (right, found), count in counts.most_common(SHOWN))
+
+
+def _needs(index: Index, rights: Sequence[int], is_right: np.ndarray) -> tuple[Need, ...]:
+    counts: defaultdict[int, list[bool]] = defaultdict(list)
+    for position, right in zip(rights, is_right.tolist(), strict=True):
+        counts[position].append(right)
+    replies = dict(index)
+    needs = [
+        Need(at, len(own), sum(own), len(replies[at].examples) + len(replies[at].learned))
+        for at, own in counts.items()
+        if not all(own)
+    ]
+    return tuple(sorted(needs, key=lambda need: (need.right - need.asked, need.position))[:SHOWN])
+
+
+def misplaced(index: Index) -> tuple[Mistake, ...]:
+    """Return the examples of an index that, left out, find another reply most surely."""
+    if index.manifest.head is None:
+        return ()
+    encoder = index.model
+    positions, replies = zip(*index, strict=True)
+    read = read_as(replies, plain=index.manifest.plain)
+    views = encode_replies(encoder, read, plain=False)
+    held_out = scoring.hold_out(views, encode_background(encoder), index.responses(positions))
+    if held_out is None:
+        return ()
+    texts = [context[-1] for reply in read for context in scoring.view_contexts(reply)]
+    wrong = held_out.is_own & ~held_out.right
+    mistakes = [
+        Mistake(texts[row], positions[views.owners[row]], positions[found], float(score))
+        for row, found, score in zip(
+            held_out.rows[wrong], held_out.found[wrong], held_out.best[wrong], strict=True
+        )
+    ]
+    return tuple(sorted(mistakes, key=lambda each: -each.score)[:SHOWN])

@@ -1,0 +1,81 @@
+"""Requests that an index's log remembers for a day, so that none is carried out twice."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rejoinder.curation.log_file import LogFile
+from rejoinder.errors import BusyError, InputError
+
+KEPT = 86_400.0  # seconds for which a request is remembered
+
+
+def _to_json(result: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(result).decode()
+
+
+class Ticket(NamedTuple):
+    """A request by its key, and a digest of all that it asks.
+
+    A server's own key, which nobody can give again, goes with an empty digest.
+    """
+
+    key: str
+    digest: str
+
+
+class ReusedKeyError(InputError):
+    """A key that was given with another request."""
+
+
+def remember(
+    connection: sqlite3.Connection, ticket: Ticket, result: Mapping[str, Any], token: str = ""
+) -> None:
+    """Write down what a request has led to; it counts if the manifest has the `token`.
+
+    Raises:
+        BusyError: another process has done so since it was looked for.
+    """
+    now = time.time()
+    written = connection.execute(
+        "INSERT INTO request (key, time, digest, result, token) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
+        "(key) DO UPDATE SET time = excluded.time, digest = excluded.digest, "
+        "result = excluded.result, token = excluded.token WHERE time < ?",
+        (ticket.key, now, ticket.digest, _to_json(result), token, now - KEPT),
+    )
+    if not written.rowcount:
+        raise BusyError("the same request was carried out by another process just now; try again")
+
+
+def recall(log: LogFile, ticket: Ticket, token: str = "") -> dict[str, Any] | None:
+    """Return what a request has led to; None: it was not carried out.
+
+    `token` is that of the index's manifest.
+
+    Raises:
+        ReusedKeyError: the key was given with another request.
+    """
+    rows = log.rows(
+        "SELECT digest, result FROM request WHERE key = ? AND time >= ? AND token IN ('', ?)",
+        (ticket.key, time.time() - KEPT, token),
+    )
+    if not rows:
+        return None
+    [(digest, result)] = rows
+    if digest != ticket.digest:
+        raise ReusedKeyError(
+            "this Idempotency-Key was given with another request; take a new one for each request"
+        )
+    found: dict[str, Any] = msgspec.json.decode(result)
+    return found
+
+
+def forget(log: LogFile, ticket: Ticket) -> None:
+    """Let a request be carried out again."""
+    with log.writing() as connection:
+        connection.execute("DELETE FROM request WHERE key = ?", (ticket.key,))

@@ -1,0 +1,67 @@
+"""Models of an adapter: by name, the vector of a conversation, positions in a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rejoinder.arrays import FloatArray
+from rejoinder.conversations import Conversation, check_count, read_contexts
+from rejoinder.encoders.open import load, open_encoder
+from rejoinder.encoders.protocol import DualEncoder, Ranker
+from rejoinder.errors import InputError, shown
+from rejoinder.retrieval.search import score_lists
+
+
+def open_embedder(model: str | Path | DualEncoder) -> DualEncoder:
+    """Return the encoder of a name or folder, or the encoder itself.
+
+    A model that cannot embed a text is an InputError.
+    """
+    encoder: object = open_encoder(model) if isinstance(model, str | Path) else model
+    if not isinstance(encoder, DualEncoder):
+        raise InputError(
+            f"an embedding needs an encoder, as opened by rejoinder.load; given: {shown(model)}"
+        )
+    embed(encoder, ["?"])
+    return encoder
+
+
+def embed(encoder: DualEncoder, context: Conversation) -> FloatArray:
+    """Return the vector of a conversation, (d,)."""
+    found = encoder.encode_contexts(read_contexts([context]))
+    if not isinstance(found, np.ndarray) or found.ndim != 2:
+        raise InputError(
+            f"{encoder.name} gives a conversation several vectors, but an embedding is one; use"
+            " ConveRT or a bi-encoder, or let an index search"
+        )
+    vector: FloatArray = found[0]
+    return vector
+
+
+def open_ranker(model: str | Path | Ranker) -> Ranker:
+    """Return the model of a name or folder, or the ranker itself, or raise InputError."""
+    found: object = load(model) if isinstance(model, str | Path) else model
+    if not isinstance(found, Ranker):
+        raise InputError(
+            "ranking needs a model that scores replies, as opened by rejoinder.load; given:"
+            f" {model!r}"
+        )
+    return found
+
+
+def rank(
+    ranker: Ranker, context: Conversation, texts: Sequence[str], most: int | None
+) -> list[tuple[int, float]]:
+    """Return positions and scores of at most `most` best texts, best first.
+
+    Texts with equal scores keep their order. A `most` below 1 is an InputError.
+    """
+    if most is not None:
+        check_count("the number of documents to keep", most)
+    (scores,) = score_lists(ranker, read_contexts([context]), [texts])
+    return [
+        (int(place), float(scores[place])) for place in np.argsort(-scores, kind="stable")[:most]
+    ]

@@ -1,0 +1,108 @@
+"""Conversations where all messages are one text, as token ids (POLY 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rejoinder.arrays import ranges
+from rejoinder.conversations import Conversation, read_contexts
+from rejoinder.text.tokenizer import Ids, Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """Contexts and responses as token ids, where all messages are one text.
+
+    A context is [S] oldest message NEWLINE ... NEWLINE newest message [S], a response [S] response
+    [S]. Too long a context loses its oldest tokens, a response its last; lengths include the marks.
+    `start`, `end` and `turn` are ids.
+    """
+
+    tokenizer: Tokenizer
+    context_length: int
+    response_length: int
+    start: tuple[int, ...] = ()
+    end: tuple[int, ...] = ()
+    turn: tuple[int, ...] = ()
+
+    @property
+    def marks(self) -> int:
+        """Number of tokens of an empty text."""
+        return len(self.start) + len(self.end)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All that the ids depend on, beside the tokenizer."""
+        return (
+            "dialogue",
+            self.context_length,
+            self.response_length,
+            self.start,
+            self.end,
+            self.turn,
+        )
+
+    def contexts(self, contexts: Sequence[Conversation]) -> tuple[Ids, Ids]:
+        """Return the ids of conversations and the number of each one's.
+
+        Blank messages are left out.
+        """
+        read = read_contexts(contexts)
+        spoken = [[message for message in context if message.strip()] for context in read]
+        flat = [message for messages in spoken for message in messages]
+        ids, lengths = self.tokenizer.encode_ragged(flat)
+        messages = iter(_split_ids(ids, lengths))
+        room = self.context_length - self.marks
+        turn = np.array(self.turn, np.int32)
+        texts = []
+        for each in spoken:
+            pieces: list[Ids] = []
+            for _ in each:
+                pieces += [turn, next(messages)] if pieces else [next(messages)]
+            joined = _join_ids(pieces)
+            texts.append(joined[max(0, len(joined) - room) :])
+        return self._marked(texts)
+
+    def responses(self, responses: Sequence[str]) -> tuple[Ids, Ids]:
+        """Return the ids of responses, one after the other, and the number of each one's."""
+        room = self.response_length - self.marks
+        ids, lengths = self.tokenizer.encode_ragged(responses, room)
+        return self._marked(_split_ids(ids, lengths))
+
+    def _marked(self, texts: Sequence[Ids]) -> tuple[Ids, Ids]:
+        start = np.array(self.start, np.int32)
+        end = np.array(self.end, np.int32)
+        lengths = np.fromiter((len(text) + self.marks for text in texts), np.int32, len(texts))
+        return _join_ids([piece for text in texts for piece in (start, text, end)]), lengths
+
+
+def _split_ids(ids: Ids, lengths: Ids) -> list[Ids]:
+    return np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+
+def _join_ids(pieces: Sequence[Ids]) -> Ids:
+    return np.concatenate([np.empty(0, np.int32), *pieces])
+
+
+def join_response(
+    context: tuple[Ids, Ids], response: tuple[Ids, Ids], start: int
+) -> tuple[Ids, Ids, Ids]:
+    """Join each context and its response, less its `start` marks, to [S] context [S] response [S].
+
+    Texts are given as ids and the number of each one's, and come back so, with the segment, 0 or 1,
+    of each token.
+    """
+    context_ids, before = context
+    response_ids, behind = response
+    kept = behind - start
+    lengths = (before + kept).astype(np.int32)
+    ends = np.cumsum(lengths, dtype=np.int64)
+    types = np.zeros(int(lengths.sum()), np.int32)
+    types[ranges(ends - kept, kept)] = 1
+    ids = np.empty(len(types), np.int32)
+    ids[types == 0] = context_ids
+    ids[types == 1] = response_ids[ranges(np.cumsum(behind, dtype=np.int64) - kept, kept)]
+    return ids, lengths, types

@@ -1,0 +1,174 @@
+"""Replies added, edited, retired and merged: what searches find then, what the log says, and undoing."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rejoinder.corpora.schema import Candidate
+from rejoinder.curation.changes import changes
+from rejoinder.curation.editing import Editor
+from rejoinder.curation.learning import learn
+from rejoinder.curation.usage import usage
+from rejoinder.encoders.vectors import ContextVectors
+from rejoinder.errors import InputError
+from rejoinder.retrieval.index import Index
+from tests.logs import log_of, recorder
+from tests.retrieval.test_examples import WordEncoder
+
+REPLIES = [
+    Candidate("We open at nine.", {"id": 1}, "hours", (("when do you open",),)),
+    Candidate("Refunds take five days.", {"id": 2}, "money", (("where is my money",), ("refund please",))),
+    Candidate("Money comes back within a week.", {}, "refunds", (("give it back",), ("refund please",))),
+    Candidate("It is on its way."),
+]
+
+
+@pytest.fixture
+def index(tmp_path):
+    return Index.build(WordEncoder(), REPLIES, tmp_path / "index")
+
+
+@pytest.fixture
+def editor(index):
+    return Editor(index, log_of(index))
+
+
+def best(index, message):
+    [[reply]] = index.search([[message]], k=1, minimum_score=-9.0)
+    return reply.position
+
+
+def test_an_edited_text_is_encoded_and_keeps_its_position(editor, index):
+    change = editor.edit(3, text="Your zebra stands outside.", title="zebra")
+    assert (change.kind, change.before[3], change.after[3].text) == ("edit", REPLIES[3], "Your zebra stands outside.")
+    assert best(index, "zebra outside") == 3
+    again = Index.open(index.folder, WordEncoder(), verify=True)
+    assert dict(again)[3].title == "zebra"
+    assert [position for position, _ in again] == [0, 1, 2, 3]
+    fresh = Index.build(WordEncoder(), [reply for _, reply in again], index.folder.parent / "fresh")
+    np.testing.assert_allclose(again.responses([3]), fresh.responses([3]), atol=1e-6)
+
+
+@pytest.mark.parametrize("encoder", [WordEncoder])
+def test_texts_alone_are_edited_without_a_head(tmp_path, encoder):
+    index = Index.build(encoder(), ["one", "two"], tmp_path / "plain")
+    Editor(index, log_of(index)).edit(1, text="a zebra")
+    assert index.manifest.head is None
+    assert best(index, "zebra") == 1
+
+
+def test_a_model_of_several_vectors_keeps_examples_that_do_not_count(tmp_path):
+    class Several(WordEncoder):
+        def encode_contexts(self, contexts):
+            return ContextVectors(super().encode_contexts(contexts)[:, None].repeat(2, axis=1))
+
+    index = Index.build(Several(), REPLIES, tmp_path / "several")
+    Editor(index, log_of(index)).edit(3, text="a zebra")
+    assert (dict(index)[3].text, dict(index)[1].examples) == ("a zebra", REPLIES[1].examples)
+
+
+def test_merging_moves_examples_and_retires_the_other(editor, index):
+    editor.merge(1, 2)
+    assert [position for position, _ in index] == [0, 1, 3]
+    assert dict(index)[1].examples == (("where is my money",), ("refund please",), ("give it back",), ("refunds",))
+    assert best(index, "give it back") == 1
+    editor.undo(1)
+    assert dict(index) == dict(enumerate(REPLIES)), "what was retired comes back at its position"
+    assert best(index, "give it back") == 2
+
+
+def test_an_example_moves(editor, index):
+    editor.move(("refund please",), 1, 0)
+    assert dict(index)[1].examples == (("where is my money",),)
+    assert dict(index)[0].examples == (("when do you open",), ("refund please",))
+    assert best(index, "refund please") in (0, 2)
+    editor.undo(1)
+    assert dict(index) == dict(enumerate(REPLIES))
+
+
+def test_additions_and_retirements_are_undone(editor, index):
+    one, two = editor.add([[Candidate("new one")], [Candidate("new two"), Candidate("new three")]])
+    assert (list(one.after), list(two.after)) == ([4], [5, 6])
+    editor.undo(two.id)
+    assert [position for position, _ in index] == [0, 1, 2, 3, 4]
+    [gone] = editor.retire([0])
+    back = editor.undo(gone.id)
+    assert list(back.after) == [0]
+    assert dict(index)[0] == REPLIES[0]
+    editor.undo(back.id)
+    assert 0 not in dict(index)
+    assert best(Index.open(index.folder, WordEncoder(), verify=True), "new one") == 4
+    assert [(each.kind, each.undone) for each in changes(log_of(index))] == [
+        ("undo", False), ("undo", True), ("retire", True), ("undo", False), ("add", True), ("add", False)]  # fmt: skip
+
+
+def test_undoing_what_has_changed_since_or_was_undone_is_refused(editor, index):
+    first = editor.edit(0, title="one")
+    second = editor.edit(0, title="two")
+    with pytest.raises(InputError, match="reply 0 has changed since change 1; undo later changes first"):
+        editor.undo(first.id)
+    editor.undo(second.id)
+    editor.undo(first.id)
+    assert dict(index)[0] == REPLIES[0]
+    with pytest.raises(InputError, match="undone already"):
+        editor.undo(first.id)
+    with pytest.raises(InputError, match="no change 99"):
+        editor.undo(99)
+
+
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        (lambda editor: editor.edit(9, title="x"), "no reply 9"),
+        (lambda editor: editor.edit(0, text="  "), "needs a text"),
+        (lambda editor: editor.merge(1, 1), "with itself"),
+        (lambda editor: editor.merge(1, 9), "no reply 9"),
+        (lambda editor: editor.move(("nothing",), 0, 1), "no such example"),
+        (lambda editor: editor.retire([0, 9]), "no reply 9"),
+    ],
+)
+def test_wrong_changes_change_nothing(editor, index, work, words):
+    before = index.fingerprint
+    with pytest.raises(InputError, match=words):
+        work(editor)
+    assert (index.fingerprint, changes(log_of(index))) == (before, [])
+
+
+def test_feedback_follows_replies_that_were_edited_or_merged(editor, index):
+    recorder(index).feedback(["my zebra"], [2, 1], chosen=2)
+    recorder(index).feedback(["my quokka"], [3], chosen=3)
+    editor.merge(1, 2)
+    editor.edit(3, text="Another text now.")
+    editor.edit(3, text="And one more.")
+    learn(index, log_of(index))
+    assert ("my zebra",) in dict(index)[1].learned
+    assert ("my quokka",) in dict(index)[3].learned
+    assert [each.position for each in usage(index, log_of(index)).unused] == [0]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32))
+def test_undoing_everything_newest_first_gives_what_there_was(tmp_path_factory, seed):
+    chance = random.Random(seed)
+    index = Index.build(WordEncoder(), REPLIES, tmp_path_factory.mktemp("undo") / "index")
+    editor = Editor(index, log_of(index))
+    for number in range(6):
+        present = [position for position, _ in index]
+        kind = chance.choice(["add", "edit", "retire", "merge"]) if len(present) > 2 else "add"
+        one, two = chance.sample(present, 2)
+        if kind == "add":
+            editor.add([[Candidate(f"new {number}")]])
+        elif kind == "edit":
+            editor.edit(one, text=f"text {number}", examples=((f"example {number}",),))
+        elif kind == "retire":
+            editor.retire([one])
+        else:
+            editor.merge(one, two)
+    index.compact()
+    for change in changes(log_of(index)):
+        editor.undo(change.id)
+    assert dict(index) == dict(enumerate(REPLIES))
+    assert dict(Index.open(index.folder, WordEncoder(), verify=True)) == dict(index)

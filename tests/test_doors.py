@@ -1,0 +1,86 @@
+"""One conversation at every door: Python, command, HTTP, MCP and a desk find the same replies."""
+
+import asyncio
+import dataclasses
+import json
+import sys
+
+import pytest
+from fastapi.testclient import TestClient
+from mcp.client import Client
+
+import rejoinder
+from rejoinder.cli.start import main
+from rejoinder.integrations.mcp import make_server
+from rejoinder.retrieval.options import SearchOptions
+from rejoinder.serving.answers import Sources
+from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.desk import SUGGESTED, IndexSearcher
+from rejoinder.serving.requests import RepliesRequest
+from rejoinder.serving.worker import Computing
+
+ANSWERS = {
+    "We open at nine.": ["when do you open", "opening hours"],
+    "We open at nine!": ["are you open today"],
+    "We will send another card.": ["i lost my card", "my card was stolen"],
+    "You can pay by card.": ["how do i pay", "do you take cards"],
+    "Your parcel is on its way.": ["where is my parcel", "has it been sent"],
+}
+CONVERSATIONS = [
+    ["my card was stolen"],
+    ["Hello!", "Good morning.", "when do you open?"],
+    ["Dear team,\n\nI hope you are well. Where is my parcel?\n\nKind regards\nKim"],
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("doors") / "index"
+    return rejoinder.Index.build(rejoinder.load("convert-small"), ANSWERS, folder)
+
+
+@pytest.fixture(scope="module")
+def server(index):
+    sources = Sources(index=index.folder)
+    computing = Computing(sources)
+    computing.open()
+    with TestClient(make_app(Settings(sources=sources), computing)) as client:
+        yield client
+
+
+def positions(answer):
+    return [reply["position"] for reply in answer["replies"]]
+
+
+@pytest.mark.parametrize("messages", CONVERSATIONS, ids=["message", "conversation", "mail"])
+def test_every_door_finds_the_same_replies(index, server, monkeypatch, capsys, messages):
+    wanted = [reply.position for reply in index.search([messages])[0]]
+    assert wanted
+
+    monkeypatch.setattr(sys, "argv", ["rejoinder", "reply", str(index.folder), *messages, "--json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    assert positions(json.loads(capsys.readouterr().out)) == wanted
+
+    assert positions(server.post("/v1/replies", json={"messages": messages}).json()) == wanted
+
+    async def ask():
+        async with Client(make_server(index)) as client:
+            given = {"messages": messages, "count": SearchOptions.k}
+            return await client.call_tool("suggest_replies", given)
+
+    assert positions(json.loads(asyncio.run(ask()).content[0].text)) == wanted
+
+
+@pytest.mark.parametrize("messages", CONVERSATIONS, ids=["message", "conversation", "mail"])
+def test_a_desk_suggests_the_best_of_them(index, messages):
+    wanted = index.search([messages], SUGGESTED, no_repeat=True)[0]
+    assert IndexSearcher(index).find(messages) == wanted
+
+
+def test_a_request_has_the_options_of_a_search_and_their_defaults():
+    fields = RepliesRequest.model_fields
+    options = {field.name: field.default for field in dataclasses.fields(SearchOptions)}
+    assert {name: fields[name].default for name in options} == options
+    assert set(fields) - set(options) == {"messages", "index"}
