@@ -50,25 +50,40 @@ trap 'exit 130' INT
 
 headline "1 of 5  The weights that come with the package"
 run rejoinder models "$WEIGHTS" # exit code 2 where this clone has none
+mkdir -p demo
+printf '%s\n' 'question,answer' 'I lost my card,We will send another card.' 'my card was stolen,We will send another card.' \
+  'When do you open?,We open at nine.' 'Are you open on Sundays?,We open at nine.' > demo/faq.csv
+run rejoinder index build "$WEIGHTS" demo/faq.csv -o demo/faq --overwrite
+run rejoinder reply demo/faq "somebody took my card" -k 1
+say "An FAQ answers after $SECONDS s. Its page, in another terminal: .venv/bin/rejoinder serve demo/faq"
+
+# Processors without bfloat16 compute half as fast: shorter trainings and fewer examples keep to five minutes.
+if rejoinder doctor --json | grep -q '"bfloat16": true'; then
+  STEPS=100 FIRST=1.2 SECOND=0.3 RANKED=5000
+else
+  STEPS=40 FIRST=0.5 SECOND=0.2 RANKED=1500
+  say "This processor has no bfloat16: the demo trains for a shorter time."
+fi
 if [ -d "$DATA" ]; then say "$DATA is there already."
 else run rejoinder data chitchat -o "$DATA"; fi # whole dialogues are held out, the same as when the weights were made
 index "$WEIGHTS" "$CONFIG" "$SHIPPED"
 replies "$SHIPPED"
 say "(${SECONDS} s so far)"
 
-headline "2 of 5  Fine-tuning them on these conversations, about two minutes"
+headline "2 of 5  Fine-tuning them on these conversations, a minute or two"
 if [ -e "$TUNED" ] && [ "$CONFIG" -nt "$TUNED/recipe.toml" ]; then
   say "$TUNED started from another edition of the weights: it is trained anew."
   run rm -r "$TUNED"
 fi
-run rejoinder train recipes/fine-tune-heads.toml --init "$WEIGHTS" --data "$DATA" -o "$TUNED"
+run rejoinder train recipes/fine-tune-heads.toml --init "$WEIGHTS" --data "$DATA" -o "$TUNED" \
+  --set stage.0.steps="$STEPS"
 
-headline "3 of 5  To compare with: a model from scratch, a minute and a half"
+headline "3 of 5  To compare with: a model from scratch, a minute or a minute and a half"
 run rejoinder train recipes/convert-quick.toml --data "$DATA" -o "$SCRATCH" \
-  --set stage.0.minutes=1.2 --set stage.1.minutes=0.3 --set validation.every_seconds=30.0
+  --set stage.0.minutes="$FIRST" --set stage.1.minutes="$SECOND" --set validation.every_seconds=30.0
 
 headline "4 of 5  Which of 100 replies was the true one? On dialogues that no model has seen"
-run rejoinder evaluate bm25 "$SCRATCH/model" "$WEIGHTS" "$TUNED/model" --data "$DATA" --candidates 100 --limit 5000 \
+run rejoinder evaluate bm25 "$SCRATCH/model" "$WEIGHTS" "$TUNED/model" --data "$DATA" --candidates 100 --limit "$RANKED" \
   --above bm25 --above "$SCRATCH/model"
 
 headline "5 of 5  Replies of the fine-tuned model"

@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 STAND_IN = """#!/usr/bin/env bash
 echo "$@" >> asked
+[ "$1" = doctor ] && [ -n "$FAST" ] && echo '{"bfloat16": true}'
 [ "$1" = "$REFUSED" ] && exit 2
 while [ $# -gt 0 ]; do
   if [ "$1" = -o ] && [ ! -e "$2" ]; then mkdir -p "$2/model" && touch "$2/model/config.json" "$2/recipe.toml"; fi
@@ -33,11 +34,12 @@ def demo(tmp_path):
     return tmp_path
 
 
-def run(place, refused=""):
+def run(place, refused="", fast="1"):
     """Exit code, what was printed, and the commands that were given."""
     environment = os.environ | {
         "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "REFUSED": refused,
+        "FAST": fast,
     }
     done = subprocess.run(
         ["bash", "scripts/demo.sh"],
@@ -63,22 +65,23 @@ def test_replies_come_before_any_training_and_all_models_are_compared(demo):
     code, printed, asked = run(demo)
     assert code == 0, printed
     verbs = [command[0] for command in asked]
-    before = ["models", "data", "index", *["reply"] * 3, "train", "train", "evaluate"]
+    first = ["models", "index", "reply", "doctor"]  # an FAQ answers within a minute
+    before = [*first, "data", "index", *["reply"] * 3, "train", "train", "evaluate"]
     assert verbs == [*before, "index", "index", *["reply"] * 3]
     assert ["index", "map", "demo/tuned-index"] in asked
-    assert asked[2][:3] == ["index", "build", "bi-small"]
+    assert asked[1][:4] == ["index", "build", "bi-small", "demo/faq.csv"]
+    assert asked[5][:3] == ["index", "build", "bi-small"]
     evaluated = asked[verbs.index("evaluate")]
     assert {"bm25", "bi-small", "demo/tuned/model", "demo/scratch/model"} <= set(evaluated)
     for command in asked:
         recipes = [word for word in command if word.startswith("recipes/")]
         assert all((ROOT / recipe).is_file() for recipe in recipes)
-    minutes = [float(word.partition("=")[2]) for word in asked[7] if ".minutes=" in word]
+    minutes = [float(word.partition("=")[2]) for word in asked[10] if ".minutes=" in word]
     assert sum(minutes) == pytest.approx(1.5), "as the headline says"
     code, printed, asked = run(demo)
     assert code == 0, printed
-    assert not {"data", "index"} & {command[0] for command in asked}, (
-        "what is there is not made again"
-    )
+    made = [command for command in asked if command[0] in ("data", "index")]
+    assert made == [asked[1]], "what is there is not made again"
     config = demo / "src/rejoinder/weights/bi-small/config.json"
     config.parent.mkdir(parents=True)
     config.touch()  # another edition of the weights, perhaps with other settings alone
@@ -90,8 +93,18 @@ def test_replies_come_before_any_training_and_all_models_are_compared(demo):
     assert code == 0, printed
     assert [command[2] for command in asked if command[1] == "build"] == [
         "bi-small",
+        "bi-small",
         "demo/tuned/model",
     ]
-    assert "--overwrite" in next(command for command in asked if command[0] == "index")
+    assert "--overwrite" in [command for command in asked if command[0] == "index"][1]
     assert not kept.exists(), "what was fine-tuned from the former edition"
     assert "another edition of the weights" in printed
+
+
+def test_a_processor_without_bfloat16_gets_a_shorter_demo(demo):
+    code, printed, asked = run(demo, fast="")
+    assert code == 0, printed
+    assert "no bfloat16" in printed
+    words = [word for command in asked for word in command]
+    assert sum(float(word.partition("=")[2]) for word in words if ".minutes=" in word) < 1
+    assert "stage.0.steps=40" in words

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from importlib.metadata import requires
 from typing import Any
 
 
@@ -36,6 +35,8 @@ class MissingExtraError(InputError):
     """
 
     def __init__(self, feature: str, extra: str) -> None:
+        from importlib.metadata import requires  # takes 20 ms, which every start would wait for
+
         parts = (line.partition(";") for line in requires("rejoinder") or ())
         libraries = [
             f"'{library.strip()}'"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import AnyStr, Protocol
+from typing import Any, AnyStr, Protocol, cast
 
 
 class MatchPattern(Protocol[AnyStr]):
@@ -31,16 +31,34 @@ _SEARCHED: list[re.Pattern[str] | re.Pattern[bytes]] = []
 _MATCHED: list[re.Pattern[str] | re.Pattern[bytes]] = []
 
 
+class _Pattern:
+    """A pattern that is compiled when it is first used: a start needs few of a hundred."""
+
+    def __init__(self, expression: str | bytes, flags: int) -> None:
+        self._expression = expression
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"a pattern has no {name}")
+        method = getattr(re.compile(self._expression, self._flags), name)
+        setattr(self, name, method)  # found without this method from now on
+        return method
+
+    def __reduce__(self) -> tuple[type[_Pattern], tuple[str | bytes, int]]:
+        return _Pattern, (self._expression, self._flags)
+
+
 def search_pattern(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Compile an expression that may be searched, replaced or split by anywhere in a text."""
-    pattern = re.compile(expression, flags)
+    """Return an expression that may be searched, replaced or split by anywhere in a text."""
+    pattern = cast("re.Pattern[AnyStr]", _Pattern(expression, flags))
     _SEARCHED.append(pattern)
     return pattern
 
 
 def match_pattern(expression: AnyStr, flags: int = 0) -> MatchPattern[AnyStr]:
-    """Compile an expression that is matched at the beginning of a text, or with the whole text."""
-    pattern = re.compile(expression, flags)
+    """Return an expression that is matched at the beginning of a text, or with the whole text."""
+    pattern = cast("re.Pattern[AnyStr]", _Pattern(expression, flags))
     _MATCHED.append(pattern)
     return pattern
 

@@ -169,11 +169,11 @@ def test_the_help_is_one_screen_without_a_cut_summary():
     assert len(lines) <= 40
     assert "..." not in "".join(lines[1:])
     for verbs in SECTIONS.values():
-        for summary, verb in verbs.items():
+        for verb, summary in verbs.items():
             assert any(
                 line.split()[:1] == [name_of(verb)] and line.endswith(summary) for line in lines
             ), summary
-    named = {name_of(verb) for verbs in SECTIONS.values() for verb in verbs.values()}
+    named = {name_of(verb) for verbs in SECTIONS.values() for verb in verbs}
     assert named == {words[0] for words in COMMANDS}
 
 

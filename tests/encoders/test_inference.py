@@ -71,7 +71,8 @@ def test_without_onednn_plain_layers_stay_and_int8_says_so(monkeypatch):
         (True, True, True, "bf16", "bf16"),
         (False, True, True, "int8", "fp32"),
         (False, True, False, "fp32", "fp32"),
-        (False, False, True, "fp32", "fp32"),
+        (False, False, True, "int8", "fp32"),
+        (False, False, False, "fp32", "fp32"),
     ],
 )
 def test_auto_takes_what_the_processor_computes(

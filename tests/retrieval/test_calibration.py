@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rejoinder.corpora.schema import Example
 from rejoinder.errors import InputError
+from rejoinder.retrieval.calibration import _regression, fit_logistic
 from rejoinder.retrieval.calibration import CalibratedIndex, Calibration, calibrate, read_calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import CALIBRATION
@@ -157,3 +158,15 @@ def test_too_few_conversations_are_refused(index, examples, said):
     with pytest.raises(InputError, match=said):
         calibrate(index, examples)
     assert not (index.folder / CALIBRATION).exists()
+
+
+@pytest.mark.parametrize(("count", "flipped"), [(40, 0.0), (40, 0.2), (3000, 0.1)])
+def test_the_regression_of_an_index_is_that_of_scikit_learn(count, flipped):
+    rng = np.random.default_rng(count)
+    features = rng.normal([0.5, 0.1], [2.0, 0.05], (count, 2))
+    right = (features @ [1.0, 3.0] > 0.7) ^ (rng.random(count) < flipped)
+    shares = np.where(rng.random(count) < 0.5, 1.0, 0.3)
+    theirs = _regression().fit(features, right, logisticregression__sample_weight=shares)
+    weights, intercept = fit_logistic(features, right, shares)
+    ours = 1 / (1 + np.exp(-(features @ weights + intercept)))
+    assert np.allclose(ours, theirs.predict_proba(features)[:, 1], atol=2e-3)

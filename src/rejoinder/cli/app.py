@@ -1,88 +1,111 @@
 """The Typer application: the list of verbs.
 
-The verbs import torch and pyarrow only when they run, so that `--help` is fast.
+`--help` imports no verb's file, a verb only its own, so that every start is fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 import rejoinder
-from rejoinder.cli.calibrate import calibrate
-from rejoinder.cli.data import corpora, data, formats
-from rejoinder.cli.doctor import doctor
-from rejoinder.cli.evaluate import evaluate
-from rejoinder.cli.export import export, join, models
-from rejoinder.cli.index import index
-from rejoinder.cli.intents import intents
-from rejoinder.cli.lab import lab
-from rejoinder.cli.learning import feedback, learn, mine, report
-from rejoinder.cli.retrieval import chat, reply
-from rejoinder.cli.serve import desk, mcp, serve
 from rejoinder.cli.shell import Command, guarded
-from rejoinder.cli.train import recipes, train
 
-SECTIONS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
+SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Replies": {
-        "Build, change, tune and check indexes of replies": index,
-        "Find the best replies to a conversation": reply,
-        "Chat with the replies of an index": chat,
-        "Learn from chats and feedback what replies answer": learn,
-        "Show, export or delete feedback on replies": feedback,
-        "Report how often replies are taken, and what is missing": report,
-        "Learn how probable it is that a reply is right": calibrate,
-        "Find canned replies in old chats": mine,
+        "index.index": "Build, change, tune and check indexes of replies",
+        "retrieval.reply": "Find the best replies to a conversation",
+        "retrieval.chat": "Chat with the replies of an index",
+        "learning.learn": "Learn from chats and feedback what replies answer",
+        "learning.feedback": "Show, export or delete feedback on replies",
+        "learning.report": "Report how often replies are taken, and what is missing",
+        "calibrate.calibrate": "Learn how probable it is that a reply is right",
+        "learning.mine": "Find canned replies in old chats",
     },
     "Serve": {
-        "Answer over HTTP, with a page": serve,
-        "Suggest replies as notes in a help desk": desk,
-        "Offer an index to assistants (MCP)": mcp,
+        "serve.serve": "Answer over HTTP, with a page",
+        "serve.desk": "Suggest replies as notes in a help desk",
+        "serve.mcp": "Offer an index to assistants (MCP)",
     },
     "Data": {
-        "Build a folder of examples from conversations": data,
-        "List the corpora that `data` reads": corpora,
-        "List the formats of replies and chats": formats,
+        "data.data": "Build a folder of examples from conversations",
+        "data.corpora": "List the corpora that `data` reads",
+        "data.formats": "List the formats of replies and chats",
     },
     "Models": {
-        "Train a model, or continue a run": train,
-        "Measure rankers with recall and MRR": evaluate,
-        "Train and measure intent classifiers": intents,
-        "Write a model in another format": export,
-        "Join two models into one": join,
-        "List models": models,
-        "List recipes": recipes,
-        "Show versions, features and advice": doctor,
+        "train.train": "Train a model, or continue a run",
+        "evaluate.evaluate": "Measure rankers with recall and MRR",
+        "intents.intents": "Train and measure intent classifiers",
+        "export.export": "Write a model in another format",
+        "export.join": "Join two models into one",
+        "export.models": "List models",
+        "train.recipes": "List recipes",
+        "doctor.doctor": "Show versions, features and advice",
     },
     "Lab": {
-        "Run the papers' tables, ablations, grids and plots": lab,
+        "lab.lab": "Run the papers' tables, ablations, grids and plots",
     },
 }
-"""All verbs with their summaries, in the order of the help."""
+"""All verbs, as `file.function`, with their summaries, in the order of the help."""
+
+
+class _Verbs(Mapping[str, Any]):
+    """The commands of all verbs by name, each made when it is asked for."""
+
+    def __init__(self) -> None:
+        self._summaries = {
+            verb: summary for verbs in SECTIONS.values() for verb, summary in verbs.items()
+        }
+        self._places = {name_of(verb): verb for verb in self._summaries}
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def _make(self, name: str) -> Any:
+        file, _, function = self._places[name].partition(".")
+        verb = getattr(importlib.import_module(f"rejoinder.cli.{file}"), function)
+        if isinstance(verb, typer.Typer):
+            return typer.main.get_group(verb)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        summary = self._summaries[self._places[name]]
+        alone.command(cls=Command, short_help=summary)(guarded(verb))
+        return typer.main.get_command(alone)
 
 
 class Verbs(TyperGroup):
     """The verbs, whose help has a section for each kind."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.commands: Any = _Verbs()
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the verbs by section, so that all fit on a screen, and no options before them."""
         formatter.write("\n")
         for title, verbs in SECTIONS.items():
             formatter.write(f"{title}\n")
-            for summary, verb in verbs.items():
+            for verb, summary in verbs.items():
                 formatter.write(f"  {name_of(verb):10} {summary}\n")
         names = [max(parameter.opts, key=len) for parameter in self.get_params(ctx)]
         formatter.write(f"Options: {', '.join(names)}\n")
 
 
-def name_of(verb: Callable[..., None] | typer.Typer) -> str:
-    """Return what the command calls a verb."""
-    if isinstance(verb, typer.Typer):
-        return str(verb.info.name)
-    return verb.__name__
+def name_of(verb: str) -> str:
+    """Return what the command calls a verb of `SECTIONS`."""
+    return verb.partition(".")[2]
 
 
 app = typer.Typer(
@@ -112,11 +135,3 @@ def rejoinder_command(
     ] = False,
 ) -> None:
     """Conversational response selection: train, evaluate, index and serve models."""
-
-
-for _verbs in SECTIONS.values():
-    for _summary, _verb in _verbs.items():
-        if isinstance(_verb, typer.Typer):
-            app.add_typer(_verb)
-        else:
-            app.command(cls=Command, short_help=_summary)(guarded(_verb))

@@ -6,14 +6,12 @@ import os
 import platform
 import re
 from collections.abc import Mapping
-from importlib import metadata
 from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
 
 import rejoinder
-from rejoinder.cache import cache_folder, cache_size, empty_cache
 from rejoinder.cli.arguments import Json
 from rejoinder.cli.shell import emit
 from rejoinder.environment import TELEMETRY_OFF
@@ -29,6 +27,8 @@ def doctor(
 
     Example: rejoinder doctor --json
     """
+    from rejoinder.cache import empty_cache
+
     removed = empty_cache() if empty else None
     found = examine()
     found["cache"]["removed"] = removed
@@ -37,6 +37,7 @@ def doctor(
 
 def examine() -> dict[str, Any]:
     """Return all facts; those from PyTorch are None if it is not installed."""
+    from rejoinder.cache import cache_folder, cache_size
     from rejoinder.encoders import bundled
 
     torch, features = _pytorch()
@@ -82,6 +83,8 @@ def _pytorch() -> tuple[dict[str, Any] | None, dict[str, bool | None]]:
 
 def extras() -> dict[str, dict[str, str | None]]:
     """Return the library versions of each extra, None for a missing library."""
+    from importlib import metadata
+
     found: dict[str, dict[str, str | None]] = {}
     for line in metadata.requires("rejoinder") or ():
         requirement, _, marker = line.partition(";")
@@ -113,7 +116,7 @@ def advice(found: Mapping[str, Any]) -> list[str]:
             not processor["bfloat16"],
             (
                 "this processor has no bfloat16 (AVX512-BF16 or AMX):"
-                " models compute in float32, about half as fast, and some in int8 if it has VNNI"
+                " models compute in float32, about half as fast, bi-small and bi-base in int8"
             ),
         ),
         (
@@ -149,6 +152,8 @@ def _cache_line(cache: Mapping[str, Any]) -> str:
 
 
 def _version(library: str) -> str | None:
+    from importlib import metadata
+
     try:
         return metadata.version(library)
     except metadata.PackageNotFoundError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import typer
@@ -282,6 +281,8 @@ def _try(joined: JoinedEncoder, data: Sequence[Path]) -> list[dict[str, float]]:
 
     Both are means over the data.
     """
+    from statistics import fmean
+
     from rejoinder.evaluation.ranking import evaluate_task
     from rejoinder.evaluation.tasks import ranking_task
 

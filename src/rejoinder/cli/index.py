@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -17,7 +18,7 @@ from rejoinder.cli.models import named_model, open_index, report_truncated
 from rejoinder.cli.reply_files import DryRun, ReplyFile, ReplyForm, parse_settings, survey_text
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
-from rejoinder.progress import note, track
+from rejoinder.progress import Advance, note, track
 
 if TYPE_CHECKING:
     from rejoinder.engine import Engine
@@ -53,6 +54,7 @@ OutputOrNone: TypeAlias = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")
 ]
 Method: TypeAlias = Literal["hnsw", "ivf", "scan", "exact"]
+FEW_REPLIES = 100  # that are encoded without PyTorch if the model has ONNX programs
 
 index = typer.Typer(
     name="index",
@@ -77,6 +79,14 @@ AsWritten: TypeAlias = Annotated[
         help="Encode salutations, placeholders and markup of canned replies too.",
     ),
 ]
+
+
+def _next_bar(
+    bars: contextlib.ExitStack, description: str, total: int | None, unit: str
+) -> contextlib.AbstractContextManager[Advance]:
+    """Show the progress of the next part of the work, after the one before."""
+    bars.close()
+    return track(description, total, unit)
 
 
 def build(
@@ -121,19 +131,23 @@ def build(
         raise InputError("give -o INDEX for the folder to write, or --dry-run to look at the file")
     with _engine(ray, output, model) as engine:
         check_target(output, overwrite=overwrite)
-        encoder = track_truncation(open_encoder(model, device=device))
         total = source.total()
+        # PyTorch starts in the time in which ONNX programs encode hundreds of texts.
+        light = total is not None and total <= FEW_REPLIES and device in ("auto", "cpu")
+        opened = open_encoder(model, light=light, device="cpu" if light else device)
+        encoder = track_truncation(opened)
         options: dict[str, Any] = {
             "overwrite": overwrite,
             "as_written": as_written,
             "engine": engine,
         }
-        with track("Encoding", total=total, unit="replies") as advance:
-            options["progress"] = advance
+        with contextlib.ExitStack() as bars:
+            options["progress"] = bars.enter_context(track("Encoding", total, "replies"))
             built: Index | Store
             if store:
                 built = Store.build(encoder, source.read(), output, store, **options)
             else:
+                options["phases"] = partial(_next_bar, bars)
                 built = Index.build(encoder, source.read(), output, **options)
     report_truncated(encoder, "replies")
     emit(describe(built, added=total), as_json, describe_text)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -58,14 +58,22 @@ def parse_settings(settings: Sequence[str] | None) -> Choice:
     return parse_choice(chosen.format, chosen.columns, chosen.inactive)
 
 
-class ReplyFile(NamedTuple):
-    """Replies that are read twice: to check and count them, and to encode them."""
+MOST_KEPT = 100_000  # replies that are kept from their counting to their encoding
+
+
+@dataclass
+class ReplyFile:
+    """Replies that are checked and counted before they are encoded.
+
+    A large file is read twice.
+    """
 
     path: Path
     split: Split | None
     limit: int | None
     deduplicate: bool
     choice: Choice
+    _counted: list[Candidate] | None = field(default=None, init=False, repr=False)
 
     def read(
         self, known: Sequence[str] = (), reading: Reading | None = None
@@ -73,6 +81,8 @@ class ReplyFile(NamedTuple):
         """Yield the replies; on request without duplicates of each other or of known ones."""
         from rejoinder.corpora.recognition import distinct, read_candidates
 
+        if reading is None and self._counted is not None:
+            return iter(self._counted)
         replies = read_candidates(self.path, self.split, self.choice, reading)
         return itertools.islice(
             distinct(replies, known) if self.deduplicate else replies, self.limit
@@ -84,9 +94,14 @@ class ReplyFile(NamedTuple):
 
         total = 0
         reading = Reading()
+        counted: list[Candidate] = []
         with track(f"Reading {self.path}", unit="replies") as advance:
-            for total, _ in enumerate(self.read(known, reading), 1):  # noqa: B007 (the last one is the count)
+            for total, candidate in enumerate(self.read(known, reading), 1):
                 advance(1)
+                if total <= MOST_KEPT:
+                    counted.append(candidate)
+        if total <= MOST_KEPT:
+            self._counted = counted
         for text in (*reading.notes, *_left_out(reading.dropped)):
             note(text)
         if not total and not known:

@@ -31,6 +31,8 @@ def _open_closed() -> None:
 
 
 def _run() -> None:
+    # Else pydantic reads the metadata of all installed libraries, to find plugins of its own.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     # Imported here so that even Ctrl-C during the imports ends in one line.
     from rejoinder.cli.app import app
     from rejoinder.environment import limit_onednn_cache

@@ -225,7 +225,9 @@ class OnnxEncoder(TextEncoder):
         self.opening_weight = manifest.get("opening_weight", 0.0)
         self.tokenizer = _tokenizer(manifest.get("tokenizer", "subwords"), self.folder / VOCABULARY)
         names = [name for name in manifest["files"] if name.endswith(".onnx") and name != INTENTS]
-        self._programs = {name: open_program(self.folder / name, threads) for name in names}
+        # Opened when first computed: a message needs two or three of up to seven programs.
+        self._names = frozenset(names)
+        self._programs: dict[str, Callable[..., list[Any]]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return OnnxEncoder, (self.name, self.threads), {"_part": self._part}
@@ -294,8 +296,10 @@ class OnnxEncoder(TextEncoder):
     def _run(self, name: str, rows: int, size: int, **given: Any) -> FloatArray:
         """Compute a file; one that is not there, or gives something else, is an InputError."""
         path = self.folder / name
-        if name not in self._programs:
+        if name not in self._names:
             raise InputError(f"{path} is not in {MANIFEST}; export the model again")
+        if name not in self._programs:
+            self._programs[name] = open_program(path, self.threads)
         found = self._programs[name](**given)
         if len(found) != 1 or np.shape(found[0]) != (rows, size):
             shapes = ", ".join(str(np.shape(each)) for each in found)

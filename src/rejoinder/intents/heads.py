@@ -164,28 +164,22 @@ class Head:
 def head_from(tensors: Mapping[str, FloatArray]) -> Head:
     """Return the head with these weights (`Head.tensors`); wrong ones are an InputError."""
     count = len(tensors) // 2
-    try:
-        weights = tuple(_float32(tensors[f"layers.{number}.weight"]) for number in range(count))
-        biases = tuple(_float32(tensors[f"layers.{number}.bias"]) for number in range(count))
-    except KeyError:
-        raise _misfit() from None
+    named = range(count)
+    weights = tuple(_float32(tensors.get(f"layers.{number}.weight")) for number in named)
+    biases = tuple(_float32(tensors.get(f"layers.{number}.bias")) for number in named)
+    pairs = zip(weights, biases, strict=True)
     fits = count > 0 and len(tensors) == 2 * count
     fits = fits and all(weight.ndim == 2 for weight in weights)
-    fits = fits and all(a.shape[0] == b.shape[1] for a, b in itertools.pairwise(weights))
-    pairs = zip(weights, biases, strict=True)
-    if not fits or any(bias.shape != (len(weight),) for weight, bias in pairs):
-        raise _misfit()
+    fits = fits and all(bias.shape == (len(weight),) for weight, bias in pairs)
+    if not fits or any(a.shape[0] != b.shape[1] for a, b in itertools.pairwise(weights)):
+        raise InputError(
+            "the classifier's weights do not fit a feed-forward network; copy its folder again"
+        )
     return Head(weights, biases)
 
 
-def _float32(values: FloatArray) -> FloatArray:
-    return np.ascontiguousarray(values, dtype=np.float32)
-
-
-def _misfit() -> InputError:
-    return InputError(
-        "the classifier's weights do not fit a feed-forward network; copy its folder again"
-    )
+def _float32(values: FloatArray | None) -> FloatArray:
+    return np.ascontiguousarray(() if values is None else values, dtype=np.float32)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -44,8 +44,8 @@ PRECISIONS = ("auto", "fp32", "bf16", "int8")
 def choose_precision(wanted: str, kind: object, device: torch.device = CPU) -> Precision:
     """Resolve "auto" for a model of a kind: bfloat16 where the device multiplies it in hardware.
 
-    Processors without it, but with VNNI, compute a multi-context bi-encoder in 8 bits, the kind on
-    which speed and recall were measured (docs/choices.md, "Quantisation"). The rest is float32.
+    Processors without it compute a multi-context bi-encoder in 8 bits, the kind on which speed and
+    recall were measured, also without VNNI (docs/choices.md, "Quantisation"). The rest is float32.
     """
     if wanted not in PRECISIONS:
         raise InputError(f"precision {wanted!r} is unknown; allowed are {', '.join(PRECISIONS)}")
@@ -57,7 +57,7 @@ def choose_precision(wanted: str, kind: object, device: torch.device = CPU) -> P
         return "bf16" if half_precision(device) == "bf16" else "fp32"
     if environment.has_fast_bfloat16():
         return "bf16"
-    eight_bits = environment.has_exact_int8() and environment.has_onednn()
+    eight_bits = environment.has_onednn()
     return "int8" if eight_bits and kind == MultiContextBiEncoderConfig.kind else "fp32"
 
 

@@ -17,7 +17,7 @@ from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.vectors import ContextVectors
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, file_digest
-from rejoinder.progress import Advance, silent
+from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.background import encode_background
 from rejoinder.retrieval.calibration import from_held_out
@@ -83,6 +83,7 @@ def fit_index(
     encoder: DualEncoder,
     changes: Mapping[int, Candidate] | None = None,
     progress: Advance = silent,
+    phases: Track = no_track,
 ) -> FittedIndex:
     """Fit the head of an index in `folder`, and write its replies anew as one segment.
 
@@ -100,7 +101,7 @@ def fit_index(
         batches = [Batch(lines, responses, None, count)] if lines else []
         return FittedIndex(write_segment(plain, folder, batches, unit=False, holes=holes), None)
     head, weights, held_out = fit_replies(
-        encoder, candidates, responses, plain=manifest.plain, progress=progress
+        encoder, candidates, responses, plain=manifest.plain, progress=progress, phases=phases
     )
     record = write_head(folder, head, held_out)
 
@@ -176,12 +177,24 @@ def fit_replies(
     *,
     plain: bool,
     progress: Advance = silent,
+    phases: Track = no_track,
 ) -> tuple[Head, FloatArray, HeldOut | None]:
-    """Return the head of replies with their response encodings, their u, and what was measured."""
-    views = encode_replies(encoder, candidates, plain=plain, progress=progress)
+    """Return the head of replies with their response encodings, their u, and what was measured.
+
+    `phases` shows the encoding of examples, and the fit.
+    """
+    with phases("Encoding titles and examples", len(candidates), "replies") as shown:
+
+        def advance(count: int) -> None:
+            progress(count)
+            shown(count)
+
+        views = encode_replies(encoder, candidates, plain=plain, progress=advance)
     background = encode_background(encoder)
-    held_out = scoring.hold_out(views, background, responses)
-    head, weights = scoring.fit(views, background, len(candidates))
+    with phases("Fitting", len(views.weights), "texts") as shown:
+        held_out = scoring.hold_out(views, background, responses)
+        head, weights = scoring.fit(views, background, len(candidates))
+        shown(len(views.weights))
     if held_out is not None:
         head = replace(head, text_weight=held_out.text_weight)
     elif not any(map(example_count, candidates)):
@@ -240,14 +253,16 @@ def write_head(folder: Path, head: Head, held_out: HeldOut | None) -> HeadRecord
     )
 
 
-def with_head(folder: Path, manifest: Manifest, encoder: DualEncoder) -> Manifest:
+def with_head(
+    folder: Path, manifest: Manifest, encoder: DualEncoder, phases: Track = no_track
+) -> Manifest:
     """Fit the head of an index that is being written, if it needs one; return its manifest."""
     count = len(manifest.segments)
     segments = [Segment(folder, manifest, number, verify=False) for number in range(count)]
     replies = _replies(segments, _present(manifest, segments))
     if not needs_head(manifest.examples, replies, encoder):
         return manifest
-    fitted = fit_index(folder, manifest, segments, encoder)
+    fitted = fit_index(folder, manifest, segments, encoder, phases=phases)
     sweep(folder, fitted.manifest)
     save_calibration(folder, fitted)
     return fitted.manifest

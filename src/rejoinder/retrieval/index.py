@@ -114,6 +114,7 @@ class Index(IndexReader):
         overwrite: bool = False,
         as_written: bool = False,
         progress: Advance | None = None,
+        phases: Track = no_track,
         engine: Engine | None = None,
     ) -> Self:
         """Encode replies, `batch` at once, and write an index, whole or not at all.
@@ -126,7 +127,7 @@ class Index(IndexReader):
         conversation one vector; see `scoring`.
 
         Workers of an `engine` open the model by its name and encode; None encodes here. `progress`
-        gets the number of replies just encoded.
+        gets the number of replies just encoded; `phases` (`progress.track`) shows what follows.
 
         Raises:
             InputError: `folder` is taken, a payload is no JSON, the model's vectors are not unit
@@ -138,7 +139,7 @@ class Index(IndexReader):
         ):
             given = with_questions(replies) if isinstance(replies, Mapping) else replies
             manifest = extend(empty, part, encoder, given, batch, progress, engine)
-            with_head(part, manifest, encoder).write(part)
+            with_head(part, manifest, encoder, phases).write(part)
         return cls.open(folder, encoder, verify=False)
 
     def add(

@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rejoinder.arrays import FloatArray, unit_rows
+from rejoinder.blas import threads_for
 from rejoinder.conversations import Context
 from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.protocol import DualEncoder
@@ -189,6 +190,12 @@ def fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatAr
     `background` (b, d) are context vectors of messages that belong to no reply. The weights of
     replies without titles and examples stay the discriminant's.
     """
+    rows = len(views.weights) + len(background)
+    with threads_for(rows * background.shape[1] * (len(np.unique(views.owners)) + 1)):
+        return _fit(views, background, count)
+
+
+def _fit(views: Views, background: FloatArray, count: int) -> tuple[Head, FloatArray]:
     share = NONE_WEIGHT * float(views.weights.sum()) / len(background)
     whitening = whitening_matrix(
         np.concatenate([views.vectors, background]),
