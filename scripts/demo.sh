@@ -49,7 +49,7 @@ trap stopped EXIT
 trap 'exit 130' INT
 
 headline "1 of 5  The weights that come with the package"
-run rejoinder models "$WEIGHTS" # exit code 2 where this clone has none
+run rejoinder list models "$WEIGHTS" # exit code 2 where this clone has none
 mkdir -p demo
 printf '%s\n' 'question,answer' 'I lost my card,We will send another card.' 'my card was stolen,We will send another card.' \
   'When do you open?,We open at nine.' 'Are you open on Sundays?,We open at nine.' > demo/faq.csv
@@ -83,7 +83,7 @@ run rejoinder train recipes/convert-quick.toml --data "$DATA" -o "$SCRATCH" \
   --set stage.0.minutes="$FIRST" --set stage.1.minutes="$SECOND" --set validation.every_seconds=30.0
 
 headline "4 of 5  Which of 100 replies was the true one? On dialogues that no model has seen"
-run rejoinder evaluate bm25 "$SCRATCH/model" "$WEIGHTS" "$TUNED/model" --data "$DATA" --candidates 100 --limit "$RANKED" \
+run rejoinder evaluate bm25 "$SCRATCH/model" "$WEIGHTS" "$TUNED/model" --data "$DATA" --candidates 100 --sample "$RANKED" \
   --above bm25 --above "$SCRATCH/model"
 
 headline "5 of 5  Replies of the fine-tuned model"

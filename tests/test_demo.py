@@ -55,9 +55,9 @@ def run(place, refused="", fast="1"):
 
 
 def test_without_weights_it_says_so_and_stops(demo):
-    code, printed, asked = run(demo, refused="models")
+    code, printed, asked = run(demo, refused="list")
     assert code == 2
-    assert asked == [["models", "bi-small"]]
+    assert asked == [["list", "models", "bi-small"]]
     assert "The demo stopped (exit code 2; the reason is above)" in printed
 
 
@@ -65,7 +65,7 @@ def test_replies_come_before_any_training_and_all_models_are_compared(demo):
     code, printed, asked = run(demo)
     assert code == 0, printed
     verbs = [command[0] for command in asked]
-    first = ["models", "index", "reply", "doctor"]  # an FAQ answers within a minute
+    first = ["list", "index", "reply", "doctor"]  # an FAQ answers within a minute
     before = [*first, "data", "index", *["reply"] * 3, "train", "train", "evaluate"]
     assert verbs == [*before, "index", "index", *["reply"] * 3]
     assert ["index", "map", "demo/tuned-index"] in asked

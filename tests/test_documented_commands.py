@@ -373,7 +373,7 @@ def test_a_recipe_trains_as_its_header_says(path, workplace, examples, start, ru
         assert (workplace / whole[whole.index("-o") + 1] / "model" / "model.safetensors").is_file()
     for command in commands_of(path):
         if command.whole and command.words[0] in ("evaluate", "export"):
-            run(*command.words, *(["--limit", "10"] if command.words[0] == "evaluate" else []))
+            run(*command.words, *(["--sample", "10"] if command.words[0] == "evaluate" else []))
 
 
 def ablated(
@@ -384,7 +384,7 @@ def ablated(
         whole = filled(words, path, examples, [*tiny(path), *starts(path, start)])
         run(
             *whole,
-            "--limit",
+            "--sample",
             "10",
             "--candidates",
             "10",

@@ -90,7 +90,7 @@ def test_the_command_does_all_but_training(folder):
             "mine export.csv --least 2 -o mined.csv --json",
             "data jsonl chats.jsonl -o data --dry-run --json",
             "evaluate convert-small bm25 --data chats.jsonl --candidates 2 --json",
-            "models --json",
+            "list models --json",
             "doctor --json",
         ),
     )

@@ -204,7 +204,7 @@ def test_a_damaged_metrics_file(refused, tmp_path):
         (tmp_path / "run" / "metrics.jsonl").write_bytes(
             f"{fine}\n{line}\n".encode(errors="surrogateescape")
         )
-        assert "run/metrics.jsonl:2: damaged (" in refused("models", "run", "--sizes")
+        assert "run/metrics.jsonl:2: damaged (" in refused("list", "models", "run", "--sizes")
 
 
 ESCAPES = "\x1b[31mred\x07\x9b2J"
@@ -233,11 +233,11 @@ def test_control_characters_of_the_input_are_not_shown(refused, command, tmp_pat
 @pytest.mark.parametrize(
     "words",
     [
-        ["reply", "index", "Hi!", "--threshold"],
-        ["reply", "index", "Hi!", "--min-confidence"],
+        ["reply", "index", "Hi!", "--minimum-score"],
+        ["reply", "index", "Hi!", "--minimum-confidence"],
         ["reply", "index", "Hi!", "--diversity"],
         ["reply", "index", "Hi!", "--hybrid"],
-        ["chat", "index", "--threshold"],
+        ["chat", "index", "--minimum-score"],
         ["index", "tune", "index", "--recall"],
         ["index", "evaluate", "index", "--data", "x", "--hybrid"],
         ["join", "a", "b", "-o", "c", "--share"],

@@ -1,9 +1,9 @@
-"""`rejoinder corpora`: what `rejoinder data` reads."""
+"""`rejoinder list corpora`: what `rejoinder data` reads."""
 
 from rejoinder.corpora.sources import CORPORA
 from tests.corpora.toy import TOY
 
-VERB = ["corpora"]
+VERB = ["list", "corpora"]
 
 
 def test_the_corpora_are_listed_and_each_is_described(command, answer, refused):

@@ -82,7 +82,7 @@ def test_what_is_ranked(measured, folder, tmp_path):
     ] == [200, 100]
     (found,) = measured("bm25", folder, "--split", "valid", "--candidates", 60)
     assert (found["data"], found["examples"]) == (f"{folder} (valid)", 60)
-    (found,) = measured("bm25", folder, "--limit", 40, "--candidates", 10)
+    (found,) = measured("bm25", folder, "--sample", 40, "--candidates", 10)
     assert found["examples"] == 40
     assert found["units"] > 8  # drawn at random: the first 40 examples would be 8 threads
 

@@ -66,8 +66,8 @@ def test_what_scores_are_is_said_when_it_changes(tmp_path, command):
 def test_what_belongs_to_no_reply_is_answered_with_none(folder, answer, command):
     assert answer("reply", folder / "faq.index", "jdkjfkd skjdksjd")["replies"] == []
     shown = command("reply", folder / "faq.index", "jdkjfkd skjdksjd").out
-    assert "no reply scores -0.2 or more; --threshold N lowers the score" in shown
-    assert len(answer("reply", folder / "faq.index", "jdkjfkd", "--threshold", -9)["replies"]) == 3
+    assert "no reply scores -0.2 or more; --minimum-score N lowers the score" in shown
+    assert len(answer("reply", folder / "faq.index", "jdkjfkd", "--minimum-score", -9)["replies"]) == 3
 
 
 def test_chats_are_learned_and_forgotten(folder, answer, command):

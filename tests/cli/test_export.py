@@ -1,4 +1,4 @@
-"""`rejoinder export` and `rejoinder models`, from the command line to the exit code."""
+"""`rejoinder export` and `rejoinder list models`, from the command line to the exit code."""
 
 import json
 import shutil
@@ -101,13 +101,13 @@ def test_one_form_and_its_own_options(refused, run, tmp_path):
 
 def test_sizes_and_speeds(command, run, tmp_path):
     command("export", run / "model", "--to", "quantized", "-o", tmp_path / "small")
-    full, small = command("models", tmp_path, "--sizes", "--json").json["models"]
+    full, small = command("list", "models", tmp_path, "--sizes", "--json").json["models"]
     assert full["sizes"] == small["sizes"]
     assert full["sizes"]["embedding_parameters"] == (SUBWORDS.rows + 47 + 11) * 32
     assert small["run"] is None
     assert (full["run"]["steps_per_second"], full["run"]["seconds"]) == (1.0, 9000.0)
     shutil.rmtree(tmp_path / "small")
-    _, out, _ = command("models", tmp_path, "--sizes")
+    _, out, _ = command("list", "models", tmp_path, "--sizes")
     head, row, blank, run_head, run_row = out.splitlines()
     assert head.split() == ["model", "embedding", "network", "fp32", "quantised", "folder"]
     assert (row.startswith(str(run / "model")), row[-3:], blank) == (True, " MB", "")
@@ -120,18 +120,18 @@ def test_models_with_a_name(command, refused, run, tmp_path, monkeypatch):
     monkeypatch.setattr(bundled, "FOLDER", tmp_path.parent / f"{tmp_path.name}-weights")
     fingerprint = rejoinder.load(run / "model").fingerprint
     monkeypatch.setattr(bundled, "BUNDLED", {"tiny": Weights(fingerprint, "MIT, CC0")})
-    assert [model["path"] for model in command("models", "--json").json["models"]] == ["run/model"]
-    refused("models", "tiny", said="the weights of tiny are not in this installation")
+    assert [model["path"] for model in command("list", "models", "--json").json["models"]] == ["run/model"]
+    refused("list", "models", "tiny", said="the weights of tiny are not in this installation")
     shutil.copytree(run / "model", bundled.FOLDER / "tiny")
-    first, second = command("models").out.splitlines()
+    first, second = command("list", "models").out.splitlines()
     assert first.startswith("tiny  convert, ")
     assert first.endswith(f" MB, {fingerprint[:12]}, trained on data under MIT, CC0")
     assert second.startswith("run/model  convert, ")
-    [one] = command("models", "tiny", "--json", "--sizes").json["models"]
+    [one] = command("list", "models", "tiny", "--json", "--sizes").json["models"]
     assert (one["name"], one["data_licence"], one["fingerprint"]) == (
         "tiny",
         "MIT, CC0",
         fingerprint,
     )
-    assert command("models", "--sizes")[1].splitlines()[1].startswith("tiny ")
-    assert refused("models", "nowhere").endswith("or a model: tiny")
+    assert command("list", "models", "--sizes")[1].splitlines()[1].startswith("tiny ")
+    assert refused("list", "models", "nowhere").endswith("or a model: tiny")

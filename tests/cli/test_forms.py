@@ -1,4 +1,4 @@
-"""`rejoinder formats`, and files of tools from the command line: found by content, chosen, looked at, indexed."""
+"""`rejoinder list formats`, and files of tools from the command line: found by content, chosen, looked at, indexed."""
 
 import json
 from pathlib import Path
@@ -27,14 +27,14 @@ def files(tmp_path, monkeypatch):
 
 
 def test_all_forms_are_listed_and_one_is_described(command, answer, refused):
-    out = command("formats").out
+    out = command("list", "formats").out
     assert all(f"  {name} " in out for name in FORMS)
     assert "replies: rejoinder index build" in out
     assert "chats: rejoinder data chats" in out
-    (form,) = answer("formats", "whatsapp")["formats"]
+    (form,) = answer("list", "formats", "whatsapp")["formats"]
     assert (form["holds"], form["title"]) == ("chats", "WhatsApp chat")
     assert "Export chat" in form["export"]
-    refused("formats", "excel", said="no form 'excel'; there are whatsapp, telegram")
+    refused("list", "formats", "excel", said="no form 'excel'; there are whatsapp, telegram")
 
 
 COLUMNS = ("--set", "columns=text=Antwort,questions=frage,title=Thema")

@@ -105,7 +105,7 @@ def test_models_side_by_side(command, texts, tmp_path, monkeypatch):
 @pytest.mark.usefixtures("letters")
 def test_a_model_that_learns_is_fitted_first(command, refused, texts, tmp_path):
     write_examples(numbered_examples(20), tmp_path / "data" / "train-0.parquet")
-    arguments = [tmp_path / "fitted", "--data", texts, "-o", tmp_path / "p.png", "--method", "pca"]
+    arguments = [tmp_path / "fitted", "--data", texts, "-o", tmp_path / "p.png", "--projection", "pca"]
     refused(*arguments, said="learns from examples before it encodes; name some with --fit-on DATA")
     assert "10-neighbour purity" in command(*arguments, "--fit-on", tmp_path / "data").out
 
@@ -115,11 +115,11 @@ def test_bad_input_gives_one_line_and_no_picture(refused, texts, letters, monkey
     for words, message in (
         ("bm25 -o p.png", "bm25 gives scores and no vectors"),
         ("MODEL -o p.jpg", "a picture's name ends in .png, .svg, .pdf"),
-        ("MODEL -o p.png --method umap", "'umap' is not one of 'tsne', 'pca'"),
+        ("MODEL -o p.png --projection umap", "'umap' is not one of 'tsne', 'pca'"),
         ("MODEL -o p.png --categories kind_9", "there is no category 'kind_9'"),
         ("MODEL -o p.png --categories 1", "--categories 1: a picture needs 2 or more"),
         ("MODEL -o p.png --perplexity 40", "perplexity is 40; with 40 texts"),
-        ("MODEL -o p.png --limit 10", "10 neighbours of 10 texts"),
+        ("MODEL -o p.png --sample 10", "10 neighbours of 10 texts"),
         ("=MODEL -o p.png", "write TITLE=MODEL"),
     ):
         refused(

@@ -173,11 +173,11 @@ WRONG = {
     "reply idx Hi --where topic=x": "idx: no reply has a field 'topic'; the fields are id, tag",
     "chat idx --where topic=x": "the fields are id, tag",
     "chat nothing": "no index nothing",
-    "reply idx Hi --min-confidence 0.8": "idx is not calibrated; rejoinder calibrate idx --data",
-    "reply idx Hi --min-confidence 80": "--min-confidence",
-    "reply idx Hi --min-confidence 0.8 --ranker slow": "leave rerank out",
-    "reply idx Hi --min-confidence 0.8 --omit nothing": "leave copies (distinct=False) out",
-    "reply idx Hi --min-confidence 0.8 --where team=billing": "leave where out",
+    "reply idx Hi --minimum-confidence 0.8": "idx is not calibrated; rejoinder calibrate idx --data",
+    "reply idx Hi --minimum-confidence 80": "--minimum-confidence",
+    "reply idx Hi --minimum-confidence 0.8 --ranker slow": "leave rerank out",
+    "reply idx Hi --minimum-confidence 0.8 --omit nothing": "leave copies (distinct=False) out",
+    "reply idx Hi --minimum-confidence 0.8 --where team=billing": "leave where out",
     "calibrate nothing --data talks.jsonl": "no index nothing",
     "calibrate idx --data nothing.jsonl": "nothing.jsonl does not exist",
     "calibrate idx --data talks.jsonl -o picture.bmp": "ends in .png, .svg, .pdf",
@@ -303,7 +303,7 @@ def test_a_slow_model_ranks_the_best_replies_again(command, index, slow, monkeyp
         [only] = command("reply", index, "Bye.", "--ranker", slow, "-k", 1, "--json").json["replies"]
         assert only["text"] == "Bye."
         assert len(command("reply", index, "Bye.", "--ranker", slow, "-k", 2, "--json").json["replies"]) == 2
-    assert command("reply", index, "Bye.", "--ranker", slow, "--threshold", 9, "--json").json["replies"] == []
+    assert command("reply", index, "Bye.", "--ranker", slow, "--minimum-score", 9, "--json").json["replies"] == []
     best = command("reply", index, "noon at", "--ranker", "bm25", "-k", 1, "--json").json["replies"][0]
     assert best["text"] == "At noon."
     talk = command("chat", index, "--ranker", slow, "-k", 1, stdin="Bye.\n").out
@@ -359,7 +359,7 @@ def test_reply_reads_less_leaves_out_what_was_said_and_shows_copies(command, ind
     monkeypatch.setattr(
         HashEncoder, "encode_contexts", lambda self, given: contexts.extend(given) or encode(self, given)
     )
-    found = command("reply", index, "Hi", "bye", "Hello!", "--context", 1, "--omit", "both", "--json").json
+    found = command("reply", index, "Hi", "bye", "Hello!", "--history", 1, "--omit", "both", "--json").json
     assert contexts == [["bye", "Hello!"]]
     assert found["context"] == ["Hi", "bye", "Hello!"]
     assert [reply["text"] for reply in found["replies"]] == ["At noon."]
@@ -379,25 +379,25 @@ def test_a_calibrated_index_stays_silent_when_it_is_unsure(command, refused, ind
     assert sum(each["answers"] for each in found["bins"]) == 38
     assert (found["thresholds"][0], found["picture"]) == ({"threshold": 0, "coverage": 1, "precision": 18 / 38}, None)
 
-    sure = command("reply", index, "At noon.", "--min-confidence", 0.6, "-k", 1)
+    sure = command("reply", index, "At noon.", "--minimum-confidence", 0.6, "-k", 1)
     assert "At noon." in sure.out
     assert "the best is right with probability 0." in sure.out
-    unsure = command("reply", index, "What is it?", "--min-confidence", 0.6)
+    unsure = command("reply", index, "What is it?", "--minimum-confidence", 0.6)
     assert (unsure.code, unsure.out[:47]) == (0, "silent: the best reply is right with probabilit")
     assert "below 0.6" in unsure.out
-    found = command("reply", index, "What is it?", "--min-confidence", 0.6, "--json").json
+    found = command("reply", index, "What is it?", "--minimum-confidence", 0.6, "--json").json
     assert found["replies"] == []
     assert 0 < found["confidence"] < 0.6
-    talk = command("chat", index, "--min-confidence", 0.6, "--json", stdin="Hello!\nWhat is it?\n")
+    talk = command("chat", index, "--minimum-confidence", 0.6, "--json", stdin="Hello!\nWhat is it?\n")
     assert [len(turn["replies"]) > 0 for turn in talk.json["turns"]] == [True, False]
     assert "(silent: " in talk.err
 
-    refused("reply", index, "Hi", "--min-confidence", 0.6, "--context", 0, said="with --context 0")
-    command("calibrate", index, "--data", talks, "--context", 0)
-    assert command("reply", index, "Hi", "--min-confidence", 0.6, "--context", 0).code == 0
+    refused("reply", index, "Hi", "--minimum-confidence", 0.6, "--history", 0, said="with --history 0")
+    command("calibrate", index, "--data", talks, "--history", 0)
+    assert command("reply", index, "Hi", "--minimum-confidence", 0.6, "--history", 0).code == 0
     (tmp_path / "more.txt").write_text("Good morning.\n")
     command("index", "add", index, "more.txt")
-    refused("reply", index, "Hi", "--min-confidence", 0.6, said="calibrate again: rejoinder calibrate idx --data")
+    refused("reply", index, "Hi", "--minimum-confidence", 0.6, said="calibrate again: rejoinder calibrate idx --data")
 
 
 def test_a_calibration_is_drawn_where_matplotlib_is(command, refused, index, talks, tmp_path, monkeypatch):
@@ -409,7 +409,7 @@ def test_a_calibration_is_drawn_where_matplotlib_is(command, refused, index, tal
     assert command("calibrate", index, "--data", talks).code == 0
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
     refused("calibrate", index, "--data", talks, said="calibrating an index needs the extra 'intents'")
-    assert command("reply", index, "At noon.", "--min-confidence", 0.6).code == 0, "it takes scikit-learn to calibrate"
+    assert command("reply", index, "At noon.", "--minimum-confidence", 0.6).code == 0, "it takes scikit-learn to calibrate"
 
 
 def test_search_becomes_approximate_and_exact_again(command, refused, tmp_path):
@@ -444,7 +444,7 @@ def test_words_count_where_they_are_asked_for(command, answer, refused, tmp_path
     words = ("index", "evaluate", "idx", "--data", "chats")
     plain, both = (answer(*words, *more)["results"][0] for more in ([], ["--hybrid", 1]))
     assert plain["recall"]["1"]["value"] < both["recall"]["1"]["value"] == 1
-    refused("reply", "idx", "Hi", "--hybrid", 1, "--min-confidence", 0.5, said="leave hybrid out")
+    refused("reply", "idx", "Hi", "--hybrid", 1, "--minimum-confidence", 0.5, said="leave hybrid out")
 
 
 def test_the_map_of_the_page_is_drawn_again_after_a_change(command, index, replies):
@@ -482,7 +482,7 @@ def test_the_search_of_an_index_is_evaluated(command, answer, refused, tmp_path)
     pairs = [Example((f"reply {i}",), f"reply {i}") for i in range(45)]
     write_examples(pairs, tmp_path / "chats" / "test-0.parquet")
     words = ("index", "evaluate", "one", "--data", "chats")
-    one, two = answer(*words, "two", "--limit", 30, "--context", 0)["results"]
+    one, two = answer(*words, "two", "--sample", 30, "--history", 0)["results"]
     assert (one["model"], two["model"], one["data"], one["context"]) == ("one", "two", "chats (test)", "0")
     assert one["examples"] + one["dropped"] == 30
     assert one["recall"]["1"]["value"] == two["mrr"]["value"] == 1
@@ -492,7 +492,7 @@ def test_the_search_of_an_index_is_evaluated(command, answer, refused, tmp_path)
     assert shown == ["R@1", "R@3", "R@10", "R@30"]
     assert "not among the first 100 counts as the last" in ended.err
     for more, said in (
-        (["--context", "history"], "--context"),
+        (["--history", "history"], "--history"),
         (["model2"], "no index model2"),
         (["--data", "none"], "none does not exist; --data names the conversations"),
     ):

@@ -153,7 +153,7 @@ def test_nothing_acknowledged_is_lost_by_a_kill(index):
         (("none", "--port", 0), "none"),
         (("INDEX", "--host", "0.0.0.0"), "set REJOINDER_WRITE_KEY"),
         (("INDEX", "--intents", "nowhere", "--port", 0), "nowhere"),
-        (("INDEX", "--min-confidence", "0.5", "--port", 0), "not calibrated"),
+        (("INDEX", "--minimum-confidence", "0.5", "--port", 0), "not calibrated"),
         (("INDEX", "--port", "TAKEN"), "cannot listen at 127.0.0.1, port"),
     ],
 )

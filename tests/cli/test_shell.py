@@ -1,5 +1,6 @@
 """Exit codes, one-line errors, one JSON object: what every verb promises to the shell."""
 
+import collections
 import errno
 import json
 import os
@@ -202,6 +203,25 @@ def test_the_command_has_no_more_parameters_than_are_known():
     assert sum(counts.values()) <= MOST_PARAMETERS, counts
 
 
+def test_an_option_means_one_thing_in_every_verb():
+    """The same name takes the same kind of value; of places it says what is there."""
+    places = {"--output", "--data", "--intents", "--report"}
+    kinds = collections.defaultdict(set)
+    for command in COMMANDS.values():
+        for each in command.params:
+            names = [name for name in each.opts if name.startswith("--")]
+            for name in set(names) - places:
+                kinds[name].add((each.metavar or "").removesuffix("|all"))
+    assert {name: sorted(found) for name, found in kinds.items() if len(found) > 1} == {}
+    words = collections.defaultdict(set)
+    for command in COMMANDS.values():
+        for each in command.params:
+            if {"--history", "--sample", "--limit", "--context"} & set(each.opts):
+                words[each.opts[0]].add(re.sub(r"(random|earlier).*", r"\1", each.help or ""))
+    assert len(words["--sample"]) == 1
+    assert len(words["--context"]) == 1
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_the_help_of_every_verb_has_an_example_and_json(words):
     result = runner.invoke(app, [*words, "--help"], terminal_width=200)
@@ -313,7 +333,7 @@ def test_a_terminal_of_few_letters_gets_codes_instead_of_an_error():
 @pytest.mark.skipif(sys.platform == "win32", reason="shells of Unix close streams so")
 @pytest.mark.parametrize("closed", ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">&- 2>&-"])
 def test_a_stream_that_the_shell_closed_is_no_failure(closed):
-    command = f'"{sys.executable}" -m rejoinder recipes {closed}'
+    command = f'"{sys.executable}" -m rejoinder list recipes {closed}'
     done = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False
     )
@@ -324,7 +344,7 @@ def test_a_stream_that_the_shell_closed_is_no_failure(closed):
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes of Unix")
 @pytest.mark.parametrize("broken", ["stdout", "stderr"])
 def test_a_reader_that_has_gone_is_no_traceback(broken, tmp_path):
-    words = ["recipes"] if broken == "stdout" else ["reply", str(tmp_path / "none"), "Hi!"]
+    words = ["list", "recipes"] if broken == "stdout" else ["reply", str(tmp_path / "none"), "Hi!"]
     command = [sys.executable, "-m", "rejoinder", *words]
     reader, writer = os.pipe()
     os.close(reader)

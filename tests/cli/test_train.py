@@ -31,11 +31,11 @@ def test_recipes_are_listed_and_every_verb_takes_them_by_name(
     command, refused, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    listed = {each["name"]: each for each in command("recipes", "--json").json["recipes"]}
+    listed = {each["name"]: each for each in command("list", "recipes", "--json").json["recipes"]}
     assert "convert-small fine-tuned" in listed["fine-tune-fast"]["description"]
     assert {each["verb"] for each in listed.values()} == {"train", "lab ablate", "lab table"}
     assert all(Path(each["path"]).is_file() and each["description"] for each in listed.values())
-    assert re.search(r"\n  fine-tune-fast +convert-small fine-tuned", command("recipes").out)
+    assert re.search(r"\n  fine-tune-fast +convert-small fine-tuned", command("list", "recipes").out)
     for verb in (("train",), ("lab", "tokenise")):
         refused(
             *verb,
@@ -48,7 +48,7 @@ def test_recipes_are_listed_and_every_verb_takes_them_by_name(
             verb[-1],
             said="nowhere",
         )
-        refused(*verb, "fine-tune-slow", "-o", "x", said="a name that `rejoinder recipes` lists")
+        refused(*verb, "fine-tune-slow", "-o", "x", said="a name that `rejoinder list recipes` lists")
     refused(
         "lab",
         "ablate",

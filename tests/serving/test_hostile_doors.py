@@ -48,7 +48,7 @@ def door(folder, request):
             thread.start()
             stack.callback(thread.join)
             stack.callback(desk.shutdown)
-            words = ["desk", str(folder), "--kind", "generic", "--to", desk.url]
+            words = ["desk", str(folder), "--kind", "generic", "--desk", desk.url]
         else:
             pytest.importorskip("mcp")
         command = [sys.executable, "-m", "rejoinder", *words, "--port", "0", "--json"]

@@ -33,8 +33,6 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Data": {
         "data.data": "Build a folder of examples from conversations",
-        "data.corpora": "List the corpora that `data` reads",
-        "data.formats": "List the formats of replies and chats",
     },
     "Models": {
         "train.train": "Train a model, or continue a run",
@@ -42,8 +40,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "intents.intents": "Train and measure intent classifiers",
         "export.export": "Write a model in another format",
         "export.join": "Join two models into one",
-        "export.models": "List models",
-        "train.recipes": "List recipes",
+        "listing.listing": "List models, recipes, corpora or formats",
         "doctor.doctor": "Show versions, features and advice",
     },
     "Lab": {
@@ -51,6 +48,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """All verbs, as `file.function`, with their summaries, in the order of the help."""
+_NAMES = {"listing.listing": "list"}  # which is a function of Python
 
 
 class _Verbs(Mapping[str, Any]):
@@ -105,7 +103,7 @@ class Verbs(TyperGroup):
 
 def name_of(verb: str) -> str:
     """Return what the command calls a verb of `SECTIONS`."""
-    return verb.partition(".")[2]
+    return _NAMES.get(verb, verb.partition(".")[2])
 
 
 app = typer.Typer(

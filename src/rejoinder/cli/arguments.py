@@ -33,8 +33,9 @@ TestSplit: TypeAlias = Annotated[
     typer.Option("--split", help="Split to use. Default: `test` of a data folder, all of a file."),
 ]
 
-Limit: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Use at most N random examples.")
+Sampled: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--sample", min=1, metavar="N", help="Use at most N random examples."),
 ]
 
 Processes: TypeAlias = Annotated[
@@ -69,12 +70,12 @@ RankerName: TypeAlias = Annotated[
     str | None, typer.Option(metavar="MODEL", help="Model to re-rank the 50 best replies with.")
 ]
 
-Threshold: TypeAlias = Annotated[
+MinimumScore: TypeAlias = Annotated[
     float | None,
     typer.Option(metavar="SCORE", help="Minimum score, as `reply` shows it."),
 ]
 
-MinConfidence: TypeAlias = Annotated[
+MinimumConfidence: TypeAlias = Annotated[
     float | None,
     typer.Option(
         min=0,
@@ -87,7 +88,7 @@ MinConfidence: TypeAlias = Annotated[
 Earlier: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        "--context",
+        "--history",
         metavar="N",
         min=0,
         help="Number of earlier messages to use. Default: only those on the same subject.",

@@ -33,7 +33,7 @@ Data: TypeAlias = Annotated[
 def calibrate(
     index: IndexFolder,
     data: Data,
-    context: Earlier = None,
+    history: Earlier = None,
     picture: Annotated[
         Path | None,
         typer.Option(
@@ -61,7 +61,7 @@ def calibrate(
     with track(f"Reading {data}") as advance:
         examples = read_sample(data, advance)
     with track("Searching", total=len(examples), unit="examples") as advance:
-        fit = fit_calibration(opened, examples, history=context, progress=advance)
+        fit = fit_calibration(opened, examples, history=history, progress=advance)
     report_truncated(opened.encoder, "messages")
     fit.calibration.save(index)
     if picture is not None:

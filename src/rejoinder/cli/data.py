@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,26 +30,32 @@ if TYPE_CHECKING:
     from rejoinder.corpora.corpus import Corpus, Input
     from rejoinder.corpora.lines import Reading
 
-_READ_BY = {
-    "replies": "rejoinder index build MODEL FILE -o INDEX",
-    "chats": "rejoinder data chats FILE -o DIR",
-}
+
 _SKIP = "--skip-bad 1000 skips and counts up to 1,000 bad lines"
+
 _MAX_NOTES = 20  # below the counts
+
 _FILES = "Files, also .zst, .gz, .bz2 or .xz. The prefix train=, valid= or test= chooses the split."
-Source: TypeAlias = Annotated[str, typer.Argument(help="A corpus; `rejoinder corpora` lists them.")]
+
+Source: TypeAlias = Annotated[str, typer.Argument(help="A corpus of `rejoinder list corpora`.")]
+
 Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...", help=_FILES)]
+
 Output: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the examples.")
 ]
+
 _SKIPPED = "Number of bad lines to skip and count; one more stops the build."
+
 SkipBad: TypeAlias = Annotated[
     int | None, typer.Option(parser=number_or_all(0), metavar="N|all", help=_SKIPPED)
 ]
+
 DryRun: TypeAlias = Annotated[
     bool,
     typer.Option("--dry-run", help="Print statistics of the input without writing anything."),
 ]
+
 MaxExamples: TypeAlias = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Stop after N examples (uses one process).")
 ]
@@ -226,75 +231,6 @@ def _survey_text(result: Mapping[str, Any]) -> str:
         lines += ["", *messages, f"> {example['response']}"]
     lines += ["", "nothing was written; -o DIR instead of --dry-run builds the examples"]
     return "\n".join(lines)
-
-
-def corpora(
-    source: Annotated[
-        str | None, typer.Argument(help="Corpus to describe. Default: list all.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """List the corpora that `rejoinder data` reads, or describe one: format, licence, settings.
-
-    Example: rejoinder corpora reddit
-    """
-    from rejoinder.corpora.sources import CORPORA, find_corpus, settings_of
-
-    if source is None:
-        width = max(map(len, CORPORA))
-        lines = [f"{name:<{width}}  {corpus.title}" for name, corpus in CORPORA.items()]
-        lines += ["", "rejoinder corpora SOURCE describes one."]
-        titles = {name: corpus.title for name, corpus in CORPORA.items()}
-        emit({"sources": titles}, as_json, lambda _: "\n".join(lines))
-        return
-    corpus = find_corpus(source)
-    facts = {name: getattr(corpus, name) for name in ("reads", "licence", "origin", "expected")}
-    settings = settings_of(corpus)
-    lines = [f"{corpus.name}: {corpus.title}"]
-    lines += [f"{name:<9} {fact}" for name, fact in facts.items() if fact]
-    lines += ["", "settings (--set NAME=VALUE):" if settings else "no settings"]
-    for setting in settings:
-        default = json.dumps(setting.default, default=str)
-        lines.append(f"  {setting.name}={default}  ({setting.kind})")
-        lines.append(f"      {setting.meaning}")
-    listed = [
-        {"name": item.name, "type": item.kind, "default": item.default, "meaning": item.meaning}
-        for item in settings
-    ]
-    result = {"name": corpus.name, "title": corpus.title, **facts, "settings": listed}
-    emit(result, as_json, lambda _: "\n".join(lines))
-
-
-def formats(
-    name: Annotated[
-        str | None, typer.Argument(help="Format to describe. Default: list all.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """List the file formats of replies and chats, and how to export them from each tool.
-
-    `rejoinder index build` reads replies, `rejoinder data chats` reads chats. The format is
-    detected; --set format=NAME overrides it.
-
-    Example: rejoinder formats whatsapp
-    """
-    from rejoinder.corpora.recognition import FORMS
-
-    if name is not None and name not in FORMS:
-        raise InputError(f"no form {name!r}; there are {', '.join(FORMS)}")
-    forms = [form for form in FORMS.values() if name in (None, form.name)]
-    width = max(len(form.name) for form in forms)
-    lines: list[str] = []
-    for holds, verb in _READ_BY.items():
-        listed = [form for form in forms if form.holds == holds]
-        lines += [*([""] if lines else []), f"{holds}: {verb}"] if listed else []
-        for form in listed:
-            lines += [f"  {form.name:<{width}}  {form.title}", f"  {'':<{width}}    {form.export}"]
-    facts = [
-        {"name": form.name, "holds": form.holds, "title": form.title, "export": form.export}
-        for form in forms
-    ]
-    emit({"formats": facts}, as_json, lambda _: "\n".join(lines))
 
 
 def _summary_text(summary: Mapping[str, Any]) -> str:

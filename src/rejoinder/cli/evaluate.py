@@ -15,7 +15,7 @@ from rejoinder.cli.arguments import (
     DeviceName,
     Earlier,
     Json,
-    Limit,
+    Sampled,
     Split,
     TestSplit,
     number_or_all,
@@ -88,7 +88,7 @@ def evaluate(
     candidates: Candidates = 100,
     replies: Annotated[Path | None, typer.Option(metavar="FILE", help=_REPLIES)] = None,
     copies: Annotated[Literal["right", "wrong"], typer.Option(help=_COPIES)] = "right",
-    limit: Limit = None,
+    sampled: Sampled = None,
     split: TestSplit = None,
     context: ContextOption = "full",
     fit_on: FitOn = None,
@@ -121,7 +121,7 @@ def evaluate(
     opener = Rankers(device)
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: report.restrict(ranker, reading, name) for name, ranker in bare.items()}
-    loading = (read_task(Path(p), split, candidates, limit, copies, pool) for p in places)
+    loading = (read_task(Path(p), split, candidates, sampled, copies, pool) for p in places)
     if context == TABLE:
         _compare_readings(rankers, loading, as_json)
         return
@@ -187,9 +187,9 @@ def evaluate_index(
     indexes: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="Index folders.")],
     data: Data,
     hybrid: Hybrid = 0,
-    limit: Limit = None,
+    sampled: Sampled = None,
     split: TestSplit = None,
-    context: Earlier = None,
+    history: Earlier = None,
     to: To = None,
     device: DeviceName = "auto",
     as_json: Json = False,
@@ -207,15 +207,15 @@ def evaluate_index(
         raise InputError(f"{missing[0]} does not exist; --data names the conversations")
     if to is not None and (len(data), len(indexes)) != (1, 1):
         raise InputError("--report needs exactly one index and one --data")
-    reading = parse_reading("full" if context is None else str(context))
+    reading = parse_reading("full" if history is None else str(history))
     rows = []
     for path in data:
         part = ranked_part(path, split)
         with track(f"Reading {path}") as advance:
-            examples = sample(read_examples(path, part), limit, progress=advance)
+            examples = sample(read_examples(path, part), sampled, progress=advance)
         for folder in indexes:
             opened = open_index(folder, device=device)
-            search = partial(_search, opened, ranking.RETRIEVED_AT[-1], context, hybrid)
+            search = partial(_search, opened, ranking.RETRIEVED_AT[-1], history, hybrid)
             replies = (candidate.text for _, candidate in opened)
             with track(f"Searching {folder}", total=len(examples)) as advance:
                 result = ranking.evaluate_search(search, replies, examples, progress=advance)
@@ -338,7 +338,7 @@ def read_task(
     path: Path,
     split: Split | None,
     candidates: int | None,
-    limit: int | None,
+    sampled: int | None,
     copies: Copies = "wrong",
     replies: Sequence[str] | None = None,
 ) -> tuple[str, RankingTask]:
@@ -353,7 +353,7 @@ def read_task(
     split = ranked_part(path, split)
     name = f"{path} ({split})" if split else str(path)
     with track(f"Reading {path}") as advance:
-        examples = sample(read_examples(path, split), limit, progress=advance)
+        examples = sample(read_examples(path, split), sampled, progress=advance)
     try:
         if replies is not None:
             return name, ranking_task(examples, pool=replies, key=text_key)

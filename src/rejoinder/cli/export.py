@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
@@ -18,11 +17,14 @@ from rejoinder.progress import track
 
 if TYPE_CHECKING:
     from rejoinder.encoders.joined import JoinedEncoder
+from rejoinder.cli.list_models import megabytes
 
 Side: TypeAlias = Literal["context", "response"]
+
 Format: TypeAlias = Literal[
     "quantized", "eight-bits", "onnx", "sentence-transformers", "transformers"
 ]
+
 _FORMATS = (
     "quantized: a model folder with 8-bit embeddings, the rest in 16; eight-bits: linear layers in"
     " 8 too; onnx: for machines without PyTorch; sentence-transformers: a folder for"
@@ -73,16 +75,16 @@ def _write(
         result = export_onnx.export_onnx(model, output, overwrite=overwrite)
         opened = f'OnnxEncoder("{result["path"]}"), from rejoinder.runtime'
         return result, [
-            f"{len(result['files'])} files, {_megabytes(result)}: {opened}",
+            f"{len(result['files'])} files, {megabytes(result)}: {opened}",
             f"folder: {result['path']}",
         ]
     if form == "transformers":
         result = export.export_transformer(model, output, overwrite=overwrite)
         start = f"to start a model from it: --set init.transformer={result['path']}"
-        return result, [f"{result['parameters']:,} parameters, {_megabytes(result)}", start]
+        return result, [f"{result['parameters']:,} parameters, {megabytes(result)}", start]
     linear_bits: Literal[8, 16] = 8 if form == "eight-bits" else 16
     result = export.export_quantized(model, output, linear_bits=linear_bits, overwrite=overwrite)
-    sizes = f"{_megabytes(result)} instead of {result['full_bytes'] / 1e6:.1f}"
+    sizes = f"{megabytes(result)} instead of {result['full_bytes'] / 1e6:.1f}"
     untrained = (
         "rounded after training, which changes the vectors a little;"
         " quantization.enabled = true in the recipe trains a model for it"
@@ -97,130 +99,8 @@ def _write(
     return result, [*lines, f"model: {result['path']}"]
 
 
-def _megabytes(result: Mapping[str, Any]) -> str:
-    return f"{result['bytes'] / 1e6:.1f} MB"
-
-
-def models(
-    folders: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FOLDER|NAME...", help="Folder to search, or a bundled model. Default: all."
-        ),
-    ] = None,
-    with_sizes: Annotated[
-        bool, typer.Option("--sizes", help="Show parameters, bytes and training speeds.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """List bundled models and the model folders below other folders.
-
-    Example: rejoinder models runs --sizes
-    """
-    from rejoinder.encoders.folders import describe
-
-    found = []
-    for folder, named in _model_folders(folders or []):
-        row = describe(folder) | named
-        if with_sizes:
-            from rejoinder.encoders.export import sizes
-            from rejoinder.training.metrics import run_cost
-
-            # of the run, if the model is still in its folder
-            cost = run_cost(folder.resolve().parent)
-            row |= {
-                "sizes": asdict(sizes(folder)),
-                "run": None if cost is None else cost.to_json(),
-            }
-        found.append(row)
-    emit(
-        {"models": found},
-        as_json,
-        lambda _: _sizes_table(found) if found and with_sizes else _list(found),
-    )
-
-
-def _model_folders(given: Sequence[str]) -> list[tuple[Path, dict[str, Any]]]:
-    """Return folders to list, with the name and the data's licence of a bundled model."""
-    from rejoinder.encoders import bundled
-    from rejoinder.encoders.folders import find, model_folders
-
-    # a clone may lack weights, which is an error only if their name was passed
-    def is_there(name: str) -> bool:
-        folder = bundled.weights(name).folder
-        return bundled.is_name(name) and folder is not None and folder.is_dir()
-
-    found: list[tuple[Path, dict[str, Any]]] = []
-    for place in given or [*filter(is_there, bundled.names()), "."]:
-        if bundled.is_name(place):
-            found.append(
-                (find(place), {"name": place, "data_licence": bundled.weights(place).data_licence})
-            )
-        elif Path(place).is_dir():
-            found += [(folder, {}) for folder in model_folders(Path(place))]
-        else:
-            known = ", ".join(bundled.names())
-            raise InputError(
-                f"{place} is not a folder; name folders to look for models in, or a model: {known}"
-            )
-    return found
-
-
-def _list(found: Sequence[Mapping[str, Any]]) -> str:
-    if not found:
-        return "no model folder here; `rejoinder train RECIPE -o RUN` makes one"
-    lines = []
-    for model in found:
-        facts = [
-            f"{_title(model)}  {model['kind']}",
-            *(["quantised"] if model["quantized"] else []),
-        ]
-        facts += [
-            f"{model['parameters'] / 1e6:.1f}M parameters",
-            _megabytes(model),
-            model["fingerprint"][:12],
-        ]
-        facts += (
-            [f"trained on data under {model['data_licence']}"] if "data_licence" in model else []
-        )
-        lines.append(", ".join(facts))
-    return "\n".join(lines)
-
-
-def _title(model: Mapping[str, Any]) -> str:
-    return str(model.get("name", model["path"]))
-
-
-def _sizes_table(found: Sequence[Mapping[str, Any]]) -> str:
-    rows: list[Sequence[str]] = [("model", "embedding", "network", "fp32", "quantised", "folder")]
-    for model in found:
-        sizes = model["sizes"]
-        counts = (f"{sizes[f'{part}_parameters'] / 1e6:.1f}M" for part in ("embedding", "network"))
-        bytes_ = (sizes["fp32_bytes"], sizes["quantized_bytes"], model["bytes"])
-        rows.append((_title(model), *counts, *(f"{number / 1e6:.1f} MB" for number in bytes_)))
-    runs = [model["run"] for model in found if model["run"] is not None]
-    return "\n".join([*_aligned(rows), *(["", *_runs_table(runs)] if runs else [])])
-
-
-def _runs_table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    from rejoinder.progress import duration
-
-    rows = [["run", "steps", "steps/s", "time"]]
-    for run in runs:
-        speed = f"{run['steps_per_second']:.2f}"
-        rows.append([run["run"], f"{run['steps']:,}", speed, duration(run["seconds"])])
-    return _aligned(rows)
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows with columns two spaces apart, the first left-aligned, the others right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    left = widths[0]
-    right = widths[1:]
-    return ["  ".join([row[0].ljust(left), *map(str.rjust, row[1:], right)]) for row in rows]
-
-
 SHARES = tuple(twentieth / 20 for twentieth in range(21))
+
 CANDIDATES = 100
 
 

@@ -35,7 +35,7 @@ Encoder: TypeAlias = Annotated[
 Replies: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        help="A list, table, FAQ or export of replies (`rejoinder formats`), or a data folder."
+        help="A list, table, FAQ or export of replies (`rejoinder list formats`), or a data folder."
     ),
 ]
 Output: TypeAlias = Annotated[
@@ -418,8 +418,12 @@ def _head_lines(result: Mapping[str, Any]) -> list[str]:
         ignored = f"{count}, ignored: the model gives a conversation several vectors"
         return [ignored] if result["examples"] else []
     if head["minimum_score"] is None:
-        return ["long replies, found by their sentences too; to refuse messages set --threshold"]
-    lowest = f"a message below a score of {head['minimum_score']:.2f} finds no reply (--threshold)"
+        return [
+            "long replies, found by their sentences too; to refuse messages set --minimum-score"
+        ]
+    lowest = (
+        f"a message below a score of {head['minimum_score']:.2f} finds no reply (--minimum-score)"
+    )
     if not head["held_out"]:
         return [f"{count}, too few to hold some out and measure; {lowest}"]
     held_out = f"of {head['held_out']:,} that were left out {head['right']:.1%} found their reply"

@@ -11,9 +11,9 @@ import typer
 from rejoinder.cli.arguments import (
     DeviceName,
     Json,
-    Limit,
     Processes,
     Ray,
+    Sampled,
     Settings,
     Split,
     check_processes,
@@ -24,14 +24,7 @@ from rejoinder.cli.lab_intents import bert, few_shot, grid
 from rejoinder.cli.lab_plot import plot
 from rejoinder.cli.models import Rankers
 from rejoinder.cli.shell import Command, emit, guarded
-from rejoinder.cli.train import (
-    Data,
-    General,
-    Init,
-    RecipeFile,
-    first_process_shows,
-    recipe_places,
-)
+from rejoinder.cli.train import Data, General, Init, RecipeFile, first_process_shows, recipe_places
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.progress import track
 
@@ -69,11 +62,11 @@ def table(
     ],
     settings: Settings = None,
     rows: Annotated[
-        list[str] | None, typer.Option("--row", metavar="KEY", help="Only this row; repeatable.")
+        list[str] | None, typer.Option("--row", metavar="ROW", help="Only this row; repeatable.")
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option("--column", metavar="KEY", help="Only this column; repeatable."),
+        typer.Option("--column", metavar="COLUMN", help="Only this column; repeatable."),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Treat a missing cell as an error, not a dash.")
@@ -127,7 +120,7 @@ def ablate(
     candidates: Annotated[
         int, typer.Option(metavar="N", help="Candidates per example, if the data has no lists.")
     ] = 100,
-    limit: Limit = None,
+    sampled: Sampled = None,
     split: Annotated[
         Split | None,
         typer.Option("--split", help="Part that is ranked. Default: the file's, else test."),
@@ -154,7 +147,7 @@ def ablate(
     names = rows or []
     plan = load_plan(find_recipe(file), settings or [], data, split)
     plan.chosen(names)  # a wrong name is refused before the data is read
-    name, task = read_task(data, plan.split, candidates, limit)
+    name, task = read_task(data, plan.split, candidates, sampled)
     with first_process_shows() as display:
         table = train_rows(plan, folder, task, data=name, names=names, seeds=seeds, display=display)
     if not is_first():

@@ -30,8 +30,8 @@ Texts: TypeAlias = Annotated[
 Picture: TypeAlias = Annotated[
     Path, typer.Option("--output", "-o", metavar="PICTURE", help="A .png, .svg or .pdf to write.")
 ]
-Method: TypeAlias = Annotated[
-    Literal["tsne", "pca"], typer.Option(help="Projection to two dimensions.")
+Projection: TypeAlias = Annotated[
+    Literal["tsne", "pca"], typer.Option("--projection", help="Projection to two dimensions.")
 ]
 Perplexity: TypeAlias = Annotated[
     float,
@@ -45,7 +45,7 @@ Categories: TypeAlias = Annotated[
     ),
 ]
 AtMost: TypeAlias = Annotated[
-    int, typer.Option(min=3, metavar="N", help="At most N texts, drawn at random.")
+    int, typer.Option("--sample", min=3, metavar="N", help="Use at most N random texts.")
 ]
 
 
@@ -53,10 +53,10 @@ def plot(
     models: Panels,
     data: Texts,
     output: Picture,
-    method: Method = "tsne",
+    projection: Projection = "tsne",
     perplexity: Perplexity = 30.0,
     categories: Categories = None,
-    limit: AtMost = 2000,
+    sampled: AtMost = 2000,
     fit_on: FitOn = None,
     as_json: Json = False,
 ) -> None:
@@ -82,7 +82,7 @@ def plot(
     rows = [(text, category) for text, (category,) in zip(read.texts, read.labels, strict=True)]
     order = choose_categories(rows, categories or ["10"])
     rows = [row for row in rows if row[1] in order]
-    drawn = sorted(random.Random(0).sample(range(len(rows)), min(limit, len(rows))))
+    drawn = sorted(random.Random(0).sample(range(len(rows)), min(sampled, len(rows))))
     texts = [rows[place][0] for place in drawn]
     kinds = [rows[place][1] for place in drawn]
     panels: list[Panel] = []
@@ -93,14 +93,14 @@ def plot(
         vectors = _encode(spec, texts, fit_on)
         purity = neighbour_purity(vectors, kinds, NEIGHBOURS)
         caption = f"{NEIGHBOURS}-neighbour purity {100 * purity:.1f} %"
-        points = plots.project(vectors, method, perplexity=perplexity)
+        points = plots.project(vectors, projection, perplexity=perplexity)
         panels.append(Panel(title, points, caption))
         found.append({"title": title, "model": spec, "purity": purity})
         lines.append(f"{title}: {caption}")
     figure = draw_panels(panels, kinds, order)
     with atomic_file(output) as part:
         plots.save_figure(figure, part, kind)
-    result = {"picture": output, "texts": len(texts), "categories": order, "method": method}
+    result = {"picture": output, "texts": len(texts), "categories": order, "projection": projection}
     result |= {"neighbours": NEIGHBOURS, "models": found}
     emit(result, as_json, lambda _: "\n".join([*lines, f"picture: {output}"]))
 

@@ -34,7 +34,7 @@ def mine(
         list[Path],
         typer.Argument(
             metavar="CHATS...",
-            help="Exports of chats (`rejoinder formats`), or folders of examples.",
+            help="Exports of chats (`rejoinder list formats`), or folders of examples.",
         ),
     ],
     output: Annotated[

@@ -27,7 +27,7 @@ ReplyForm: TypeAlias = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="format=NAME (of `rejoinder formats`; for tables also"
+        help="format=NAME (of `rejoinder list formats`; for tables also"
         " table,encoding=cp1252,delimiter=semicolon,header=no), columns=text=NAME,questions=NAME."
         " Default: detected.",
     ),

@@ -20,11 +20,11 @@ from rejoinder.cli.arguments import (
     Hybrid,
     IndexFolder,
     Json,
-    MinConfidence,
+    MinimumConfidence,
+    MinimumScore,
     Omit,
     Omitted,
     RankerName,
-    Threshold,
 )
 from rejoinder.cli.models import open_index, report_truncated
 from rejoinder.cli.shell import emit
@@ -89,9 +89,9 @@ def reply(
     messages: Messages = None,
     file: File = None,
     k: K = 5,
-    threshold: Threshold = None,
-    min_confidence: MinConfidence = None,
-    context: Earlier = None,
+    minimum_score: MinimumScore = None,
+    minimum_confidence: MinimumConfidence = None,
+    history: Earlier = None,
     omit: Omit = "copies",
     where: Filter = None,
     diversity: Diversity = 0,
@@ -115,9 +115,9 @@ def reply(
         raise InputError("--input FILE holds the conversations; leave the messages out, or --input")
     options = _options(
         k=k,
-        minimum_score=threshold,
-        minimum_confidence=min_confidence,
-        history=context,
+        minimum_score=minimum_score,
+        minimum_confidence=minimum_confidence,
+        history=history,
         omit=omit,
         where=passing,
         diversity=diversity,
@@ -128,14 +128,16 @@ def reply(
     asked = _one(messages or []) if file is None else read_conversations(file)
     searcher = _open_searcher(index, ranker, options.rerank)
     first: Any = getattr(searcher, "first", searcher)
-    lowest = _lowest(first, threshold)
+    lowest = _lowest(first, minimum_score)
     find = _finder(searcher, options)
     fewest = k
     for given, said, answer in _answers(find, asked):
         fewest = min(fewest, len(answer.replies))
         result = {**given, "context": said, **_to_json(answer)}
         emit(
-            result, as_json or file is not None, lambda it: _show(it, lowest, min_confidence, where)
+            result,
+            as_json or file is not None,
+            lambda it: _show(it, lowest, minimum_confidence, where),
         )
     report_truncated(first.encoder, "messages")
     if passing and fewest < k:
@@ -171,9 +173,9 @@ def chat(
     k: Annotated[
         int, typer.Option("-k", min=1, metavar="N", help="Show N replies; the best is the answer.")
     ] = 4,
-    threshold: Threshold = None,
-    min_confidence: MinConfidence = None,
-    context: Earlier = None,
+    minimum_score: MinimumScore = None,
+    minimum_confidence: MinimumConfidence = None,
+    history: Earlier = None,
     omit: Omit = "both",
     where: Filter = None,
     hybrid: Hybrid = 0,
@@ -194,9 +196,9 @@ def chat(
     passing = _parse_where(where)
     options = _options(
         k=k,
-        minimum_score=threshold,
-        minimum_confidence=min_confidence,
-        history=context,
+        minimum_score=minimum_score,
+        minimum_confidence=minimum_confidence,
+        history=history,
         omit=omit,
         where=passing,
         hybrid=hybrid,
@@ -205,11 +207,11 @@ def chat(
     searcher = _open_searcher(index, ranker, options.rerank)
     first: Any = getattr(searcher, "first", searcher)
     find = _finder(searcher, options)
-    lowest = _lowest(first, threshold)
-    show = partial(_show, threshold=lowest, min_confidence=min_confidence, where=where)
+    lowest = _lowest(first, minimum_score)
+    show = partial(_show, lowest=lowest, minimum_confidence=minimum_confidence, where=where)
     say(f"{first.count(passing):,} replies; /help shows commands, /quit leaves")
     typed = sys.stdin.isatty()
-    talk = _Talk(RECENT if context is None else max(RECENT, context))
+    talk = _Talk(RECENT if history is None else max(RECENT, history))
     for line in _typed("" if as_json else "> ") if typed else read_messages(sys.stdin.buffer):
         if not typed:
             say(f"> {line}")  # so that the output reads as a conversation
@@ -331,10 +333,10 @@ def _options(*, omit: Omitted, ranker: str | None, k: int, **values: Any) -> Sea
     )
 
 
-def _lowest(index: Index | Store, threshold: float | None) -> float | None:
+def _lowest(index: Index | Store, minimum_score: float | None) -> float | None:
     """Return the lowest score that a search of an index gives, if there is one."""
     head = index.manifest.head
-    return head.minimum_score if threshold is None and head is not None else threshold
+    return head.minimum_score if minimum_score is None and head is not None else minimum_score
 
 
 def _open_searcher(folder: Path, ranker: str | None, count: int) -> AnyIndex:
@@ -427,8 +429,8 @@ def _reasons(reply: Mapping[str, Any]) -> list[str]:
 
 def _show(
     answer: Mapping[str, Any],
-    threshold: float | None,
-    min_confidence: float | None,
+    lowest: float | None,
+    minimum_confidence: float | None,
     where: list[str] | None,
 ) -> str:
     """Return the replies and the confidence of the best as lines, or why there are none."""
@@ -440,14 +442,15 @@ def _show(
             blocks.append(" " * 16 + json.dumps(each["payload"], ensure_ascii=False))
         blocks += _reasons(each)
     p = answer.get("confidence")
-    if p is not None and min_confidence is not None and p < min_confidence:
-        return f"silent: the best reply is right with probability {p:.3f}, below {min_confidence:g}"
+    if p is not None and minimum_confidence is not None and p < minimum_confidence:
+        least = f"{minimum_confidence:g}"
+        return f"silent: the best reply is right with probability {p:.3f}, below {least}"
     if not blocks:
-        conditions = [] if threshold is None else [f"scores {threshold:g} or more"]
+        conditions = [] if lowest is None else [f"scores {lowest:g} or more"]
         conditions += ["passes --where"] if where else []
         if not conditions:
             return "the index is empty"
-        return f"no reply {' and '.join(conditions)}; --threshold N lowers the score"
+        return f"no reply {' and '.join(conditions)}; --minimum-score N lowers the score"
     if p is not None:
         blocks.append(f"the best is right with probability {p:.3f}")
     return "\n".join(blocks)

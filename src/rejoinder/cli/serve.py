@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import DeviceName, Host, IndexFolder, Json, MinConfidence, RankerName
+from rejoinder.cli.arguments import (
+    DeviceName,
+    Host,
+    IndexFolder,
+    Json,
+    MinimumConfidence,
+    RankerName,
+)
 from rejoinder.cli.models import named_model, open_index
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError, MissingExtraError
@@ -64,7 +71,7 @@ def serve(
     port: Port = 8000,
     intents: Intents = None,
     ranker: RankerName = None,
-    min_confidence: MinConfidence = None,
+    minimum_confidence: MinimumConfidence = None,
     beside: Beside = None,
     workers: Workers = 1,
     queue: Queue = 64,
@@ -95,7 +102,7 @@ def serve(
         device=device,
         model=named_model(),
         intents=intents,
-        calibrated=min_confidence is not None,
+        calibrated=minimum_confidence is not None,
         reranker=None if ranker is None else partial(open_ranker, ranker),
         second=None if beside is None else Sources(index=beside),
     )
@@ -105,7 +112,7 @@ def serve(
         "local": not keys,
         "queue": queue,
         "log_texts": log_texts,
-        "minimum_confidence": min_confidence,
+        "minimum_confidence": minimum_confidence,
         "workers": workers,
     }
     listening = listen(host, port)
@@ -214,8 +221,8 @@ def _text(result: Mapping[str, Any]) -> str:
 
 def desk(
     index: IndexFolder,
-    to: Annotated[
-        str, typer.Option(metavar="URL", help="Address of the desk; notes go only there.")
+    desk_url: Annotated[
+        str, typer.Option("--desk", metavar="URL", help="Address of the desk; notes go only there.")
     ],
     kind: Annotated[
         Literal["chatwoot", "generic"],
@@ -234,7 +241,7 @@ def desk(
     REJOINDER_DESK_TOKEN is the token for notes in Chatwoot. REJOINDER_DESK_SECRET is the webhook's
     secret, which signs events. The command prints the webhook's address.
 
-    Example: rejoinder desk replies.index --to https://chatwoot.example.com
+    Example: rejoinder desk replies.index --desk https://chatwoot.example.com
     """
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         raise MissingExtraError("rejoinder desk", "serve")
@@ -246,7 +253,7 @@ def desk(
 
     token = os.environ.get(TOKEN, "")
     secret = os.environ.get(SECRET, "")
-    address = Address(to)
+    address = Address(desk_url)
     chosen = _desk(kind, token, secret)
     if not secret and not is_loopback(host):
         raise InputError(

@@ -1,4 +1,4 @@
-"""`rejoinder train` and `rejoinder recipes`: run a recipe, list those that there are."""
+"""`rejoinder train` and `rejoinder list recipes`: run a recipe, list those that there are."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ from rejoinder.progress import note
 if TYPE_CHECKING:
     from rejoinder.training.display import Display
 
+
 RecipeFile: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        help="A recipe: a *.toml file, or the name of one that `rejoinder recipes` lists."
+        help="A recipe: a *.toml file, or the name of one that `rejoinder list recipes` lists."
     ),
 ]
+
 Data: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Training examples (sets data.train).")
 ]
+
 General: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(metavar="DIR", help="Examples to mix in: data.mix.0.train; repeatable."),
 ]
+
 Init: TypeAlias = Annotated[
     str | None, typer.Option(metavar="MODEL", help="Model to start from: init.model.")
 ]
@@ -67,34 +71,6 @@ def train(
         summary = loop.train(loaded, run, display=display)
     if distributed.is_first():
         emit(summary.to_json(), as_json, _train_text)
-
-
-_VERBS = {"ablations": "lab ablate", "tables": "lab table"}  # of the folders of recipes
-
-
-def recipes(as_json: Json = False) -> None:
-    """List the recipes that come with Rejoinder; commands accept these names.
-
-    Example: rejoinder recipes --json
-    """
-    from rejoinder import settings
-
-    found = []
-    for name, path in settings.recipes().items():
-        document = settings.read_toml(path, "gone")
-        verb = _VERBS.get(name.partition("/")[0], "train")
-        about = document["description" if verb == "train" else "name"]
-        found.append({"name": name, "verb": verb, "description": about, "path": str(path)})
-    width = max(len(each["name"]) for each in found)
-    lines = []
-    for verb in ("train", *_VERBS.values()):
-        lines += ["", f"rejoinder {verb}"]
-        lines += [
-            f"  {each['name']:<{width}}  {each['description']}"
-            for each in found
-            if each["verb"] == verb
-        ]
-    emit({"recipes": found}, as_json, lambda _: "\n".join(lines[1:]))
 
 
 @contextlib.contextmanager

@@ -174,7 +174,7 @@ def _unknown(sample: Sample, holds: str) -> str:
     names = f" with {', '.join(sorted(sample.columns)[:8])}"[:160] if sample.columns else ""
     text = (
         f"{sample.source} looks like {kinds[sample.kind]}{names}, but like no form of {holds} that "
-        f"is known; `rejoinder formats` lists all {len(known)}, --set format=NAME decides"
+        f"is known; `rejoinder list formats` lists all {len(known)}, --set format=NAME decides"
     )
     if holds == "chats" and sample.kind == "json lines" and _OF_EXAMPLES & set(sample.columns):
         return (

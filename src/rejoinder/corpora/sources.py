@@ -80,7 +80,7 @@ class ChatsSettings(OwnSettings):
     """Silence that splits a chat, such as 30m, 12h or 2d, or none. Default: 12h in messengers, none
     in tickets and e-mails."""
     format: str = ""
-    """Form of the files; `rejoinder formats` lists them. Default: found by content."""
+    """Form of the files; `rejoinder list formats` lists them. Default: found by content."""
     columns: str = ""
     """Columns of a table of messages:
     conversation=Fall,author=Von,text=Inhalt,time=Zeit,agent=..."""
@@ -279,9 +279,9 @@ def cleaner(chat: Chat, reading: Reading) -> Callable[[str], str]:
 CHATS = Corpus(
     name="chats",
     title="Your own chats as your tool exports them: messengers, help desks, e-mails, tables.",
-    reads="exports that `rejoinder formats` lists; the form is found by content",
+    reads="exports that `rejoinder list formats` lists; the form is found by content",
     licence="yours",
-    origin="your own export; `rejoinder formats` says how, for each tool",
+    origin="your own export; `rejoinder list formats` says how, for each tool",
     read=read_chats,
     settings=ChatsSettings,
 )
@@ -349,7 +349,7 @@ FAQ = Corpus(
     name="faq",
     title="Your own questions with their answers, several questions an answer.",
     reads="*.csv with the columns question and answer, *.jsonl with question (or questions) and "
-    "answer, and every form of replies that `rejoinder formats` lists",
+    "answer, and every form of replies that `rejoinder list formats` lists",
     licence="yours",
     origin="your own export",
     read=read_faq,

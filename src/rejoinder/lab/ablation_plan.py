@@ -27,7 +27,7 @@ TOKENS = "tokens"
 
 Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 DataPart: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9-]+ (train|valid|test)$")]
-"""A corpus, as `rejoinder corpora` calls it, and a part of it: "dstc7 test"."""
+"""A corpus, as `rejoinder list corpora` calls it, and a part of it: "dstc7 test"."""
 Published: TypeAlias = Percent | dict[DataPart, Percent]
 """Recall at 1 that a paper gives, for the plan's part of any data, or by data and part."""
 
@@ -152,7 +152,7 @@ def load_plan(
     path = Path(path)
     document = read_toml(
         path,
-        "no such file; give a TOML file of ablations, or a name that `rejoinder recipes` lists",
+        "no such file; give a TOML file of ablations, or a name of `rejoinder list recipes`",
     )
     if "stage" in document:
         raise InputError(

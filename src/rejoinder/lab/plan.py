@@ -136,7 +136,8 @@ def _filled(text: str, column: str, data: str) -> str:
 def load_table(path: Path, overrides: Sequence[str] = ()) -> TablePlan:
     """Read the TOML file of a table; the overrides win over it."""
     document = read_toml(
-        path, "no such file; give a TOML file of a table, or a name that `rejoinder recipes` lists"
+        path,
+        "no such file; give a TOML file of a table, or a name of `rejoinder list recipes`",
     )
     for setting in overrides:
         override(document, setting)

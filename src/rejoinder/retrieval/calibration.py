@@ -132,7 +132,7 @@ class CalibratedIndex:
             calibrated = "all earlier messages" if history is None else f"history {history}"
             raise InputError(
                 f"the index was calibrated with {calibrated}; leave history out, or calibrate "
-                f"again with --context {options.history}"
+                f"again with --history {options.history}"
             )
         return replace(options, history=history)
 

@@ -60,7 +60,7 @@ def load_recipe(
     `save_recipe` wrote is `resolved`: it holds what came from `init.model`, which may be gone.
     """
     document = read_toml(
-        path, "no such recipe; give a TOML file, or a name that `rejoinder recipes` lists"
+        path, "no such recipe; give a TOML file, or a name that `rejoinder list recipes` lists"
     )
     given = [f"{key}={toml_value(str(place))}" for key, place in (places or {}).items() if place]
     return parse_recipe(document, [*overrides, *given], origin=str(path), resolved=resolved)
