@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from common import write_result
-from rejoinder.cli.models import Rankers, fit_ranker
+from rejoinder.cli.models import OpenRankers, fit_ranker
 from rejoinder.corpora.examples import read_examples
 from rejoinder.encoders import bundled
 from rejoinder.evaluation.ranking import evaluate
@@ -83,7 +83,7 @@ def measure(name: str, data: Path, examples: list[Any], texts: list[str]) -> dic
 
     Texts a second are None where texts are not encoded.
     """
-    ranker: Any = Rankers().ranker(name)
+    ranker: Any = OpenRankers().ranker(name)
     fit_ranker(name, ranker, lambda: sample(read_examples(data, "train"), FIT, seed=0))
     result = evaluate(ranker, examples, copies="right")
     values = {
@@ -92,7 +92,7 @@ def measure(name: str, data: Path, examples: list[Any], texts: list[str]) -> dic
     }
     seconds = []
     # one that remembers no texts yet
-    if encode := getattr(Rankers().ranker(name), "encode_responses", None):
+    if encode := getattr(OpenRankers().ranker(name), "encode_responses", None):
         for start in range(0, min(ROUNDS * TEXTS, len(texts) - TEXTS), TEXTS):
             begin = time.perf_counter()
             encode(texts[start : start + TEXTS])

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rejoinder.corpora.chunks import Job, Sizes
+from rejoinder.corpora.chunks import ChunkJob, ChunkSizes
 from rejoinder.corpora.comment_trees import COLUMNS, scatter
 from rejoinder.corpora.gather import LARGEST, read_partition, write_run
 from rejoinder.corpora.lines import Reading, open_blocks
@@ -26,7 +26,7 @@ from rejoinder.corpora.reddit_settings import RedditSettings
 
 ALL_COMMENTS = 3_680_000_000
 """Comments of 2015 to 2018 (DATA19)."""
-SIZES = Sizes()
+SIZES = ChunkSizes()
 RUN_BYTES = SIZES.partition * LARGEST
 CORES = (2, 16, 64)
 RUNS = 16
@@ -113,7 +113,7 @@ def partition_seconds(partitions: int, record_bytes: float) -> float:
     arrays = [pa.array(values, field.type) for values, field in zip(columns, COLUMNS, strict=True)]
     records = pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(CORPUS, RedditSettings(), Path(folder))
+        job = ChunkJob(CORPUS, RedditSettings(), Path(folder))
         runs = [f"{number}" for number in range(RUNS)]
         for run in runs:
             write_run(job, run, [records], partitions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import functools
 import graphlib
 import importlib.metadata
@@ -195,6 +196,24 @@ def test_a_room_says_what_it_is_and_no_more_in_its_init():
     rooms = [path for path in MODULES if path.stem == "__init__" and path.parent != SOURCE]
     wrong = [path for path in rooms if len(path.read_text(encoding="utf-8").splitlines()) > 20]
     assert not wrong
+
+
+def test_few_names_of_classes_and_types_are_defined_twice():
+    places = collections.defaultdict(list)
+    for path in MODULES:
+        tree = parse(path)
+        aliases = [
+            node.target.id
+            for node in tree.body
+            if isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and ast.unparse(node.annotation) == "TypeAlias"
+        ]
+        classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        for name in (*classes, *aliases):
+            places[name].append(path.relative_to(SOURCE).as_posix())
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert len(twice) < 25, twice
 
 
 def test_no_comment_titles_a_chapter():

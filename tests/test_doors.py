@@ -14,7 +14,7 @@ from rejoinder.cli.start import main
 from rejoinder.integrations.mcp import make_server
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving.answers import Sources
-from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.desk_index import SUGGESTED, IndexSearcher
 from rejoinder.serving.requests import RepliesRequest
 from rejoinder.serving.worker import Computing
@@ -44,7 +44,7 @@ def server(index):
     sources = Sources(index=index.folder)
     computing = Computing(sources)
     computing.open()
-    with TestClient(make_app(Settings(sources=sources), computing)) as client:
+    with TestClient(make_app(ServerSettings(sources=sources), computing)) as client:
         yield client
 
 

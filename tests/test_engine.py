@@ -9,7 +9,7 @@ import time
 import pytest
 
 from rejoinder.corpora.build import _BytesRead, _reported
-from rejoinder.corpora.chunks import Job
+from rejoinder.corpora.chunks import ChunkJob
 from rejoinder.corpora.formats import JSONL
 from rejoinder.corpora.lines import BadLineError
 from rejoinder.engine import LocalEngine, WorkerDiedError, attempt, local_engine
@@ -86,7 +86,7 @@ def test_bytes_of_a_task_in_another_process_are_shown_before_it_ends(tmp_path):
     shown = []
     read = _BytesRead(tmp_path, shown.append)
     with LocalEngine(2) as engine:
-        job = Job(JSONL, None, tmp_path)
+        job = ChunkJob(JSONL, None, tmp_path)
         wait = functools.partial(read_slowly, job, tmp_path / "seen")
 
         def look():

@@ -20,7 +20,7 @@ from rejoinder.curation.learning import learn
 from rejoinder.curation.outcomes import Recorder
 from rejoinder.corpora import build  # noqa: F401 (imports are no part of the path)
 from rejoinder.serving.answers import Sources
-from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.worker import Computing
 from rejoinder.training import loop
 
@@ -161,7 +161,7 @@ def test_a_request_goes_through_the_files_that_are_named_and_through_none_twice(
     sources = Sources(index=index.folder)
     computing = Computing(sources)
     computing.open()
-    app = make_app(Settings(sources=sources), computing)
+    app = make_app(ServerSettings(sources=sources), computing)
 
     async def request():
         transport = httpx2.ASGITransport(app)

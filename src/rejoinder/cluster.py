@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from rejoinder.engine import Answer, attempt, in_order
+from rejoinder.engine import TaskAnswer, attempt, in_order
 from rejoinder.environment import keep_memory
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.training.display import TerminalDisplay
@@ -158,9 +158,9 @@ class RayEngine:
         from ray.exceptions import RayError
 
         common = self._ray.put((pickle.dumps(work), self._required))
-        running: dict[Any, Future[Answer]] = {}
+        running: dict[Any, Future[TaskAnswer]] = {}
 
-        def submit(task: T) -> Future[Answer]:
+        def submit(task: T) -> Future[TaskAnswer]:
             for reference in [key for key, future in running.items() if future.done()]:
                 del running[reference]
             reference = self._run.remote(common, pickle.dumps(task))
@@ -228,7 +228,7 @@ def check_nodes(ray: Any, required: NodeRequirements) -> None:
             raise InputError(f"node {node['NodeManagerAddress']} of the Ray cluster {fault}")
 
 
-def _run(common: tuple[bytes, NodeRequirements], task: bytes) -> Answer:
+def _run(common: tuple[bytes, NodeRequirements], task: bytes) -> TaskAnswer:
     """Run a task in a worker. Ray gets work and task pickled: it need not know their classes."""
     work, required = common
     fault = _check_once(required)  # of a node that joined later

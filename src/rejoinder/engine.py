@@ -25,7 +25,8 @@ from rejoinder.errors import RejoinderError
 
 T = TypeVar("T")
 R = TypeVar("R")
-Answer: TypeAlias = tuple[BaseException | None, Any]  # the exception of a task, or None; its result
+TaskAnswer: TypeAlias = tuple[BaseException | None, Any]
+"""The exception of a task, or None; its result."""
 
 # Input that takes clearly longer than starting a process in every stage.
 _BYTES_PER_PROCESS = 64 * 1024 * 1024
@@ -86,7 +87,7 @@ class LocalEngine:
             return
         pool = self._start()
 
-        def submit(task: T) -> Future[Answer]:
+        def submit(task: T) -> Future[TaskAnswer]:
             return pool.submit(attempt, work, task)
 
         try:
@@ -132,7 +133,7 @@ def _begin_worker(child_end: Connection) -> None:
 
 
 def in_order(
-    submit: Callable[[T], Future[Answer]],
+    submit: Callable[[T], Future[TaskAnswer]],
     tasks: Iterable[T],
     workers: Callable[[], int],
     on_wait: Callable[[], object] | None = None,
@@ -142,8 +143,8 @@ def in_order(
     `submit` starts `attempt` on a task; `workers()` is the number of workers at the moment.
     """
     remaining = iter(tasks)
-    due: deque[Future[Answer]] = deque()
-    running: set[Future[Answer]] = set()
+    due: deque[Future[TaskAnswer]] = deque()
+    running: set[Future[TaskAnswer]] = set()
     while True:
         room = min(
             _AT_ONCE * workers() - len(running),
@@ -166,7 +167,7 @@ def in_order(
             yield due.popleft().result()[1]
 
 
-def attempt(work: Callable[[T], R], task: T) -> Answer:
+def attempt(work: Callable[[T], R], task: T) -> TaskAnswer:
     """Run a task; return its exception instead of raising it.
 
     An exception that cannot be pickled becomes a RuntimeError with the same text.

@@ -9,7 +9,7 @@ import pytest
 
 import rejoinder
 from rejoinder.cli import models
-from rejoinder.cli.models import Rankers
+from rejoinder.cli.models import OpenRankers
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.encoders import sentence
@@ -100,7 +100,7 @@ def test_other_data_to_learn_from(command, refused, folder, tmp_path):
 
 
 def test_sim_reads_the_newest_message_and_with_history_the_earlier_ones_too(minilm):
-    rankers = Rankers()
+    rankers = OpenRankers()
     context, answers = ["q 3", "q 4", "q 5"], [["q 4", "q 9"]]
     sim, sim_history = rankers.ranker("sim:minilm"), rankers.ranker("sim-history:minilm")
     alone, with_history = (ranker.score([context], answers)[0, 0] for ranker in (sim, sim_history))
@@ -110,7 +110,7 @@ def test_sim_reads_the_newest_message_and_with_history_the_earlier_ones_too(mini
 
 
 def test_a_sentence_encoder_has_one_name_everywhere(minilm):
-    rankers = Rankers()
+    rankers = OpenRankers()
     context, answers = ["q 3", "q 4"], [["q 4", "q 9"]]
     expected = rankers.ranker("sim:minilm").score([context], answers)
     for name in ("minilm", "use", "st:owner/name", "sim:st:owner/name"):
@@ -125,7 +125,7 @@ def test_a_sentence_encoder_has_one_name_everywhere(minilm):
 def test_our_own_models_by_h_and_by_r(tmp_path):
     model = small_model(tmp_path / "model")
     contexts, lists = [["hello you", "abc"], ["number 7"]], [["reply", "abc"], ["number", "x"]]
-    rankers, folder = Rankers(), tmp_path / "model"
+    rankers, folder = OpenRankers(), tmp_path / "model"
     names = (f"sim:{folder}", f"sim:{folder}#h", f"sim:{folder}#r", f"map:{folder}#r")
     h, also_h, r, mapped = (rankers.ranker(name) for name in names)
     assert np.allclose(h.score(contexts, lists), model.score(contexts, lists), atol=1e-5)
@@ -150,7 +150,7 @@ def test_wrong_names(tmp_path, monkeypatch):
         ("tfidff", "no model 'tfidff': .*tfidf, sim:NAME, map:NAME or hybrid:NAME"),
     ):
         with pytest.raises(InputError, match=message):
-            Rankers().ranker(name.replace("FOLDER", str(tmp_path)))
+            OpenRankers().ranker(name.replace("FOLDER", str(tmp_path)))
 
 
 def test_a_sample_is_of_the_validation_split_and_bounded(tmp_path, monkeypatch):

@@ -54,7 +54,7 @@ def test_a_server_over_a_read_only_index_says_that_it_may_not_write(tmp_path, mo
 
     from rejoinder import files
     from rejoinder.serving.answers import Sources
-    from rejoinder.serving.app import Settings, make_app
+    from rejoinder.serving.app import ServerSettings, make_app
     from rejoinder.serving.worker import Computing
 
     Index.build(rejoinder.load("convert-small"), ["Hello!", "Bye."], tmp_path / "index")
@@ -65,7 +65,7 @@ def test_a_server_over_a_read_only_index_says_that_it_may_not_write(tmp_path, mo
 
     computing = Computing(sources)
     computing.open()
-    app = make_app(Settings(sources=sources), computing)
+    app = make_app(ServerSettings(sources=sources), computing)
     requests = [
         ("POST", "/v1/candidates", {"candidates": ["new"]}),
         ("POST", "/v1/import", {"name": "a.txt", "content": "bmV3Cg=="}),

@@ -10,14 +10,14 @@ from collections import Counter
 from pathlib import Path
 
 from rejoinder.corpora.build import _run_task, build_data
-from rejoinder.corpora.chunks import Sizes
+from rejoinder.corpora.chunks import ChunkSizes
 from rejoinder.corpora.examples import read_examples
 from tests.corpora.toy import TOY, toy_lines
 
-SMALL = Sizes(files=4_000, block=1_000, partition=3_000, chunk=64, bucket=100, shard=150)
+SMALL = ChunkSizes(files=4_000, block=1_000, partition=3_000, chunk=64, bucket=100, shard=150)
 """Pieces of a few examples, so that there are many of each."""
 build = functools.partial(build_data, sizes=SMALL)
-TINY = Sizes(files=77, block=333, partition=999, chunk=7, bucket=33, shard=33)
+TINY = ChunkSizes(files=77, block=333, partition=999, chunk=7, bucket=33, shard=33)
 
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent.parent.parent)])}

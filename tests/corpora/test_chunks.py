@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rejoinder.corpora import chunks as tasks
 from rejoinder.corpora import gather
-from rejoinder.corpora.chunks import Bucket, Job, Sizes
+from rejoinder.corpora.chunks import Bucket, ChunkJob, ChunkSizes
 from rejoinder.corpora.corpus import Input
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.splits import SPLITS
@@ -36,7 +36,7 @@ BATCHES = st.lists(st.tuples(st.sampled_from(SPLITS), st.lists(st.integers(0, 20
 @given(reads=st.lists(BATCHES, min_size=1, max_size=3), buckets=st.integers(1, 5), most=st.integers(1, 20))
 def test_the_first_of_equal_ones_stays(tmp_path_factory, reads, buckets, most):
     """Against a set, whatever the sizes of chunks, buckets and files."""
-    job = Job(JSONL, None, tmp_path_factory.mktemp("job"), sizes=Sizes(chunk=most, shard=most))
+    job = ChunkJob(JSONL, None, tmp_path_factory.mktemp("job"), sizes=ChunkSizes(chunk=most, shard=most))
     chunks, expected, seen = [], {split: [] for split in SPLITS}, set()
     for number, batches in enumerate(reads):
         rows = [[Example((f"message {value}",), "reply", str(value)) for value in values] for _, values in batches]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.build import build_data
-from rejoinder.corpora.chunks import Sizes
+from rejoinder.corpora.chunks import ChunkSizes
 from rejoinder.corpora.splits import split_of
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.lines import BadLineError, Reading
@@ -193,7 +193,7 @@ def test_a_whole_job(tmp_path, processes):
     months = [tmp_path / f"RC_2018-0{month}.zst" for month in (1, 2)]
     for path, lines in zip(months, (threads[:350], threads[350:]), strict=True):
         path.write_bytes(zstandard.compress(dump(lines)))
-    sizes = Sizes(block=20_000, partition=10_000)
+    sizes = ChunkSizes(block=20_000, partition=10_000)
     account = build_data("reddit", months, tmp_path / "out", sizes=sizes, engine=LocalEngine(processes))
     expected = run(threads)
     assert {*read_examples(tmp_path / "out")} == {*expected}

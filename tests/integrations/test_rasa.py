@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
-from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.worker import Computing
 from tests.retrieval.conftest import HashEncoder
 
@@ -71,7 +71,7 @@ def test_messages_get_their_intents(component, tmp_path):
     made = component.create(
         component.get_default_config() | {"url": "", "key": "secret"}, None, None, None
     )
-    app = make_app(Settings(sources=sources), Computing(sources, answers))
+    app = make_app(ServerSettings(sources=sources), Computing(sources, answers))
     with TestClient(app, base_url="http://localhost") as server:
 
         def post(url, *, json, headers, timeout):

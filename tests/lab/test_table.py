@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from rejoinder.cli.models import Rankers
+from rejoinder.cli.models import OpenRankers
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
 from rejoinder.errors import InputError
@@ -288,7 +288,7 @@ def test_a_bert_of_transformers_gives_rows_by_its_mean_output(name, tmp_path):
         row={"bert": row, "gone": gone},
         column={"n": DataColumn(name="N", path=str(data), candidates=20, limit=40)},
     )
-    table = Measurement(Rankers(), tmp_path / "cells", no_track).table(plan)
+    table = Measurement(OpenRankers(), tmp_path / "cells", no_track).table(plan)
     assert table.cell("BERT", "N").result.recall[1].value > 0.3, table.cell("BERT", "N").missing
     assert table.cell("Gone", "N").missing.startswith(f"no {gone.ranker}; `hf download bert`")
 

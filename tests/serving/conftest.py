@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from rejoinder.corpora.schema import Candidate
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
-from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.worker import Computing
 from tests.retrieval.conftest import HashEncoder
 
@@ -38,7 +38,7 @@ def client(sources, answers):
     with contextlib.ExitStack() as stack:
 
         def start(**settings):
-            app = make_app(Settings(sources=sources, **settings), Computing(sources, answers))
+            app = make_app(ServerSettings(sources=sources, **settings), Computing(sources, answers))
             return stack.enter_context(
                 TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
             )
@@ -50,7 +50,7 @@ def client(sources, answers):
 async def running(answers, **settings):
     """Run a server in this event loop: many requests at a time may be sent by the client that this gives."""
     app = make_app(
-        Settings(sources=answers.sources, **settings), Computing(answers.sources, answers)
+        ServerSettings(sources=answers.sources, **settings), Computing(answers.sources, answers)
     )
     api = app.state.api
     async with (

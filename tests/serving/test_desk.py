@@ -404,7 +404,7 @@ def test_an_event_counts_once_after_many_others_and_after_a_restart(stand_in, tm
 
 def test_conversations_of_many_letters_make_room(monkeypatch):
     monkeypatch.setattr(desk, "MOST_KEPT", 100)
-    recent = desk.Remembered()
+    recent = desk.BoundedMemory()
     for number in range(9):
         recent[str(number)] = [{"role": "user", "content": "x" * 30}]
     assert list(recent) == ["6", "7", "8"]
@@ -414,7 +414,7 @@ def test_conversations_of_many_letters_make_room(monkeypatch):
 
 def test_little_is_remembered(monkeypatch):
     monkeypatch.setattr(desk, "REMEMBERED", 3)
-    recent = desk.Remembered()
+    recent = desk.BoundedMemory()
     for number in range(9):
         recent[str(number)] = number
     assert list(recent) == ["6", "7", "8"]

@@ -17,7 +17,7 @@ from rejoinder.intents.data import TrainingTexts
 from rejoinder.retrieval.calibration import Calibration
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers, Sources
-from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker import Computing
 from tests.intents.toy import WordVectors, toy_data
@@ -42,7 +42,7 @@ def browser():
 
 @contextlib.contextmanager
 def listening(answers, **settings):
-    app = make_app(Settings(sources=answers.sources, **settings), Computing(answers.sources, answers))
+    app = make_app(ServerSettings(sources=answers.sources, **settings), Computing(answers.sources, answers))
     server = uvicorn.Server(uvicorn.Config(app))
     with socket.create_server(("127.0.0.1", 0)) as port:
         thread = threading.Thread(target=server.run, args=([port],))

@@ -7,7 +7,7 @@ from rejoinder.curation.editing import Editor
 from rejoinder.curation.learning import learn_chosen
 from rejoinder.retrieval.index import Index
 from rejoinder.serving.answers import Answers
-from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.guard import Keys, SHOWN
 from rejoinder.serving.worker import Computing
 from tests.logs import log_of, recorder
@@ -27,7 +27,7 @@ def server(sources):
     Editor(index, log_of(index)).edit(0, title="hours")
     answers = Answers(sources, index, WordEncoder())
     app = make_app(
-        Settings(sources=sources, keys=Keys(b"look", b"change")), Computing(sources, answers)
+        ServerSettings(sources=sources, keys=Keys(b"look", b"change")), Computing(sources, answers)
     )
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client

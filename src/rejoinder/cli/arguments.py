@@ -21,15 +21,15 @@ Overwrite: TypeAlias = Annotated[
     bool, typer.Option("--overwrite", help="Replace an earlier result.")
 ]
 
-Settings: TypeAlias = Annotated[
+SettingsOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
 ]
 
-Split: TypeAlias = Literal["train", "valid", "test"]
+SplitOption: TypeAlias = Literal["train", "valid", "test"]
 
 TestSplit: TypeAlias = Annotated[
-    Split | None,
+    SplitOption | None,
     typer.Option("--split", help="Split to use. Default: `test` of a data folder, all of a file."),
 ]
 
@@ -38,7 +38,7 @@ Sampled: TypeAlias = Annotated[
     typer.Option("--sample", min=1, metavar="N", help="Use at most N random examples."),
 ]
 
-Processes: TypeAlias = Annotated[
+ProcessesOption: TypeAlias = Annotated[
     int | None,
     typer.Option(
         min=1, metavar="N", help="Worker processes. Default: one per core, fewer for small inputs."
@@ -113,7 +113,7 @@ Filter: TypeAlias = Annotated[
     ),
 ]
 
-Hybrid: TypeAlias = Annotated[
+HybridWeight: TypeAlias = Annotated[
     float,
     typer.Option(
         min=0, metavar="W", help="Weight of BM25, added to each score (for example 0.02)."
@@ -148,7 +148,7 @@ _HISTORY = typer.Option(
     parser=number_or_all(0), metavar="N|all", help="Earlier messages to keep in a context."
 )
 
-History: TypeAlias = Annotated[int | None, _HISTORY]
+HistoryOption: TypeAlias = Annotated[int | None, _HISTORY]
 
 
 def check_processes(ray: str | None, processes: int | None) -> None:

@@ -20,7 +20,7 @@ THRESHOLDS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 PRECISION = 0.9
 
 
-Data: TypeAlias = Annotated[
+DataOption: TypeAlias = Annotated[
     Path,
     typer.Option(
         metavar="DATA",
@@ -32,7 +32,7 @@ Data: TypeAlias = Annotated[
 
 def calibrate(
     index: IndexFolder,
-    data: Data,
+    data: DataOption,
     history: Earlier = None,
     picture: Annotated[
         Path | None,

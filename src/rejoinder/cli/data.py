@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from rejoinder.cli.arguments import (
-    History,
+    HistoryOption,
     Json,
     Overwrite,
-    Processes,
+    ProcessesOption,
     Ray,
-    Settings,
+    SettingsOption,
     check_processes,
     number_or_all,
     ray_engine,
@@ -37,11 +37,11 @@ _MAX_NOTES = 20  # below the counts
 
 _FILES = "Files, also .zst, .gz, .bz2 or .xz. The prefix train=, valid= or test= chooses the split."
 
-Source: TypeAlias = Annotated[str, typer.Argument(help="A corpus of `rejoinder list corpora`.")]
+CorpusName: TypeAlias = Annotated[str, typer.Argument(help="A corpus of `rejoinder list corpora`.")]
 
 Inputs: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="INPUT...", help=_FILES)]
 
-Output: TypeAlias = Annotated[
+ExamplesFolder: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the examples.")
 ]
 
@@ -51,7 +51,7 @@ SkipBad: TypeAlias = Annotated[
     int | None, typer.Option(parser=number_or_all(0), metavar="N|all", help=_SKIPPED)
 ]
 
-DryRun: TypeAlias = Annotated[
+DryRunOption: TypeAlias = Annotated[
     bool,
     typer.Option("--dry-run", help="Print statistics of the input without writing anything."),
 ]
@@ -62,15 +62,15 @@ MaxExamples: TypeAlias = Annotated[
 
 
 def data(
-    source: Source,
+    source: CorpusName,
     inputs: Inputs = None,
-    output: Output = None,
-    settings: Settings = None,
+    output: ExamplesFolder = None,
+    settings: SettingsOption = None,
     skip_bad: SkipBad = 0,
-    history: History = 10,
-    dry_run: DryRun = False,
+    history: HistoryOption = 10,
+    dry_run: DryRunOption = False,
     limit: MaxExamples = None,
-    processes: Processes = None,
+    processes: ProcessesOption = None,
     ray: Ray = None,
     overwrite: Overwrite = False,
     as_json: Json = False,

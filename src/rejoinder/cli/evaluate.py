@@ -16,13 +16,13 @@ from rejoinder.cli.arguments import (
     Earlier,
     Json,
     Sampled,
-    Split,
+    SplitOption,
     TestSplit,
     number_or_all,
 )
 from rejoinder.cli.models import (
     ENCODER_BLOCK,
-    Rankers,
+    OpenRankers,
     fit_ranker,
     open_index,
     read_training,
@@ -118,7 +118,7 @@ def evaluate(
     models, places = _models_and_data(arguments or [], data or [])
     _check_table(models, above, context == TABLE, folder)
     pool = None if replies is None else _read_replies(replies, given)
-    opener = Rankers(device)
+    opener = OpenRankers(device)
     bare = {name: opener.ranker(name) for name in models}
     rankers = {name: report.restrict(ranker, reading, name) for name, ranker in bare.items()}
     loading = (read_task(Path(p), split, candidates, sampled, copies, pool) for p in places)
@@ -165,11 +165,11 @@ def _check_table(
         check_output(folder)
 
 
-Data: TypeAlias = Annotated[
+DataOption: TypeAlias = Annotated[
     list[Path],
     typer.Option(metavar="DATA", help="Conversations with their replies; repeatable."),
 ]
-Hybrid: TypeAlias = Annotated[
+HybridOption: TypeAlias = Annotated[
     float,
     typer.Option(min=0, metavar="W", help="Weight of BM25, added to each score."),
 ]
@@ -185,8 +185,8 @@ To: TypeAlias = Annotated[
 
 def evaluate_index(
     indexes: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="Index folders.")],
-    data: Data,
-    hybrid: Hybrid = 0,
+    data: DataOption,
+    hybrid: HybridOption = 0,
     sampled: Sampled = None,
     split: TestSplit = None,
     history: Earlier = None,
@@ -336,7 +336,7 @@ def _read_replies(file: Path, given: typer.Context) -> list[str]:
 
 def read_task(
     path: Path,
-    split: Split | None,
+    split: SplitOption | None,
     candidates: int | None,
     sampled: int | None,
     copies: Copies = "wrong",

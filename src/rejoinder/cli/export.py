@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.cli.list_models import megabytes
 
-Side: TypeAlias = Literal["context", "response"]
+SideOption: TypeAlias = Literal["context", "response"]
 
 Format: TypeAlias = Literal[
     "quantized", "eight-bits", "onnx", "sentence-transformers", "transformers"
@@ -39,7 +39,7 @@ def export(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")],
     form: Annotated[Format | None, typer.Option("--to", help=_FORMATS)] = None,
     side: Annotated[
-        Side | None,
+        SideOption | None,
         typer.Option(help="With --to sentence-transformers: the side that `encode` uses."),
     ] = None,
     overwrite: Overwrite = False,
@@ -59,7 +59,7 @@ def export(
 
 
 def _write(
-    form: Format, model: str, output: Path, side: Side, overwrite: bool
+    form: Format, model: str, output: Path, side: SideOption, overwrite: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the model; return facts about it and the lines to print."""
     from rejoinder.encoders import export, export_onnx, sentence_module

@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import DeviceName, IndexFolder, Json, Overwrite, Ray, Split, ray_engine
+from rejoinder.cli.arguments import (
+    DeviceName,
+    IndexFolder,
+    Json,
+    Overwrite,
+    Ray,
+    SplitOption,
+    ray_engine,
+)
 from rejoinder.cli.evaluate import evaluate_index
 from rejoinder.cli.models import named_model, open_index, report_truncated
-from rejoinder.cli.reply_files import DryRun, ReplyFile, ReplyForm, parse_settings, survey_text
+from rejoinder.cli.reply_files import ReplyDryRun, ReplyFile, ReplyForm, parse_settings, survey_text
 from rejoinder.cli.shell import Command, Group, emit, guarded
 from rejoinder.errors import InputError
 from rejoinder.progress import Advance, note, track
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
 
 RECALL = 0.95
 CONTEXTS = 1000
-Encoder: TypeAlias = Annotated[
+EncoderOption: TypeAlias = Annotated[
     str,
     typer.Argument(metavar="MODEL", help="A model folder, bi-small; or minilm, use, st:NAME."),
 ]
@@ -38,11 +46,11 @@ Replies: TypeAlias = Annotated[
         help="A list, table, FAQ or export of replies (`rejoinder list formats`), or a data folder."
     ),
 ]
-Output: TypeAlias = Annotated[
+NewIndexFolder: TypeAlias = Annotated[
     Path, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")
 ]
 PartOf: TypeAlias = Annotated[
-    Split | None, typer.Option("--split", help="Split of a folder of examples.")
+    SplitOption | None, typer.Option("--split", help="Split of a folder of examples.")
 ]
 First: TypeAlias = Annotated[
     int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N replies.")
@@ -53,7 +61,7 @@ Deduplicate: TypeAlias = Annotated[
 OutputOrNone: TypeAlias = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")
 ]
-Method: TypeAlias = Literal["hnsw", "ivf", "scan", "exact"]
+MethodOption: TypeAlias = Literal["hnsw", "ivf", "scan", "exact"]
 FEW_REPLIES = 100  # that are encoded without PyTorch if the model has ONNX programs
 
 index = typer.Typer(
@@ -90,11 +98,11 @@ def _next_bar(
 
 
 def build(
-    model: Encoder,
+    model: EncoderOption,
     replies: Replies,
     output: OutputOrNone = None,
     settings: ReplyForm = None,
-    dry_run: DryRun = False,
+    dry_run: ReplyDryRun = False,
     split: PartOf = None,
     limit: First = None,
     deduplicate: Deduplicate = False,
@@ -246,8 +254,8 @@ def compact(folder: IndexFolder, as_json: Json = False) -> None:
 
 def reencode(
     folder: IndexFolder,
-    model: Encoder,
-    output: Output,
+    model: EncoderOption,
+    output: NewIndexFolder,
     overwrite: Overwrite = False,
     ray: Ray = None,
     device: DeviceName = "auto",
@@ -287,7 +295,7 @@ def tune(
         typer.Option(metavar="R", help=f"Wanted recall of the 30 best replies. Default: {RECALL}."),
     ] = None,
     method: Annotated[
-        Method | None,
+        MethodOption | None,
         typer.Option(
             help="Graph, clusters, 8-bit scan, or exact again. Default: hnsw; ivf above 5M replies."
         ),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import DeviceName, Json, Overwrite, Settings
+from rejoinder.cli.arguments import DeviceName, Json, Overwrite, SettingsOption
 from rejoinder.cli.models import named_model
 from rejoinder.cli.retrieval import read_messages
 from rejoinder.cli.shell import Command, emit, guarded
@@ -82,7 +82,7 @@ def train(
     vectors: Vectors = "r",
     also: Also = None,
     preset: Preset = "logistic",
-    settings: Settings = None,
+    settings: SettingsOption = None,
     multi_label: MultiLabel = False,
     oos: OutOfScope = "oos",
     precision: Annotated[
@@ -257,7 +257,7 @@ def fine_tune(
     ],
     texts: Train,
     output: Output,
-    settings: Settings = None,
+    settings: SettingsOption = None,
     shots: Shots = None,
     oos: OutOfScope = "oos",
     overwrite: Overwrite = False,

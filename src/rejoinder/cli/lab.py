@@ -11,20 +11,27 @@ import typer
 from rejoinder.cli.arguments import (
     DeviceName,
     Json,
-    Processes,
+    ProcessesOption,
     Ray,
     Sampled,
-    Settings,
-    Split,
+    SettingsOption,
+    SplitOption,
     check_processes,
     ray_engine,
 )
 from rejoinder.cli.evaluate import read_task, save_with_note
 from rejoinder.cli.lab_intents import bert, few_shot, grid
 from rejoinder.cli.lab_plot import plot
-from rejoinder.cli.models import Rankers
+from rejoinder.cli.models import OpenRankers
 from rejoinder.cli.shell import Command, emit, guarded
-from rejoinder.cli.train import Data, General, Init, RecipeFile, first_process_shows, recipe_places
+from rejoinder.cli.train import (
+    DataOption,
+    General,
+    InitOption,
+    RecipeFile,
+    first_process_shows,
+    recipe_places,
+)
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.progress import track
 
@@ -36,7 +43,7 @@ lab = typer.Typer(
     epilog="Example: rejoinder lab table tables/small -o tables/small",
 )
 
-Rows: TypeAlias = Annotated[
+RowsOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--row",
@@ -60,7 +67,7 @@ def table(
         Path,
         typer.Option("--output", "-o", metavar="DIR", help="Folder for the table and its cells."),
     ],
-    settings: Settings = None,
+    settings: SettingsOption = None,
     rows: Annotated[
         list[str] | None, typer.Option("--row", metavar="ROW", help="Only this row; repeatable.")
     ] = None,
@@ -90,7 +97,7 @@ def table(
 
     plan = load_table(find_recipe(file), settings or [])
     check_output(folder)
-    found = Measurement(Rankers(device), folder / CELLS, track, strict).table(
+    found = Measurement(OpenRankers(device), folder / CELLS, track, strict).table(
         plan, rows or [], columns or []
     )
     if not found.rows():
@@ -115,14 +122,14 @@ def ablate(
     folder: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for runs and table.")
     ],
-    rows: Rows = None,
-    settings: Settings = None,
+    rows: RowsOption = None,
+    settings: SettingsOption = None,
     candidates: Annotated[
         int, typer.Option(metavar="N", help="Candidates per example, if the data has no lists.")
     ] = 100,
     sampled: Sampled = None,
     split: Annotated[
-        Split | None,
+        SplitOption | None,
         typer.Option("--split", help="Part that is ranked. Default: the file's, else test."),
     ] = None,
     seeds: Seeds = 1,
@@ -169,11 +176,11 @@ def tokenise(
     cache: Annotated[
         Path, typer.Option("--output", "-o", metavar="CACHE", help="Folder for the results.")
     ],
-    data: Data = None,
+    data: DataOption = None,
     general: General = None,
-    init: Init = None,
-    settings: Settings = None,
-    processes: Processes = None,
+    init: InitOption = None,
+    settings: SettingsOption = None,
+    processes: ProcessesOption = None,
     ray: Ray = None,
     as_json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rejoinder.cli.arguments import DeviceName, Json, Overwrite, Settings, number_or_all
+from rejoinder.cli.arguments import DeviceName, Json, Overwrite, SettingsOption, number_or_all
 from rejoinder.cli.intents import Also, Model, OutOfScope, Output, Preset, Train, Vectors
 from rejoinder.cli.shell import emit
 from rejoinder.files import atomic_file, check_replaceable, check_shared
@@ -82,7 +82,7 @@ def few_shot(
     vectors: Vectors = "r",
     also: Also = None,
     preset: Preset = "logistic",
-    settings: Settings = None,
+    settings: SettingsOption = None,
     oos: OutOfScope = "oos",
     device: DeviceName = "auto",
     as_json: Json = False,
@@ -127,7 +127,7 @@ def bert(
     texts: Train,
     output: Output,
     test: Test = None,
-    settings: Settings = None,
+    settings: SettingsOption = None,
     oos: OutOfScope = "oos",
     overwrite: Overwrite = False,
     device: DeviceName = "auto",

@@ -11,7 +11,7 @@ import typer
 
 from rejoinder.cli.arguments import Json
 from rejoinder.cli.evaluate import FitOn
-from rejoinder.cli.models import Rankers
+from rejoinder.cli.models import OpenRankers
 from rejoinder.cli.shell import emit
 from rejoinder.errors import InputError
 from rejoinder.progress import track
@@ -126,6 +126,6 @@ def _encode(spec: str, texts: Sequence[str], fit_on: Path | None) -> FloatArray:
             )
         return training_examples(fit_on, fit_on, "test")
 
-    ranker, learned = Rankers().open(spec, training)
+    ranker, learned = OpenRankers().open(spec, training)
     with track(f"Encoding with {spec}", total=len(texts), unit="texts") as advance:
         return encode_texts(spec, ranker, texts, fitted=learned is not None, advance=advance)

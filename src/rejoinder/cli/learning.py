@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from rejoinder.cli.arguments import DeviceName, IndexFolder, Json, Overwrite, Settings
+from rejoinder.cli.arguments import DeviceName, IndexFolder, Json, Overwrite, SettingsOption
 from rejoinder.cli.index import describe, describe_text, note_scores
 from rejoinder.cli.models import named_model, open_index
 from rejoinder.cli.shell import emit
@@ -54,7 +54,7 @@ def mine(
     least: Annotated[
         int, typer.Option(min=1, metavar="N", help="Minimum number of messages per reply.")
     ] = 3,
-    settings: Settings = None,
+    settings: SettingsOption = None,
     device: DeviceName = "auto",
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -212,7 +212,7 @@ def _learned_text(result: Mapping[str, Any]) -> str:
 
 def feedback(
     folder: IndexFolder,
-    settings: Settings = None,
+    settings: SettingsOption = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="JSONL file to write the feedback to."),

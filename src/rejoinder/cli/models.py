@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rejoinder.evaluation.report import ContextReading
     from rejoinder.retrieval.index import Index
     from rejoinder.retrieval.stores import Store
-from rejoinder.cli.arguments import Split
+from rejoinder.cli.arguments import SplitOption
 
 # examples per call, except for BM25, whose scores depend on all candidates of a call
 ENCODER_BLOCK = 5000
@@ -27,7 +27,7 @@ ENCODER_BLOCK = 5000
 EXAMPLES = 10_000  # drawn at random to choose or fit one number or a few
 
 
-class Rankers:
+class OpenRankers:
     """Opens and fits rankers (fulfils `lab.measurement.Rankers`)."""
 
     def __init__(self, device: str = "cpu") -> None:
@@ -83,7 +83,7 @@ def report_truncated(model: Any, what: str) -> None:
 def read_training(
     rankers: Mapping[str, Ranker],
     path: Path,
-    split: Split | None,
+    split: SplitOption | None,
     cut: ContextReading,
     fit_on: Path | None,
 ) -> list[Example]:

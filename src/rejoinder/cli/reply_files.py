@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rejoinder.corpora.lines import Reading
     from rejoinder.corpora.schema import Candidate
     from rejoinder.corpora.tables import Choice
-from rejoinder.cli.arguments import Split
+from rejoinder.cli.arguments import SplitOption
 
 SHOWN = 5  # replies of a survey, and questions of each
 
@@ -33,7 +33,7 @@ ReplyForm: TypeAlias = Annotated[
     ),
 ]
 
-DryRun: TypeAlias = Annotated[
+ReplyDryRun: TypeAlias = Annotated[
     bool, typer.Option("--dry-run", help="Show what the file holds without writing anything.")
 ]
 
@@ -69,7 +69,7 @@ class ReplyFile:
     """
 
     path: Path
-    split: Split | None
+    split: SplitOption | None
     limit: int | None
     deduplicate: bool
     choice: Choice

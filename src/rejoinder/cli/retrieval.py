@@ -17,7 +17,7 @@ import typer
 from rejoinder.cli.arguments import (
     Earlier,
     Filter,
-    Hybrid,
+    HybridWeight,
     IndexFolder,
     Json,
     MinimumConfidence,
@@ -76,7 +76,7 @@ Diversity: TypeAlias = Annotated[
         min=0, max=1, metavar="D", help="Diversity of the replies, from 0 (the best ones) to 1."
     ),
 ]
-Why: TypeAlias = Annotated[
+WhyOption: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--why", help=("Show the example or part of each reply most similar to the conversation.")
@@ -95,8 +95,8 @@ def reply(
     omit: Omit = "copies",
     where: Filter = None,
     diversity: Diversity = 0,
-    hybrid: Hybrid = 0,
-    why: Why = False,
+    hybrid: HybridWeight = 0,
+    why: WhyOption = False,
     ranker: RankerName = None,
     as_json: Json = False,
 ) -> None:
@@ -178,7 +178,7 @@ def chat(
     history: Earlier = None,
     omit: Omit = "both",
     where: Filter = None,
-    hybrid: Hybrid = 0,
+    hybrid: HybridWeight = 0,
     ranker: RankerName = None,
     as_json: Json = False,
 ) -> None:
@@ -343,10 +343,10 @@ def _open_searcher(folder: Path, ranker: str | None, count: int) -> AnyIndex:
     index = open_index(folder, light=True)
     if ranker is None:
         return index
-    from rejoinder.cli.models import Rankers
+    from rejoinder.cli.models import OpenRankers
     from rejoinder.retrieval.search import Cascade
 
-    return Cascade(index, Rankers().ranker(ranker), count)
+    return Cascade(index, OpenRankers().ranker(ranker), count)
 
 
 def _finder(searcher: AnyIndex, options: SearchOptions) -> Finder:

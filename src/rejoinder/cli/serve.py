@@ -49,7 +49,7 @@ _MCP_PATH = "/mcp"
 Port: TypeAlias = Annotated[
     int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: any free one.")
 ]
-Intents: TypeAlias = Annotated[
+IntentsFolder: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="A classifier, for /v1/intents.")
 ]
 Beside: TypeAlias = Annotated[
@@ -69,7 +69,7 @@ def serve(
     index: IndexFolder,
     host: Host = "127.0.0.1",
     port: Port = 8000,
-    intents: Intents = None,
+    intents: IntentsFolder = None,
     ranker: RankerName = None,
     minimum_confidence: MinimumConfidence = None,
     beside: Beside = None,
@@ -172,13 +172,13 @@ def _run_one(
 def _worker(settings: Mapping[str, Any], worker: Worker | None = None) -> FastAPI:
     """Make the application of a worker process, which ends with the process that started it."""
     from rejoinder.environment import keep_memory
-    from rejoinder.serving.app import Settings, make_app
+    from rejoinder.serving.app import ServerSettings, make_app
 
     if (parent := multiprocessing.parent_process()) is not None:
         threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
     keep_memory()
     gc.freeze()
-    return make_app(Settings(**settings), worker)
+    return make_app(ServerSettings(**settings), worker)
 
 
 def _end_after(parent: BaseProcess) -> None:
@@ -189,9 +189,9 @@ def _end_after(parent: BaseProcess) -> None:
 
 def open_ranker(name: str) -> Ranker:
     """Open the re-ranking model, also in a worker."""
-    from rejoinder.cli.models import Rankers
+    from rejoinder.cli.models import OpenRankers
 
-    return Rankers().ranker(name)
+    return OpenRankers().ranker(name)
 
 
 def is_loopback(host: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rejoinder.cli.arguments import Json, Settings
+from rejoinder.cli.arguments import Json, SettingsOption
 from rejoinder.cli.shell import emit
 from rejoinder.progress import note
 
@@ -24,7 +24,7 @@ RecipeFile: TypeAlias = Annotated[
     ),
 ]
 
-Data: TypeAlias = Annotated[
+DataOption: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Training examples (sets data.train).")
 ]
 
@@ -33,7 +33,7 @@ General: TypeAlias = Annotated[
     typer.Option(metavar="DIR", help="Examples to mix in: data.mix.0.train; repeatable."),
 ]
 
-Init: TypeAlias = Annotated[
+InitOption: TypeAlias = Annotated[
     str | None, typer.Option(metavar="MODEL", help="Model to start from: init.model.")
 ]
 
@@ -44,10 +44,10 @@ def train(
         Path,
         typer.Option("--output", "-o", metavar="RUN", help="Folder for the results."),
     ],
-    data: Data = None,
+    data: DataOption = None,
     general: General = None,
-    init: Init = None,
-    settings: Settings = None,
+    init: InitOption = None,
+    settings: SettingsOption = None,
     as_json: Json = False,
 ) -> None:
     """Train a model; continue RUN where it stopped if it exists.

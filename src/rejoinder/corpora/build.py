@@ -26,10 +26,10 @@ from rejoinder.corpora import gather
 from rejoinder.corpora.chunks import (
     Bucket,
     Chunk,
+    ChunkJob,
+    ChunkSizes,
     Duplicates,
-    Job,
     ReadResult,
-    Sizes,
     find_duplicates,
     plan_shards,
     read_files,
@@ -87,7 +87,7 @@ def build_data(
     reading: Reading | None = None,
     limit: int | None = None,
     engine: Engine | None = None,
-    sizes: Sizes | None = None,
+    sizes: ChunkSizes | None = None,
     progress: Advance = silent,
     overwrite: bool = False,
 ) -> BuildSummary:
@@ -116,7 +116,7 @@ def build_data(
     files = find_inputs(corpus, inputs)
     settings = corpus.settings() if settings is None else settings
     reading = reading or Reading()
-    sizes = sizes or Sizes()
+    sizes = sizes or ChunkSizes()
     summary = BuildSummary(
         source=corpus.name,
         inputs=list(map(str, inputs)),
@@ -128,7 +128,7 @@ def build_data(
     check_replaceable(folder, FOLDER, overwrite=overwrite)
     temporary = (_RUNNING, gather.BLOCKS)
     with open_work(folder, _identity(summary, files, sizes), temporary) as work:
-        job = Job(corpus, settings, work, limit=limit, sizes=sizes).following(reading)
+        job = ChunkJob(corpus, settings, work, limit=limit, sizes=sizes).following(reading)
         stages = _Stages(job, files, reading, engine or LocalEngine(), progress)
         chunks = stages.read_files() if corpus.read is not None else stages.gather_threads()
         buckets, duplicates = stages.find_duplicates(chunks)
@@ -139,7 +139,7 @@ def build_data(
     return summary
 
 
-def _identity(summary: BuildSummary, files: Sequence[Input], sizes: Sizes) -> dict[str, Any]:
+def _identity(summary: BuildSummary, files: Sequence[Input], sizes: ChunkSizes) -> dict[str, Any]:
     """Return what two jobs have in common if one can use the finished tasks of the other."""
     values = [value for value in summary.settings.values() if isinstance(value, str)]
     return {
@@ -177,7 +177,7 @@ class _Stages:
     """The stages of a job, each a list of tasks for the engine."""
 
     def __init__(
-        self, job: Job, inputs: list[Input], reading: Reading, engine: Engine, advance: Advance
+        self, job: ChunkJob, inputs: list[Input], reading: Reading, engine: Engine, advance: Advance
     ) -> None:
         piped = any(not file.path.is_file() for file in inputs)
         total = None if piped else sum(file.size for file in inputs)
@@ -278,7 +278,7 @@ class _Stages:
         self._progress.show(1.0)
 
     def _run_stage(
-        self, share: float, kind: type[R], work: Callable[[Job, T], R], tasks: Sequence[T]
+        self, share: float, kind: type[R], work: Callable[[ChunkJob, T], R], tasks: Sequence[T]
     ) -> Iterator[R]:
         """Run a stage whose tasks take about equally long."""
         self._progress.begin(share)
@@ -290,7 +290,7 @@ class _Stages:
     def _map(
         self,
         kind: type[R],
-        work: Callable[[Job, T], R],
+        work: Callable[[ChunkJob, T], R],
         tasks: Iterable[T],
         on_wait: Callable[[], object] | None = None,
     ) -> contextlib.closing[Generator[R]]:
@@ -299,7 +299,7 @@ class _Stages:
         return contextlib.closing(self._engine.map(run, tasks, on_wait))
 
 
-def _run_task(job: Job, kind: type[R], work: Callable[[Job, T], R], task: T) -> R:
+def _run_task(job: ChunkJob, kind: type[R], work: Callable[[ChunkJob, T], R], task: T) -> R:
     """Return the kept result of a task; if there is none, run the task and keep its result."""
     file = job.folder / DONE / f"{task.name}.json"
     with contextlib.suppress(FileNotFoundError, ValueError):  # absent, or lost in a power cut
@@ -312,7 +312,7 @@ def _run_task(job: Job, kind: type[R], work: Callable[[Job, T], R], task: T) -> 
 
 
 @contextlib.contextmanager
-def _reported(job: Job, name: str) -> Iterator[Advance]:
+def _reported(job: ChunkJob, name: str) -> Iterator[Advance]:
     """Yield a function that counts the bytes that a task reads; see `_BytesRead`."""
     if job.on_bytes is not None:
         yield job.on_bytes

@@ -41,7 +41,7 @@ _SPLIT_BITS = 2
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ChunkSizes:
     """Sizes of a job's pieces. They decide its memory and its tasks, never its examples."""
 
     files: int = 32 * 1024 * 1024  # bytes: smaller files are read together, by one task
@@ -55,7 +55,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Job:
+class ChunkJob:
     """Data shared by all tasks of a job. Workers get it by pickling."""
 
     corpus: Corpus
@@ -65,13 +65,13 @@ class Job:
     skip_bad: bool = False
     max_bad: int | None = None
     limit: int | None = None  # stop at this many distinct examples
-    sizes: Sizes = Sizes()
+    sizes: ChunkSizes = ChunkSizes()
     on_bytes: Advance | None = None  # counts bytes as they are read; not pickled
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "on_bytes": None}
 
-    def following(self, reading: Reading) -> Job:
+    def following(self, reading: Reading) -> ChunkJob:
         """Return this job with the rules of a reading."""
         return replace(
             self,
@@ -121,7 +121,7 @@ class ReadResult(msgspec.Struct, frozen=True):
     size: int = 0  # bytes of the files
 
 
-def read_tasks(job: Job, inputs: Sequence[Input]) -> Iterator[ReadTask]:
+def read_tasks(job: ChunkJob, inputs: Sequence[Input]) -> Iterator[ReadTask]:
     """Group files by their sizes; with a limit one task reads all of them."""
     group: list[Input] = []
     size = 0
@@ -135,14 +135,16 @@ def read_tasks(job: Job, inputs: Sequence[Input]) -> Iterator[ReadTask]:
     yield ReadTask(f"read-{len(inputs) - len(group):06}", tuple(group))
 
 
-def read_files(job: Job, task: ReadTask) -> ReadResult:
+def read_files(job: ChunkJob, task: ReadTask) -> ReadResult:
     """Read the files of a task and write their examples."""
     reading = job.reading()
     chunks = write_chunks(job, _read_batches(job, task.inputs, reading), task.name)
     return ReadResult(chunks, reading.counts(), sum(file.size for file in task.inputs))
 
 
-def _read_batches(job: Job, inputs: Sequence[Input], reading: Reading) -> Iterator[pa.RecordBatch]:
+def _read_batches(
+    job: ChunkJob, inputs: Sequence[Input], reading: Reading
+) -> Iterator[pa.RecordBatch]:
     """Yield the examples of files with their splits; a batch has candidates in all rows or none."""
     assert job.corpus.read is not None
     # With a limit nothing is read beyond it.
@@ -163,7 +165,7 @@ def _read_batches(job: Job, inputs: Sequence[Input], reading: Reading) -> Iterat
             yield with_splits(job, batch_of(rows), file.part)
 
 
-def with_splits(job: Job, batch: pa.RecordBatch, part: Split | None) -> pa.RecordBatch:
+def with_splits(job: ChunkJob, batch: pa.RecordBatch, part: Split | None) -> pa.RecordBatch:
     """Add the column `split`: `part`, or by the corpus' rule, or by the hash of the thread."""
     if part is not None:
         splits = np.full(batch.num_rows, SPLITS.index(part), np.uint8)
@@ -177,7 +179,7 @@ def with_splits(job: Job, batch: pa.RecordBatch, part: Split | None) -> pa.Recor
     return batch.append_column("split", pa.array(splits))
 
 
-def write_chunks(job: Job, batches: Iterable[pa.RecordBatch], name: str) -> list[Chunk]:
+def write_chunks(job: ChunkJob, batches: Iterable[pa.RecordBatch], name: str) -> list[Chunk]:
     """Write the examples of a task, up to the job's limit, as chunks."""
     chunks: list[Chunk] = []
     remaining = (batch for batch in _until_limit(job, batches) if batch.num_rows)
@@ -189,7 +191,7 @@ def write_chunks(job: Job, batches: Iterable[pa.RecordBatch], name: str) -> list
 
 
 def _write_chunk(
-    job: Job, name: str, first: pa.RecordBatch, remaining: Iterator[pa.RecordBatch]
+    job: ChunkJob, name: str, first: pa.RecordBatch, remaining: Iterator[pa.RecordBatch]
 ) -> tuple[Chunk, pa.RecordBatch | None]:
     """Write batches of one schema as a chunk; return it and the first batch of the next one."""
     digests: list[bytes] = []
@@ -217,7 +219,7 @@ def _write_chunk(
 
 
 def _save_digests(
-    job: Job, name: str, digests: Sequence[bytes], splits: npt.NDArray[np.uint8]
+    job: ChunkJob, name: str, digests: Sequence[bytes], splits: npt.NDArray[np.uint8]
 ) -> None:
     """Save three rows, sorted by the first: both halves of the digests; row and split."""
     high, low = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2).T
@@ -226,7 +228,7 @@ def _save_digests(
     _save(_chunk_file(job, name, "npy"), np.stack([high, low, places]).take(order, axis=1))
 
 
-def _until_limit(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _until_limit(job: ChunkJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     if job.limit is None:
         yield from batches
         return
@@ -276,7 +278,9 @@ class Duplicates(msgspec.Struct, frozen=True):
     counts: list[DuplicateCount]
 
 
-def find_duplicates(job: Job, task: Bucket, *, chunks: Sequence[Chunk], buckets: int) -> Duplicates:
+def find_duplicates(
+    job: ChunkJob, task: Bucket, *, chunks: Sequence[Chunk], buckets: int
+) -> Duplicates:
     """Save which examples, of those whose digests fall into a bucket, are duplicates."""
     bounds = [task.number * 2**64 // buckets, (task.number + 1) * 2**64 // buckets - 1]
     lowest, highest = np.array(bounds, np.uint64)
@@ -304,7 +308,7 @@ def find_duplicates(job: Job, task: Bucket, *, chunks: Sequence[Chunk], buckets:
 
 
 @dataclass(frozen=True)
-class Source:
+class ChunkSource:
     """A chunk, by its number, of which a shard takes the examples of its split."""
 
     chunk: int
@@ -317,11 +321,11 @@ class Shard:
 
     name: str
     split: Split
-    sources: tuple[Source, ...]
+    sources: tuple[ChunkSource, ...]
 
 
 def plan_shards(
-    chunks: Sequence[Chunk], duplicates: Mapping[tuple[int, Split], int], sizes: Sizes
+    chunks: Sequence[Chunk], duplicates: Mapping[tuple[int, Split], int], sizes: ChunkSizes
 ) -> list[Shard]:
     """Decide which consecutive chunks go into which shard; a split has at least one.
 
@@ -335,7 +339,7 @@ def plan_shards(
                 f"some examples of the {split} part have candidates and some have none; "
                 "make one data set of those with candidates and one of those without"
             )
-        groups: list[list[Source]] = [[]]
+        groups: list[list[ChunkSource]] = [[]]
         rows = 0
         size = 0.0
         for number, chunk in enumerate(chunks):
@@ -346,7 +350,7 @@ def plan_shards(
                 groups.append([])
                 rows = 0
                 size = 0.0
-            groups[-1].append(Source(number, (number, split) in duplicates))
+            groups[-1].append(ChunkSource(number, (number, split) in duplicates))
             rows += kept
             size += chunk.bytes * kept / chunk.total
         shards += [
@@ -356,7 +360,7 @@ def plan_shards(
     return shards
 
 
-def write_shard(job: Job, shard: Shard, *, chunks: Sequence[Chunk], buckets: int) -> Path:
+def write_shard(job: ChunkJob, shard: Shard, *, chunks: Sequence[Chunk], buckets: int) -> Path:
     """Write a shard, unless it exists, and return its path in the work folder."""
     path = job.folder / "shards" / shard.name
     if not path.exists():
@@ -366,7 +370,7 @@ def write_shard(job: Job, shard: Shard, *, chunks: Sequence[Chunk], buckets: int
 
 
 def _kept(
-    job: Job, chunks: Sequence[Chunk], buckets: int, shard: Shard
+    job: ChunkJob, chunks: Sequence[Chunk], buckets: int, shard: Shard
 ) -> Iterator[pa.RecordBatch]:
     """Yield the examples of a shard without the duplicates."""
     for source in shard.sources:
@@ -384,7 +388,7 @@ def _kept(
                     yield batch.drop_columns(["split"]).filter(pa.array(keep))
 
 
-def _duplicate_rows(job: Job, buckets: int, chunk: int) -> npt.NDArray[np.int64]:
+def _duplicate_rows(job: ChunkJob, buckets: int, chunk: int) -> npt.NDArray[np.int64]:
     rows = []
     for bucket in range(buckets):
         numbers, places = np.load(_duplicates_file(job, bucket), mmap_mode="r")
@@ -398,9 +402,9 @@ def _save(path: Path, array: npt.NDArray[Any]) -> None:
         np.save(file, array, allow_pickle=False)
 
 
-def _chunk_file(job: Job, name: str, suffix: str) -> Path:
+def _chunk_file(job: ChunkJob, name: str, suffix: str) -> Path:
     return job.folder / "chunks" / f"{name}.{suffix}"
 
 
-def _duplicates_file(job: Job, bucket: int) -> Path:
+def _duplicates_file(job: ChunkJob, bucket: int) -> Path:
     return job.folder / "duplicates" / f"{bucket:06}.npy"

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rejoinder.corpora.chunks import Job, ReadResult, with_splits, write_chunks
+from rejoinder.corpora.chunks import ChunkJob, ReadResult, with_splits, write_chunks
 from rejoinder.corpora.corpus import Input
 from rejoinder.corpora.lines import COMPRESSIONS, Block, Counts, Reading, open_blocks
 from rejoinder.corpora.splits import Split
@@ -95,7 +95,7 @@ class AssembleTask:
     partitions: tuple[Partition, ...]
 
 
-def count_partitions(job: Job, inputs: Sequence[Input]) -> int:
+def count_partitions(job: ChunkJob, inputs: Sequence[Input]) -> int:
     """Return how many partitions the records need, by the first lines of some files."""
     if not all(file.path.is_file() for file in inputs):
         return _MANY
@@ -115,7 +115,7 @@ def count_partitions(job: Job, inputs: Sequence[Input]) -> int:
     return max(1, min(partitions, _MANY), math.ceil(partitions / LARGEST))
 
 
-def run_bytes(job: Job, partitions: int) -> int:
+def run_bytes(job: ChunkJob, partitions: int) -> int:
     """Return the size at which a run ends: every partition is read out of every run."""
     return job.sizes.partition * (LARGEST if partitions >= _MANY else 1)
 
@@ -164,7 +164,7 @@ def window_size(path: Path) -> int:
     return content + 256 if length == 2 else content
 
 
-def scatter_file(job: Job, task: ScatterTask, *, partitions: int) -> Scattered:
+def scatter_file(job: ChunkJob, task: ScatterTask, *, partitions: int) -> Scattered:
     """Scatter a file in this process."""
     reading = job.reading(task.input.part)
     blocks = open_blocks(task.input.path, job.on_bytes, job.sizes.block)
@@ -177,7 +177,7 @@ def scatter_file(job: Job, task: ScatterTask, *, partitions: int) -> Scattered:
 
 
 def scatter_shared_file(
-    job: Job, task: ScatterTask, *, partitions: int, engine: Engine
+    job: ChunkJob, task: ScatterTask, *, partitions: int, engine: Engine
 ) -> Scattered:
     """Scatter a file with the processes of an engine: this one cuts it into blocks for them."""
     reading = job.reading(task.input.part)
@@ -199,7 +199,7 @@ def scatter_shared_file(
     return Scattered(runs, reading.counts(), task.input.size)
 
 
-def _scatter_block(job: Job, task: ScatterTask, block: Block) -> ScatteredBlock:
+def _scatter_block(job: ChunkJob, task: ScatterTask, block: Block) -> ScatteredBlock:
     reading = job.reading(task.input.part)
     records = _records(job, block, reading)
     name = f"{task.name}-{block.number:012}"
@@ -207,7 +207,7 @@ def _scatter_block(job: Job, task: ScatterTask, block: Block) -> ScatteredBlock:
     return ScatteredBlock(name, records.nbytes, reading.counts())
 
 
-def _sort_blocks(job: Job, partitions: int, task: SortTask) -> str:
+def _sort_blocks(job: ChunkJob, partitions: int, task: SortTask) -> str:
     """Write a run of the records of blocks, whose files are removed; return its name."""
     files = [_block_file(job, name) for name in task.blocks]
     write_run(job, task.run, [_open_records(file) for file in files], partitions)
@@ -216,7 +216,7 @@ def _sort_blocks(job: Job, partitions: int, task: SortTask) -> str:
     return task.run
 
 
-def _records(job: Job, block: Block, reading: Reading) -> pa.RecordBatch:
+def _records(job: ChunkJob, block: Block, reading: Reading) -> pa.RecordBatch:
     assert job.corpus.scatter is not None
     return job.corpus.scatter(block, reading, job.settings)
 
@@ -236,7 +236,7 @@ def _groups(items: Iterable[T], size_of: Callable[[T], int], limit: int) -> Iter
         yield group
 
 
-def write_run(job: Job, name: str, batches: list[pa.RecordBatch], partitions: int) -> None:
+def write_run(job: ChunkJob, name: str, batches: list[pa.RecordBatch], partitions: int) -> None:
     """Write records sorted by partition, within one in their order; `batches` is emptied."""
     records = pa.concat_batches(batches)
     batches.clear()  # their memory is needed
@@ -255,7 +255,7 @@ def partition_numbers(threads: pa.Array, partitions: int) -> Numbers:
     return numbers
 
 
-def assemble_tasks(job: Job, runs: Runs, partitions: int) -> list[AssembleTask]:
+def assemble_tasks(job: ChunkJob, runs: Runs, partitions: int) -> list[AssembleTask]:
     """Return a task for each partition; with a limit one task assembles all of them."""
     every = [Partition(part, number) for part in runs for number in range(partitions)]
     if job.limit is not None:
@@ -266,7 +266,7 @@ def assemble_tasks(job: Job, runs: Runs, partitions: int) -> list[AssembleTask]:
     ]
 
 
-def assemble(job: Job, task: AssembleTask, *, runs: Runs, partitions: int) -> ReadResult:
+def assemble(job: ChunkJob, task: AssembleTask, *, runs: Runs, partitions: int) -> ReadResult:
     """Assemble the threads of partitions and write their examples."""
     reading = job.reading()
     batches = _examples(job, task, runs, partitions, reading)
@@ -275,7 +275,7 @@ def assemble(job: Job, task: AssembleTask, *, runs: Runs, partitions: int) -> Re
 
 
 def _examples(
-    job: Job, task: AssembleTask, runs: Runs, partitions: int, reading: Reading
+    job: ChunkJob, task: AssembleTask, runs: Runs, partitions: int, reading: Reading
 ) -> Iterator[pa.RecordBatch]:
     assert job.corpus.assemble is not None
     for partition in task.partitions:
@@ -287,7 +287,7 @@ def _examples(
 
 
 def read_partition(
-    job: Job, runs: Sequence[str], number: int, partitions: int
+    job: ChunkJob, runs: Sequence[str], number: int, partitions: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a partition; those of a large one in parts, each of whole threads."""
     bounds = np.array([number, number + 1], np.int32)
@@ -309,7 +309,7 @@ def read_partition(
         yield records.filter(pa.array(numbers == part))
 
 
-def remove_runs(job: Job, runs: Runs) -> None:
+def remove_runs(job: ChunkJob, runs: Runs) -> None:
     """Remove all runs."""
     for names in runs.values():
         for name in names:
@@ -333,9 +333,9 @@ def _run_name(task: ScatterTask, number: int) -> str:
     return f"{task.name}-{number:06}"
 
 
-def _run_file(job: Job, name: str) -> Path:
+def _run_file(job: ChunkJob, name: str) -> Path:
     return job.folder / "runs" / f"{name}.arrow"
 
 
-def _block_file(job: Job, name: str) -> Path:
+def _block_file(job: ChunkJob, name: str) -> Path:
     return job.folder / BLOCKS / f"{name}.arrow"

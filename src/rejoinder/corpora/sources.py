@@ -31,7 +31,7 @@ from rejoinder.corpora.formats import OwnSettings, describe_fields, read_csv, te
 from rejoinder.corpora.limits import MAX_NAME
 from rejoinder.corpora.lines import Reading, strip_compression
 from rejoinder.corpora.readers import dialogues, pairs, wikipedia
-from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Markup
 from rejoinder.corpora.recognition import find_form, read_candidates
 from rejoinder.corpora.redaction import redact
@@ -132,12 +132,12 @@ def read_chats(path: Path, reading: Reading, settings: ChatsSettings) -> Iterato
 
 def _agents(
     path: Path, chats: Iterator[Chat], first: Chat, settings: ChatsSettings
-) -> tuple[Callable[[Message], bool], Iterator[Chat]]:
+) -> tuple[Callable[[ChatMessage], bool], Iterator[Chat]]:
     """Return who is an agent, and the chats. InputError: it is unclear."""
     if settings.agent:
         wanted = {fold(name) for name in (settings.agent, *settings.agent.split(","))}
 
-        def is_named(message: Message) -> bool:
+        def is_named(message: ChatMessage) -> bool:
             domain = "@" + message.author.rpartition("@")[2]
             return bool({fold(message.author), fold(domain)} & wanted)
 
@@ -175,9 +175,9 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join([*names[:_SHOWN], *([f"{more:,} more"] if more > 0 else [])])
 
 
-def _pieces(chat: Chat, gap: float) -> Iterator[list[Message]]:
+def _pieces(chat: Chat, gap: float) -> Iterator[list[ChatMessage]]:
     """Yield the conversations of a chat, between which it was silent for longer than `gap`."""
-    piece: list[Message] = []
+    piece: list[ChatMessage] = []
     last: float | None = None
     for message in chat.messages:
         silent = None not in (last, message.time) and message.time - last > gap  # type: ignore[operator]
@@ -190,10 +190,10 @@ def _pieces(chat: Chat, gap: float) -> Iterator[list[Message]]:
 
 
 def _examples(
-    piece: Sequence[Message],
+    piece: Sequence[ChatMessage],
     chat: Chat,
     name: str,
-    is_agent: Callable[[Message], bool],
+    is_agent: Callable[[ChatMessage], bool],
     reading: Reading,
     clean: Callable[[str], str],
 ) -> Iterable[Example]:

@@ -22,7 +22,7 @@ from rejoinder.curation.log_file import LogFile
 from rejoinder.curation.tickets import Ticket, remember
 from rejoinder.errors import InputError
 
-Kind: TypeAlias = Literal["add", "edit", "retire", "merge", "move", "undo"]
+ChangeKind: TypeAlias = Literal["add", "edit", "retire", "merge", "move", "undo"]
 State: TypeAlias = dict[int, Candidate | None]  # replies by position; None: there is none
 SHOWN = 50  # changes
 _SELECT = (
@@ -37,7 +37,7 @@ class Change:
 
     id: int
     time: float  # seconds since 1970
-    kind: Kind
+    kind: ChangeKind
     before: State
     after: State
     undone: bool
@@ -50,10 +50,10 @@ class Change:
         return new - old
 
 
-class Row(NamedTuple):
+class ChangeRow(NamedTuple):
     """A change that is about to be made."""
 
-    kind: Kind
+    kind: ChangeKind
     before: State
     after: State
     undoes: int = 0  # the number of the change that it undoes
@@ -68,7 +68,7 @@ class Journal:
         rows: returns them, just before the index changes.
     """
 
-    def __init__(self, log: LogFile, rows: Callable[[], Sequence[Row]]) -> None:
+    def __init__(self, log: LogFile, rows: Callable[[], Sequence[ChangeRow]]) -> None:
         self.log = log
         self.made: list[Change] = []
         self._rows = rows

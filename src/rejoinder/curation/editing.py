@@ -9,7 +9,7 @@ from typing import Any
 
 from rejoinder.conversations import CONVERSATIONS, Conversation, check_list
 from rejoinder.corpora.schema import Candidate
-from rejoinder.curation.changes import Change, Journal, Kind, Row, State, find_change
+from rejoinder.curation.changes import Change, ChangeKind, ChangeRow, Journal, State, find_change
 from rejoinder.curation.feedback import FeedbackLog
 from rejoinder.curation.tickets import Ticket
 from rejoinder.errors import InputError
@@ -39,10 +39,10 @@ class Editor:
     def add(self, lists: Sequence[Sequence[Candidate]]) -> list[Change]:
         """Add replies, at once; each of the lists is a change."""
 
-        def rows() -> list[Row]:
+        def rows() -> list[ChangeRow]:
             positions = itertools.count(self.index.manifest.end)
             states = [{next(positions): reply for reply in part} for part in lists]
-            return [Row("add", dict.fromkeys(state), dict(state)) for state in states]
+            return [ChangeRow("add", dict.fromkeys(state), dict(state)) for state in states]
 
         replies = [reply for part in lists for reply in part]
         return self._made(rows, lambda: self.index.add(replies))
@@ -50,7 +50,7 @@ class Editor:
     def retire(self, positions: Sequence[int]) -> list[Change]:
         """Delete replies, at once; each is a change."""
         before = {position: self.index.candidate(position) for position in positions}
-        rows = [Row("retire", {at: reply}, {at: None}) for at, reply in before.items()]
+        rows = [ChangeRow("retire", {at: reply}, {at: None}) for at, reply in before.items()]
         return self._made(lambda: rows, lambda: self.index.delete(positions))
 
     def edit(self, position: int, **fields: Any) -> Change:
@@ -146,7 +146,7 @@ class Editor:
                 )
         return self._change("undo", change.before, undone=number)
 
-    def _change(self, kind: Kind, after: State, *, undone: int = 0) -> Change:
+    def _change(self, kind: ChangeKind, after: State, *, undone: int = 0) -> Change:
         before: State = {position: _current(self.index, position) for position in after}
         kept = {at: reply for at, reply in after.items() if reply is not None}
 
@@ -157,12 +157,14 @@ class Editor:
                 {at: reply for at, reply in kept.items() if before[at] is None},
             )
 
-        return self._made(lambda: [Row(kind, before, after, undone)], work)[0]
+        return self._made(lambda: [ChangeRow(kind, before, after, undone)], work)[0]
 
-    def _made(self, rows: Callable[[], list[Row]], work: Callable[[], object]) -> list[Change]:
+    def _made(
+        self, rows: Callable[[], list[ChangeRow]], work: Callable[[], object]
+    ) -> list[Change]:
         """Change the index by `work`, whose changes are `rows`; return them as they are logged."""
 
-        def for_requests() -> list[Row]:
+        def for_requests() -> list[ChangeRow]:
             tickets = itertools.chain(self._tickets, itertools.repeat(None))
             return [row._replace(ticket=ticket) for row, ticket in zip(rows(), tickets)]  # noqa: B905 (endless)
 

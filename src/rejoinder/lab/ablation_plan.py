@@ -44,7 +44,7 @@ class PublishedCost:
 
 
 @section
-class Change:
+class SettingChange:
     """[[row]]: one line of the table."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
@@ -70,7 +70,7 @@ class Ablations:
     split: Split = "test"  # that is ranked; valid if a choice follows from the table
     published: Published | None = None  # recall at 1 that a paper gives for the recipe
     published_cost: PublishedCost | None = None  # and what it took there
-    row: Annotated[tuple[Change, ...], Field(min_length=1)]  # in the table's order
+    row: Annotated[tuple[SettingChange, ...], Field(min_length=1)]  # in the table's order
 
     def __post_init__(self) -> None:
         names = [BASE, *(row.name for row in self.row)]

@@ -26,7 +26,7 @@ from rejoinder.progress import Advance, silent
 from rejoinder.retrieval.manifest import CALIBRATION, Manifest
 from rejoinder.retrieval.options import ANY_SCORE, SearchOptions
 from rejoinder.retrieval.replies import Reply
-from rejoinder.retrieval.scoring import HeldOut
+from rejoinder.retrieval.scoring import HeldOutScores
 from rejoinder.retrieval.search import Searcher
 
 FOLDS = 5
@@ -213,7 +213,7 @@ def calibrate(
     return Fit(calibration, held_out, right, sum(response not in known for response in responses))
 
 
-def from_held_out(held_out: HeldOut | None, manifest: Manifest) -> Calibration | None:
+def from_held_out(held_out: HeldOutScores | None, manifest: Manifest) -> Calibration | None:
     """Return a calibration of an index by the examples that its head was not fitted to.
 
     Messages of the background, which no reply answers, are wrong whatever is found. None: there are

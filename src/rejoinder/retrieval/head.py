@@ -31,7 +31,7 @@ from rejoinder.retrieval.manifest import (
     write_runs,
 )
 from rejoinder.retrieval.replies import Segment
-from rejoinder.retrieval.scoring import Head, HeldOut, Views
+from rejoinder.retrieval.scoring import Head, HeldOutScores, Views
 from rejoinder.retrieval.writing import Batch, example_count, read_as, sweep, to_line, write_segment
 
 ANSWER_WORDS = 24
@@ -46,7 +46,7 @@ class FittedIndex:
     """The manifest of an index whose replies were scored anew, and what was measured."""
 
     manifest: Manifest
-    held_out: HeldOut | None
+    held_out: HeldOutScores | None
 
 
 def takes_examples(encoder: DualEncoder) -> bool:
@@ -178,7 +178,7 @@ def fit_replies(
     plain: bool,
     progress: Advance = silent,
     phases: Track = no_track,
-) -> tuple[Head, FloatArray, HeldOut | None]:
+) -> tuple[Head, FloatArray, HeldOutScores | None]:
     """Return the head of replies with their response encodings, their u, and what was measured.
 
     `phases` shows the encoding of examples, and the fit.
@@ -225,7 +225,7 @@ def encode_replies(
     )
 
 
-def write_head(folder: Path, head: Head, held_out: HeldOut | None) -> HeadRecord:
+def write_head(folder: Path, head: Head, held_out: HeldOutScores | None) -> HeadRecord:
     """Write the file of a head into an index's folder."""
     from safetensors.numpy import save
 

@@ -275,7 +275,7 @@ def _regress(
     return minimise(loss_and_gradient, start, STEPS)
 
 
-class HeldOut(NamedTuple):
+class HeldOutScores(NamedTuple):
     """Scores of a head on examples and background messages that it was not fitted to."""
 
     text_weight: float  # with which most examples found their reply
@@ -300,7 +300,7 @@ class HeldOut(NamedTuple):
         return min(float(self.best[self.is_own][order][below]), 0.0)
 
 
-def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> HeldOut | None:
+def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> HeldOutScores | None:
     """Leave out a fifth of the examples at a time, of replies that have others.
 
     None where these are too few.
@@ -339,7 +339,7 @@ def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> Hel
     right = [found == targets for _, _, found in joined]
     chosen = int(np.argmax([each.sum() for each in right]))  # the first of equal ones
     best, gap, found = joined[chosen]
-    return HeldOut(
+    return HeldOutScores(
         TEXT_WEIGHTS[chosen], best, gap, right[chosen], is_own, found, views_rows, targets
     )
 
@@ -361,7 +361,7 @@ def _best_two(
     return best, gap, found
 
 
-class Step(NamedTuple):
+class NewtonStep(NamedTuple):
     """A step of L-BFGS, the change of the gradient along it, and their product."""
 
     moved: FloatArray
@@ -380,7 +380,7 @@ def minimise(
     """
     point = start
     loss, gradient = loss_and_gradient(point)
-    memory: deque[Step] = deque(maxlen=MEMORY)
+    memory: deque[NewtonStep] = deque(maxlen=MEMORY)
     for _ in range(steps):
         direction = -_times_inverse_hessian(gradient, memory)
         slope = _dot(gradient, direction)
@@ -396,14 +396,14 @@ def minimise(
         change = new_gradient - gradient
         curvature = _dot(change, moved)
         if curvature > 0:
-            memory.append(Step(moved, change, curvature))
+            memory.append(NewtonStep(moved, change, curvature))
         point = point + moved
         loss = new_loss
         gradient = new_gradient
     return point
 
 
-def _times_inverse_hessian(gradient: FloatArray, memory: Sequence[Step]) -> FloatArray:
+def _times_inverse_hessian(gradient: FloatArray, memory: Sequence[NewtonStep]) -> FloatArray:
     """Return the inverse Hessian that the last steps suggest, times the gradient."""
     if not memory:  # the first step is no longer than 1
         length = float(np.linalg.norm(gradient))

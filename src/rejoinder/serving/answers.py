@@ -39,7 +39,7 @@ from rejoinder.retrieval.scan import all_scores
 from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
-from rejoinder.serving.reports import Report, Reports
+from rejoinder.serving.reports import Reports, UsageReport
 from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ class Answers:
         drawn = self._reports.map(self.index)
         return [drawn.to_json(field) for field in fields]
 
-    def report(self, requests: list[None]) -> list[Report]:
+    def report(self, requests: list[None]) -> list[UsageReport]:
         """Return the report on the use of the index."""
         return [self._reports.report(self.index, self.log)] * len(requests)
 

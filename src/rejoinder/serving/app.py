@@ -39,7 +39,7 @@ from rejoinder.serving.changes import (
     Changes,
     ChangesResponse,
     Imported,
-    Recorded,
+    RecordedResponse,
 )
 from rejoinder.serving.guard import CURRENT, NO_KEYS, Guard, Keys, error_answer, logger
 from rejoinder.serving.imitated import document_text
@@ -66,7 +66,7 @@ _ERRORS = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
+class ServerSettings:
     """Settings of a server."""
 
     sources: Sources
@@ -80,7 +80,7 @@ class Settings:
     answers: Path | None = None  # folder that several workers share; see `RecentAnswers`
 
 
-def make_app(settings: Settings, worker: Worker | None = None) -> FastAPI:
+def make_app(settings: ServerSettings, worker: Worker | None = None) -> FastAPI:
     """Return the application, an ASGI callable.
 
     Without an open `worker` it starts a `ComputingProcess`.
@@ -138,12 +138,12 @@ def _routes(api: Api) -> list[tuple[str, str, Callable[..., Any], Any]]:
         ("POST", "/v1/intents", api.intents, responses.IntentsResponse),
         ("GET", "/v1/candidates", api.candidates, responses.CandidatesResponse),
         ("POST", "/v1/candidates", api.changes.add, responses.Added),
-        ("DELETE", "/v1/candidates/{position}", api.changes.delete, responses.Deleted),
+        ("DELETE", "/v1/candidates/{position}", api.changes.delete, responses.DeletedResponse),
         ("POST", "/v1/examples", api.changes.add_examples, responses.Taught),
         ("POST", "/v1/import", api.changes.import_file, Imported),
         ("GET", "/v1/edits", api.changes.changes, ChangesResponse),
         ("POST", "/v1/edits", api.changes.edit, ChangeFacts),
-        ("POST", "/v1/feedback", api.changes.feedback, Recorded),
+        ("POST", "/v1/feedback", api.changes.feedback, RecordedResponse),
         ("GET", "/v1/models", api.models, responses.ModelsResponse),
         ("GET", "/v1/models/{name:path}", api.one_model, responses.ModelFacts),
         ("GET", "/v1/about", api.about, responses.About),
@@ -197,7 +197,7 @@ class Api:
     map_queue: Batcher
     facts: dict[str, Any]  # see `Answers.facts`, when index and models were opened
 
-    def __init__(self, settings: Settings, worker: Worker | None) -> None:
+    def __init__(self, settings: ServerSettings, worker: Worker | None) -> None:
         self.settings = settings
         self.metrics = Metrics()
         self._given_worker = worker
@@ -381,7 +381,7 @@ class Api:
         """Return what the server has, for the page."""
         return json_answer(await self._facts())
 
-    async def map(self, field: requests.Name | None = None) -> Any:
+    async def map(self, field: requests.BodyName | None = None) -> Any:
         """Place the replies so that like ones are near each other.
 
         They are drawn anew at most once a minute.

@@ -33,12 +33,12 @@ from rejoinder.serving.recent_answers import RecentAnswers
 from rejoinder.serving.requests import (
     EXAMPLES,
     NUMBER,
-    Conversation,
+    BodyName,
+    BodyText,
+    ConversationBody,
     Label,
-    Name,
     Position,
     Request,
-    Text,
     example,
 )
 from rejoinder.serving.responses import json_answer
@@ -52,7 +52,7 @@ from rejoinder.serving.worker import (
     Worker,
 )
 
-ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | Name
+ReplyName: TypeAlias = Annotated[int, Ge(0), Lt(2**53), NUMBER] | BodyName
 """A position, or the field id of a reply's payload as a text."""
 
 
@@ -63,35 +63,35 @@ class FeedbackRequest(Request):
         {"messages": ["Where is my order?"], "offered": [3, 17, 4], "chosen": 17, "source": "anna"}
     )
     most_bytes: ClassVar[int] = 64 << 10
-    answer: Name | None = None
+    answer: BodyName | None = None
     """That of /v1/replies, in place of messages and offered."""
-    messages: Conversation | None = None
+    messages: ConversationBody | None = None
     """The conversation, as in /v1/replies."""
     offered: Annotated[list[ReplyName], Field(max_length=1000, default_factory=list)]
     """The replies shown, in order: their positions, or the field id of their payloads as texts."""
     chosen: ReplyName | None = None
     """The reply that was taken."""
-    text: Text | None = None
+    text: BodyText | None = None
     """Text sent instead. A reply of the index, filled in or mistyped, counts as taken."""
-    source: Name | None = None
+    source: BodyName | None = None
     """Whose feedback it is, so that nobody's counts too much; a digest of it is kept."""
 
 
-class Recorded(BaseModel):
+class RecordedResponse(BaseModel):
     """An entry of the log: its number, and the position of the reply that counts as taken."""
 
     id: int
     chosen: int | None
 
 
-class Replacement(Request):
+class ReplacementRequest(Request):
     """New contents of a reply; omitted fields stay."""
 
     position: Position
-    text: Text = ""
+    text: BodyText = ""
     title: Label = ""
-    payload: Annotated[dict[Name, JsonValue], Field(max_length=100, default_factory=dict)]
-    examples: Annotated[list[Text | Conversation], Field(max_length=EXAMPLES)] | None = None
+    payload: Annotated[dict[BodyName, JsonValue], Field(max_length=100, default_factory=dict)]
+    examples: Annotated[list[BodyText | ConversationBody], Field(max_length=EXAMPLES)] | None = None
     """All that it is to have."""
 
 
@@ -105,7 +105,7 @@ class Merge(Request):
 class Move(Request):
     """An example of a reply that is to be another one's."""
 
-    example: Text | Conversation
+    example: BodyText | ConversationBody
     position: Position
     to: Position
 
@@ -116,7 +116,7 @@ class EditRequest(Request):
     model_config = example(
         {"replace": {"position": 3, "text": "We open at ten.", "title": "hours"}}
     )
-    replace: Replacement | None = None
+    replace: ReplacementRequest | None = None
     merge: Merge | None = None
     move: Move | None = None
     undo: Annotated[Position, NUMBER] | None = None
@@ -137,7 +137,7 @@ class ImportRequest(Request):
         {"name": "faq.csv", "content": "cXVlc3Rpb24sYW5zd2VyCldoZW4/LEF0IG5pbmUuCg=="}
     )
     most_bytes: ClassVar[int] = 8 << 20
-    name: Name
+    name: BodyName
     """Its name, of which the ending counts."""
     content: Annotated[str, StringConstraints(max_length=8 << 20)]
     """Its bytes in base64."""
@@ -428,7 +428,7 @@ def conversations(examples: Sequence[str | Sequence[Any]]) -> list[list[Any]]:
         if isinstance(example, str)
         else [
             message.model_dump(exclude_unset=True)
-            if isinstance(message, requests.Message)
+            if isinstance(message, requests.BodyMessage)
             else message
             for message in example
         ]

@@ -43,7 +43,7 @@ RECEIVING = 10.0  # seconds for the bytes of an event
 CLOSING = 20.0  # seconds for accepted events after the signal to end
 
 
-class Remembered(OrderedDict[str, Any]):
+class BoundedMemory(OrderedDict[str, Any]):
     """The newest `REMEMBERED` items, and of conversations so many that have `MOST_KEPT` letters."""
 
     _letters = 0
@@ -71,9 +71,9 @@ class Receiver:
         self._address = address
         self._searcher = searcher
         self._secret = secret
-        self._seen = Remembered()
-        self._messages = Remembered()  # lists of each conversation
-        self._offers = Remembered()
+        self._seen = BoundedMemory()
+        self._messages = BoundedMemory()  # lists of each conversation
+        self._offers = BoundedMemory()
         self._queue: asyncio.Queue[tuple[Event, Offer | None]] = asyncio.Queue(WAITING)
 
     @contextlib.asynccontextmanager

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from rejoinder.environment import limit_onednn_cache
 from rejoinder.errors import MissingExtraError
 from rejoinder.serving.answers import Sources
-from rejoinder.serving.app import Settings, make_app
+from rejoinder.serving.app import ServerSettings, make_app
 from rejoinder.serving.guard import Keys
 from rejoinder.serving.worker import Computing
 
@@ -51,7 +51,7 @@ def app(options: Options) -> Any:
         calibrated=options.min_confidence is not None,
     )
     keys = Keys.from_environment()
-    settings = Settings(
+    settings = ServerSettings(
         sources=sources,
         keys=keys,
         local=not keys,

@@ -32,7 +32,7 @@ GROUPS = 9  # values of a field with a colour of their own; the others share one
 SHOWN = 40  # letters of a group's name
 
 
-class Report(NamedTuple):
+class UsageReport(NamedTuple):
     """Statistics of an index's log as JSON types, Markdown and HTML."""
 
     usage: dict[str, Any]
@@ -142,18 +142,18 @@ class Reports:
     """Computes the report and the map of an index at most once a minute; each takes seconds."""
 
     def __init__(self) -> None:
-        self._report: Report | None = None
+        self._report: UsageReport | None = None
         self._report_until = 0.0
         self._map: ReplyMap | None = None
         self._map_index = ""  # fingerprint of the index of the map
         self._map_until = 0.0
 
-    def report(self, index: Index, log: FeedbackLog) -> Report:
+    def report(self, index: Index, log: FeedbackLog) -> UsageReport:
         """Return the report on an index, which is always the same one."""
         if self._report is None or time.monotonic() > self._report_until:
             told = usage(index, log)
             document = usage_document(index.folder.name, dict(index), told)
-            self._report = Report(asdict(told), document.markdown(), document.html())
+            self._report = UsageReport(asdict(told), document.markdown(), document.html())
             self._report_until = time.monotonic() + AGE
         return self._report
 

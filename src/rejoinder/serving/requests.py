@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     pass
 
 
-Text: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")]
+BodyText: TypeAlias = Annotated[
+    str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")
+]
 
-Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+BodyName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 Label: TypeAlias = Annotated[str, StringConstraints(max_length=1000)]
 
@@ -101,12 +103,12 @@ def example(value: Mapping[str, Any]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [dict(value)]})
 
 
-class Message(BaseModel):
+class BodyMessage(BaseModel):
     """A message as chat APIs write it; those of systems and tools are not read."""
 
     model_config = ConfigDict(extra="ignore")  # chat APIs add fields to messages
-    role: Name | None = None
-    content: Text | None = None
+    role: BodyName | None = None
+    content: BodyText | None = None
 
 
 def _readable(value: object) -> object:
@@ -149,8 +151,10 @@ def _is_silent(message: object, *, is_newest: bool) -> bool:
     return is_blank and (is_own or not is_newest)
 
 
-Conversation: TypeAlias = Annotated[
-    list[Text | Message], Field(min_length=1, max_length=MESSAGES), BeforeValidator(_readable)
+ConversationBody: TypeAlias = Annotated[
+    list[BodyText | BodyMessage],
+    Field(min_length=1, max_length=MESSAGES),
+    BeforeValidator(_readable),
 ]
 """Oldest first: texts, or messages with a role."""
 
@@ -166,7 +170,7 @@ class RepliesRequest(Request):
 
     model_config = example({"messages": ["Hi!", "Where is my order?"], "k": 3})
     most_bytes: ClassVar[int] = 64 << 10
-    messages: Conversation
+    messages: ConversationBody
     """Oldest first: texts, or messages with a role."""
     k: Annotated[int, Field(ge=1, le=1000), NUMBER] = SearchOptions.k
     """Replies at most."""
@@ -184,7 +188,7 @@ class RepliesRequest(Request):
     """Leave out what the answering side has said already."""
     distinct: StrictBool = SearchOptions.distinct
     """Of near-copies, the best alone."""
-    where: Annotated[dict[Name, Scalar | Scalars], Field(max_length=20)] | None = None
+    where: Annotated[dict[BodyName, Scalar | Scalars], Field(max_length=20)] | None = None
     """Only replies whose field of the payload has this value, or one of these."""
     diversity: _Probability = SearchOptions.diversity
     """Replies that differ more: 0 the best alone, to 1."""
@@ -205,8 +209,8 @@ class EmbeddingsRequest(Request):
 
     model_config = example({"input": ["Where is my order?"], "input_type": "query"})
     read = staticmethod(read_embeddings)
-    input: Text | Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
-    model: Name | None = None
+    input: BodyText | Annotated[list[BodyText], Field(min_length=1, max_length=TEXTS)]
+    model: BodyName | None = None
     input_type: Literal["query", "document"] = "query"
     """Side of the model: query for received messages, document for replies."""
     encoding_format: Literal["float", "base64"] = "float"
@@ -218,7 +222,7 @@ class EmbeddingsRequest(Request):
 
 AnyText: TypeAlias = Annotated[str, StringConstraints(max_length=20_000)]
 
-Fields: TypeAlias = Annotated[dict[Name, JsonValue], Field(max_length=100)]
+Fields: TypeAlias = Annotated[dict[BodyName, JsonValue], Field(max_length=100)]
 
 
 class RerankRequest(Request):
@@ -228,12 +232,12 @@ class RerankRequest(Request):
         {"query": "Where is my order?", "documents": ["We open at nine.", "It is on its way."]}
     )
     read = staticmethod(read_rerank)
-    query: Text
+    query: BodyText
     documents: Annotated[list[AnyText | Fields], Field(min_length=1, max_length=DOCUMENTS)]
     """Texts, or objects with a text; blank ones are ranked last."""
-    rank_fields: Annotated[list[Name], Field(max_length=100)] = []
+    rank_fields: Annotated[list[BodyName], Field(max_length=100)] = []
     """Fields of the objects that are ranked, in place of text."""
-    model: Name | None = None
+    model: BodyName | None = None
     top_n: Annotated[int, Field(ge=1), NUMBER] | None = None
     """Results at most; null: all."""
     return_documents: StrictBool = False
@@ -243,16 +247,16 @@ class IntentsRequest(Request):
     """Texts to classify."""
 
     model_config = example({"input": "Where is my card?"})
-    input: Text | Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
+    input: BodyText | Annotated[list[BodyText], Field(min_length=1, max_length=TEXTS)]
 
 
 class NewCandidate(Request):
     """A reply to choose from, and what comes back with it."""
 
-    text: Text
-    payload: Annotated[dict[Name, JsonValue], Field(max_length=100)] = {}
+    text: BodyText
+    payload: Annotated[dict[BodyName, JsonValue], Field(max_length=100)] = {}
     title: Label = ""
-    examples: Annotated[list[Text | Conversation], Field(max_length=EXAMPLES)] = []
+    examples: Annotated[list[BodyText | ConversationBody], Field(max_length=EXAMPLES)] = []
     """Questions or conversations that it answers."""
 
 
@@ -263,7 +267,7 @@ class ExamplesRequest(Request):
         {"position": 3, "examples": ["Where is my parcel?", ["Hi!", "It has not come."]]}
     )
     position: Position
-    examples: Annotated[list[Text | Conversation], Field(min_length=1, max_length=EXAMPLES)]
+    examples: Annotated[list[BodyText | ConversationBody], Field(min_length=1, max_length=EXAMPLES)]
 
 
 class CandidatesRequest(Request):
@@ -272,7 +276,7 @@ class CandidatesRequest(Request):
     model_config = example(
         {"candidates": ["We open at nine.", {"text": "It is on its way.", "payload": {"id": 7}}]}
     )
-    candidates: Annotated[list[Text | NewCandidate], Field(min_length=1, max_length=CANDIDATES)]
+    candidates: Annotated[list[BodyText | NewCandidate], Field(min_length=1, max_length=CANDIDATES)]
 
 
 ReportForm: TypeAlias = Literal["json", "markdown", "html"]

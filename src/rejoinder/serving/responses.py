@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
 
 
-class Why(BaseModel):
+class WhyItem(BaseModel):
     """The part of a reply most like the conversation: text, title or example, with the cosine.
 
     `sentence` is the one that the reply answers, of a message of several, and `opposes` a title or
@@ -33,7 +33,7 @@ class Why(BaseModel):
     opposes: str | None = None
 
 
-class Reply(BaseModel):
+class ReplyItem(BaseModel):
     """A reply of the index."""
 
     text: str
@@ -43,7 +43,7 @@ class Reply(BaseModel):
     title: str | None = None
     also: bool | None = None
     """Whether it answers another question of the message than the first reply."""
-    why: Why | None = None
+    why: WhyItem | None = None
 
 
 class Notes(BaseModel):
@@ -62,14 +62,14 @@ class Notes(BaseModel):
 class RepliesResponse(BaseModel):
     """The best replies, best first, and the confidence if minimum_confidence was given."""
 
-    replies: list[Reply]
+    replies: list[ReplyItem]
     confidence: float | None
     answer: str
     notes: Notes | None = None
     """Names this answer in /v1/feedback, for a day or so, until the server starts again."""
 
 
-class Document(BaseModel):
+class RankedDocument(BaseModel):
     """A document as it was sent."""
 
     model_config = ConfigDict(extra="allow")
@@ -84,7 +84,7 @@ class Embedding(BaseModel):
     embedding: list[float] | str
 
 
-class Usage(BaseModel):
+class TokenUsage(BaseModel):
     """Tokens that the model has read."""
 
     prompt_tokens: int
@@ -97,7 +97,7 @@ class EmbeddingsResponse(BaseModel):
     object: Literal["list"]
     model: str
     data: list[Embedding]
-    usage: Usage
+    usage: TokenUsage
     notes: list[str] | None = None
     """Fields of the request that were ignored, and why."""
 
@@ -107,7 +107,7 @@ class Ranked(BaseModel):
 
     index: int
     relevance_score: float
-    document: Document | None = None
+    document: RankedDocument | None = None
 
 
 class RerankResponse(BaseModel):
@@ -116,7 +116,7 @@ class RerankResponse(BaseModel):
     id: str
     model: str
     results: list[Ranked]
-    usage: Usage
+    usage: TokenUsage
     meta: dict[str, Any]
     """Cohere's facts of a request; nothing is billed."""
     notes: list[str] | None = None
@@ -130,7 +130,7 @@ class Intent(BaseModel):
     probability: float
 
 
-class Intents(BaseModel):
+class TextIntents(BaseModel):
     """The intents of a text: labels (none if it is refused), and all of them by probability."""
 
     index: int
@@ -142,7 +142,7 @@ class Intents(BaseModel):
 class IntentsResponse(BaseModel):
     """Intents in the order of the texts."""
 
-    data: list[Intents]
+    data: list[TextIntents]
 
 
 class Added(BaseModel):
@@ -157,13 +157,13 @@ class Taught(BaseModel):
     added: int
 
 
-class Deleted(BaseModel):
+class DeletedResponse(BaseModel):
     """Number of deleted replies."""
 
     deleted: int
 
 
-class Candidate(BaseModel):
+class CandidateItem(BaseModel):
     """A candidate of the index."""
 
     position: int
@@ -179,7 +179,7 @@ class CandidatesResponse(BaseModel):
     `next` is where the next one begins, null after the last.
     """
 
-    candidates: list[Candidate]
+    candidates: list[CandidateItem]
     total: int
     next: int | None
 
@@ -202,7 +202,7 @@ class About(BaseModel):
     intents: bool
 
 
-class Point(BaseModel):
+class MapPoint(BaseModel):
     """A reply on the map; x and y go from 0 to 1."""
 
     x: float
@@ -217,7 +217,7 @@ class MapResponse(BaseModel):
     Groups are by a field of the payload, or by likeness.
     """
 
-    points: list[Point]
+    points: list[MapPoint]
     groups: list[str]
     fields: list[str]
     """Fields of the payloads that tell replies apart."""

@@ -29,14 +29,16 @@ from rejoinder.networks.transformer import MaskedBatch
 from rejoinder.text.dialogue import join_response
 from rejoinder.training.losses import ALL_PRESENT, ContextMask
 from rejoinder.training.recipe import History
-from rejoinder.training.tokens import Rows, TokenStore
+from rejoinder.training.tokens import TokenRows, TokenStore
 
 NO_HISTORIES = torch.empty((2, 0), dtype=torch.int64)
-NONE: Rows = np.empty(0, np.int64)
+NONE: TokenRows = np.empty(0, np.int64)
 
 # n examples -> the k whose responses are additional negatives of each (n, k)
-ExtraNegatives = Callable[[Rows], Rows]
-Histories = Callable[[Rows], Rows]  # n examples -> whose history each of them gets, -1: none (n,)
+ExtraNegatives = Callable[[TokenRows], TokenRows]
+Histories = Callable[
+    [TokenRows], TokenRows
+]  # n examples -> whose history each of them gets, -1: none (n,)
 HISTORY_STREAM = 1 << 22  # tells these draws from others of the same seed
 
 
@@ -64,11 +66,11 @@ class PairBatch:
 
 def make_batch(
     store: TokenStore,
-    rows: Rows,
+    rows: TokenRows,
     padding_id: int,
-    negatives: Rows = NONE,
+    negatives: TokenRows = NONE,
     packing: Packing = "together",
-    earlier: Rows | None = None,
+    earlier: TokenRows | None = None,
     segments: bool = True,
 ) -> PairBatch:
     """Pack the given examples as the model wants them (see `encoders.torch.Family`).
@@ -114,7 +116,11 @@ def _all_texts(sides: Sequence[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
 
 
 def _joined(
-    store: TokenStore, rows: Rows, padding_id: int, negatives: Rows, segment_cost: int | None
+    store: TokenStore,
+    rows: TokenRows,
+    padding_id: int,
+    negatives: TokenRows,
+    segment_cost: int | None,
 ) -> PairBatch:
     """Join each context with its own response, and with each of its negatives, into one text."""
     candidates = np.concatenate([rows[:, None], negatives.reshape(len(rows), -1)], axis=1)
@@ -153,7 +159,7 @@ class StepBatch:
     """
     present: Mapping[str, ContextMask]
     """Of encodings that not every context has, which contexts have them."""
-    rows: Rows  # the K examples
+    rows: TokenRows  # the K examples
     weight: float = 0.0
     """In pretraining: of each guess in the loss, one over the guesses of all processes."""
     teacher_output: Any = None
@@ -167,7 +173,7 @@ class StepBatch:
 
 def make_step(
     store: TokenStore,
-    rows: Rows,
+    rows: TokenRows,
     padding_id: int,
     portion: Portion,
     negatives: ExtraNegatives | None = None,
@@ -183,7 +189,7 @@ def make_step(
     more = np.empty((len(rows), 0), np.int64) if negatives is None else negatives(rows)
     if packing == "joined":
         same = np.nonzero(store.response_hash[more] == store.response_hash[rows][:, None])
-        equal: Rows = np.stack([same[0], same[1] + 1])  # number 0 is the right one
+        equal: TokenRows = np.stack([same[0], same[1] + 1])  # number 0 is the right one
     else:
         equal = equal_pairs(store.response_hash[np.concatenate([rows, more.reshape(-1)])])
     equal = equal[:, (equal[0] >= first) & (equal[0] < first + own)] - np.array([[first], [0]])
@@ -252,13 +258,13 @@ class ChangedHistories:
     """
 
     def __init__(
-        self, changes: History, counts: Callable[[Rows], Ids], seed: tuple[int, ...]
+        self, changes: History, counts: Callable[[TokenRows], Ids], seed: tuple[int, ...]
     ) -> None:
         self._changes = changes
         self._counts = counts
         self._seed = seed
 
-    def __call__(self, rows: Rows) -> Rows:
+    def __call__(self, rows: TokenRows) -> TokenRows:
         """Return whose history each of n examples gets, -1: none (n,)."""
         changes = self._changes
         drawn = np.random.default_rng([*self._seed, HISTORY_STREAM, *rows.tolist()])
@@ -271,7 +277,7 @@ class ChangedHistories:
         return np.where(swap < changes.left_out, -1, earlier)
 
 
-def equal_pairs(hashes: Rows) -> Rows:
+def equal_pairs(hashes: TokenRows) -> TokenRows:
     """Return all (i, j), i != j, with equal hashes: (2, m)."""
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
@@ -306,7 +312,7 @@ class EpochOrder:
         self._epoch = -1
         self._order = NONE
 
-    def rows(self, step: int) -> Rows:
+    def rows(self, step: int) -> TokenRows:
         """Return the examples of the batch number `step`, from 0."""
         epoch, batch = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
@@ -362,12 +368,12 @@ class MixedOrder:
             self._orders.append(EpochOrder(size, count, seed, stream))
         self.batches_per_epoch = self._orders[0].batches_per_epoch
 
-    def rows(self, step: int) -> Rows:
+    def rows(self, step: int) -> TokenRows:
         """Return the examples of the batch number `step`, from 0."""
         parts = zip(self._firsts, self._orders, strict=True)
         return np.concatenate([first + order.rows(step) for first, order in parts])
 
-    def sample(self, count: int, generator: np.random.Generator) -> Rows:
+    def sample(self, count: int, generator: np.random.Generator) -> TokenRows:
         """Draw about `count` different examples, of each set its share, or all that it has.
 
         They are in ascending order.

@@ -35,7 +35,7 @@ from rejoinder.training.batches import StepBatch
 from rejoinder.training.display import Display
 from rejoinder.training.losses import Loss
 from rejoinder.training.recipe import Distillation
-from rejoinder.training.tokens import RawExamples, Rows, TokenStore
+from rejoinder.training.tokens import RawExamples, TokenRows, TokenStore
 
 CANDIDATES = 16  # that a teacher compares where the recipe gives no number
 INVERSE_TEMPERATURE = 20.0
@@ -131,7 +131,7 @@ class TeacherDistiller(Distiller):
         scores = own_scores(contexts, responses[columns]) * scale
         return DistillLoss(divergence_of(scores, teacher_output, batch.pairs), scores.new_zeros(()))
 
-    def columns(self, batch: StepBatch) -> Rows:
+    def columns(self, batch: StepBatch) -> TokenRows:
         """Return the candidates' numbers among the batch's K responses, (k, C), right one first."""
         contexts = sum(part.pairs for part in batch.parts)
         numbers = np.arange(min(self._candidates, batch.pairs))
@@ -139,7 +139,7 @@ class TeacherDistiller(Distiller):
 
 
 # what an encoder reads of an example: a text, or a conversation
-Side: TypeAlias = str | tuple[str, ...]
+TeacherSide: TypeAlias = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +150,9 @@ class TextVectors:
     """
 
     vectors: npt.NDArray[np.float16]  # of all that is distinct, of unit length (t, d)
-    inputs: Rows  # what it makes of each example's newest message alone (n,)
-    responses: Rows  # of its response (n,)
-    contexts: Rows | None = None  # of its whole conversation (n,), where the encoder reads any
+    inputs: TokenRows  # what it makes of each example's newest message alone (n,)
+    responses: TokenRows  # of its response (n,)
+    contexts: TokenRows | None = None  # of its whole conversation (n,), where the encoder reads any
 
 
 class SimilarityDistiller(Distiller):
@@ -229,10 +229,10 @@ class SimilarityDistiller(Distiller):
             return h.new_zeros(())
         return (1 - F.cosine_similarity(self._projection(h), teacher_vectors, dim=1)).sum()
 
-    def _vectors(self, numbers: Rows) -> Tensor:
+    def _vectors(self, numbers: TokenRows) -> Tensor:
         return torch.from_numpy(self.texts.vectors[numbers])
 
-    def _read(self, batch: StepBatch) -> tuple[Rows, Rows]:
+    def _read(self, batch: StepBatch) -> tuple[TokenRows, TokenRows]:
         """Return the contexts of this process, and the batch's K responses, that it has read."""
         read = self.texts.inputs[batch.rows] >= 0
         own = read[batch.first : batch.first + sum(part.pairs for part in batch.parts)]
@@ -269,7 +269,7 @@ def open_distiller(
 def text_vectors(
     path: Path,
     texts: RawExamples,
-    read: Rows,
+    read: TokenRows,
     config: Distillation,
     display: Display,
     device: torch.device = CPU,
@@ -283,12 +283,12 @@ def text_vectors(
     if kept.exists() and path.exists():  # the vectors are whole: no text need be looked at again
         sides = np.load(kept, mmap_mode="r")
         return _of_sides(written_vectors(path), sides, whole)
-    numbers: dict[Side, int] = {}
+    numbers: dict[TeacherSide, int] = {}
     sides = np.full((len(texts.offsets) - 1, 3 if whole else 2), -1, dtype=np.int64)
     for start in range(0, len(read), CHUNK):
         rows = read[start : start + CHUNK]
         for row, (context, response) in zip(rows.tolist(), texts.read(rows), strict=True):
-            each: list[Side] = (
+            each: list[TeacherSide] = (
                 [(context[-1],), response, tuple(context)] if whole else [context[-1], response]
             )
             sides[row] = [numbers.setdefault(side, len(numbers)) for side in each]
@@ -310,7 +310,7 @@ def text_vectors(
     return _of_sides(vectors, sides, whole)
 
 
-def _of_sides(vectors: npt.NDArray[np.float16], sides: Rows, whole: bool) -> TextVectors:
+def _of_sides(vectors: npt.NDArray[np.float16], sides: TokenRows, whole: bool) -> TextVectors:
     contexts = sides[:, 2] if whole else None
     return TextVectors(vectors, inputs=sides[:, 0], responses=sides[:, 1], contexts=contexts)
 

@@ -39,7 +39,7 @@ from rejoinder.training.display import Display
 from rejoinder.training.distillation import save_array, vectors_once, written_vectors
 from rejoinder.training.distributed import Machine
 from rejoinder.training.recipe import NO_START, Init, Recipe
-from rejoinder.training.tokens import Rows, TokenStore, token_hashes
+from rejoinder.training.tokens import TokenRows, TokenStore, token_hashes
 
 OF_HISTORY = (
     "numbered_history",
@@ -304,7 +304,7 @@ def is_anchored(recipe: Recipe, module: Any) -> bool:
 class FrozenTexts:
     """r of all texts of some stores."""
 
-    hashes: Rows  # of the distinct texts' tokens, ascending (t,)
+    hashes: TokenRows  # of the distinct texts' tokens, ascending (t,)
     vectors: npt.NDArray[np.float16]  # (t, d)
 
     def __call__(self, ids: Ids, lengths: Ids) -> VectorBatch:
@@ -315,7 +315,7 @@ class FrozenTexts:
         )
 
 
-def _texts(store: TokenStore, rows: Rows) -> Iterator[tuple[Any, Rows]]:
+def _texts(store: TokenStore, rows: TokenRows) -> Iterator[tuple[Any, TokenRows]]:
     """Yield columns of texts, and which of each some examples have."""
     yield store.input, rows
     yield store.response, rows
@@ -327,7 +327,7 @@ def _texts(store: TokenStore, rows: Rows) -> Iterator[tuple[Any, Rows]]:
 
 def read_texts_once(
     path: Path,
-    examples: Sequence[tuple[TokenStore, Rows]],
+    examples: Sequence[tuple[TokenStore, TokenRows]],
     module: Any,
     machine: Machine,
     display: Display,

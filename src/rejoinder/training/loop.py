@@ -28,9 +28,15 @@ from rejoinder.training.batches import PairBatch, StepBatch, prefetched
 from rejoinder.training.display import Display, interrupts
 from rejoinder.training.distributed import Processes, joined, tuned
 from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss, annealed_scale
-from rejoinder.training.negatives import Miner, Table, Tables
+from rejoinder.training.negatives import Miner, NegativesTable, Tables
 from rejoinder.training.optimization import Stage
-from rejoinder.training.parts import Parts, Recorder, batch_maker, build_parts, negative_tables
+from rejoinder.training.parts import (
+    MetricsRecorder,
+    Parts,
+    batch_maker,
+    build_parts,
+    negative_tables,
+)
 from rejoinder.training.recipe import Recipe
 from rejoinder.training.recipe_files import check_stages
 
@@ -119,7 +125,7 @@ class Trainer:
         self.state = parts.state
         self.checkpoint = parts.checkpoint
         self.loss = SummedLoss(InBatchLoss(recipe.loss.smoothing))
-        self.recorder = Recorder(recipe, folder, processes, display, parts)
+        self.recorder = MetricsRecorder(recipe, folder, processes, display, parts)
         self.optimizer: Any = None  # of the stage
         self.stop = threading.Event()
         self.rate = 0.0  # learning rate of the last step
@@ -301,7 +307,7 @@ class Trainer:
         make = batch_maker(self.recipe, self.parts, self.state.stage, self.processes, table)
         return prefetched(make, self.state.stage_step, stop)
 
-    def _table(self, stage: Stage, tables: Tables) -> Table:
+    def _table(self, stage: Stage, tables: Tables) -> NegativesTable:
         """Return the hard negatives of the next batches, mined now if they begin a window."""
         state = self.state
         miner = Miner(

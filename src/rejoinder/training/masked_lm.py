@@ -24,7 +24,7 @@ from rejoinder.text.subwords import Pretrained
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.training.batches import WHOLE, PairBatch, Portion, StepBatch
 from rejoinder.training.losses import ALL_PRESENT
-from rejoinder.training.tokens import Rows, TokenStore
+from rejoinder.training.tokens import TokenRows, TokenStore
 
 GUESSED = 0.15  # share of the tokens; of these, shares that are masked and replaced
 MASKED = 0.8
@@ -40,7 +40,7 @@ class LengthBucketedOrder:
     examples of equal length. One longer than `tokens` is a batch itself.
     """
 
-    def __init__(self, lengths: Rows, tokens: int, pairs: int, seed: tuple[int, ...]) -> None:
+    def __init__(self, lengths: TokenRows, tokens: int, pairs: int, seed: tuple[int, ...]) -> None:
         self._lengths = lengths
         self._seed = seed
         self._cuts = _cuts(np.sort(lengths), tokens, pairs)
@@ -51,7 +51,7 @@ class LengthBucketedOrder:
         self._order = lengths
         self._batches = lengths
 
-    def rows(self, step: int) -> Rows:
+    def rows(self, step: int) -> TokenRows:
         """Return the examples of the batch number `step`, from 0."""
         epoch, number = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
@@ -63,7 +63,7 @@ class LengthBucketedOrder:
         return self._order[self._cuts[batch] : self._cuts[batch + 1]]
 
 
-def _cuts(ascending: Rows, tokens: int, pairs: int) -> list[int]:
+def _cuts(ascending: TokenRows, tokens: int, pairs: int) -> list[int]:
     """Return where batches of examples in order of length begin, and the end of the last."""
     cuts = [0]
     start = 0
@@ -130,7 +130,7 @@ class MaskedBatches:
 
 def pretraining_step(
     store: TokenStore,
-    rows: Rows,
+    rows: TokenRows,
     step: int,
     masking: Masking,
     seed: Sequence[int],
@@ -183,7 +183,7 @@ def pretraining_step(
     )
 
 
-def pair_lengths(store: TokenStore) -> Rows:
+def pair_lengths(store: TokenStore) -> TokenRows:
     """Return the number of tokens of each joined pair."""
     if len(store) < 2:
         raise InputError(

@@ -29,7 +29,7 @@ from rejoinder.training.distributed import Processes
 from rejoinder.training.losses import Loss
 from rejoinder.training.recipe import Validation
 from rejoinder.training.run import RunFolder, RunState
-from rejoinder.training.tokens import Rows, TokenStore
+from rejoinder.training.tokens import TokenRows, TokenStore
 
 PAIRS_AT_ONCE = 512  # pairs that are encoded in one call of the model, or one group if that is more
 
@@ -38,7 +38,7 @@ Encode = Callable[[PairBatch], tuple[Tensor, Tensor]]
 scores (K, C), twice."""
 
 
-def drawn(store: TokenStore, config: Validation) -> Rows:
+def drawn(store: TokenStore, config: Validation) -> TokenRows:
     """Return which examples a store is validated on, the same each time.
 
     Raises:
@@ -102,8 +102,8 @@ class Validator:
 
     @torch.no_grad()
     def _ranks(
-        self, rows: Rows, encode: Encode, scale: float
-    ) -> tuple[Rows, npt.NDArray[np.float64]]:
+        self, rows: TokenRows, encode: Encode, scale: float
+    ) -> tuple[TokenRows, npt.NDArray[np.float64]]:
         n = self.candidates
         scores = (
             self._joined(rows, encode) if self._packing == "joined" else self._encoded(rows, encode)
@@ -119,7 +119,7 @@ class Validator:
         losses = highest[:, 0] + np.log(np.exp(counted - highest).sum(axis=1))
         return ranks(scores, labels, equal), losses
 
-    def _encoded(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
+    def _encoded(self, rows: TokenRows, encode: Encode) -> npt.NDArray[np.float32]:
         """Return the scores of each response of a group for each context of it, (rows, n)."""
         batch = make_batch(
             self._store,
@@ -133,7 +133,7 @@ class Validator:
         scores = [scores_of(contexts, responses) for contexts, responses in zip(x, y, strict=True)]
         return torch.cat(scores).numpy()
 
-    def _joined(self, rows: Rows, encode: Encode) -> npt.NDArray[np.float32]:
+    def _joined(self, rows: TokenRows, encode: Encode) -> npt.NDArray[np.float32]:
         """Return the same for a model that reads each context with each response."""
         n = self.candidates
         place = np.arange(len(rows)) % n

@@ -31,7 +31,7 @@ from rejoinder.training.batches import ExtraNegatives, MixedOrder, make_batch
 from rejoinder.training.display import Display
 from rejoinder.training.metrics import PAIRS_AT_ONCE, Encode
 from rejoinder.training.optimization import HardNegatives, Stage
-from rejoinder.training.tokens import Rows, TokenStore, token_hashes
+from rejoinder.training.tokens import TokenRows, TokenStore, token_hashes
 
 RANDOM_STREAM = 1 << 21  # tell these draws from the orders of examples of the same seed
 POOL_STREAM = 1 << 20
@@ -63,7 +63,7 @@ class RandomNegatives:
         self._count = count
         self._seed = seed
 
-    def __call__(self, rows: Rows) -> Rows:
+    def __call__(self, rows: TokenRows) -> TokenRows:
         """Return for each of n examples the k whose responses are its negatives (n, k)."""
         generator = np.random.default_rng([*self._seed, RANDOM_STREAM, *rows.tolist()])
         drawn = generator.integers(0, self._examples - 1, (len(rows), self._count))
@@ -85,7 +85,7 @@ class GivenNegatives:
         hashes = Joined([store.response_hash, given.hashes])
         self.store = dataclasses.replace(store, response=texts, response_hash=hashes)
 
-    def __call__(self, rows: Rows) -> Rows:
+    def __call__(self, rows: TokenRows) -> TokenRows:
         """Return for each of n examples the k rows whose responses are its negatives (n, k)."""
         return self._first + rows[:, None] * self._count + np.arange(self._count)
 
@@ -102,7 +102,7 @@ class InputNegatives:
         hashes = Joined([store.response_hash, InputHashes(store.input)])
         self.store = dataclasses.replace(store, response=texts, response_hash=hashes)
 
-    def __call__(self, rows: Rows) -> Rows:
+    def __call__(self, rows: TokenRows) -> TokenRows:
         """Return for each of n examples the row whose response is its newest message (n, 1)."""
         return self._first + rows[:, None]
 
@@ -116,18 +116,18 @@ class InputHashes:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def __getitem__(self, rows: Rows) -> Rows:
+    def __getitem__(self, rows: TokenRows) -> TokenRows:
         return _hashes(self.texts, rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class NegativesTable:
     """Hard negatives of examples."""
 
-    rows: Rows  # the examples, ascending (n,)
-    negatives: Rows  # examples whose responses are the negatives of each (n, k)
+    rows: TokenRows  # the examples, ascending (n,)
+    negatives: TokenRows  # examples whose responses are the negatives of each (n, k)
 
-    def __call__(self, rows: Rows) -> Rows:
+    def __call__(self, rows: TokenRows) -> TokenRows:
         """Return those of the given examples: (len(rows), k)."""
         places = np.searchsorted(self.rows, rows).clip(max=len(self.rows) - 1)
         if (self.rows[places] != rows).any():
@@ -166,13 +166,13 @@ class Tables:
         start = 0 if every is None else stage_step - stage_step % every
         return start, None if every is None else start + every
 
-    def load(self, step: int, stage_step: int) -> Table | None:
+    def load(self, step: int, stage_step: int) -> NegativesTable | None:
         """Return the table of the window, or None if it is to be mined now."""
         path = self._path(step, stage_step)
         if not path.exists() and stage_step == self.window(stage_step)[0]:
             return None
         try:
-            return Table(**load_file(path))
+            return NegativesTable(**load_file(path))
         except FileNotFoundError:
             raise InputError(
                 f"{path} is missing, so the run cannot go on as it began;"
@@ -191,7 +191,7 @@ class Tables:
         miner: Miner,
         display: Display,
         pause: Callable[[], object],
-    ) -> tuple[Table, bool]:
+    ) -> tuple[NegativesTable, bool]:
         """Return the table of the window, and whether it was mined now; see `mine`."""
         table = self.load(step, stage_step)
         if table is not None:
@@ -205,7 +205,7 @@ class Tables:
         miner: Miner,
         display: Display,
         pause: Callable[[], object],
-    ) -> Table:
+    ) -> NegativesTable:
         """Mine the table of the window that begins now, and write it.
 
         `pause` is called on the way, and may raise.
@@ -229,7 +229,7 @@ class Tables:
             f"step {step:,}: hard negatives for {len(rows):,} pairs,"
             f" {self.config.per_pair} each{over}"
         )
-        return Table(rows, negatives)
+        return NegativesTable(rows, negatives)
 
     def forget_others(self, step: int, stage_step: int) -> None:
         """Remove all tables but that of the present window."""
@@ -242,7 +242,7 @@ class Tables:
             self._folder / f"step-{step - stage_step + self.window(stage_step)[0]:08}.safetensors"
         )
 
-    def _rows(self, start: int, stop: int | None) -> Rows:
+    def _rows(self, start: int, stop: int | None) -> TokenRows:
         """Return the examples of a window's batches, ascending.
 
         They are all where it goes over them more than once.
@@ -272,7 +272,9 @@ class Miner:
     segments: bool = True  # texts are cut into segments, as processors want them
 
     @torch.no_grad()
-    def __call__(self, rows: Rows, drawn: Rows, advance: Advance) -> tuple[Rows, int]:
+    def __call__(
+        self, rows: TokenRows, drawn: TokenRows, advance: Advance
+    ) -> tuple[TokenRows, int]:
         """Return k negatives of n pairs among the drawn examples, hardest first (n, k).
 
         Also return how many exceed the limit.
@@ -303,7 +305,7 @@ class Miner:
             advance(len(block))
         return np.concatenate(found), above
 
-    def _vectors(self, rows: Rows, advance: Advance) -> Tensor:
+    def _vectors(self, rows: TokenRows, advance: Advance) -> Tensor:
         vectors = []
         for start in range(0, len(rows), PAIRS_AT_ONCE):
             block = rows[start : start + PAIRS_AT_ONCE]
@@ -313,7 +315,7 @@ class Miner:
             advance(len(block))
         return torch.cat(vectors)
 
-    def _input_hashes(self, rows: Rows) -> Rows:
+    def _input_hashes(self, rows: TokenRows) -> TokenRows:
         """Return hashes that are equal for contexts of which the model reads the same."""
         input_ = self.store.input
         history = self.store.history
@@ -322,8 +324,8 @@ class Miner:
         return _hashes(input_, rows) * np.int64(31) + history_hashes
 
 
-def _hashes(texts: Column | Joined, rows: Rows) -> Rows:
-    hashes: list[Rows] = []
+def _hashes(texts: Column | Joined, rows: TokenRows) -> TokenRows:
+    hashes: list[TokenRows] = []
     for start in range(0, len(rows), HASHED_AT_ONCE):
         ids, lengths = texts.gather(rows[start : start + HASHED_AT_ONCE])
         hashes.append(token_hashes(ids, lengths))
@@ -336,7 +338,7 @@ class KnownAnswers:
     All are given by their hashes.
     """
 
-    def __init__(self, inputs: Rows, responses: Rows, pool: Rows) -> None:
+    def __init__(self, inputs: TokenRows, responses: TokenRows, pool: TokenRows) -> None:
         ordered = np.argsort(pool)
         places = ordered[np.searchsorted(pool, responses, sorter=ordered).clip(max=len(pool) - 1)]
         inside = pool[places] == responses
@@ -344,7 +346,7 @@ class KnownAnswers:
         self._inputs = inputs[inside][by_input]
         self._places = places[inside][by_input]
 
-    def places(self, inputs: Rows) -> Rows:
+    def places(self, inputs: TokenRows) -> TokenRows:
         """Return pairs (i, place in the pool) of all known answers to n inputs, (2, m)."""
         first = np.searchsorted(self._inputs, inputs, side="left")
         last = np.searchsorted(self._inputs, inputs, side="right")
@@ -364,7 +366,7 @@ def highest(own: Tensor, config: HardNegatives) -> Tensor:
     return torch.full_like(own, torch.inf)
 
 
-def hardest(scores: Tensor, limit: Tensor, right: Rows, k: int) -> tuple[Rows, int]:
+def hardest(scores: Tensor, limit: Tensor, right: TokenRows, k: int) -> tuple[TokenRows, int]:
     """Find the k hardest negatives of n pairs.
 
     They are the highest scores up to the limit, then the lowest ones above it. `scores` are cosines

@@ -46,12 +46,14 @@ from rejoinder.training.masked_lm import (
     pair_lengths,
 )
 from rejoinder.training.metrics import Encode, Meter, MetricsLog, Validator
-from rejoinder.training.negatives import Table, Tables, with_negatives
+from rejoinder.training.negatives import NegativesTable, Tables, with_negatives
 from rejoinder.training.optimization import Budget, Plateau, Stage, stage_budget
 from rejoinder.training.prepare import Prepared, prepare, with_vectors
 from rejoinder.training.recipe import Quantization, Recipe
 
-Order: TypeAlias = MixedOrder | LengthBucketedOrder  # which examples each batch of a stage has
+ExampleOrder: TypeAlias = (
+    MixedOrder | LengthBucketedOrder
+)  # which examples each batch of a stage has
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Parts:
     quantized: QuantizedTraining | None
     distiller: Distiller | None
     masking: Masking | None  # of a network that is pretrained
-    orders: list[Order]  # of each stage
+    orders: list[ExampleOrder]  # of each stage
     budgets: list[Budget]  # of each stage
     validators: dict[str, Validator]  # by name of the data
     state: runs.RunState
@@ -158,9 +160,9 @@ def _restore(checkpoint: runs.LoadedCheckpoint, module: Any, machine: Machine) -
     checkpoint.state.saved_step = checkpoint.state.step
 
 
-def build_orders(recipe: Recipe, prepared: Prepared, packing: Packing) -> list[Order]:
+def build_orders(recipe: Recipe, prepared: Prepared, packing: Packing) -> list[ExampleOrder]:
     """Return the order of examples of each stage."""
-    orders: list[Order] = []
+    orders: list[ExampleOrder] = []
     for number, stage in enumerate(recipe.stage):
         seed = (recipe.seed, number)
         if packing == "masked":
@@ -186,7 +188,7 @@ def _check_resumable(
 
 
 def batch_maker(
-    recipe: Recipe, parts: Parts, number: int, processes: Processes, table: Table | None
+    recipe: Recipe, parts: Parts, number: int, processes: Processes, table: NegativesTable | None
 ) -> Callable[[int], StepBatch]:
     """Return what makes this process's part of each batch of a stage, on the run's device.
 
@@ -230,7 +232,7 @@ def negative_tables(recipe: Recipe, parts: Parts, number: int, folder: runs.RunF
 
 
 @dataclass(eq=False)
-class Recorder:
+class MetricsRecorder:
     """Writes and shows what becomes of a run; only the first process writes."""
 
     recipe: Recipe

@@ -41,8 +41,8 @@ from rejoinder.training.metrics import drawn
 from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
 from rejoinder.training.tokens import (
     Encode,
-    Rows,
     Split,
+    TokenRows,
     TokenStore,
     build_store,
     data_digest,
@@ -420,7 +420,7 @@ def _utterances(
 def word_vectors(
     encode: Callable[[Sequence[str]], FloatArray],
     tokenizer: Subwords,
-    counts: Rows,
+    counts: TokenRows,
     size: int,
     seed: int = 0,
 ) -> FloatArray:
@@ -448,7 +448,7 @@ def word_vectors(
     return table
 
 
-def count_ids(store: TokenStore, rows: int, seed: int = 0) -> Rows:
+def count_ids(store: TokenStore, rows: int, seed: int = 0) -> TokenRows:
     """Return how often each id is used in a sample of the store's texts, (rows,).
 
     These are inputs and responses.

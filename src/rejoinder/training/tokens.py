@@ -37,7 +37,7 @@ from rejoinder.text.history import HistoryText
 from rejoinder.text.ngrams import mix
 from rejoinder.text.tokenizer import Tokenizer, encode_messages
 
-Rows: TypeAlias = npt.NDArray[np.int64]
+TokenRows: TypeAlias = npt.NDArray[np.int64]
 Split: TypeAlias = Literal["train", "valid"]
 # of each side of some examples: all ids, and each text's length
 Sides: TypeAlias = list[tuple[Ids, Ids]]
@@ -62,9 +62,9 @@ class Histories:
 
     texts: Column | Joined
     slots: Column | Joined  # of each example, one a text
-    firsts: Rows  # each example's first text (n,)
+    firsts: TokenRows  # each example's first text (n,)
 
-    def gather(self, rows: Rows) -> tuple[Ids, Ids, Rows]:
+    def gather(self, rows: TokenRows) -> tuple[Ids, Ids, TokenRows]:
         """Return ids and lengths of the examples' texts, and owner and slot of each, (2, m)."""
         slots, counts = self.slots.gather(rows)
         owners = np.repeat(np.arange(len(rows)), counts)
@@ -72,15 +72,15 @@ class Histories:
             [owners, slots.astype(np.int64)]
         )
 
-    def counts(self, rows: Rows) -> Ids:
+    def counts(self, rows: TokenRows) -> Ids:
         """Return how many texts each of the given examples has (n,)."""
         return self.slots.gather(rows)[1]
 
-    def numbers(self, rows: Rows) -> Rows:
+    def numbers(self, rows: TokenRows) -> TokenRows:
         """Return which of the texts the given examples have."""
         return ranges(self.firsts[rows], self.counts(rows))
 
-    def hashes(self, rows: Rows) -> Rows:
+    def hashes(self, rows: TokenRows) -> TokenRows:
         """Return hashes that are equal for histories of equal texts."""
         ids, lengths, (owners, _) = self.gather(rows)
         return token_hashes(ids, np.bincount(owners, lengths, len(rows)).astype(np.int32))
@@ -102,9 +102,9 @@ class RawExamples:
     """Contexts and responses as JSON, example i in lines[offsets[i] : offsets[i + 1]]."""
 
     lines: npt.NDArray[np.uint8]
-    offsets: Rows
+    offsets: TokenRows
 
-    def read(self, rows: Rows) -> list[tuple[list[str], str]]:
+    def read(self, rows: TokenRows) -> list[tuple[list[str], str]]:
         """Return context, oldest message first, and response of the given examples."""
         pieces = (
             bytes(self.lines[self.offsets[row] : self.offsets[row + 1]]) for row in rows.tolist()
@@ -120,7 +120,7 @@ class Given:
     """
 
     texts: Column  # n · k responses
-    hashes: Rows  # equal for responses of equal tokens (n · k,)
+    hashes: TokenRows  # equal for responses of equal tokens (n · k,)
     count: int  # k
 
 
@@ -131,7 +131,7 @@ class TokenStore:
     input: Column | Joined
     """Newest messages, or, for models that read contexts as one text, the whole contexts."""
     response: Column | Joined
-    response_hash: Rows | Joined  # equal for responses of equal tokens (n,)
+    response_hash: TokenRows | Joined  # equal for responses of equal tokens (n,)
     history: Histories | None = None
     texts: RawExamples | None = None  # the examples before tokenising
     given: Given | None = None
@@ -436,7 +436,7 @@ def data_digest(data: Path, splits: Sequence[Split]) -> str:
     return hashlib.sha256(listed.encode()).hexdigest()
 
 
-def token_hashes(ids: Ids, lengths: Ids) -> Rows:
+def token_hashes(ids: Ids, lengths: Ids) -> TokenRows:
     """Return a 64-bit hash of each text's tokens.
 
     It is the sum of a pseudo-random number for each (place, token).

@@ -10,7 +10,7 @@ from typing import Any
 
 from rejoinder.corpora.limits import MAX_DEPTH, check_values
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.schema import Candidate
 from rejoinder.corpora.source import Sample, Source, dicts, json_values, keep_open, texts_of
@@ -236,7 +236,7 @@ def _tracked(record: dict[str, Any]) -> Chat:
         if kind in ("user", "bot") and isinstance(text, str) and not text.startswith("/"):
             time = event.get("timestamp")
             when = float(time) if isinstance(time, int | float) else None
-            chat.messages.append(Message(str(kind), text, when, agent=kind == "bot"))
+            chat.messages.append(ChatMessage(str(kind), text, when, agent=kind == "bot"))
     return chat
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChatMessage:
     """A message of a chat."""
 
     author: str
@@ -23,7 +23,7 @@ class Message:
 class Chat:
     """Messages of one conversation, oldest first."""
 
-    messages: list[Message] = field(default_factory=list)
+    messages: list[ChatMessage] = field(default_factory=list)
     name: str = ""  # as the file names it
     endless: bool = False  # of a messenger, where the next conversation follows in the same chat
     names: list[str] = field(default_factory=list)  # of participants, besides the authors'

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from rejoinder.corpora.clocks import HALF, half_of_day
 from rejoinder.corpora.limits import MAX_WAY
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.times import date_seconds, find_order, parse_time
 from rejoinder.corpora.source import Sample, Source, json_values, keep_open
@@ -109,7 +109,7 @@ def read_whatsapp(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             reading.drop(reason)
             continue
         time = date_seconds(line.date, line.clock, line.half, order)
-        chat.messages.append(Message(line.author, _EDITED.sub("", text).strip(_MARKS), time))
+        chat.messages.append(ChatMessage(line.author, _EDITED.sub("", text).strip(_MARKS), time))
     yield _with_agent(chat, source.path.stem)
 
 
@@ -145,7 +145,7 @@ def _with_agent(chat: Chat, stem: str) -> Chat:
     if len(authors) != 2 or len(others) != 1:
         return chat
     messages = [
-        Message(message.author, message.text, message.time, message.author != others[0])
+        ChatMessage(message.author, message.text, message.time, message.author != others[0])
         for message in chat.messages
     ]
     return Chat(messages, chat.name, chat.endless)
@@ -212,7 +212,7 @@ def _telegram_chat(record: dict[str, Any], owner: str, reading: Reading) -> Chat
         elif is_of_two:
             agent = sender != name
         time = parse_time(item.get("date_unixtime") or item.get("date"))
-        chat.messages.append(Message(sender, _telegram_text(item.get("text")), time, agent))
+        chat.messages.append(ChatMessage(sender, _telegram_text(item.get("text")), time, agent))
     return chat
 
 
@@ -300,7 +300,7 @@ def _slack_channel(
                 reading.drop("attachments and messages without a text")
                 continue
             author = _slack_author(item, names)
-            message = Message(author, text, parse_time(item.get("ts")))
+            message = ChatMessage(author, text, parse_time(item.get("ts")))
             mentioned = [
                 names.get(user, "") for user in _SLACK_MENTION.findall(str(item.get("text")))
             ]
@@ -381,7 +381,7 @@ def read_discord(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         author: Any = item.get("author")
         author = author if isinstance(author, dict) else {}
         name = str(author.get("nickname") or author.get("name") or author.get("id") or "unknown")
-        chat.messages.append(Message(name, text, parse_time(item.get("timestamp"))))
+        chat.messages.append(ChatMessage(name, text, parse_time(item.get("timestamp"))))
     yield chat
 
 
@@ -414,7 +414,7 @@ _TWITTER_MENTIONS = search_pattern(r"^(?:@\w+\s+)+")
 
 
 class _Tweet(NamedTuple):
-    message: Message
+    message: ChatMessage
     parent: str
 
 
@@ -430,7 +430,7 @@ def read_twitter(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
         agent = fields["inbound"].casefold() in ("false", "0")
         parent = fields["in_response_to_tweet_id"].removesuffix(".0")
         time = parse_time(fields["created_at"])
-        message = Message(fields["author_id"], text, time, agent)
+        message = ChatMessage(fields["author_id"], text, time, agent)
         tweets[fields["tweet_id"].removesuffix(".0")] = _Tweet(message, parent)
         answers[parent] += 1
     # Several tweets may be one turn, and one turn more than is kept shows that the context is cut.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.standing import INACTIVE, is_inactive
@@ -185,7 +185,7 @@ def _first_text(record: dict[str, Any], *keys: str) -> str:
     return next((text_of_html(text) for text in texts_of(record.get(key) for key in keys)), "")
 
 
-def _add(chat: Chat, message: Message, reading: Reading) -> None:
+def _add(chat: Chat, message: ChatMessage, reading: Reading) -> None:
     if message.text:
         chat.messages.append(message)
     else:
@@ -212,7 +212,7 @@ def read_zendesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator[C
             name = str(user.get("name") or author or "")
             text = _first_text(comment, "plain_body", "body", "html_body")
             time = parse_time(comment.get("created_at"))
-            _add(chat, Message(name, text, time, agent), reading)
+            _add(chat, ChatMessage(name, text, time, agent), reading)
         chat.names = [str(user["name"]) for user in users.values() if user.get("name")]
         yield chat
 
@@ -241,7 +241,7 @@ def read_intercom(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             agent = author.get("type") in ("admin", "bot", "team")
             name = str(author.get("name") or author.get("id") or author.get("type") or "")
             text = _first_text(part, "body")
-            _add(chat, Message(name, text, parse_time(part.get("created_at")), agent), reading)
+            _add(chat, ChatMessage(name, text, parse_time(part.get("created_at")), agent), reading)
         yield chat
 
 
@@ -276,7 +276,7 @@ def read_chatwoot(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
             name = str(sender.get("name") or sender.get("id") or kind)
             text = _first_text(message, "content")
             time = parse_time(message.get("created_at"))
-            _add(chat, Message(name, text, time, kind in _OUTGOING), reading)
+            _add(chat, ChatMessage(name, text, time, kind in _OUTGOING), reading)
     for chat in chats.values():
         _sort(chat)
         yield chat
@@ -297,7 +297,7 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
         chat.names = texts_of([requester.get("name"), ticket.get("requester_name")])
         text = _first_text(ticket, "description_text", "description", "description_html")
         time = parse_time(ticket.get("created_at"))
-        _add(chat, Message(str(asker or "requester"), text, time, False), reading)
+        _add(chat, ChatMessage(str(asker or "requester"), text, time, False), reading)
         for entry in [*dicts(ticket.get("conversations")), *dicts(ticket.get("notes"))]:
             note = _dict(entry.get("note")) or _dict(entry.get("helpdesk_note")) or entry
             if note.get("private") is True or note.get("deleted") is True:
@@ -307,7 +307,7 @@ def read_freshdesk(sample: Sample, choice: Choice, reading: Reading) -> Iterator
             agent = note.get("incoming") is False or (asker is not None and author != asker)
             text = _first_text(note, "body_text", "body", "body_html")
             when = parse_time(note.get("created_at"))
-            _add(chat, Message(str(author or ""), text, when, agent), reading)
+            _add(chat, ChatMessage(str(author or ""), text, when, agent), reading)
         _sort(chat)
         yield chat
 

@@ -13,7 +13,7 @@ from typing import Any
 from rejoinder.conversations import NO_TURNS
 from rejoinder.corpora.limits import MAX_DOCUMENT_BYTES, MAX_HEADER, MAX_PARTS, MAX_REFERENCES
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import OF_TABLES, Form
 from rejoinder.corpora.readers.html_text import text_of_html
 from rejoinder.corpora.readers.messengers import mend_messages
@@ -78,7 +78,7 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
         )
     words = ", ".join(f"{role} = {name}" for role, name in columns.items())
     reading.notes.append(f"{source}: {form}: {words}")
-    chats: dict[str, list[tuple[Any, Message]]] = {}
+    chats: dict[str, list[tuple[Any, ChatMessage]]] = {}
     for where, row in rows:
         if not isinstance(row, dict):
             raise InputError(f"{where}: a JSON {type(row).__name__}; an object is read")
@@ -98,13 +98,13 @@ def read_messages(sample: Sample, choice: Choice, reading: Reading) -> Iterator[
     yield from mend_messages(ordered, str(source), reading) if form == "JSON" else ordered
 
 
-def _ordered(chats: Mapping[str, list[tuple[Any, Message]]], endless: bool) -> Iterator[Chat]:
+def _ordered(chats: Mapping[str, list[tuple[Any, ChatMessage]]], endless: bool) -> Iterator[Chat]:
     """Yield chats whose messages are ordered by their times, if all are readable."""
     values = [value for messages in chats.values() for value, _ in messages]
     order = find_order(filter(None, map(date_numbers, values)))
     for name, messages in chats.items():
         timed = [
-            Message(message.author, message.text, parse_time(value, order), message.agent)
+            ChatMessage(message.author, message.text, parse_time(value, order), message.agent)
             for value, message in messages
         ]
         if all(message.time is not None for message in timed):
@@ -112,7 +112,7 @@ def _ordered(chats: Mapping[str, list[tuple[Any, Message]]], endless: bool) -> I
         yield Chat(timed, name, endless)
 
 
-def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> Message:
+def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> ChatMessage:
     text = row.get(columns["text"])
     text = "" if text is None else str(text)
     author = row.get(columns["author"])
@@ -126,7 +126,7 @@ def _message_of_row(row: Mapping[str, Any], columns: Mapping[str, str]) -> Messa
         else:
             agent = value in _TRUE or bool(set(fold(value).split("_")) & _AGENT_WORDS)
     plain = text_of_html(text) if fold(columns["text"]).endswith("html") else text.strip()
-    return Message("" if author is None else str(author).strip(), plain, None, agent)
+    return ChatMessage("" if author is None else str(author).strip(), plain, None, agent)
 
 
 def _flag(value: Any) -> bool:
@@ -269,12 +269,12 @@ def _parsed(lines: list[bytes]) -> EmailMessage | None:
     return mail
 
 
-def _message_of_mail(mail: EmailMessage) -> tuple[Message, str]:
+def _message_of_mail(mail: EmailMessage) -> tuple[ChatMessage, str]:
     """Return a mail as a message, and the name of its author."""
     name, address = email.utils.parseaddr(str(mail.get("From", "")))
     text = _SIGNATURE.sub("", _body(mail).replace("\r\n", "\n"))
     time = parse_time(str(mail.get("Date", "")))
-    return Message(address.lower() or name or "unknown", newest_text(text), time), name
+    return ChatMessage(address.lower() or name or "unknown", newest_text(text), time), name
 
 
 def _body(mail: EmailMessage) -> str:
@@ -340,7 +340,7 @@ def read_chat_json(sample: Sample, choice: Choice, reading: Reading) -> Iterator
             elif not text.strip():
                 reading.drop("attachments and messages without a text")
             else:
-                chat.messages.append(Message(role, text, time, role in _AGENT_ROLES))
+                chat.messages.append(ChatMessage(role, text, time, role in _AGENT_ROLES))
         yield chat
 
 

@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Iterable, Iterator, Sequence
 
 from rejoinder.corpora.lines import Reading
-from rejoinder.corpora.readers.chat import Chat, Message
+from rejoinder.corpora.readers.chat import Chat, ChatMessage
 from rejoinder.corpora.readers.form import Form
 from rejoinder.corpora.readers.html_text import parse_html, text_of_element
 from rejoinder.corpora.readers.times import parse_time
@@ -103,7 +103,7 @@ def _messenger_chat(files: Sequence[Source], encoding: str, reading: Reading) ->
                 reading.drop(ATTACHMENTS)
                 continue
             time = next((parse_time(item[key]) for key in _TIMES if item.get(key)), None)
-            chat.messages.append(Message(author, text.strip(), time))
+            chat.messages.append(ChatMessage(author, text.strip(), time))
     chat.messages.reverse()  # the newest one stands first
     if all(message.time is not None for message in chat.messages):
         chat.messages.sort(key=lambda message: message.time or 0.0)
@@ -186,7 +186,7 @@ def _read_page(file: Source, encoding: str, chat: Chat, reading: Reading) -> Non
             reading.drop(ATTACHMENTS)
             continue
         times = node.xpath(_TIME)
-        chat.messages.append(Message(author, text, _telegram_time(times[0] if times else "")))
+        chat.messages.append(ChatMessage(author, text, _telegram_time(times[0] if times else "")))
 
 
 def _telegram_time(text: str) -> float | None:
