@@ -19,6 +19,7 @@ from tests.corpora.personal_data import FORMS, ORDERS
     ("3782 822463 10005 and 6011111111111117", "<card> and <card>"),
     ("a.org/article?sid=05/07/02/0133122471&id=99956644665999, 4096 2006-02-19 04:30", None),
     ("4111 1111 1111 1112", "4111 1111 1111 1112"),  # Luhn's check fails
+    ("IMEI: 356938035643809", "IMEI: 356938035643809"),  # of a telephone, with Luhn's check
     ("0000 0000 0000 0000", "0000 0000 0000 0000"),
     ("to DE89 3704 0044 0532 0130 00 AND NOT HERE", "to <iban> AND NOT HERE"),
     ("to GB82WEST12345698765432.", "to <iban>."),

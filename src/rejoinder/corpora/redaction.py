@@ -51,6 +51,7 @@ _CARD = search_pattern(
     r"(?<![\w/=-])(?:[2-6]\d{3}[ .-]{0,2}\d{4}[ .-]{0,2}\d{4}[ .-]{0,2}\d{1,7}"
     r"|3\d{3}[ .-]{0,2}\d{6}[ .-]{0,2}\d{4,5})(?![\w-])"
 )
+_OF_DEVICE = search_pattern(r"\bimei[^\w\n]{0,4}\Z", re.IGNORECASE)  # a number of Luhn's check, too
 _GAP = "[ ()./-]{0,3}"
 _PHONES = (
     # With a country code.
@@ -190,7 +191,8 @@ def _cards(text: str) -> Iterator[tuple[int, int]]:
     for match in _CARD.finditer(text):
         digits = [int(char) for char in reversed(match[0]) if char.isdecimal()]
         doubled = (sum(divmod(2 * digit, 10)) for digit in digits[1::2])
-        if any(digits) and (sum(digits[::2]) + sum(doubled)) % 10 == 0:
+        is_right = any(digits) and (sum(digits[::2]) + sum(doubled)) % 10 == 0
+        if is_right and not _OF_DEVICE.search(text[max(0, match.start() - _BEFORE) : match.start()]):
             yield match.span()
 
 
