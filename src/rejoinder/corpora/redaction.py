@@ -192,7 +192,8 @@ def _cards(text: str) -> Iterator[tuple[int, int]]:
         digits = [int(char) for char in reversed(match[0]) if char.isdecimal()]
         doubled = (sum(divmod(2 * digit, 10)) for digit in digits[1::2])
         is_right = any(digits) and (sum(digits[::2]) + sum(doubled)) % 10 == 0
-        if is_right and not _OF_DEVICE.search(text[max(0, match.start() - _BEFORE) : match.start()]):
+        before = text[max(0, match.start() - _BEFORE) : match.start()]
+        if is_right and not _OF_DEVICE.search(before):
             yield match.span()
 
 
