@@ -136,11 +136,12 @@ def measure(
     faiss_index: Any = index._faiss
     opening, _ = timed(lambda: faiss_index.file)
     parameters = faiss.SearchParametersHNSW(efSearch=record.effort)
+    options = SearchOptions(k=MEASURED_AT, distinct=False)
     programs: dict[str, Search] = {
         "exact": lambda query: search(rows, [query], MEASURED_AT)[0][1],
         "approximate": lambda query: faiss_index.search(rows, [query], MEASURED_AT)[0][1],
         "approximate, with texts": lambda query: np.array(
-            [reply.score for reply in index.search_vectors(query, SearchOptions(k=MEASURED_AT))[0]]
+            [reply.score for reply in index.search_vectors(query, options)[0]]
         ),
         "FAISS": lambda query: exact_scores(
             query, rows[0].vectors[direct.search(query, MEASURED_AT, params=parameters)[1][0]]

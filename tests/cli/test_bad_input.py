@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rejoinder.encoders.bundled import weights
+from rejoinder.encoders.onnx import MANIFEST
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.manifest import read_manifest
@@ -158,6 +159,7 @@ def test_a_model_of_an_impossible_size(refused, tmp_path, key):
     config = json.loads((folder / "config.json").read_text())
     config["model"][key] = 10**30
     (folder / "config.json").write_text(json.dumps(config))
+    (folder / MANIFEST).unlink()  # so that the weights are opened, and not the ONNX programs
     (tmp_path / "replies.txt").write_text("Hello!\n")
     assert "model/config.json is damaged" in refused(
         "index", "build", "model", "replies.txt", "-o", "out"
