@@ -39,6 +39,7 @@ from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
 from rejoinder.serving.reports import Report, Reports
+from rejoinder.text.messages import refusal
 from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ class Answers:
                 notes = queries[number].reading.message.notes()
                 if notes and isinstance(answer, dict):
                     answer["notes"] = notes
+                    answer.update(refusal(notes, answer["replies"]))
                 results[queries[number].row] = answer
         return results
 
@@ -350,6 +352,7 @@ class Answers:
             inputs=[part for query in queries for part in query.reading.message.parts],
             forbidden=[query.forbidden for query in queries],
             counts=[len(query.reading.message.parts) for query in queries],
+            foreign=[query.reading.message.is_foreign for query in queries],
         )
         if options.minimum_confidence is not None:
             assert self._calibrated is not None
