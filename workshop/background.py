@@ -1,9 +1,10 @@
 """Everyday messages that belong to no reply, for `rejoinder.retrieval.scoring` and intents.
 
 `REJOINDER_DATA=DATA python -m workshop.background` draws messages of many kinds from the open
-conversations, adds questions to bots of any trade (`workshop/questions.txt`), sentences in other
-languages (`workshop/languages.txt`) and gibberish, and writes
-src/rejoinder/text/background.txt. All draws are from a fixed seed.
+conversations, adds questions to bots of any trade (`workshop/questions.txt`), commands to voice
+assistants (of the forms in `workshop/commands.txt`), sentences in other languages
+(`workshop/languages.txt`) and gibberish, and writes src/rejoinder/text/background.txt. All draws
+are from a fixed seed.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import io
 import json
 import os
 import random
+import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import zstandard
@@ -43,6 +45,7 @@ MESSAGES = 200  # that are taken of each source, one of a dialogue
 TURNS = 6  # of a dialogue, its first, of which the message is one
 WORDS = range(3, 21)
 GIBBERISH = 150
+COMMANDS = 3  # that are drawn of each form, equal ones once; more cost other messages their share
 SYLLABLES = (
     "ba",
     "ko",
@@ -60,6 +63,7 @@ SYLLABLES = (
     "fi",
 )
 ROOT = Path(__file__).parents[1]
+_CHOICE = re.compile(r"\(([^()]*)\)")
 TARGET = ROOT / "src/rejoinder/text/background.txt"
 
 
@@ -88,6 +92,9 @@ def lines(folder: Path) -> Iterator[str]:
         yield from _messages(folder / f"{source}.jsonl.zst", generator)
     yield "# Questions to other bots, Apache-2.0"
     yield from (ROOT / "workshop/questions.txt").read_text(encoding="utf-8").splitlines()
+    yield "# Commands to voice assistants, Apache-2.0"
+    forms = (ROOT / "workshop/commands.txt").read_text(encoding="utf-8").splitlines()
+    yield from commands(forms, random.Random(SEED))
     yield "# Other languages, Apache-2.0"
     yield from (ROOT / "workshop/languages.txt").read_text(encoding="utf-8").splitlines()
     yield "# Gibberish, Apache-2.0"
@@ -112,6 +119,16 @@ def _messages(path: Path, generator: random.Random) -> Iterator[str]:
             yield message
         if len(seen) == MESSAGES:
             return
+
+
+def commands(forms: Iterable[str], generator: random.Random) -> list[str]:
+    """Return commands of some forms: "turn (on|off) the (light|fan)" has four."""
+
+    def draw(form: str) -> str:
+        chosen = _CHOICE.sub(lambda match: generator.choice(match[1].split("|")), form)
+        return " ".join(chosen.split())
+
+    return list(dict.fromkeys(draw(form) for form in forms for _ in range(COMMANDS)))
 
 
 def _gibberish(generator: random.Random) -> str:

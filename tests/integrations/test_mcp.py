@@ -40,6 +40,10 @@ async def used(server):
         suggested = await client.call_tool(
             "suggest_replies", {"messages": ["Hi", "When do you open?"]}
         )
+        foreign = await client.call_tool("suggest_replies", {"messages": ["Wo ist mein Paket?"]})
+        assert foreign.structured_content["notes"] == {"language": "unknown"}
+        found = foreign.structured_content["replies"]
+        assert foreign.structured_content["reason"] == (None if found else "language")
         searched = await client.call_tool("search_replies", {"query": "refund", "count": 1})
         given = {"messages": ["When do you open?"], "offered": [0, 1]}
         taken = await client.call_tool("give_feedback", {**given, "text": "we open at nine"})

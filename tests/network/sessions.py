@@ -26,8 +26,8 @@ STEP = "/step/"  # as in `traced`, which a session does not import
 LINES = {  # of each verb
     "--help": ["--help"],
     "data": ["data jsonl dialogues/a.jsonl -o out/data"],
-    "corpora": ["corpora jsonl"],
-    "formats": ["formats"],
+    "list corpora": ["list corpora jsonl"],
+    "list formats": ["list formats"],
     "index build": [
         "index build convert-small replies.txt -o out/index",
         "index build minilm replies.txt -o out/index-minilm",
@@ -74,8 +74,8 @@ LINES = {  # of each verb
         "export BERT --to transformers -o out/transformers",
     ],
     "join": ["join MODEL out/run/model --share 0.3 -o out/joined"],
-    "models": ["models out --sizes"],
-    "recipes": ["recipes"],
+    "list models": ["list models out --sizes"],
+    "list recipes": ["list recipes"],
     "doctor": ["doctor"],
     "intents train": ["intents train MODEL intents.csv -o out/intents"],
     "intents evaluate": ["intents evaluate out/intents intents.csv --report out/report"],

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from rejoinder.text.messages import read_message
 from rejoinder.text.spelling import Correction, Speller, english, is_common
 
 TEXTS = [
@@ -77,3 +78,26 @@ def test_own_texts_and_common_words_stay(speller):
 
 def test_a_text_without_end_is_left_as_it_is(speller):
     assert speller.correct("refnd " * 50_000)[1] == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["Wo ist mein Paket?", "¿Dónde está mi pedido?", "Hvor er pakken min?", "返品したいです", "Missä pakettini on?"]
+)
+def test_another_language_is_told_and_not_corrected(text):
+    speller = Speller(TEXTS)
+    assert speller.is_other_language(text)
+    assert speller.is_foreign(text)
+    read = read_message(text).corrected(speller)
+    assert read.is_foreign
+    assert not read.corrections
+
+
+@pytest.mark.parametrize("text", ["wheres my ordr", "do you deliver to La Paz", "no", "I met Ben in Den Haag"])
+def test_english_is_no_other_language(text):
+    assert not Speller(TEXTS).is_other_language(text)
+
+
+def test_nothing_is_foreign_to_an_index_of_another_language():
+    speller = Speller(["Wo ist meine Bestellung?", "Ich möchte die Ware zurückschicken.", "Wie kann ich bezahlen?"])
+    assert not speller.is_foreign("Wann kommt mein Paket?")
+    assert not speller.is_other_language("Wann kommt mein Paket?")

@@ -133,7 +133,12 @@ def reply(
     fewest = k
     for given, said, answer in _answers(find, asked):
         fewest = min(fewest, len(answer.replies))
-        result = {**given, "context": said, **_to_json(answer)}
+        result = {
+            **given,
+            "context": said,
+            **_to_json(answer),
+            **_notes(first, said, history, answer),
+        }
         emit(
             result,
             as_json or file is not None,
@@ -142,6 +147,14 @@ def reply(
     report_truncated(first.encoder, "messages")
     if passing and fewest < k:
         note(f"{first.count(passing):,} of {len(first):,} replies pass --where")
+
+
+def _notes(index: Any, said: Conversation, history: int | None, answer: Answer) -> dict[str, Any]:
+    """Return how a message was read, and why there is no reply, where a program can tell."""
+    from rejoinder.text.messages import refusal
+
+    [notes] = index.notes([said], history)
+    return {"notes": notes, **refusal(notes, answer.replies)} if notes else {}
 
 
 def _one(messages: list[str]) -> list[tuple[dict[str, Any], Conversation]]:
@@ -445,6 +458,10 @@ def _show(
     if p is not None and minimum_confidence is not None and p < minimum_confidence:
         least = f"{minimum_confidence:g}"
         return f"silent: the best reply is right with probability {p:.3f}, below {least}"
+    if not blocks and answer.get("reason") == "language":
+        return (
+            "no reply: the message is of another language; --minimum-score N searches all the same"
+        )
     if not blocks:
         conditions = [] if lowest is None else [f"scores {lowest:g} or more"]
         conditions += ["passes --where"] if where else []

@@ -14,11 +14,13 @@ from rejoinder.errors import InputError
 from rejoinder.progress import Advance, silent
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.background import encode_background
+from rejoinder.retrieval.familiarity import ViewWords
 from rejoinder.retrieval.head import encode_replies
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.scan import Scores
 from rejoinder.retrieval.writing import read_as
+from rejoinder.text.background import background
 
 PRECISION = 0.9
 SHOWN = 10  # rows of each list
@@ -144,13 +146,15 @@ def misplaced(index: Index) -> tuple[Mistake, ...]:
     positions, replies = zip(*index, strict=True)
     read = read_as(replies, plain=index.manifest.plain)
     views = encode_replies(encoder, read, plain=False)
-    held_out = scoring.hold_out(views, encode_background(encoder), index.responses(positions))
+    words = ViewWords(read, views, background())
+    held_out = scoring.hold_out(
+        views, encode_background(encoder), index.responses(positions), words
+    )
     if held_out is None:
         return ()
-    texts = [context[-1] for reply in read for context in scoring.view_contexts(reply)]
     wrong = held_out.is_own & ~held_out.right
     mistakes = [
-        Mistake(texts[row], positions[views.owners[row]], positions[found], float(score))
+        Mistake(words.texts[row], positions[views.owners[row]], positions[found], float(score))
         for row, found, score in zip(
             held_out.rows[wrong], held_out.found[wrong], held_out.best[wrong], strict=True
         )

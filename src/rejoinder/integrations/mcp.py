@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +19,7 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE
 from rejoinder.retrieval.replies import Reply
+from rejoinder.text.messages import refusal
 
 try:
     from mcp.server.mcpserver import MCPServer
@@ -81,6 +83,12 @@ class _FoundReplies(BaseModel):
 
     model_config = ConfigDict(title="Replies")
     replies: list[_FoundReply]
+    notes: dict[str, Any] | None = Field(
+        default=None, description="How the message was read, where not as it came."
+    )
+    reason: Literal["language"] | None = Field(
+        default=None, description="Why there are no replies: the message's language."
+    )
 
 
 class _Recorded(BaseModel):
@@ -114,7 +122,8 @@ def make_server(index: Index, classifier: _Classifier | None = None) -> MCPServe
     def suggest_replies(messages: Messages, count: Count = 3) -> _FoundReplies:
         """Suggest canned replies to a conversation; none if no reply answers its newest message."""
         with lock:
-            return _found(_search(index, _spoken(messages), count))
+            spoken = _spoken(messages)
+            return _found(_search(index, spoken, count), index.notes([spoken])[0])
 
     @server.tool(annotations=_READS)
     def search_replies(query: _Text, count: Count = 10) -> _FoundReplies:
@@ -198,12 +207,14 @@ def _recorded(
     return _Recorded(id=recorded.id, chosen=recorded.chosen)
 
 
-def _found(replies: list[Reply]) -> _FoundReplies:
+def _found(replies: list[Reply], notes: Mapping[str, Any] | None = None) -> _FoundReplies:
     return _FoundReplies(
+        notes=dict(notes) if notes else None,
+        reason="language" if refusal(notes or {}, replies) else None,
         replies=[
             _FoundReply(
                 position=reply.position, text=reply.text, score=reply.score, title=reply.title
             )
             for reply in replies
-        ]
+        ],
     )

@@ -21,6 +21,7 @@ from rejoinder.progress import Advance, Track, no_track, silent
 from rejoinder.retrieval import scoring
 from rejoinder.retrieval.background import encode_background
 from rejoinder.retrieval.calibration import from_held_out
+from rejoinder.retrieval.familiarity import ViewWords
 from rejoinder.retrieval.manifest import (
     CALIBRATION,
     HEAD_FILE,
@@ -33,6 +34,7 @@ from rejoinder.retrieval.manifest import (
 from rejoinder.retrieval.replies import Segment
 from rejoinder.retrieval.scoring import Head, HeldOutScores, Views
 from rejoinder.retrieval.writing import Batch, example_count, read_as, sweep, to_line, write_segment
+from rejoinder.text.background import background as texts
 
 ANSWER_WORDS = 24
 """Median length of replies from which they are answers, as an FAQ has them: their sentences count,
@@ -191,12 +193,15 @@ def fit_replies(
 
         views = encode_replies(encoder, candidates, plain=plain, progress=advance)
     background = encode_background(encoder)
+    words = ViewWords(read_as(candidates, plain=plain), views, texts())
     with phases("Fitting", len(views.weights), "texts") as shown:
-        held_out = scoring.hold_out(views, background, responses)
+        held_out = scoring.hold_out(views, background, responses, words)
         head, weights = scoring.fit(views, background, len(candidates))
         shown(len(views.weights))
     if held_out is not None:
-        head = replace(head, text_weight=held_out.text_weight)
+        head = replace(head, text_weight=held_out.text_weight, word_weight=held_out.word_weight)
+    elif (alone := scoring.hold_out(views, background, responses, words, lone=True)) is not None:
+        head = replace(head, minimum_score=alone.minimum_score, word_weight=alone.word_weight)
     elif not any(map(example_count, candidates)):
         head = head.of_sentences()
     elif not any(reply.examples or reply.learned for reply in candidates):
@@ -239,17 +244,17 @@ def write_head(folder: Path, head: Head, held_out: HeldOutScores | None) -> Head
         file_digest(folder / name),
         text_weight=head.text_weight,
         minimum_score=head.minimum_score,
+        word_weight=head.word_weight,
     )
     if held_out is None:
         return record
-    minimum = held_out.minimum_score
     own = held_out.is_own
     return replace(
         record,
-        minimum_score=minimum,
+        minimum_score=held_out.minimum_score,
         held_out=int(own.sum()),
         right=float(held_out.right[own].mean()),
-        refused=float((held_out.best[~own] < minimum).mean()),
+        refused=held_out.refused,
     )
 
 

@@ -38,11 +38,21 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 MANIFEST = "manifest.json"
 CALIBRATION = "calibration.json"
-FORMATS = (1, 2, 3, 4)
+FORMATS = (1, 2, 3, 4, 5)
 """2 where `Index.compact` has been at work, 3 where the replies are in a database, 4 with a head,
-or texts that were encoded without the frame of templates."""
+or texts that were encoded without the frame of templates, 5 where the words of a message count."""
 # fields that earlier versions do not know
-_LATER = ("holes", "examples", "same_as", "approximate", "store", "head", "plain", "change")
+_LATER = (
+    "holes",
+    "examples",
+    "same_as",
+    "approximate",
+    "store",
+    "head",
+    "plain",
+    "change",
+    "word_weight",
+)
 KIND = "rejoinder index"
 MODEL = "REJOINDER_MODEL"  # variable of the command: where a model is now
 _NAME_IT = f"name its folder in {MODEL} (in Python: pass the model)"
@@ -206,6 +216,7 @@ class HeadRecord:
     held_out: Count = 0  # examples that were left out to measure the rest; 0: too few
     right: float = 0.0  # share of them whose reply came first
     refused: float = 0.0  # share of everyday messages that stayed below `minimum_score`
+    word_weight: float = 0.0  # of the overlap of words in a score; see `familiarity`
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,13 +280,15 @@ class Manifest:
 
     def _content(self) -> dict[str, Any]:
         content = asdict(self)
-        for part in (content, *content["segments"]):
+        for part in (content, content["head"] or {}, *content["segments"]):
             for name in _LATER:
                 if not part.get(name, True):
                     del part[name]
         return content
 
     def _format(self) -> int:
+        if self.head and self.head.word_weight:
+            return 5
         if self.head or self.examples or self.plain:
             return 4
         if self.store:
@@ -415,7 +428,9 @@ def _check(manifest: Manifest) -> None:
     if (built := manifest.approximate) and not (is_plain(built.file) and built.count <= count):
         raise ValueError(f"{built.file!r} is no file of its search")
     if manifest.head and not (
-        is_plain(manifest.head.file) and math.isfinite(manifest.head.minimum_score or 0.0)
+        is_plain(manifest.head.file)
+        and math.isfinite(manifest.head.minimum_score or 0.0)
+        and math.isfinite(manifest.head.word_weight)
     ):
         raise ValueError(f"{manifest.head.file!r} is no file of its head")
 

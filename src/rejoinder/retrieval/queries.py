@@ -101,6 +101,7 @@ class Queries:
     inputs: Sequence[str]  # newest messages, or parts of them
     forbidden: Sequence[frozenset[str]]  # keys of texts that may not be found by a conversation
     rows: Sequence[Sequence[int]]  # the vectors and inputs of each conversation's parts
+    foreign: Sequence[bool] = ()  # whether each newest message is of another language; (): none
 
 
 def encode(
@@ -122,6 +123,7 @@ def encode(
         forbidden=forbidden,
         unit=encoder.unit_length,
         counts=[len(reading.contexts) for reading in readings],
+        foreign=[reading.message.is_foreign for reading in readings],
     )
 
 
@@ -185,6 +187,7 @@ def make_queries(
     forbidden: Sequence[frozenset[str]] | None,
     unit: bool,
     counts: Sequence[int] | None = None,
+    foreign: Sequence[bool] = (),
 ) -> Queries:
     """Return queries of checked vectors (n, d), or (n, m, d); of length 1 if `unit`.
 
@@ -207,7 +210,7 @@ def make_queries(
     rows = [range(start, end) for start, end in itertools.pairwise([0, *ends])]
     if forbidden is None:
         forbidden = [frozenset()] * len(rows)
-    return Queries(contexts, several.sharpness, inputs, forbidden, rows)
+    return Queries(contexts, several.sharpness, inputs, forbidden, rows, foreign)
 
 
 def has_unit_vectors(encoder: DualEncoder | None) -> bool:

@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,10 @@ LEAST_HELD_OUT = 50
 ENOUGH = 1000
 REFUSED_EXAMPLES = 0.05
 MINIMUM_SCORE = -0.2  # of a search that names none, where too few examples could be left out
+WORD_WEIGHT = 0.6
+"""Of the share of a message's words that its reply is known by; see `familiarity` and
+docs/choices.md."""
+WORDS_MAY_COST = 0.05  # of the share of background messages that are refused
 MEMORY = 8  # steps of L-BFGS that are remembered
 LEAST_DECREASE = 1e-4  # Armijo's condition
 LEAST_RATE = 1e-6  # below, the loss is as low as float32 can tell
@@ -99,6 +103,7 @@ class Head:
     none: FloatArray
     text_weight: float = TEXT_WEIGHT
     minimum_score: float | None = MINIMUM_SCORE
+    word_weight: float = 0.0  # of the overlap of words; see `familiarity`
 
     def of_sentences(self) -> Head:
         """Return the head of replies whose sentences alone count beside their texts."""
@@ -286,6 +291,7 @@ class HeldOutScores(NamedTuple):
     found: npt.NDArray[np.int64]  # (n,) the reply of the greatest score
     rows: npt.NDArray[np.int64]  # (n,) the message's row among the views; -1 for the background
     owners: npt.NDArray[np.int64]  # (n,) the reply that it is an example of; -1 for the background
+    word_weight: float = 0.0  # of the overlap of words in `best`; see `familiarity`
 
     @property
     def minimum_score(self) -> float:
@@ -299,35 +305,55 @@ class HeldOutScores(NamedTuple):
         below = int(np.searchsorted(np.cumsum(shares), REFUSED_EXAMPLES * shares.sum()))
         return min(float(self.best[self.is_own][order][below]), 0.0)
 
+    @property
+    def refused(self) -> float:
+        """The share of background messages below the minimum score."""
+        return float((self.best[~self.is_own] < self.minimum_score).mean())
 
-def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> HeldOutScores | None:
+
+class WordChanges(Protocol):
+    """What the words of messages change their scores by; see `familiarity.ViewWords`."""
+
+    def changes(
+        self,
+        rows: npt.NDArray[np.int64],
+        apart: npt.NDArray[np.int64],
+        found: npt.NDArray[np.int64],
+        out: npt.NDArray[np.bool_],
+    ) -> Scores:
+        """Return the changes of the scores of some views, and of some background messages."""
+
+
+def hold_out(
+    views: Views,
+    background: FloatArray,
+    responses: FloatArray,
+    words: WordChanges | None = None,
+    *,
+    lone: bool = False,
+) -> HeldOutScores | None:
     """Leave out a fifth of the examples at a time, of replies that have others.
 
-    None where these are too few.
-
-    After `ENOUGH` examples the other fifths are not tried.
-
+    None where these are too few. After `ENOUGH` examples the other fifths are not tried. With
+    `lone` the only examples of replies are left out as well: none of these can be right, but their
+    scores are much like those of other messages for the replies. `words` count unless
+    clearly fewer background messages are refused with them.
     """
-    is_example = views.weights >= 1
-    owners = views.owners[is_example]
-    order = np.argsort(owners, kind="stable")
-    _, firsts, counts = np.unique(owners[order], return_index=True, return_counts=True)
-    ranks = np.empty(len(owners), np.int64)
-    ranks[order] = np.arange(len(owners)) - np.repeat(firsts, counts)
-    folds = np.full(len(views.owners), -1)
-    folds[is_example] = (ranks + owners) % FOLDS
-    folds[is_example] += (np.bincount(owners)[owners] < 2) * -FOLDS
+    folds = _folds(views, lone=lone)
     if (folds >= 0).sum() < LEAST_HELD_OUT:
         return None
-    parts: list[list[tuple[Scores, Scores, npt.NDArray[np.int64]]]] = [[] for _ in TEXT_WEIGHTS]
+    text_weights = TEXT_WEIGHTS[:1] if lone else TEXT_WEIGHTS
+    parts: list[list[tuple[Scores, Scores, npt.NDArray[np.int64]]]] = [[] for _ in text_weights]
     rows: list[npt.NDArray[np.int64]] = []
+    tried: list[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]] = []
     for fold in range(FOLDS):
         out = folds == fold
         apart = np.arange(len(background)) % FOLDS == fold
         head, weights = fit(views.without(out), background[~apart], len(responses))
         queries = np.concatenate([views.vectors[out], background[apart]])
         rows.append(np.concatenate([np.flatnonzero(out), np.full(apart.sum(), -1)]))
-        for text_weight, scored in zip(TEXT_WEIGHTS, parts, strict=True):
+        tried.append((out, np.flatnonzero(apart)))
+        for text_weight, scored in zip(text_weights, parts, strict=True):
             vectors = replace(head, text_weight=text_weight).vectors(weights, responses)
             scored.append(_best_two(queries, vectors))
         if sum((each >= 0).sum() for each in rows) >= ENOUGH:
@@ -339,9 +365,32 @@ def hold_out(views: Views, background: FloatArray, responses: FloatArray) -> Hel
     right = [found == targets for _, _, found in joined]
     chosen = int(np.argmax([each.sum() for each in right]))  # the first of equal ones
     best, gap, found = joined[chosen]
-    return HeldOutScores(
-        TEXT_WEIGHTS[chosen], best, gap, right[chosen], is_own, found, views_rows, targets
+    plain = HeldOutScores(
+        text_weights[chosen], best, gap, right[chosen], is_own, found, views_rows, targets
     )
+    if words is None:
+        return plain
+    changes = [
+        words.changes(np.flatnonzero(out), apart, found, out)
+        for (out, apart), (_, _, found) in zip(tried, parts[chosen], strict=True)
+    ]
+    worded = plain._replace(best=best + np.concatenate(changes), word_weight=WORD_WEIGHT)
+    return worded if worded.refused >= plain.refused - WORDS_MAY_COST else plain
+
+
+def _folds(views: Views, *, lone: bool) -> npt.NDArray[np.int64]:
+    """Return the fifth with which each view is left out; negative: with none."""
+    is_example = views.weights >= 1
+    owners = views.owners[is_example]
+    order = np.argsort(owners, kind="stable")
+    _, firsts, counts = np.unique(owners[order], return_index=True, return_counts=True)
+    ranks = np.empty(len(owners), np.int64)
+    ranks[order] = np.arange(len(owners)) - np.repeat(firsts, counts)
+    folds = np.full(len(views.owners), -1)
+    folds[is_example] = (ranks + owners) % FOLDS
+    if not lone:
+        folds[is_example] += (np.bincount(owners)[owners] < 2) * -FOLDS
+    return folds
 
 
 def _best_two(

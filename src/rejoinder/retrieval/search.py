@@ -21,11 +21,13 @@ from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, Conversation, check_count
 from rejoinder.corpora.schema import Candidate
 from rejoinder.documents import Described
+from rejoinder.encoders.conversation import TruncationCounter
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
 from rejoinder.encoders.vectors import ContextVectors, check_vectors
 from rejoinder.errors import BusyError, InputError
 from rejoinder.files import lock_path, locked
+from rejoinder.retrieval.familiarity import largest_change, score_change
 from rejoinder.retrieval.manifest import Manifest, Positions, check_model, read_manifest
 from rejoinder.retrieval.opposites import opposing, push_back
 from rejoinder.retrieval.options import RERANKED, SearchOptions, Where
@@ -123,19 +125,26 @@ class Searcher(Searchable, Described):
         inputs: Sequence[str] = (),
         forbidden: Sequence[frozenset[str]] | None = None,
         counts: Sequence[int] | None = None,
+        foreign: Sequence[bool] = (),
     ) -> list[list[Reply]]:
         """Find the best replies to contexts that are encoded already: (n, d), or (n, m, d).
 
         The index's model encoded them. `inputs` are the newest messages, which a hybrid search
         needs. `forbidden` is, for each conversation, what `queries.forbidden_keys` returns; None:
         every reply may be found. `counts` says how many contexts, one after the other, are parts of
-        each conversation; None: one.
+        each conversation; None: one. `foreign` says which messages are of another language: without
+        a minimum score they find nothing where the replies have titles or examples.
         """
         if not isinstance(vectors, ContextVectors):
             vectors = check_vectors(vectors, "context")
         unit = has_unit_vectors(self.encoder)
         queries = make_queries(
-            vectors, inputs=inputs, forbidden=forbidden, unit=unit, counts=counts
+            vectors,
+            inputs=inputs,
+            forbidden=forbidden,
+            unit=unit,
+            counts=counts,
+            foreign=foreign,
         )
         return self._find(queries, options or SearchOptions())
 
@@ -145,24 +154,35 @@ class Searcher(Searchable, Described):
                 "an index alone has no slow ranker and no calibration; "
                 "take Cascade or CalibratedIndex"
             )
+        refused = [False] * len(queries.rows)
         if options.minimum_score is None and self.manifest.head is not None:
+            encoder: Any = self.encoder
+            if queries.foreign and isinstance(encoder, TruncationCounter):
+                refused = list(queries.foreign)  # the model reads English alone
             options = replace(options, minimum_score=self.manifest.head.minimum_score)
+        weight = self._word_weight(queries)
+        first = options
+        if weight and options.minimum_score is not None:
+            lowest = options.minimum_score - largest_change(weight)
+            first = replace(options, minimum_score=lowest)
         filtered = self._filter(options.where)
         replies: list[list[Reply]] = [[] for _ in queries.rows]
         if not filtered.count:
             return replies
         self._check_size(queries)
         wanted = options.pool
-        left = list(range(len(replies)))  # contexts that have too few replies so far
+        left = [
+            i for i, is_refused in enumerate(refused) if not is_refused
+        ]  # contexts that have too few replies so far
         while left:
             rows = [row for i in left for row in queries.rows[i]]
             found = iter(
-                find_candidates(filtered, queries, rows, min(wanted, filtered.count), options)
+                find_candidates(filtered, queries, rows, min(wanted, filtered.count), first)
             )
             short = []
             for i in left:
                 own = [next(found) for _ in queries.rows[i]]
-                chosen = self._choose(own, filtered, queries, i, wanted, options)
+                chosen = self._choose(own, filtered, queries, i, wanted, options, weight)
                 if chosen is None:
                     short.append(i)
                 else:
@@ -173,6 +193,11 @@ class Searcher(Searchable, Described):
             return explain(self._model(), queries, replies, plain=self.manifest.plain)
         return replies
 
+    def _word_weight(self, queries: Queries) -> float:
+        """Return how much words count; 0 where those of the messages are not known."""
+        head = self.manifest.head
+        return head.word_weight if head is not None and queries.inputs else 0.0
+
     @staticmethod
     def _choose(
         found: Found,
@@ -181,15 +206,25 @@ class Searcher(Searchable, Described):
         conversation: int,
         wanted: int,
         options: SearchOptions,
+        word_weight: float = 0.0,
     ) -> list[Reply] | None:
         """Return the replies to a conversation of what its parts found; None: more are needed."""
         rows = queries.rows[conversation]
         texts = [queries.inputs[row] for row in rows] if queries.inputs else [""] * len(rows)
         is_last = all(len(numbers) < wanted for numbers, _ in found)
-        numbers, scores, parts, also = join_parts(
-            [(numbers, scores / queries.sharpness) for numbers, scores in found], texts
-        )
-        if parts and options.minimum_score is not None:
+        scored = [(numbers, scores / queries.sharpness) for numbers, scores in found]
+        if word_weight:
+            scored = [
+                (
+                    numbers,
+                    scores + score_change(text, filtered.reply(int(numbers[0]), 0.0), word_weight),
+                )
+                if len(numbers)
+                else (numbers, scores)
+                for text, (numbers, scores) in zip(texts, scored, strict=True)
+            ]
+        numbers, scores, parts, also = join_parts(scored, texts)
+        if (parts or word_weight) and options.minimum_score is not None:
             count = int((scores >= options.minimum_score).sum())
             is_last = is_last or count < len(scores)
             numbers = numbers[:count]
@@ -216,6 +251,17 @@ class Searcher(Searchable, Described):
     def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Reading]:
         """Return what `search` reads of conversations."""
         return read_conversations_in_parts(self._model(), contexts, history, self.speller)
+
+    def notes(
+        self, contexts: Sequence[Conversation], history: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return how the newest message of each conversation is read, where not as it came.
+
+        `parts` counts what it is searched by, `cut` says that some of it is not read, `corrected`
+        has its typos, and `language` is "unknown" where most words are neither English nor of the
+        index.
+        """
+        return [read_parts(each, history, self.speller).message.notes() for each in contexts]
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""

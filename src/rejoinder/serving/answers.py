@@ -40,6 +40,7 @@ from rejoinder.retrieval.search import Cascade, answered, score_lists
 from rejoinder.retrieval.turns import Reading, read_parts
 from rejoinder.serving.guard import logger
 from rejoinder.serving.reports import Reports, UsageReport
+from rejoinder.text.messages import refusal
 from rejoinder.text.tokenizer import encode_messages
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ class Answers:
                 notes = queries[number].reading.message.notes()
                 if notes and isinstance(answer, dict):
                     answer["notes"] = notes
+                    answer.update(refusal(notes, answer["replies"]))
                 results[queries[number].row] = answer
         return results
 
@@ -347,6 +349,7 @@ class Answers:
             inputs=[part for query in queries for part in query.reading.message.parts],
             forbidden=[query.forbidden for query in queries],
             counts=[len(query.reading.message.parts) for query in queries],
+            foreign=[query.reading.message.is_foreign for query in queries],
         )
         if options.minimum_confidence is not None:
             assert self._calibrated is not None

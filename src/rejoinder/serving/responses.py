@@ -65,8 +65,10 @@ class RepliesResponse(BaseModel):
     replies: list[ReplyItem]
     confidence: float | None
     answer: str
-    notes: Notes | None = None
     """Names this answer in /v1/feedback, for a day or so, until the server starts again."""
+    notes: Notes | None = None
+    reason: Literal["language"] | None = None
+    """Why there are no replies, where a program can tell: the message is of another language."""
 
 
 class RankedDocument(BaseModel):

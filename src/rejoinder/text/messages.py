@@ -8,7 +8,7 @@ it is.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,6 +58,8 @@ class Message:
 
     def corrected(self, speller: Speller) -> Message:
         """Return the message with its typos put right."""
+        if speller.is_other_language(self.text):
+            return replace(self, is_foreign=True)
         parts = [speller.correct(part) for part in self.parts]
         changes = dict.fromkeys(change for _, changed in parts for change in changed)
         if not changes:
@@ -65,6 +67,11 @@ class Message:
         text, _ = speller.correct(self.text)
         read = tuple(dict.fromkeys(part for part, _ in parts))
         return replace(self, parts=read, text=text, corrections=tuple(changes))
+
+
+def refusal(notes: Mapping[str, Any], replies: Sequence[Any]) -> dict[str, str]:
+    """Return `reason: language` for a message of another language without replies; else {}."""
+    return {"reason": "language"} if "language" in notes and not replies else {}
 
 
 @functools.lru_cache(maxsize=4096)

@@ -33,6 +33,11 @@ MAX_OWN_REPLIES = 20_000  # of an index whose words are read
 MAX_UNKNOWN = 0.5  # of the words of a text that is corrected
 MAX_CORRECTIONS = 8  # of a message: each takes milliseconds
 MAX_LETTERS = 1_000  # of a message whose language is looked at
+CERTAINLY_ENGLISH = 400
+"""English words so frequent that they do not count as of another language: "do", "me", "we"."""
+LEAST_OTHER = 1  # frequent words of another language, and
+OTHER_SHARE = 0.25  # of the words of a text, from which it has no typos
+LAST_LATIN = "\u024f"
 MAX_KEPT = 10_000  # corrections of words that are kept
 MAX_WORDS = 100  # of a message that is corrected
 _WORD = search_pattern(r"[^\W\d_]+(?:['\u2019][^\W\d_]{1,3}+)?+")
@@ -98,16 +103,49 @@ class Speller:
         return "".join([*pieces, text[end:]]), tuple(changed)
 
     def is_foreign(self, text: str) -> bool:
-        """Return whether most words of a text are neither English nor of the index."""
+        """Return whether most words of a text are neither English nor of the index.
+
+        Frequent words of other languages count as such, unless the index has them.
+        """
         found = [_plain(word) for word in _WORD.findall(text[:MAX_LETTERS])]
-        ranks = english()
-        unknown = [
-            word
-            for word in found
-            if word not in self._own and ranks.get(word.partition("'")[0], COMMON) >= COMMON
-        ]
+        if self.is_of_other_language:
+            return False
+        unknown = [word for word in found if self._is_strange(word)]
         is_one_word = len(found) == 1 and found[0].isascii()
         return not is_one_word and len(unknown) > MAX_UNKNOWN * len(found)
+
+    def is_other_language(self, text: str) -> bool:
+        """Return whether a text is foreign by frequent words of another language, or by its script.
+
+        Such a text has no typos.
+        """
+        if self.is_of_other_language:
+            return False
+        found = [_plain(word) for word in _WORD.findall(text[:MAX_LETTERS])]
+        others = other_languages()
+        own = [word for word in found if word in others and word not in self._own]
+        letters = [letter for letter in text[:MAX_LETTERS] if letter.isalpha()]
+        is_other_script = 2 * sum(letter > LAST_LATIN for letter in letters) > len(letters)
+        is_enough = len(own) >= LEAST_OTHER and len(own) >= OTHER_SHARE * len(found)
+        return is_other_script or (is_enough and self.is_foreign(text))
+
+    @functools.cached_property
+    def is_of_other_language(self) -> bool:
+        """Whether most words of the index are not English, so that no message is foreign to it."""
+        total = sum(self._own.values())
+        ranks = english()
+        known = sum(
+            count
+            for word, count in self._own.items()
+            if ranks.get(word.partition("'")[0], COMMON) < COMMON and word not in other_languages()
+        )
+        return 2 * known < total
+
+    def _is_strange(self, word: str) -> bool:
+        if word in self._own:
+            return False
+        is_english = english().get(word.partition("'")[0], COMMON) < COMMON
+        return not is_english or word in other_languages()
 
     def _is_known(self, word: str) -> bool:
         plain = _plain(word)
@@ -168,6 +206,17 @@ def is_common(text: str) -> bool:
         for word in _WORD.findall(text)
         if len(word) >= LEAST_LETTERS
     )
+
+
+@functools.cache
+def other_languages() -> frozenset[str]:
+    """Return frequent words of other languages."""
+    text = files("rejoinder.text").joinpath("other_languages.txt").read_text(encoding="utf-8")
+    words = {
+        word for line in text.splitlines() if not line.startswith("#") for word in line.split()
+    }
+    ranks = english()
+    return frozenset(word for word in words if ranks.get(word, COMMON) >= CERTAINLY_ENGLISH)
 
 
 @functools.cache

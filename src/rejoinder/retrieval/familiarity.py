@@ -1,0 +1,78 @@
+"""How familiar the words of a message are to the reply that was found: part of its score.
+
+Where a head was fitted (`scoring`), the scores of all replies to a message rise or fall together by
+the word overlap of the message with the titles and examples of the best one. The order of replies
+stays; a message that is nobody's falls below the minimum score.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+import numpy as np
+
+from rejoinder.corpora.schema import Candidate
+from rejoinder.retrieval.replies import Reply
+from rejoinder.retrieval.scan import Flags, Positions, Scores
+from rejoinder.retrieval.scoring import WORD_WEIGHT, Views, view_contexts
+from rejoinder.text.overlap import word_overlap, word_set
+
+TYPICAL_OVERLAP = 0.4  # of a message with its reply, at which a score stays as it is
+
+
+def score_change(text: str, reply: Reply, weight: float) -> float:
+    """Return what the scores of all replies to a message change by, of which one is the best."""
+    titles = (reply.title,) if reply.title else ()
+    texts = (*titles, *(example[-1] for example in reply.examples))
+    return _change(text, _words(texts), weight, is_known=bool(texts))
+
+
+def largest_change(weight: float) -> float:
+    """Return the greatest of all changes."""
+    return weight * (1 - TYPICAL_OVERLAP)
+
+
+def _change(text: str, known: AbstractSet[str], weight: float, *, is_known: bool = True) -> float:
+    """Return the change of a score; 0 for a reply without titles and examples."""
+    return weight * (word_overlap(text, known) - TYPICAL_OVERLAP) if is_known else 0.0
+
+
+@functools.lru_cache(maxsize=2048)
+def _words(texts: tuple[str, ...]) -> frozenset[str]:
+    return frozenset[str]().union(*map(word_set, texts))
+
+
+class ViewWords:
+    """The words of views and of background messages, for `scoring.hold_out`."""
+
+    def __init__(
+        self, replies: Iterable[Candidate], views: Views, background: Sequence[str]
+    ) -> None:
+        self.texts = [context[-1] for reply in replies for context in view_contexts(reply)]
+        self._background = background
+        self._rows: dict[int, list[int]] = {}
+        for row in np.flatnonzero(views.weights >= 1).tolist():
+            self._rows.setdefault(int(views.owners[row]), []).append(row)
+
+    def changes(self, rows: Positions, apart: Positions, found: Positions, out: Flags) -> Scores:
+        """Return the changes of the scores of messages that were left out, of WORD_WEIGHT.
+
+        The messages are some rows of the views, then some of the background (`apart`). `found` are
+        the best replies of both, and `out` says which views were left out.
+        """
+        messages = [self.texts[row] for row in rows.tolist()]
+        messages += [self._background[row] for row in apart.tolist()]
+        known = {
+            reply: _words(
+                tuple(self.texts[row] for row in self._rows.get(reply, ()) if not out[row])
+            )
+            for reply in set(found.tolist())
+        }
+        return np.array(
+            [
+                _change(text, known[reply], WORD_WEIGHT, is_known=reply in self._rows)
+                for text, reply in zip(messages, found.tolist(), strict=True)
+            ]
+        )
