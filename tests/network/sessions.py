@@ -176,7 +176,7 @@ def desk() -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Notes) as stand_in:
         threading.Thread(target=stand_in.serve_forever, daemon=True).start()
         to = f"http://127.0.0.1:{stand_in.server_port}"
-        words = ["desk", "index", "--to", to, "--kind", "generic", "--port", "0", "--json"]
+        words = ["desk", "index", "--desk", to, "--kind", "generic", "--port", "0", "--json"]
         command = [sys.executable, "-m", "rejoinder", *words]
         step("desk")
         receiver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -464,7 +464,7 @@ def test_the_command_answers_chatwoot(tmp_path, stand_in):
     replies = [Candidate(text, examples=((question,),)) for text, question in texts.items()]
     Index.build(rejoinder.load("convert-small"), replies, tmp_path / "index")
     command = [sys.executable, "-m", "rejoinder", "desk", str(tmp_path / "index"),
-               "--to", stand_in.url, "--port", "0", "--json"]  # fmt: skip
+               "--desk", stand_in.url, "--port", "0", "--json"]  # fmt: skip
     keys = {"REJOINDER_DESK_TOKEN": TOKEN, "REJOINDER_DESK_SECRET": SECRET}
     server = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, **keys}

@@ -44,7 +44,7 @@ def calibrate(
 ) -> None:
     """Learn from conversations the probability that the best reply is right.
 
-    `reply` and `chat` use it with --min-confidence. The reply that was sent, or one with the same
+    `reply` and `chat` use it with --minimum-confidence. The reply that was sent, or one with the same
     words, is right. If the index lacks it, no reply is right. The calibration is kept in the index.
     It becomes invalid when replies are added or deleted. The figures are cross-validated.
 
@@ -101,11 +101,11 @@ def _text(result: Mapping[str, Any]) -> str:
         f"the best reply is right in {result['right']:,} ({result['right'] / count:.1%})",
         f"expected calibration error {result['calibration_error']:.3f}",
         "",
-        "--min-confidence  answered  of these right",
+        "--minimum-confidence  answered  of these right",
     ]
     for point in result["thresholds"]:
         right = f"{point['precision']:15.1%}" if point["coverage"] else "              -"
-        lines.append(f"{point['threshold']:16g}  {point['coverage']:8.1%}  {right}")
+        lines.append(f"{point['threshold']:20g}  {point['coverage']:8.1%}  {right}")
     precise = result["precision"]
     wanted = f"{PRECISION:.0%} of the answers are right"
     if "threshold" in precise:
@@ -116,5 +116,5 @@ def _text(result: Mapping[str, Any]) -> str:
         lines.append(f"at no threshold {wanted}")
     lines += [result["picture"]] if result["picture"] else []
     return "\n".join(
-        [*lines, f'Try: rejoinder reply {result["index"]} "How are you?" --min-confidence 0.8']
+        [*lines, f'Try: rejoinder reply {result["index"]} "How are you?" --minimum-confidence 0.8']
     )

@@ -439,7 +439,7 @@ def _head_lines(result: Mapping[str, Any]) -> list[str]:
         f"{count}; {held_out}",
         f"{lowest}: {head['refused']:.1%} of everyday messages do",
         (
-            "calibrated with them: --min-confidence P answers if the best reply is right with"
+            "calibrated with them: --minimum-confidence P answers if the best reply is right with"
             " probability P"
         )
         if result["calibrated"]
