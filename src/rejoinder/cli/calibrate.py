@@ -44,8 +44,8 @@ def calibrate(
 ) -> None:
     """Learn from conversations the probability that the best reply is right.
 
-    `reply` and `chat` use it with --minimum-confidence. The reply that was sent, or one with the same
-    words, is right. If the index lacks it, no reply is right. The calibration is kept in the index.
+    `reply` and `chat` use it with --minimum-confidence. The reply that was sent, or one with the
+    same words, is right. If the index lacks it, no reply is right. The index keeps the calibration.
     It becomes invalid when replies are added or deleted. The figures are cross-validated.
 
     Example: rejoinder calibrate replies.index --data data/support -o calibration.png
