@@ -11,6 +11,8 @@ denials are of the halves called "report". The rows:
   with a confidence above 0.5, and *kept*: requests with other negators that get their reply;
 - *burst*: greeting, question, "hello?", as a list without roles;
 - *emoji*: a question with an emoji behind it;
+- *quote*: a question below a quoted mail that asks another one;
+- *emoji pairs*: replies known by one emoji each, which is sent in another skin tone or twice;
 - *two*: two questions, both of whose replies are first or marked `also`;
 - *foreign, gibberish*: questions of another FAQ, and random letters: answered at all.
 
@@ -51,6 +53,27 @@ GREETINGS = ("Hi", "hello", "Good morning!", "hey there", "Hello team")
 AGAIN = ("hello?", "anyone there?", "??", "still waiting", "is anybody there", "what now?")
 EMOJI = ["😡", "😭", "🙏", "👍🏽", "😀", "❤️"]
 
+FACES = [
+    "👍",
+    "👎",
+    "👋",
+    "🙏",
+    "💪",
+    "👏",
+    "😀",
+    "😡",
+    "😭",
+    "😴",
+    "🤢",
+    "🎉",
+    "🍕",
+    "🚗",
+    "📦",
+    "💳",
+]
+HANDS = 6  # of these that have skin tones
+SKIN_TONES = ["\U0001f3fb", "\U0001f3fd", "\U0001f3ff"]
+
 Question: TypeAlias = tuple[int, str]  # the reply that is meant, the message
 Faq: TypeAlias = tuple[list[Candidate], list[Question]]
 Answer: TypeAlias = Callable[[Sequence[Any]], list[list[int]]]  # first, then those marked `also`
@@ -78,6 +101,7 @@ def main() -> None:
                     figures = measure(answers_of(index), rows[name])
                 report(results, name, f"{model}, plain", figures)
         report(results, "denials", model, denials(encoder))
+        report(results, "emoji pairs", model, emoji_pairs(encoder))
         with plain():
             report(results, "denials", f"{model}, plain", denials(encoder))
     for name, (replies, _) in faqs.items():
@@ -132,6 +156,10 @@ def sets(
     rows["burst"] = [({at}, burst(draw, q)) for at, q in questions for _ in range(2)]
     rows["emoji"] = [({at}, [f"{q} {draw.choice(EMOJI)}"]) for at, q in questions for _ in range(2)]
     pairs = [draw.sample(list(questions), 2) for _ in range(150)]
+    rows["quote"] = [
+        ({at}, [f"On Monday the shop wrote:\n> {sentence(other)}\n>\n> Regards\n\n{q}"])
+        for (_, other), (at, q) in pairs
+    ]
     rows["two"] = [
         ({one, other}, [f"{sentence(a)} {sentence(b)}"])
         for (one, a), (other, b) in pairs
@@ -286,6 +314,18 @@ def denials(encoder: Any) -> dict[str, float]:
             )
 
         return {"opposite": sure("opposite"), "kept": sure("right")}
+
+
+def emoji_pairs(encoder: Any) -> dict[str, float]:
+    """Return how often an emoji gets its reply, of replies that are known by one emoji each."""
+    replies = [
+        Candidate(f"Reply number {at}.", examples=((each,),)) for at, each in enumerate(FACES)
+    ]
+    asked = [(at, text) for at, each in enumerate(FACES) for text in (each * 2, each + each + "!")]
+    asked += [(at, each + tone) for at, each in enumerate(FACES[:HANDS]) for tone in SKIN_TONES]
+    with index_of(encoder, replies) as index:
+        found = answers_of(index)([[text] for _, text in asked])
+    return {"right": share(each[:1] == [at] for each, (at, _) in zip(found, asked, strict=True))}
 
 
 def by_words(replies: Sequence[Candidate]) -> Answer:

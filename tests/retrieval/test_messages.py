@@ -82,6 +82,12 @@ def test_a_burst_is_one_turn(index, conversation):
     assert best.text == REPLIES[1]
 
 
+def test_small_talk_is_read_before_a_message_that_asks_again():
+    assert read_parts(["Hi", "I am so happy.", "hello?"], None).message.text == "I am so happy."
+    assert read_parts(["Do you enjoy to read?", "what now?"], None).message.text == "Do you enjoy to read?"
+    assert read_parts(["Hi", "It broke.", "hello?"], None).message.text == "It broke."
+
+
 def test_thanks_are_a_message_of_their_own():
     assert read_parts(["where is my order", "It comes.", "thanks!"], None).message.parts == ("thanks!",)
 

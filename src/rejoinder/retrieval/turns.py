@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rejoinder.conversations import Context, Conversation, is_persona, spoken
-from rejoinder.text.courtesy import asks, asks_again, has_content
+from rejoinder.text.courtesy import asks, asks_again, has_content, words
 from rejoinder.text.messages import Message, clean_message, read_message
 from rejoinder.text.spelling import Speller, is_common
 
@@ -74,7 +74,7 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
         return texts
     telling = [at for at, text in enumerate(texts) if has_content(text) and not is_persona(text)]
     if not telling:
-        return texts
+        return texts[: _fullest(texts) + 1]
     newest = telling[-1]
     if asks(texts[newest]):
         before = texts[:newest]
@@ -85,7 +85,14 @@ def _turns(messages: Sequence[tuple[str | None, str]]) -> list[str]:
     first = max(0, len(texts) - MOST_MESSAGES)
     while first < len(texts) - 1 and (turns[first][0] is not None or is_persona(texts[first])):
         first += 1
-    return [*texts[:first], "\n".join(texts[first:])]
+    told = [text for text in texts[first:] if not asks_again(text)]
+    return [*texts[:first], "\n".join(told)]
+
+
+def _fullest(texts: Sequence[str]) -> int:
+    """Return which of some messages without content is meant: "I am happy" before "hello?"."""
+    counts = [0 if is_persona(text) else len(words(text)) for text in texts]
+    return max(range(len(texts)), key=lambda at: (counts[at], at))
 
 
 def clean_context(conversation: Conversation) -> tuple[str, ...]:
