@@ -142,7 +142,7 @@ def test_wrong_names(tmp_path, monkeypatch):
     for name, message in (
         (
             "map:minilmm",
-            "no model 'minilmm': give a model folder .*, convert-small, .* minilm, use, or st:NAME",
+            "no model 'minilmm': give a model folder .*, convert-small, .* minilm, use, e5, or st:NAME",
         ),
         ("map:", "no model ''"),
         ("sim:FOLDER#x", "a model has .*#h and .*#r, no #x"),

@@ -20,7 +20,7 @@ from rejoinder.progress import note, track
 
 Model = Annotated[
     str,
-    typer.Argument(help="A model folder, an id on the Hub, bi-small; minilm, use, st:NAME."),
+    typer.Argument(help="A model folder, an id on the Hub, bi-small; minilm, use, e5, st:NAME."),
 ]
 Train = Annotated[
     Path,

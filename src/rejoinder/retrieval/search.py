@@ -21,6 +21,7 @@ from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context, Conversation, check_count
 from rejoinder.corpora.schema import Candidate
 from rejoinder.documents import Described
+from rejoinder.encoders.multilingual import is_multilingual
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
 from rejoinder.encoders.vectors import ContextVectors, check_vectors
@@ -39,7 +40,8 @@ from rejoinder.retrieval.queries import (
 )
 from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
-from rejoinder.retrieval.turns import Reading, read_parts
+from rejoinder.retrieval.turns import Reading, Spelling, read_parts
+from rejoinder.text.languages import is_english
 from rejoinder.text.spelling import MAX_OWN_REPLIES, Speller
 
 OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
@@ -112,7 +114,7 @@ class Searcher(Searchable, Described):
 
     def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
         """Find the best replies to each context; see `search`."""
-        queries = encode(self._model(), contexts, options, self.speller)
+        queries = encode(self._model(), contexts, options, self.spelling())
         return self._find(queries, options)
 
     def search_vectors(
@@ -173,8 +175,8 @@ class Searcher(Searchable, Described):
             return explain(self._model(), queries, replies, plain=self.manifest.plain)
         return replies
 
-    @staticmethod
     def _choose(
+        self,
         found: Found,
         filtered: FilteredIndex,
         queries: Queries,
@@ -204,6 +206,8 @@ class Searcher(Searchable, Described):
             is_last=is_last,
         )
         replies = choose(pool=options.pool)
+        if is_multilingual(self.encoder):  # what a message denies is read of English alone
+            texts = [text if is_english(text) else "" for text in texts]
         if replies is None or not any(opposing(reply, texts) for reply in replies):
             return replies
         more = replies if options.diversity else choose(pool=OPPOSITES * options.pool)
@@ -215,7 +219,7 @@ class Searcher(Searchable, Described):
 
     def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Reading]:
         """Return what `search` reads of conversations."""
-        return read_conversations_in_parts(self._model(), contexts, history, self.speller)
+        return read_conversations_in_parts(self._model(), contexts, history, self.spelling())
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""
@@ -224,6 +228,10 @@ class Searcher(Searchable, Described):
         queries = make_queries(vectors, inputs=(), forbidden=None, unit=encoder.unit_length)
         self._check_size(queries)
         return queries.vectors
+
+    def spelling(self) -> Spelling:
+        """Return what reads messages as English; None where the model reads other languages."""
+        return None if is_multilingual(self._model()) else self.speller
 
     def speller(self) -> Speller:
         """Return what corrects messages, by the words of the replies, titles and examples."""
