@@ -12,7 +12,7 @@ from rejoinder.cli import models
 from rejoinder.cli.models import Rankers
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
-from rejoinder.encoders import sentence
+from rejoinder.encoders import multilingual, sentence
 from rejoinder.lab.map import Map
 from rejoinder.errors import InputError
 from rejoinder.progress import silent
@@ -48,8 +48,9 @@ def minilm(monkeypatch):
     stand_in = sentence.SentenceEncoder(
         "minilm", functools.partial(sentence.encode_by_length, encode)
     )
-    for opener in ("open_minilm", "open_use", "open_sentence_transformer"):
+    for opener in ("open_minilm", "open_sentence_transformer"):
         monkeypatch.setattr(sentence, opener, lambda *_: stand_in)
+    monkeypatch.setattr(multilingual, "open_use", lambda: stand_in)
     return encode
 
 

@@ -30,7 +30,9 @@ RECALL = 0.95
 CONTEXTS = 1000
 Encoder: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A model folder, bi-small; or use, e5 (languages), minilm, st:NAME."),
+    typer.Argument(
+        metavar="MODEL", help="A model folder, bi-small; or use, e5 (languages), minilm, st:NAME."
+    ),
 ]
 Replies: TypeAlias = Annotated[
     Path,
@@ -166,8 +168,7 @@ def _report_language(model: str, built: Index | Store) -> None:
     if not are_mostly_english([reply.text for _, reply in first]):
         note(
             f"Most replies are not English, which is all that {model} reads;"
-            " 'use' (16 languages) and 'e5' (about 100) of the extra 'languages' read others:"
-            " rejoinder index build e5 ..."
+            " index them with e5 or use (extra languages): rejoinder index build e5 ..."
         )
 
 

@@ -1,8 +1,8 @@
 """Encoders of single texts as dual encoders.
 
-They are sentence-transformers, MiniLM from PyPI, and a model's own vectors; `multilingual` has those
-of many languages. An encoder of another library has one name everywhere: "minilm", "use", "e5", or
-"st:NAME", the folder or the id on the Hub of a model of sentence-transformers.
+They are sentence-transformers, MiniLM from PyPI, and a model's own vectors; `multilingual` has
+those of many languages. An encoder of another library has one name everywhere: "minilm", "use",
+"e5", or "st:NAME", the folder or the id on the Hub of a model of sentence-transformers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -31,6 +30,9 @@ from rejoinder.progress import Advance
 EncodeTexts: TypeAlias = Callable[[Sequence[str], Advance | None], FloatArray]
 CHUNK = 512  # texts that are sorted by length together, and between two steps of a progress bar
 BATCH = 64  # texts that sentence-transformers computes at once
+MULTILINGUAL_VOCABULARY = 100_000
+"""Subwords from which a model of sentence-transformers reads many languages: English ones have
+30,000 to 50,000, multilingual BERT 120,000, XLM-R 250,000."""
 # earlier messages that `with_history` reads, the newest ones: as many as multi-context ConveRT
 HISTORY = 10
 
@@ -244,13 +246,20 @@ def open_sentence_transformer(
 
     digest = functools.partial(_transformer_digest, folder, model)
     size = int(model.get_embedding_dimension())
+    reads = {"is_multilingual": _vocabulary_size(model) >= MULTILINGUAL_VOCABULARY}
     prompts = any((model.prompts or {}).get(side) for side in ("query", "document"))
     if prompts or any(type(module).__name__ == "Router" for module in model.children()):
         encode_responses = by(model.encode_document)
         return SentenceEncoder(
-            name, by(model.encode_query), encode_responses, digest=digest, size=size
+            name, by(model.encode_query), encode_responses, digest=digest, size=size, **reads
         )
-    return SentenceEncoder(name, by(model.encode), digest=digest, size=size)
+    return SentenceEncoder(name, by(model.encode), digest=digest, size=size, **reads)
+
+
+def _vocabulary_size(model: Any) -> int:
+    """Return how many subwords a model of sentence-transformers has; 0: it does not say."""
+    tokenizer = getattr(model, "tokenizer", None)
+    return len(tokenizer) if hasattr(tokenizer, "__len__") else 0
 
 
 def load_sentence_transformer(name: str | Path, device: str | None = None) -> Any:

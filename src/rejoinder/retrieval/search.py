@@ -41,7 +41,6 @@ from rejoinder.retrieval.queries import (
 from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
 from rejoinder.retrieval.turns import Reading, Spelling, read_parts
-from rejoinder.text.languages import is_english
 from rejoinder.text.spelling import MAX_OWN_REPLIES, Speller
 
 OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
@@ -175,8 +174,8 @@ class Searcher(Searchable, Described):
             return explain(self._model(), queries, replies, plain=self.manifest.plain)
         return replies
 
+    @staticmethod
     def _choose(
-        self,
         found: Found,
         filtered: FilteredIndex,
         queries: Queries,
@@ -206,8 +205,6 @@ class Searcher(Searchable, Described):
             is_last=is_last,
         )
         replies = choose(pool=options.pool)
-        if is_multilingual(self.encoder):  # what a message denies is read of English alone
-            texts = [text if is_english(text) else "" for text in texts]
         if replies is None or not any(opposing(reply, texts) for reply in replies):
             return replies
         more = replies if options.diversity else choose(pool=OPPOSITES * options.pool)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterator
 from importlib.resources import files
 
-FOREIGN = "# Other languages"  # the part of the file that a multilingual model understands
-ENGLISH_STEP = 4  # of the English messages a multilingual model gets every fourth
+FOREIGN = "# Other languages"  # parts of the file: a shop's questions, in other languages
+GIBBERISH = "# Gibberish"
+ENGLISH_STEP = 33  # so many English messages as there are of each other language
+GIBBERISH_STEP = 5
 
 
 @functools.cache
@@ -21,13 +22,14 @@ def background() -> tuple[str, ...]:
 def multilingual_background() -> tuple[str, ...]:
     """Return the messages for a model of many languages: in six of them, and gibberish.
 
-    A shop's questions in other languages, which an English index has no answer to, are left out.
+    Each language has about as many, so that none is itself a sign of them. A shop's questions in
+    other languages, which an English index has no answer to, are left out.
     """
-    english = [
-        text for part, text in _messages("background.txt") if not part.startswith(FOREIGN)
-    ]
     others = [text for _, text in _messages("background_languages.txt")]
-    return (*others, *itertools.islice(english, 0, None, ENGLISH_STEP))
+    by_part = list(_messages("background.txt"))
+    english = [text for part, text in by_part if not part.startswith((FOREIGN, GIBBERISH))]
+    gibberish = [text for part, text in by_part if part.startswith(GIBBERISH)]
+    return (*others, *english[::ENGLISH_STEP], *gibberish[::GIBBERISH_STEP])
 
 
 def _messages(name: str) -> Iterator[tuple[str, str]]:
