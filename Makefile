@@ -26,11 +26,11 @@ demo: python  ## replies of the bundled model, then fine-tune it on real convers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
 test: python  ## run the tests; ARGS="-k name" chooses among them
-	@$(INSTALL) dev train baselines bert ann milvus serve onnx plots demo docs langchain haystack spacy mcp notebooks clients
+	@$(INSTALL) dev train baselines bert languages ann milvus serve onnx plots demo docs langchain haystack spacy mcp notebooks clients
 	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not gpu" $(ARGS)
 
 test-slow: python  ## run the slow tests, and the property tests with new examples
-	@$(INSTALL) dev train baselines encoders ann milvus serve plots demo cluster onnx bench
+	@$(INSTALL) dev train baselines encoders languages ann milvus serve plots demo cluster onnx bench
 	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m "(slow or hypothesis) and not gpu" $(ARGS)
 
 check: python  ## lint (annotations, docstrings, complexity, prints) and type-check
@@ -50,13 +50,13 @@ release: python  ## build wheels, sdist and SBOM into dist, and try the wheel in
 	@PYTHON="$(ANY_PYTHON)" bash scripts/release.sh
 
 bench: python  ## run every benchmark beside its peers; figures go to benchmarks/results
-	@$(INSTALL) bench train baselines ann milvus serve demo
+	@$(INSTALL) bench train baselines languages ann milvus serve demo
 	@failed=""; for script in $$(grep -l '^if __name__ == "__main__"' benchmarks/*.py); do \
 	    printf '\n%s\n' "$$script"; $(BIN)/python "$$script" || failed="$$failed $$script"; done; \
 	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
 
 lock: python  ## write constraints.txt from an environment with every extra
-	@$(INSTALL) dev train baselines encoders bert ann milvus serve onnx plots demo bench cluster docs langchain haystack spacy mcp notebooks clients
+	@$(INSTALL) dev train baselines encoders languages bert ann milvus serve onnx plots demo bench cluster docs langchain haystack spacy mcp notebooks clients
 	@$(BIN)/python -m uv pip freeze --exclude-editable --exclude pip >constraints.new
 	@{ grep '^#' constraints.txt; sed 's/+.*//' constraints.new; } >constraints.all
 	@mv constraints.all constraints.txt && rm constraints.new

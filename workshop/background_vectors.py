@@ -9,6 +9,7 @@ import rejoinder
 from rejoinder.cache import write_vectors
 from rejoinder.encoders.bundled import BUNDLED, FOLDER
 from rejoinder.retrieval.background import COMPUTED, file_name
+from rejoinder.text.background import background
 
 
 def main() -> None:
@@ -18,7 +19,7 @@ def main() -> None:
     for name in BUNDLED:
         encoder = rejoinder.load(name, precision="fp32")
         for kind, compute in COMPUTED.items():
-            path = FOLDER / f"{file_name(kind, encoder.fingerprint)}.npy"
+            path = FOLDER / f"{file_name(kind, encoder.fingerprint, background())}.npy"
             write_vectors(path, compute(encoder))
             print(path.name, path.stat().st_size)
 

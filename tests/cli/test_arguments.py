@@ -12,7 +12,7 @@ from rejoinder.cli import models
 from rejoinder.cli.models import OpenRankers
 from rejoinder.corpora.schema import Example
 from rejoinder.corpora.examples import write_examples
-from rejoinder.encoders import sentence
+from rejoinder.encoders import multilingual, sentence
 from rejoinder.lab.map import Map
 from rejoinder.errors import InputError
 from rejoinder.progress import silent
@@ -48,8 +48,9 @@ def minilm(monkeypatch):
     stand_in = sentence.SentenceEncoder(
         "minilm", functools.partial(sentence.encode_by_length, encode)
     )
-    for opener in ("open_minilm", "open_use", "open_sentence_transformer"):
+    for opener in ("open_minilm", "open_sentence_transformer"):
         monkeypatch.setattr(sentence, opener, lambda *_: stand_in)
+    monkeypatch.setattr(multilingual, "open_use", lambda: stand_in)
     return encode
 
 
@@ -142,7 +143,7 @@ def test_wrong_names(tmp_path, monkeypatch):
     for name, message in (
         (
             "map:minilmm",
-            "no model 'minilmm': give a model folder .*, convert-small, .* minilm, use, or st:NAME",
+            "no model 'minilmm': give a model folder .*, convert-small, .* minilm, use, e5, or st:NAME",
         ),
         ("map:", "no model ''"),
         ("sim:FOLDER#x", "a model has .*#h and .*#r, no #x"),

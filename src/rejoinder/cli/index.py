@@ -38,7 +38,9 @@ RECALL = 0.95
 CONTEXTS = 1000
 EncoderOption: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A model folder, bi-small; or minilm, use, st:NAME."),
+    typer.Argument(
+        metavar="MODEL", help="A model folder, bi-small; or use, e5 (languages), minilm, st:NAME."
+    ),
 ]
 Replies: TypeAlias = Annotated[
     Path,
@@ -62,6 +64,7 @@ OutputOrNone: TypeAlias = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="INDEX", help="Folder to write.")
 ]
 MethodOption: TypeAlias = Literal["hnsw", "ivf", "scan", "exact"]
+LANGUAGE_REPLIES = 200  # whose language is looked at
 FEW_REPLIES = 100  # that are encoded without PyTorch if the model has ONNX programs
 
 index = typer.Typer(
@@ -158,7 +161,23 @@ def build(
                 options["phases"] = partial(_next_bar, bars)
                 built = Index.build(encoder, source.read(), output, **options)
     report_truncated(encoder, "replies")
+    _report_language(model, built)
     emit(describe(built, added=total), as_json, describe_text)
+
+
+def _report_language(model: str, built: Index | Store) -> None:
+    """Note that a model reads English alone, and most of the replies are not English."""
+    from rejoinder.encoders.open import reads_english_only
+    from rejoinder.text.languages import are_mostly_english
+
+    if not reads_english_only(model):
+        return
+    first = itertools.islice(built.candidates(), LANGUAGE_REPLIES)
+    if not are_mostly_english([reply.text for _, reply in first]):
+        note(
+            f"Most replies are not English, which is all that {model} reads;"
+            " index them with e5 or use (extra languages): rejoinder index build e5 ..."
+        )
 
 
 def add(

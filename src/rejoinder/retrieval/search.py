@@ -22,6 +22,7 @@ from rejoinder.conversations import Context, Conversation, check_count
 from rejoinder.corpora.schema import Candidate
 from rejoinder.documents import Described
 from rejoinder.encoders.conversation import TruncationCounter
+from rejoinder.encoders.multilingual import is_multilingual
 from rejoinder.encoders.open import open_encoder
 from rejoinder.encoders.protocol import DualEncoder, Ranker, encode_queries
 from rejoinder.encoders.vectors import ContextVectors, check_vectors
@@ -41,7 +42,7 @@ from rejoinder.retrieval.queries import (
 )
 from rejoinder.retrieval.replies import FilteredIndex, Reply, explain, postprocess
 from rejoinder.retrieval.scan import Found, Scores, exact_scores
-from rejoinder.retrieval.turns import Reading, read_parts
+from rejoinder.retrieval.turns import Reading, Spelling, read_parts
 from rejoinder.text.spelling import MAX_OWN_REPLIES, Speller
 
 OPPOSITES = 4  # times k: replies among which are k that do not answer the opposite of the message
@@ -114,7 +115,7 @@ class Searcher(Searchable, Described):
 
     def find(self, contexts: Sequence[Conversation], options: SearchOptions) -> list[list[Reply]]:
         """Find the best replies to each context; see `search`."""
-        queries = encode(self._model(), contexts, options, self.speller)
+        queries = encode(self._model(), contexts, options, self.spelling())
         return self._find(queries, options)
 
     def search_vectors(
@@ -250,7 +251,7 @@ class Searcher(Searchable, Described):
 
     def read(self, contexts: Sequence[Conversation], history: int | None) -> list[Reading]:
         """Return what `search` reads of conversations."""
-        return read_conversations_in_parts(self._model(), contexts, history, self.speller)
+        return read_conversations_in_parts(self._model(), contexts, history, self.spelling())
 
     def notes(
         self, contexts: Sequence[Conversation], history: int | None = None
@@ -261,7 +262,7 @@ class Searcher(Searchable, Described):
         has its typos, and `language` is "unknown" where most words are neither English nor of the
         index.
         """
-        return [read_parts(each, history, self.speller).message.notes() for each in contexts]
+        return [read_parts(each, history, self.spelling()).message.notes() for each in contexts]
 
     def encode_contexts(self, contexts: Sequence[Conversation]) -> list[FloatArray]:
         """Return the vectors, (m, d), with which each context is searched for."""
@@ -270,6 +271,10 @@ class Searcher(Searchable, Described):
         queries = make_queries(vectors, inputs=(), forbidden=None, unit=encoder.unit_length)
         self._check_size(queries)
         return queries.vectors
+
+    def spelling(self) -> Spelling:
+        """Return what reads messages as English; None where the model reads other languages."""
+        return None if is_multilingual(self._model()) else self.speller
 
     def speller(self) -> Speller:
         """Return what corrects messages, by the words of the replies, titles and examples."""

@@ -185,7 +185,7 @@ class Answers:
             try:
                 options = self._options(question)
                 messages = question.messages
-                reading = read_parts(messages, options.history, self.index.speller)
+                reading = read_parts(messages, options.history, self.index.spelling())
                 forbidden = forbidden_keys(messages) if options.no_repeat else frozenset[str]()
                 queries.append(_Query(row, question, options, reading, forbidden))
             except InputError as error:

@@ -33,15 +33,26 @@ contacting busy know sure hmm um uh well right yep yeah nope bye goodbye care ke
 people person human agent online listening working alive ping wonderful fantastic amazing hopefully
 urgent urgently asap
 """
+# Of other languages: none is an English word that asks something.
+_OF_OTHERS = """
+hola buenos buenas días tardes noches gracias muchas antemano saludo saludos cordial señor
+señora estimado estimada estimados ayudan ayudarme favor
+hallo guten morgen abend danke vielen dank voraus grüße grüßen freundlichen liebe
+damen herren geehrte bitte tschüss
+bonjour bonsoir salut merci beaucoup d'avance madame monsieur cordialement plait plaît s'il
+ciao buongiorno buonasera salve grazie mille anticipo gentili saluti cordiali distinti
+olá bom boa dia tarde noite obrigado obrigada muito cumprimentos atenciosamente
+"""
 _FIRST_WORDS = "how why what when where which who whose can could do does did is are"
 _PARTING_WORDS = """
 thank thanks thankyou thx ty cheers appreciate appreciated grateful bye goodbye sorry no nope yes
 yeah yep ok okay great perfect fine wonderful amazing fantastic lovely
 """
-_COURTESY = frozenset(_FUNCTION.split()) | frozenset(_COURTEOUS.split())
+_COURTESY = frozenset([*_FUNCTION.split(), *_COURTEOUS.split(), *_OF_OTHERS.split()])
 _ASKING = frozenset(_FIRST_WORDS.split())
 _PARTING = frozenset(_PARTING_WORDS.split())
 _WAITING = frozenset(["waiting", "there", "anyone", "anybody", "somebody", "someone", "what", "so"])
+_PLEASE = frozenset(["please", "bitte", "favor"])
 _STOCK = match_pattern(
     r"(?:please |kindly |just |so |and )?+(?:do not|don't|feel|excuse|forgive|bear with|pardon"
     r"|how are|accept my) ?(?:you(?: all)?|hesitate|free|doing|me|my)\b"
@@ -74,4 +85,5 @@ def asks(text: str) -> bool:
     said = words(text)
     if _STOCK.match(" ".join(said)):
         return False
-    return text.endswith(("?", "\uff1f")) or (bool(said) and said[0] in _ASKING) or "please" in said
+    is_asked = bool(said) and said[0] in _ASKING
+    return text.endswith(("?", "\uff1f")) or is_asked or not _PLEASE.isdisjoint(said)

@@ -33,7 +33,11 @@ _PROGRAM_LINE = match_pattern(
 )
 _SALUTATION = match_pattern(
     r"(?i)(?:dear|hi|hello|hey|hiya|greetings|good (?:morning|afternoon|evening|day)"
-    r"|to whom it may concern|hallo|liebe[sr]?|sehr geehrte[rs]?|guten tag|bonjour|hola)\b"
+    r"|to whom it may concern|hallo|liebe[sr]?|sehr geehrte[rs]?|guten (?:tag|morgen|abend)|moin"
+    r"|gr\u00fc\u00df gott|servus|bonjour|bonsoir|salut|ch[e\u00e8]re?|madame|hola"
+    r"|buen(?:os d\u00edas|as tardes|as noches)|estimad[oa]s?|querid[oa]s?|buon ?giorno"
+    r"|buonasera|salve|ciao|gentil[ei]|spett(?:abile|\.le)|egregio|ol\u00e1|bo(?:m dia|a tarde"
+    r"|a noite)|prezad[oa]s?|car[oai]|exm[oa]s?)\b"
     r"[^?:;\n]{0,50}[,!.]?"
 )
 _CLOSING = match_pattern(
@@ -41,8 +45,15 @@ _CLOSING = match_pattern(
     r"|greetings|thanks))?|(?:with )?regards|(?:yours )?(?:sincerely|faithfully|truly)(?: yours)?"
     r"|yours|cheers|thanks(?: (?:again|a lot|so much|very much|in advance|and (?:best|kind)?"
     r" ?regards))?|thank you(?: (?:again|so much|very much|in advance))?|br|vg|mfg|lg"
-    r"|mit (?:freundlichen|besten) gr\u00fc(?:\u00df|ss)en|(?:viele|liebe|beste) gr\u00fc(?:\u00df"
-    r"|ss)e|cordialement|saludos)[,.!]?"
+    r"|mit (?:freundlichen|besten) gr\u00fc(?:\u00df|ss)en|mit freundlichem gru\u00df"
+    r"|(?:viele|liebe|beste|sch\u00f6ne|freundliche) gr\u00fc(?:\u00df|ss)e"
+    r"|(?:vielen |besten |herzlichen )?dank(?:e)?(?: (?:im voraus|und gru\u00df))?"
+    r"|(?:bien )?cordialement|bien \u00e0 (?:vous|toi)|sinc\u00e8res salutations"
+    r"|merci(?: (?:beaucoup|d'avance|bien|par avance))?"
+    r"|(?:un |muchos |cordiales )?saludos?(?: cordial(?:es)?)?|atentamente"
+    r"|(?:muchas )?gracias(?: de antemano)?|(?:cordiali |distinti |un )?saluti|cordialmente"
+    r"|grazie(?: (?:mille|in anticipo|tante))?|(?:com os melhores )?cumprimentos|atenciosamente"
+    r"|(?:muito )?obrigad[oa]s?|abra\u00e7os)[,.!]?"
 )
 _WROTE = match_pattern(r"(?i)(?:on|am|le|el|il) [^\n]{0,80}\d")  # "On Mon, 3 May 2026, a shop"
 _SIGNATURE = frozenset({"--", "\u2014", "__", "___", "----"})

@@ -13,6 +13,7 @@ _END = search_pattern(r"(?<=[.!?\u2026\u3002\uff1f\uff01])[\"')\u201d\u2019]{0,3
 _SHORT_FORMS = """
 mr. mrs. ms. dr. prof. st. no. nr. tel. vs. e.g. i.e. etc. approx. ca. inc. ltd. co. p.s. jan. feb.
 mar. apr. jun. jul. aug. sep. sept. oct. nov. dec. a.m. p.m. u.s. u.k. eg. ie.
+sr. sra. srta. dra. sig. bzw. z.b. d.h. evtl. ggf. mme. mlle. p.ej.
 """
 _LINKS = "and but so because then also however or which while"
 _ABBREVIATIONS = frozenset(_SHORT_FORMS.split())

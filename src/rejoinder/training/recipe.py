@@ -235,7 +235,7 @@ class Distillation:
     """Any ranker, by folder or Hugging Face id: mostly a cross- or poly-encoder."""
     encoder: str = ""
     """Teacher whose cosines over the whole batch are the scores: a model that encodes both sides,
-    by folder or name; or, for single texts, "minilm", "use" or "st:NAME"."""
+    by folder or name; or, for single texts, "minilm", "use", "e5" or "st:NAME"."""
     sharpness: Positive | None = None  # with `encoder`: factor of its cosines; 20 if not given
     vectors: NotNegative = 0.0
     """With `encoder`: weight of 1 - cos of its vectors and a linear map's of the model's own."""
