@@ -11,6 +11,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders import multilingual
 from rejoinder.encoders.open import load
 from rejoinder.encoders.sentence import SentenceEncoder, concatenate
+from rejoinder.intents.data import IntentData, TrainingTexts
 from rejoinder.retrieval.background import texts_for
 from rejoinder.retrieval.index import Index
 from rejoinder.text.background import background, multilingual_background
@@ -143,7 +144,7 @@ def test_the_background_is_in_the_languages_of_the_model():
     # what a shop is asked in other languages is no sign of a message without an answer
     assert "Wo ist meine Bestellung?" in background()
     assert "Wo ist meine Bestellung?" not in texts
-    intents = TrainingTexts(LabeledTexts(["a", "b", "c", "d"], ["x", "x", "y", "y"]))
+    intents = TrainingTexts(IntentData(("a", "b"), (("x",), ("x",))))
     assert intents.with_background().oos_texts == background()
     assert intents.with_background(is_multilingual=True).oos_texts == texts
     english = sum(map(is_english, texts))

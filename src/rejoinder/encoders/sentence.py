@@ -246,19 +246,26 @@ def open_sentence_transformer(
 
     digest = functools.partial(_transformer_digest, folder, model)
     size = int(model.get_embedding_dimension())
-    reads = {"is_multilingual": _vocabulary_size(model) >= MULTILINGUAL_VOCABULARY}
+    reads_many = _vocabulary_size(model) >= MULTILINGUAL_VOCABULARY
     prompts = any((model.prompts or {}).get(side) for side in ("query", "document"))
     if prompts or any(type(module).__name__ == "Router" for module in model.children()):
         encode_responses = by(model.encode_document)
         return SentenceEncoder(
-            name, by(model.encode_query), encode_responses, digest=digest, size=size, **reads
+            name,
+            by(model.encode_query),
+            encode_responses,
+            digest=digest,
+            size=size,
+            is_multilingual=reads_many,
         )
-    return SentenceEncoder(name, by(model.encode), digest=digest, size=size, **reads)
+    return SentenceEncoder(
+        name, by(model.encode), digest=digest, size=size, is_multilingual=reads_many
+    )
 
 
 def _vocabulary_size(model: Any) -> int:
     """Return how many subwords a model of sentence-transformers has; 0: it does not say."""
-    tokenizer = getattr(model, "tokenizer", None)
+    tokenizer: Any = getattr(model, "tokenizer", None)
     return len(tokenizer) if hasattr(tokenizer, "__len__") else 0
 
 
