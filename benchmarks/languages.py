@@ -9,7 +9,7 @@ asked in all of them.
 
 Figures are R@1 in %, of the plain and English questions together in *both*. *Kept* and *refused*
 are shares of messages with and without an answer for which the best reply is confident enough
-(`--minimum-confidence 0.5`): questions, and everyday messages in the index's language and in English.
+(`--minimum-confidence 0.5`): questions, and everyday messages in the index's language and English.
 Systems are models, and nearest questions by BM25 and by character n-grams, which answer everything.
 """
 

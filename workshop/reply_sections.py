@@ -112,8 +112,8 @@ SECTIONS = {
         " three questions each: held-out questions in other words (plain), in English, both"
         " together, and in words that the FAQ does not have (indirect). Mixed: an FAQ whose 30"
         " answers take turns among the languages, asked in all of them. Then shares, at"
-        " `--minimum-confidence 0.5`, of questions that are answered and of everyday messages that are"
-        " not. First build: with the background of an empty cache.",
+        " `--minimum-confidence 0.5`, of questions that are answered and of everyday messages that"
+        " are not. First build: with the background of an empty cache.",
         _languages,
     ),
     "messages": Section(
