@@ -66,7 +66,7 @@ def test_what_scores_are_is_said_when_it_changes(tmp_path, command):
 def test_what_belongs_to_no_reply_is_answered_with_none(folder, answer, command):
     assert answer("reply", folder / "faq.index", "jdkjfkd skjdksjd")["replies"] == []
     shown = command("reply", folder / "faq.index", "jdkjfkd skjdksjd").out
-    assert "no reply scores -0.2 or more; --minimum-score N lowers the score" in shown
+    assert "no reply: the message is not English; --minimum-score N searches all the same" in shown
     assert len(answer("reply", folder / "faq.index", "jdkjfkd", "--minimum-score", -9)["replies"]) == 3
 
 

@@ -15,7 +15,7 @@ def test_reply_says_in_json_how_a_message_was_read_and_why_it_found_nothing(comm
     assert foreign["replies"] == []
     assert foreign["notes"] == {"language": "unknown"}
     assert foreign["reason"] == "language"
-    assert "another language" in command("reply", tmp_path / "faq", "Wo ist meine Bestellung?").out
+    assert "the message is not English" in command("reply", tmp_path / "faq", "Wo ist meine Bestellung?").out
     typo = command("reply", tmp_path / "faq", "wheres my ordr", "--json").json
     assert typo["notes"] == {"corrected": {"ordr": "order"}}
     assert "reason" not in typo

@@ -258,12 +258,12 @@ MEMORY = """
     import resource, sys
     from pathlib import Path
     from rejoinder.corpora.build import build_data
-    from rejoinder.corpora.chunks import Sizes
+    from rejoinder.corpora.chunks import ChunkSizes
     from tests.corpora.toy import TOY
 
     if __name__ == "__main__":
         source = TOY if sys.argv[1] == "scattered" else "jsonl"
-        sizes = Sizes(block=50_000, partition=100_000, chunk=2_000, bucket=2_000)
+        sizes = ChunkSizes(block=50_000, partition=100_000, chunk=2_000, bucket=2_000)
         build_data(source, [sys.argv[2]], Path(sys.argv[2] + ".out"), sizes=sizes)
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

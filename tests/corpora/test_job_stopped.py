@@ -196,7 +196,7 @@ SCRIPT = """
     from rejoinder.corpora.corpus import Corpus
     from rejoinder.engine import LocalEngine
     from rejoinder.corpora.formats import read_jsonl
-    from rejoinder.corpora.chunks import Sizes
+    from rejoinder.corpora.chunks import ChunkSizes
 
     def slow(path, reading, settings):
         (Path(path).parent / "pids" / str(os.getpid())).touch()
@@ -211,7 +211,7 @@ SCRIPT = """
         try:
             with LocalEngine(int(sys.argv[2])) as engine:
                 files = sorted(folder.glob("*.jsonl"))
-                build_data(corpus, files, folder / "data", engine=engine, sizes=Sizes(files=1))
+                build_data(corpus, files, folder / "data", engine=engine, sizes=ChunkSizes(files=1))
         except KeyboardInterrupt:
             sys.exit(130)
 """

@@ -459,9 +459,7 @@ def _show(
         least = f"{minimum_confidence:g}"
         return f"silent: the best reply is right with probability {p:.3f}, below {least}"
     if not blocks and answer.get("reason") == "language":
-        return (
-            "no reply: the message is of another language; --minimum-score N searches all the same"
-        )
+        return "no reply: the message is not English; --minimum-score N searches all the same"
     if not blocks:
         conditions = [] if lowest is None else [f"scores {lowest:g} or more"]
         conditions += ["passes --where"] if where else []
