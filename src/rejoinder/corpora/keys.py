@@ -9,6 +9,18 @@ from rejoinder.patterns import search_pattern
 _WORD = search_pattern(r"[^\W_]+")
 
 
+class _Blanks(dict[int, int]):
+    """What each letter becomes in a key: a blank for punctuation. Filled as letters are met."""
+
+    def __missing__(self, code: int) -> int:
+        is_punctuation = unicodedata.category(chr(code))[0] == "P"
+        self[code] = ord(" ") if is_punctuation else code
+        return self[code]
+
+
+_BLANKS = _Blanks()
+
+
 def words_of(text: str) -> list[str]:
     """Return the words by which texts are compared: runs of letters and digits, casefolded."""
     return _WORD.findall(text.casefold())
@@ -20,5 +32,4 @@ def text_key(text: str) -> str:
     Letter case, spaces, punctuation and Unicode's forms (NFKC) do not count.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    letters = (" " if unicodedata.category(char)[0] == "P" else char for char in folded)
-    return " ".join("".join(letters).split()) or folded
+    return " ".join(folded.translate(_BLANKS).split()) or folded

@@ -6,6 +6,7 @@ The folder is written whole or not at all; the manifest is replaced as a whole.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import math
@@ -164,7 +165,7 @@ def check_model(folder: Path, record: ModelRecord, encoder: DualEncoder) -> None
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SegmentRecord:
     """A part of an index that was written at once and never changes."""
 
@@ -177,7 +178,7 @@ class SegmentRecord:
     holes: str = ""
     examples: Count = 0  # titles and examples of its replies
 
-    @property
+    @functools.cached_property
     def end(self) -> int:
         """The first position after its range."""
         return self.first + self.count + int(runs_of(self.holes)[1].sum())

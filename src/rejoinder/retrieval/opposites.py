@@ -15,8 +15,10 @@ PENALTY = 1.0
 
 def opposing(reply: Reply, texts: Sequence[str]) -> str | None:
     """Return what a reply is known to answer that is the opposite of a message, given by parts."""
-    known = [*([reply.title] if reply.title else []), *(each[-1] for each in reply.examples)]
-    return opposed(texts[reply.part], known) if known else None
+    known = [each[-1] for each in reply.examples]
+    if reply.title:
+        known.insert(0, reply.title)
+    return opposed(texts[reply.part], known)
 
 
 def push_back(

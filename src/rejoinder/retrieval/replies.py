@@ -25,7 +25,7 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.errors import InputError
-from rejoinder.files import file_digest, is_within, parse_json
+from rejoinder.files import file_digest, is_within
 from rejoinder.retrieval import templates
 from rejoinder.retrieval.manifest import (
     OFFSETS,
@@ -57,6 +57,9 @@ class Line(msgspec.Struct):
         return Candidate(
             self.text, self.payload, self.title, tuple(self.examples), tuple(self.learned)
         )
+
+
+_LINES = msgspec.json.Decoder(Line)
 
 
 def texts_of(name: str, value: object) -> set[str]:
@@ -163,8 +166,8 @@ class Segment:
 
     def _read(self, row: int) -> Line:
         try:
-            return msgspec.convert(parse_json(self.line(row)), Line)
-        except ValueError:
+            return _LINES.decode(self.line(row))
+        except (ValueError, RecursionError):
             path = self.folder / REPLIES
             raise InputError(
                 f"{path}: line {row + 1} was altered; build the index again or copy it again"
@@ -360,12 +363,13 @@ def remove_near_duplicates(
         if near[row]:
             continue
         reply = filtered.reply(number, score)
-        if (forbidden or vectors is not None) and text_key(reply.text) in keys:
+        key = text_key(reply.text) if forbidden or distinct else ""
+        if key in keys:
             continue
         chosen.append(number)
         replies.append(reply)
         if vectors is not None:
-            keys.add(text_key(reply.text))
+            keys.add(key)
             near |= vectors @ vectors[row] >= NEAR_COPY
     return np.array(chosen, dtype=np.int64), replies
 

@@ -15,8 +15,10 @@ MOST_STEPS = 1_500_000  # some 0.1 s
 
 def align(one: Sequence[str], other: Sequence[str]) -> SequenceMatcher[str] | None:
     """Return the alignment of two texts; None if it would take too long."""
-    counts = Counter(other)
-    pairs = sum(count * counts[word] for word, count in Counter(one).items())
-    if pairs * min(len(one), len(other)) > MOST_STEPS:
-        return None
+    shorter = min(len(one), len(other))
+    if len(one) * len(other) * shorter > MOST_STEPS:
+        counts = Counter(other)
+        pairs = sum(count * counts[word] for word, count in Counter(one).items())
+        if pairs * shorter > MOST_STEPS:
+            return None
     return SequenceMatcher(None, one, other, autojunk=False)

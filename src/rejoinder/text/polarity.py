@@ -182,12 +182,16 @@ _TIMES = "before"  # stands for before (1) and after (-1)
 def opposed(text: str, others: Iterable[str]) -> str | None:
     """Return the first of some texts that says the opposite of one; None if any denies the same."""
     own = signs(text)
+    if not own:
+        return None
     found = None
     for other in others:
         theirs = signs(other)
-        shared = [word for word in own if word in theirs]
+        shared = own.keys() & theirs.keys()
+        if not shared:
+            continue
         clashes = [word for word in shared if frozenset((own[word], theirs[word])) in _OPPOSITES]
-        if clashes and shared != [_TIMES]:
+        if clashes and shared != {_TIMES}:
             found = found or other
         elif any(own[word] in _DENIALS and theirs[word] in _DENIALS for word in shared):
             return None
