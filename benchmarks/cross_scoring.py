@@ -32,7 +32,7 @@ from common import write_result
 from rejoinder.corpora.build import build_data
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.schema import Example
-from rejoinder.encoders.checkpoints import fill, find_checkpoint, load_tokenizer, read_shape
+from rejoinder.encoders.export.checkpoints import fill, find_checkpoint, load_tokenizer, read_shape
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders.torch import CrossRanker, build_module, parse_config
 from rejoinder.environment import has_fast_bfloat16

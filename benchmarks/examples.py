@@ -28,8 +28,8 @@ import rejoinder
 from common import write_result
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Candidate
-from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.options import ANY_SCORE

@@ -37,7 +37,7 @@ from rich.table import Table
 from common import write_result
 from rejoinder.corpora.examples import read_examples
 from rejoinder.corpora.schema import Example
-from rejoinder.encoders.checkpoints import fill, load_tokenizer, read_shape
+from rejoinder.encoders.export.checkpoints import fill, load_tokenizer, read_shape
 from rejoinder.encoders.persistence import load, save
 from rejoinder.encoders.torch import build_module, parse_config
 from rejoinder.training.loop import train

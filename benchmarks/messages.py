@@ -330,7 +330,7 @@ def emoji_pairs(encoder: Any) -> dict[str, float]:
 
 def by_words(replies: Sequence[Candidate]) -> Answer:
     """Answer by the nearest question by BM25."""
-    from rejoinder.encoders.keywords import WordIndex
+    from rejoinder.encoders.words.keywords import WordIndex
 
     owners, texts = questions_of(replies)
     words = WordIndex(texts)

@@ -37,7 +37,7 @@ from rejoinder.networks.inference import Precision, pack_linears
 from rejoinder.networks.quantization import on_meta_device
 from rejoinder.text.ngrams import NGrams, build_ngrams
 from rejoinder.training.loop import train
-from rejoinder.training.recipe import Checkpoint, Recipe, Validation
+from rejoinder.training.recipe.settings import Checkpoint, Recipe, Validation
 from rejoinder.training.recipe_files import load_recipe
 
 RECIPES = Path(__file__).parent.parent / "recipes"

@@ -18,8 +18,8 @@ from rejoinder.conversations import PERSONA, Context
 from rejoinder.corpora.lines import Reading
 from rejoinder.corpora.readers.dialogues import Convai2Settings, read_convai2
 from rejoinder.corpora.schema import Example
-from rejoinder.encoders.keywords import BM25
 from rejoinder.encoders.protocol import Ranker
+from rejoinder.encoders.words.keywords import BM25
 from rejoinder.evaluation.ranking import evaluate
 from rejoinder.evaluation.tasks import sample
 

@@ -92,7 +92,7 @@ def write_models(options: argparse.Namespace) -> dict[str, int]:
     import chitchat_dataset
     import torch
 
-    from rejoinder.encoders.export import export_quantized
+    from rejoinder.encoders.export.folder import export_quantized
     from rejoinder.encoders.persistence import save
     from rejoinder.encoders.torch import build_module
     from rejoinder.training.recipe_files import load_recipe
@@ -293,7 +293,7 @@ def step_seconds(
 
     from rejoinder.training.display import Display, Progress
     from rejoinder.training.loop import train
-    from rejoinder.training.recipe import Checkpoint, Quantization, Validation
+    from rejoinder.training.recipe.settings import Checkpoint, Quantization, Validation
 
     times: list[float] = []
 

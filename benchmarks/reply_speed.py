@@ -37,7 +37,7 @@ from common import use_threads, write_result
 from encoding import SIZES, chat
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
-from rejoinder.encoders.checkpoints import find_checkpoint, load_tokenizer
+from rejoinder.encoders.export.checkpoints import find_checkpoint, load_tokenizer
 from rejoinder.encoders.persistence import save
 from rejoinder.encoders.protocol import Ranker
 from rejoinder.encoders.torch import Encoder, build_module

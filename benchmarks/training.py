@@ -26,12 +26,12 @@ from common import write_result
 from limit import best_rate, gemm_shapes, multiplications
 from rejoinder.corpora.build import build_data
 from rejoinder.encoders.torch import build_module
-from rejoinder.training.batches import EpochOrder, make_batch
+from rejoinder.training.data.batches import EpochOrder, make_batch
 from rejoinder.training.distributed import set_up
 from rejoinder.training.loop import train
-from rejoinder.training.optimization import Stage
 from rejoinder.training.prepare import prepare
-from rejoinder.training.recipe import Checkpoint, Recipe, Validation
+from rejoinder.training.recipe.optimization import Stage
+from rejoinder.training.recipe.settings import Checkpoint, Recipe, Validation
 from rejoinder.training.recipe_files import load_recipe
 
 ROOT = Path(__file__).parent.parent

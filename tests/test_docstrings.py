@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe.settings import Recipe
 
 SOURCE = Path(__file__).parents[1] / "src" / "rejoinder"
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent.name != "integrations")

@@ -15,7 +15,7 @@ from rejoinder.integrations.mcp import make_server
 from rejoinder.retrieval.options import SearchOptions
 from rejoinder.serving.answers import Sources
 from rejoinder.serving.app import ServerSettings, make_app
-from rejoinder.serving.desk_index import SUGGESTED, IndexSearcher
+from rejoinder.serving.desk.index import SUGGESTED, IndexSearcher
 from rejoinder.serving.requests import RepliesRequest
 from rejoinder.serving.worker import Computing
 

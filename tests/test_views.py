@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rejoinder.corpora.schema import Example
-from rejoinder.encoders.keywords import BM25
+from rejoinder.encoders.words.keywords import BM25
 from rejoinder.evaluation.ranking import Estimate
 from rejoinder.evaluation.ranking import Comparison, evaluate
 from rejoinder.intents.evaluation import Evaluation

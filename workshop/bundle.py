@@ -21,9 +21,10 @@ from typing import Literal
 
 import rejoinder
 from rejoinder.cli.shell import guarded
-from rejoinder.encoders import bundled, export, joined, persistence
-from rejoinder.encoders.export import export_quantized
-from rejoinder.encoders.export_onnx import export_onnx
+from rejoinder.encoders import bundled, joined, persistence
+from rejoinder.encoders.export import folder as export
+from rejoinder.encoders.export.folder import export_quantized
+from rejoinder.encoders.export.onnx import export_onnx
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file, atomic_folder
 

@@ -21,7 +21,8 @@ from string import Template
 from typing import Any
 
 from rejoinder.cli.shell import guarded
-from rejoinder.encoders import export, persistence
+from rejoinder.encoders import persistence
+from rejoinder.encoders.export import folder as export
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.training.run import RunFolder, RunSummary, load_summary

@@ -28,7 +28,7 @@ from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.training.display import TerminalDisplay
 
 if TYPE_CHECKING:
-    from rejoinder.training.recipe import Recipe
+    from rejoinder.training.recipe.settings import Recipe
     from rejoinder.training.run import RunSummary
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ import typer
 from typer.testing import CliRunner
 
 import rejoinder
-from rejoinder.cli import lab
+from rejoinder.cli.lab import verbs as lab
 from rejoinder.cli.app import SECTIONS, app, name_of
 from rejoinder.cli.shell import emit, guarded
 from rejoinder.errors import InputError, MissingExtraError

@@ -114,7 +114,7 @@ def test_bad_lines_are_named_and_can_be_skipped(read, line, message):
 @pytest.mark.skipif("REJOINDER_DATA" not in os.environ, reason="REJOINDER_DATA is not set")
 def test_questions_of_bank_customers(tmp_path):
     """BANKING77, with the names of its intents for answers: what copies among 100 candidates do to the figures."""
-    from rejoinder.encoders.keywords import BM25
+    from rejoinder.encoders.words.keywords import BM25
 
     with (Path(os.environ["REJOINDER_DATA"]) / "eval" / "banking77" / "train.csv").open(encoding="utf-8") as file:
         rows = [(row["text"], row["category"].replace("_", " ")) for row in csv.DictReader(file)]

@@ -16,7 +16,7 @@ from rejoinder.corpora.readers.dialogues import (
     read_convai2,
 )
 from rejoinder.corpora.readers.pairs import SemevalSettings, read_semeval
-from rejoinder.encoders.keywords import BM25
+from rejoinder.encoders.words.keywords import BM25
 from rejoinder.evaluation.ranking import evaluate
 from workshop.corpus.build import read_dialogues
 

@@ -172,7 +172,7 @@ def test_a_broken_folder_is_one_clear_line(folder, name):
 BOUNDED = """
 import json, resource, sys
 from rejoinder.errors import InputError
-from rejoinder.encoders.export import sizes
+from rejoinder.encoders.export.folder import sizes
 from rejoinder.encoders.persistence import load
 for folder in json.loads(sys.argv[1]):
     for call in (load, sizes):

@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.encoders import export, bundled, persistence
+from rejoinder.encoders import bundled, persistence
+from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.bundled import Weights
-from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.onnx import OnnxEncoder
 from rejoinder.encoders.open import open_encoder
-from rejoinder.encoders.export import describe
+from rejoinder.encoders.export.folder import describe
 from rejoinder.encoders.persistence import find
 from rejoinder.encoders.torch import Encoder
 from rejoinder.errors import InputError

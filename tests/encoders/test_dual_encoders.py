@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.encoders.export import export_quantized, sizes
-from rejoinder.encoders.export_onnx import export_onnx
+from rejoinder.encoders.export.folder import export_quantized, sizes
+from rejoinder.encoders.export.onnx import export_onnx
 from rejoinder.encoders.persistence import save
 from rejoinder.encoders.protocol import DualEncoder
 from rejoinder.encoders.torch import build_module

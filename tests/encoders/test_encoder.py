@@ -7,7 +7,7 @@ import torch
 import rejoinder
 from rejoinder import devices
 from rejoinder.encoders import conversation as texts_module
-from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.protocol import DualEncoder, Ranker
 from rejoinder.encoders.torch import Encoder
 from rejoinder.environment import has_onednn

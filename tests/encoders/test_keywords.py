@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.schema import Example
-from rejoinder.encoders.keywords import BM25, TfIdf, words
+from rejoinder.encoders.words.keywords import BM25, TfIdf, words
 from rejoinder.encoders.protocol import FittedRanker, Ranker
 from rejoinder.errors import InputError, MissingExtraError, RejoinderError
 from rejoinder.lab.data19 import Data19BM25
@@ -130,7 +130,7 @@ def test_fitting(kind):
 
 
 def test_the_base_install_can_import_the_room():
-    code = "import sys, rejoinder.encoders.keywords; assert not {'bm25s', 'scipy', 'sklearn'} & set(sys.modules)"
+    code = "import sys, rejoinder.encoders.words.keywords; assert not {'bm25s', 'scipy', 'sklearn'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

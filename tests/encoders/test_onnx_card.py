@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rejoinder.encoders import bundled
-from rejoinder.encoders.export_onnx import onnx_card
+from rejoinder.encoders.export.onnx import onnx_card
 from rejoinder.encoders.onnx import OnnxEncoder
 from rejoinder.text.tokenizer import encode_messages
 

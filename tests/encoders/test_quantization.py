@@ -14,11 +14,11 @@ from safetensors.torch import load_file
 from torch import nn
 
 import rejoinder
-from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.persistence import load_as_validated, load_module, save
 from rejoinder.errors import InputError
 from rejoinder.networks import inference
-from rejoinder.encoders.export import half_for
+from rejoinder.encoders.export.folder import half_for
 from rejoinder.networks.convert import Convert
 from rejoinder.networks.packing import pack
 from rejoinder.networks.quantization import (

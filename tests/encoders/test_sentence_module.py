@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.persistence import load_module, save
-from rejoinder.encoders.sentence_module import (
+from rejoinder.encoders.export.sentence_module import (
     SETTINGS,
     SentenceModule,
     export_sentence_transformers,
@@ -145,7 +145,7 @@ def test_the_bundled_model_is_exported_with_its_newest_message_alone(tmp_path):
     from sentence_transformers import SentenceTransformer
 
     import rejoinder
-    from rejoinder.encoders.sentence_module import export_sentence_transformers
+    from rejoinder.encoders.export.sentence_module import export_sentence_transformers
 
     export_sentence_transformers("bi-small", tmp_path / "st")
     assert "a context is its newest message alone" in (tmp_path / "st" / "README.md").read_text()

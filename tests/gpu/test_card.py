@@ -9,11 +9,11 @@ import torch
 
 import rejoinder
 from rejoinder.devices import move
-from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.networks.pair_batches import SidesBatch
 from rejoinder.networks.poly import BiEncoder
 from rejoinder.networks.quantization import QuantizedTraining
-from rejoinder.training.losses import InBatchLoss, SummedLoss
+from rejoinder.training.recipe.losses import InBatchLoss, SummedLoss
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import read_metrics
 from tests.encoders import tiny_transformer

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.schema import Example
-from rejoinder.encoders.keywords import BM25, BUCKETS, TfIdf
+from rejoinder.encoders.words.keywords import BM25, BUCKETS, TfIdf
 from rejoinder.lab.data19 import Data19BM25
 
 murmurhash = pytest.importorskip("sklearn.utils").murmurhash3_32

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import rejoinder
-from rejoinder.encoders import bundled, export, persistence
-from rejoinder.encoders.export import export_quantized
-from rejoinder.encoders.export_onnx import export_onnx
+from rejoinder.encoders import bundled, persistence
+from rejoinder.encoders.export import folder as export
+from rejoinder.encoders.export.folder import export_quantized
+from rejoinder.encoders.export.onnx import export_onnx
 from rejoinder.encoders.joined import JoinedEncoder
 from rejoinder.encoders.open import load, open_texts
 from rejoinder.encoders.sentence import concatenate

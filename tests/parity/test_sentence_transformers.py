@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import rejoinder
-from rejoinder.encoders.sentence_module import export_sentence_transformers
+from rejoinder.encoders.export.sentence_module import export_sentence_transformers
 from tests.encoders.conftest import saved
 
 sentence_transformers = pytest.importorskip("sentence_transformers", "6")

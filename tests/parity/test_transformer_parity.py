@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rejoinder.encoders.checkpoints import (
+from rejoinder.encoders.export.checkpoints import (
     find_checkpoint,
     load_checkpoint,
     read_shape,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.corpora.schema import Candidate, Example
-from rejoinder.encoders.keywords import BM25, Hybrid, WordIndex
+from rejoinder.encoders.words.keywords import BM25, Hybrid, WordIndex
 from rejoinder.errors import InputError
 from rejoinder.retrieval import search
 from rejoinder.retrieval.index import Index

@@ -24,14 +24,15 @@ from rejoinder.corpora.schema import Candidate
 from rejoinder.errors import InputError
 from rejoinder.retrieval.index import Index
 from rejoinder.retrieval.replies import Reply
-from rejoinder.serving import desk, desk_address
+from rejoinder.serving.desk import address as desk_address
+from rejoinder.serving.desk import server as desk
 from rejoinder.serving.bounds import BoundedBodies
 from tests.logs import log_of
-from rejoinder.serving.desk import Receiver, make_receiver
-from rejoinder.serving.desk_address import Address, NoteError
-from rejoinder.serving.desk_events import Chatwoot, Generic, note_text
-from rejoinder.serving.desk_index import IndexSearcher
-from rejoinder.serving.desk_signatures import is_signed, sign
+from rejoinder.serving.desk.server import Receiver, make_receiver
+from rejoinder.serving.desk.address import Address, NoteError
+from rejoinder.serving.desk.events import Chatwoot, Generic, note_text
+from rejoinder.serving.desk.index import IndexSearcher
+from rejoinder.serving.desk.signatures import is_signed, sign
 from tests.retrieval.conftest import HashEncoder
 
 SECRET = "of the webhook"

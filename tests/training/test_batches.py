@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rejoinder.errors import InputError
-from rejoinder.training.batches import (
+from rejoinder.training.data.batches import (
     ChangedHistories,
     EpochOrder,
     MixedOrder,
@@ -21,9 +21,9 @@ from rejoinder.training.batches import (
 )
 from rejoinder.training.negatives import with_negatives
 from rejoinder.training.prepare import prepare
-from rejoinder.training.recipe import History
+from rejoinder.training.recipe.settings import History
 from rejoinder.arrays import Column
-from rejoinder.training.tokens import Histories, TokenStore, join_stores, token_hashes
+from rejoinder.training.data.tokens import Histories, TokenStore, join_stores, token_hashes
 from tests.training.tiny import recipe, stage, write_data
 
 

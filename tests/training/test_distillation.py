@@ -15,15 +15,15 @@ from rejoinder.encoders.sentence import SentenceEncoder
 from rejoinder.errors import InputError
 from rejoinder.networks.layers import scores_of
 from rejoinder.training import distillation, initialisation
-from rejoinder.training.batches import Portion, make_step
+from rejoinder.training.data.batches import Portion, make_step
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import SimilarityDistiller, TeacherDistiller, text_vectors
 from rejoinder.training.loop import TrainingInterrupted, train
-from rejoinder.training.losses import ContextMask, Loss
+from rejoinder.training.recipe.losses import ContextMask, Loss
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.prepare import prepare
-from rejoinder.training.recipe import Distillation
-from rejoinder.training.tokens import RawExamples
+from rejoinder.training.recipe.settings import Distillation
+from rejoinder.training.data.tokens import RawExamples
 from tests.encoders.tiny_transformer import KINDS, network, tokenizer
 from tests.training.test_loop import interrupt_at
 from tests.training.tiny import recipe, stage

@@ -18,7 +18,7 @@ from rejoinder.evaluation.tasks import ranking_task
 from rejoinder.training import distributed
 from rejoinder.lab.ablation_plan import load_plan
 from rejoinder.lab.ablations import ablate
-from rejoinder.training.batches import EpochOrder, Portion, make_step
+from rejoinder.training.data.batches import EpochOrder, Portion, make_step
 from rejoinder.training.distributed import launch_place
 from rejoinder.training.loop import TrainingInterrupted, train
 from rejoinder.training.metrics import read_metrics

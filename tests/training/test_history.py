@@ -15,12 +15,12 @@ from rejoinder.errors import InputError
 from rejoinder.text.history import HistoryText
 from rejoinder.text.vocabulary_building import build_subwords
 from rejoinder.training.loop import train
-from rejoinder.training.losses import ContextMask, InBatchLoss, SummedLoss
+from rejoinder.training.recipe.losses import ContextMask, InBatchLoss, SummedLoss
 from rejoinder.training.metrics import read_metrics
 from rejoinder.training.negatives import Miner
-from rejoinder.training.optimization import HardNegatives
+from rejoinder.training.recipe.optimization import HardNegatives
 from rejoinder.training.recipe_files import parse_recipe
-from rejoinder.training.tokens import Encode, build_store, join_stores, open_store
+from rejoinder.training.data.tokens import Encode, build_store, join_stores, open_store
 from tests.training.test_batches import histories, store
 from tests.training.test_losses import equal_of, naive, units
 from tests.training.tiny import MODEL, document, recipe, stage

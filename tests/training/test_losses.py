@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from torch.nn import functional as F  # noqa: N812
 
 from rejoinder.encoders.torch import build_module
-from rejoinder.training.batches import Portion, equal_pairs, make_step
+from rejoinder.training.data.batches import Portion, equal_pairs, make_step
 from rejoinder.training.loop import forward_backward, train
-from rejoinder.training.losses import InBatchLoss, SummedLoss
+from rejoinder.training.recipe.losses import InBatchLoss, SummedLoss
 from tests.training.test_batches import histories, store
 from tests.training.test_loop import At, CrashError, crash, losses
 from tests.training.tiny import MODEL, NGRAM, recipe, stage

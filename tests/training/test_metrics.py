@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from rejoinder import progress
 from rejoinder.progress import duration
 from rejoinder.training.display import Progress, TerminalDisplay
-from rejoinder.training.losses import Loss
+from rejoinder.training.recipe.losses import Loss
 from rejoinder.training.metrics import Meter, MetricsLog, RunCost, Speed, read_metrics, run_cost
 from rejoinder.training.run import RunFolder, RunState
 

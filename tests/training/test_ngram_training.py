@@ -10,7 +10,7 @@ import pytest
 from safetensors import safe_open
 
 import rejoinder
-from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.lab.ablation_plan import load_plan
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics

@@ -11,7 +11,7 @@ from torch import nn
 from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
 from rejoinder.training import distributed
-from rejoinder.training.recipe import Quantization
+from rejoinder.training.recipe.settings import Quantization
 from rejoinder.training.distributed import (
     Machine,
     choose_device,
@@ -19,8 +19,8 @@ from rejoinder.training.distributed import (
     loss_scaler,
     tuned,
 )
-from rejoinder.training.losses import annealed_scale
-from rejoinder.training.optimization import (
+from rejoinder.training.recipe.losses import annealed_scale
+from rejoinder.training.recipe.optimization import (
     Adadelta,
     Budget,
     Constant,
@@ -35,7 +35,7 @@ from rejoinder.training.optimization import (
     set_learning_rate,
     stage_budget,
 )
-from rejoinder.training.recipe import Scale
+from rejoinder.training.recipe.settings import Scale
 from tests.training.tiny import MODEL, NGRAM, recipe, stage
 
 ROWS = 30

@@ -30,7 +30,7 @@ from rejoinder.training import prepare as prepare_module
 from rejoinder.training.display import Display
 from rejoinder.training.loop import train
 from rejoinder.training.prepare import prepare, word_vectors
-from rejoinder.training.tokens import Encode, build_store, open_store, token_hashes
+from rejoinder.training.data.tokens import Encode, build_store, open_store, token_hashes
 from tests.encoders.tiny_transformer import SHAPE
 from tests.training.tiny import MODEL, NGRAM, NGRAM_WORDS, recipe, stage
 

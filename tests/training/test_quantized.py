@@ -7,7 +7,7 @@ import torch
 import rejoinder
 from rejoinder.corpora.examples import read_examples
 from rejoinder.encoders import persistence
-from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.persistence import load_module
 from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
@@ -19,7 +19,7 @@ from rejoinder.text.subwords import Subwords
 from rejoinder.training.distributed import Machine, choose_half, loss_scaler
 from rejoinder.training.loop import train
 from rejoinder.training.metrics import read_metrics
-from rejoinder.training.recipe import Quantization
+from rejoinder.training.recipe.settings import Quantization
 from rejoinder.training.recipe_files import parse_recipe
 from tests.training.test_loop import TWO_STAGES, losses
 from tests.training.tiny import checkpoint_of, document, recipe, stage

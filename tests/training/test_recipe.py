@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from rejoinder.encoders import persistence
-from rejoinder.encoders.export import export_quantized
+from rejoinder.encoders.export.folder import export_quantized
 from rejoinder.encoders.open import is_library
 from rejoinder.encoders.torch import FAMILIES
 from rejoinder.errors import InputError
-from rejoinder.training import optimization
-from rejoinder.training import recipe as recipe_module
+from rejoinder.training.recipe import optimization
+from rejoinder.training.recipe import settings as recipe_module
 from rejoinder.lab.ablation_plan import load_plan
 from rejoinder.lab.plan import load_table
 from rejoinder.training.loop import train
-from rejoinder.training.optimization import Cosine, learning_rate, stage_budget
+from rejoinder.training.recipe.optimization import Cosine, learning_rate, stage_budget
 from rejoinder.training.recipe_files import (
     first_difference,
     load_recipe,

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from rejoinder.encoders.torch import build_module
 from rejoinder.errors import InputError
 from rejoinder.training import run as runs
-from rejoinder.training.optimization import build_optimizer, prepare_stage
+from rejoinder.training.recipe.optimization import build_optimizer, prepare_stage
 from rejoinder.training.recipe_files import load_recipe, save_recipe
 from rejoinder.training.run import (
     RunState,

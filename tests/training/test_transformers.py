@@ -8,13 +8,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rejoinder.encoders.checkpoints import load_checkpoint
+from rejoinder.encoders.export.checkpoints import load_checkpoint
 from rejoinder.encoders.persistence import load
 from rejoinder.errors import InputError
 from rejoinder.networks.packing import pack
 from rejoinder.networks.poly import MultiContextBiEncoder
 from rejoinder.training.loop import TrainingInterrupted, train
-from rejoinder.training.losses import InBatchLoss, SummedLoss, list_losses
+from rejoinder.training.recipe.losses import InBatchLoss, SummedLoss, list_losses
 from rejoinder.training.metrics import Validator, read_metrics
 from rejoinder.training.negatives import RandomNegatives
 from rejoinder.training.recipe_files import load_recipe

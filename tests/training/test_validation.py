@@ -7,7 +7,7 @@ import torch
 
 from rejoinder.networks.packing import TokenBatch
 from rejoinder.training.metrics import Validator
-from rejoinder.training.recipe import Validation
+from rejoinder.training.recipe.settings import Validation
 from tests.training.test_batches import store as store_of
 
 D = 64

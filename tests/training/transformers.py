@@ -6,7 +6,7 @@ import string
 import torch
 
 from rejoinder.encoders import persistence
-from rejoinder.encoders.checkpoints import load_tokenizer, read_shape, save_checkpoint
+from rejoinder.encoders.export.checkpoints import load_tokenizer, read_shape, save_checkpoint
 from rejoinder.encoders.torch import build_module
 from rejoinder.networks.transformer import Transformer, TransformerShape
 from rejoinder.text.subwords import BERT, Pretrained

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from rejoinder.encoders.checkpoints import load_checkpoint, save_checkpoint
+from rejoinder.encoders.export.checkpoints import load_checkpoint, save_checkpoint
 from rejoinder.errors import InputError
 from tests.training.tiny import write_data
 from tests.training.transformers import SHAPE, write_checkpoint

@@ -40,15 +40,15 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "intents.intents": "Train and measure intent classifiers",
         "export.export": "Write a model in another format",
         "export.join": "Join two models into one",
-        "listing.listing": "List models, recipes, corpora or formats",
+        "listing.verbs.listing": "List models, recipes, corpora or formats",
         "doctor.doctor": "Show versions, features and advice",
     },
     "Lab": {
-        "lab.lab": "Run the papers' tables, ablations, grids and plots",
+        "lab.verbs.lab": "Run the papers' tables, ablations, grids and plots",
     },
 }
 """All verbs, as `file.function`, with their summaries, in the order of the help."""
-_NAMES = {"listing.listing": "list"}  # which is a function of Python
+_NAMES = {"listing.verbs.listing": "list"}  # which is a function of Python
 
 
 class _Verbs(Mapping[str, Any]):
@@ -73,7 +73,7 @@ class _Verbs(Mapping[str, Any]):
         return len(self._places)
 
     def _make(self, name: str) -> Any:
-        file, _, function = self._places[name].partition(".")
+        file, _, function = self._places[name].rpartition(".")
         verb = getattr(importlib.import_module(f"rejoinder.cli.{file}"), function)
         if isinstance(verb, typer.Typer):
             return typer.main.get_group(verb)
@@ -103,7 +103,7 @@ class Verbs(TyperGroup):
 
 def name_of(verb: str) -> str:
     """Return what the command calls a verb of `SECTIONS`."""
-    return _NAMES.get(verb, verb.partition(".")[2])
+    return _NAMES.get(verb, verb.rpartition(".")[2])
 
 
 app = typer.Typer(

@@ -10,14 +10,13 @@ import typer
 
 from rejoinder.cli.arguments import Json, Overwrite
 from rejoinder.cli.models import EXAMPLES, read_sample, report_truncated
-from rejoinder.cli.shell import emit
+from rejoinder.cli.shell import emit, megabytes
 from rejoinder.errors import InputError
 from rejoinder.files import check_replaceable
 from rejoinder.progress import track
 
 if TYPE_CHECKING:
     from rejoinder.encoders.joined import JoinedEncoder
-from rejoinder.cli.list_models import megabytes
 
 SideOption: TypeAlias = Literal["context", "response"]
 
@@ -62,7 +61,9 @@ def _write(
     form: Format, model: str, output: Path, side: SideOption, overwrite: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Write the model; return facts about it and the lines to print."""
-    from rejoinder.encoders import export, export_onnx, sentence_module
+    from rejoinder.encoders.export import folder as export
+    from rejoinder.encoders.export.onnx import export_onnx
+    from rejoinder.encoders.export import sentence_module
 
     if form == "sentence-transformers":
         result = sentence_module.export_sentence_transformers(
@@ -72,7 +73,7 @@ def _write(
         opened = f'SentenceTransformer("{result["path"]}", trust_remote_code=True)'
         return result, [f"{opened}: {uses}", f"model: {result['path']}"]
     if form == "onnx":
-        result = export_onnx.export_onnx(model, output, overwrite=overwrite)
+        result = export_onnx(model, output, overwrite=overwrite)
         opened = f'OnnxEncoder("{result["path"]}"), from rejoinder.runtime'
         return result, [
             f"{len(result['files'])} files, {megabytes(result)}: {opened}",

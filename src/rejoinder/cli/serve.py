@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from rejoinder.encoders.protocol import Ranker
-    from rejoinder.serving.desk_events import Desk
+    from rejoinder.serving.desk.events import Desk
     from rejoinder.serving.guard import Keys
     from rejoinder.serving.worker import Worker
 
@@ -247,9 +247,9 @@ def desk(
         raise MissingExtraError("rejoinder desk", "serve")
     from rejoinder.retrieval.index import Index
     from rejoinder.serving.bounds import run
-    from rejoinder.serving.desk import PATH, Receiver, make_receiver
-    from rejoinder.serving.desk_address import Address
-    from rejoinder.serving.desk_index import IndexSearcher
+    from rejoinder.serving.desk.address import Address
+    from rejoinder.serving.desk.index import IndexSearcher
+    from rejoinder.serving.desk.server import PATH, Receiver, make_receiver
 
     token = os.environ.get(TOKEN, "")
     secret = os.environ.get(SECRET, "")
@@ -275,7 +275,7 @@ def desk(
 
 
 def _desk(kind: str, token: str, secret: str) -> Desk:
-    from rejoinder.serving.desk_events import Chatwoot, Generic
+    from rejoinder.serving.desk.events import Chatwoot, Generic
 
     if kind == "generic":
         return Generic(secret)

@@ -203,3 +203,8 @@ def _abandon_broken_stdout() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def megabytes(result: Mapping[str, Any]) -> str:
+    """Return the bytes of a folder for people."""
+    return f"{result['bytes'] / 1e6:.1f} MB"

@@ -50,7 +50,7 @@ KEYWORDS: Mapping[str, Callable[[ModuleType], Ranker]] = {
     "bm25": lambda keywords: keywords.BM25(),
     "tfidf": lambda keywords: keywords.TfIdf(),
 }
-"""Rankers that need no model, made of the module `encoders.keywords`, which is imported when one is
+"""Rankers that need no model, made of the module `words.keywords`, which is imported when one is
 needed."""
 
 OVER_ENCODERS = ("sim", "sim-history")
@@ -219,7 +219,7 @@ class RankerOpener:
 
     def open(self, name: str) -> Ranker:
         """Open a ranker; see the table above."""
-        from rejoinder.encoders import keywords
+        from rejoinder.encoders.words import keywords
 
         if name.startswith(HYBRID):
             return keywords.Hybrid(self.open(name.removeprefix(HYBRID)))

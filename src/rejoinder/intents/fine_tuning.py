@@ -18,7 +18,8 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from rejoinder.encoders import export, persistence
+from rejoinder.encoders import persistence
+from rejoinder.encoders.export import folder as export
 from rejoinder.encoders.torch import check_texts
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.files import check_replaceable
@@ -29,7 +30,7 @@ from rejoinder.networks.packing import pack
 from rejoinder.progress import Advance, silent
 from rejoinder.settings import Count, Decay, Positive, section
 from rejoinder.text.tokenizer import encode_messages
-from rejoinder.training.losses import InBatchLoss
+from rejoinder.training.recipe.losses import InBatchLoss
 
 
 @section

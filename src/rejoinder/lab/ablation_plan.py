@@ -17,7 +17,7 @@ from rejoinder.errors import InputError
 from rejoinder.files import parse_json
 from rejoinder.settings import read_toml, section, validate
 from rejoinder.training.distributed import Processes
-from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe.settings import Recipe
 from rejoinder.training.recipe_files import check_stages, first_difference, load_recipe
 
 BASE = "base"  # the row that changes nothing; all others are compared with it

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rejoinder.encoders import export, persistence
+from rejoinder.encoders import persistence
+from rejoinder.encoders.export import folder as export
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.evaluation.ranking import RankingResult, compare, evaluate_task
 from rejoinder.evaluation.report import describe

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from rejoinder.devices import find_device
-from rejoinder.encoders.checkpoints import find_checkpoint
+from rejoinder.encoders.export.checkpoints import find_checkpoint
 from rejoinder.errors import InputError, RejoinderError, import_extra
 from rejoinder.evaluation.ranking import Estimate, estimates
 from rejoinder.files import Kind, atomic_folder

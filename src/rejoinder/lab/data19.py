@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rejoinder.encoders.keywords import TfIdf, check_constants, document_counts
+from rejoinder.encoders.words.keywords import TfIdf, check_constants, document_counts
 
 
 class Data19BM25(TfIdf):

@@ -21,8 +21,8 @@ from torch import Tensor
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.conversations import Context
 from rejoinder.corpora.schema import Example
-from rejoinder.encoders.fitted import not_fitted, require_examples
 from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.words.fitted import not_fitted, require_examples
 from rejoinder.environment import has_fast_bfloat16
 from rejoinder.progress import Advance
 

@@ -53,7 +53,7 @@ class SearchOptions:
     with lambda = 1 - D (Carbonell and Goldstein, SIGIR 1998). They come in the order of choice."""
     hybrid: float = 0.0
     """W, from 0 to `MAX_HYBRID_WEIGHT`. To each score W times BM25 of the reply for the newest
-    message is added (`encoders.keywords`, counted over all replies). The first such search reads
+    message is added (`words.keywords`, counted over all replies). The first such search reads
     all replies, and again after a change."""
     why: bool = False
     """Say which part of each reply was found, and what was most like the conversation

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rejoinder.arrays import FloatArray
-from rejoinder.encoders.keywords import WordIndex
+from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.retrieval.replies import FilteredIndex, Reply
 from rejoinder.retrieval.scan import Flags, Positions, Scores
 from rejoinder.text.courtesy import asks

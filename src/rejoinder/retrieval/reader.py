@@ -15,8 +15,8 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import check_count
 from rejoinder.corpora.schema import Candidate
-from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.errors import InputError, shown
 from rejoinder.files import lock_path
 from rejoinder.retrieval.ann import SMALL, FaissIndex

@@ -22,8 +22,8 @@ import numpy as np
 from rejoinder.arrays import FloatArray, unit_rows
 from rejoinder.corpora.keys import text_key
 from rejoinder.corpora.schema import Candidate
-from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.errors import InputError
 from rejoinder.files import file_digest, is_within
 from rejoinder.retrieval import templates

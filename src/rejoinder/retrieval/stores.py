@@ -27,8 +27,8 @@ import numpy as np
 from rejoinder.arrays import FloatArray
 from rejoinder.conversations import check_count
 from rejoinder.corpora.schema import Candidate
-from rejoinder.encoders.keywords import WordIndex
 from rejoinder.encoders.protocol import DualEncoder
+from rejoinder.encoders.words.keywords import WordIndex
 from rejoinder.engine import Engine
 from rejoinder.errors import BusyError, InputError, MissingExtraError, RejoinderError, shown
 from rejoinder.progress import Advance, silent

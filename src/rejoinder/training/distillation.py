@@ -31,11 +31,11 @@ from rejoinder.encoders.torch import CrossRanker, PolyDialogueEncoder
 from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.layers import Encodings, own_scores
-from rejoinder.training.batches import StepBatch
+from rejoinder.training.data.batches import StepBatch
+from rejoinder.training.data.tokens import RawExamples, TokenRows, TokenStore
 from rejoinder.training.display import Display
-from rejoinder.training.losses import Loss
-from rejoinder.training.recipe import Distillation
-from rejoinder.training.tokens import RawExamples, TokenRows, TokenStore
+from rejoinder.training.recipe.losses import Loss
+from rejoinder.training.recipe.settings import Distillation
 
 CANDIDATES = 16  # that a teacher compares where the recipe gives no number
 INVERSE_TEMPERATURE = 20.0

@@ -30,8 +30,8 @@ from rejoinder.devices import half_precision
 from rejoinder.environment import has_fast_bfloat16
 from rejoinder.errors import InputError, RejoinderError
 from rejoinder.networks.quantization import Half
-from rejoinder.training.losses import Loss
-from rejoinder.training.recipe import Compute, Quantization
+from rejoinder.training.recipe.losses import Loss
+from rejoinder.training.recipe.settings import Compute, Quantization
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -25,7 +25,8 @@ import torch
 
 from rejoinder.arrays import Ids, Joined
 from rejoinder.devices import move, segment_cost
-from rejoinder.encoders import checkpoints, joined, persistence
+from rejoinder.encoders import joined, persistence
+from rejoinder.encoders.export import checkpoints
 from rejoinder.encoders.open import is_library
 from rejoinder.encoders.torch import FAMILIES, family
 from rejoinder.errors import InputError
@@ -35,11 +36,11 @@ from rejoinder.networks.packing import TRANSFORMER_SEGMENT_COST, pack
 from rejoinder.networks.pair_batches import VectorBatch
 from rejoinder.networks.transformer import TransformerShape
 from rejoinder.text.tokenizer import Tokenizer
+from rejoinder.training.data.tokens import TokenRows, TokenStore, token_hashes
 from rejoinder.training.display import Display
 from rejoinder.training.distillation import save_array, vectors_once, written_vectors
 from rejoinder.training.distributed import Machine
-from rejoinder.training.recipe import NO_START, Init, Recipe
-from rejoinder.training.tokens import TokenRows, TokenStore, token_hashes
+from rejoinder.training.recipe.settings import NO_START, Init, Recipe
 
 OF_HISTORY = (
     "numbered_history",

@@ -22,14 +22,11 @@ from rejoinder.devices import move, uses_segments
 from rejoinder.errors import InputError
 from rejoinder.networks.layers import Encodings
 from rejoinder.networks.packing import TokenBatch
-from rejoinder.training import optimization
 from rejoinder.training import run as runs
-from rejoinder.training.batches import PairBatch, StepBatch, prefetched
+from rejoinder.training.data.batches import PairBatch, StepBatch, prefetched
 from rejoinder.training.display import Display, interrupts
 from rejoinder.training.distributed import Processes, joined, tuned
-from rejoinder.training.losses import InBatchLoss, Loss, SummedLoss, annealed_scale
 from rejoinder.training.negatives import Miner, NegativesTable, Tables
-from rejoinder.training.optimization import Stage
 from rejoinder.training.parts import (
     MetricsRecorder,
     Parts,
@@ -37,7 +34,10 @@ from rejoinder.training.parts import (
     build_parts,
     negative_tables,
 )
-from rejoinder.training.recipe import Recipe
+from rejoinder.training.recipe import optimization
+from rejoinder.training.recipe.losses import InBatchLoss, Loss, SummedLoss, annealed_scale
+from rejoinder.training.recipe.optimization import Stage
+from rejoinder.training.recipe.settings import Recipe
 from rejoinder.training.recipe_files import check_stages
 
 Clock = Callable[[], float]

@@ -22,9 +22,9 @@ from rejoinder.networks.transformer import MaskedBatch
 from rejoinder.text.dialogue import join_response
 from rejoinder.text.subwords import Pretrained
 from rejoinder.text.tokenizer import Tokenizer
-from rejoinder.training.batches import WHOLE, PairBatch, Portion, StepBatch
-from rejoinder.training.losses import ALL_PRESENT
-from rejoinder.training.tokens import TokenRows, TokenStore
+from rejoinder.training.data.batches import WHOLE, PairBatch, Portion, StepBatch
+from rejoinder.training.data.tokens import TokenRows, TokenStore
+from rejoinder.training.recipe.losses import ALL_PRESENT
 
 GUESSED = 0.15  # share of the tokens; of these, shares that are masked and replaced
 MASKED = 0.8

@@ -24,12 +24,12 @@ from rejoinder.errors import InputError, MissingExtraError
 from rejoinder.evaluation.ranking import ranks
 from rejoinder.files import atomic_file, parse_json
 from rejoinder.networks.layers import scores_of
-from rejoinder.training.batches import PairBatch, make_batch
+from rejoinder.training.data.batches import PairBatch, make_batch
+from rejoinder.training.data.tokens import TokenRows, TokenStore
 from rejoinder.training.distributed import Processes
-from rejoinder.training.losses import Loss
-from rejoinder.training.recipe import Validation
+from rejoinder.training.recipe.losses import Loss
+from rejoinder.training.recipe.settings import Validation
 from rejoinder.training.run import RunFolder, RunState
-from rejoinder.training.tokens import TokenRows, TokenStore
 
 PAIRS_AT_ONCE = 512  # pairs that are encoded in one call of the model, or one group if that is more
 

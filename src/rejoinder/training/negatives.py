@@ -27,11 +27,11 @@ from rejoinder.errors import InputError
 from rejoinder.files import atomic_file
 from rejoinder.networks.packing import SEGMENT_COST, TokenBatch, pack
 from rejoinder.progress import Advance
-from rejoinder.training.batches import ExtraNegatives, MixedOrder, make_batch
+from rejoinder.training.data.batches import ExtraNegatives, MixedOrder, make_batch
+from rejoinder.training.data.tokens import TokenRows, TokenStore, token_hashes
 from rejoinder.training.display import Display
 from rejoinder.training.metrics import PAIRS_AT_ONCE, Encode
-from rejoinder.training.optimization import HardNegatives, Stage
-from rejoinder.training.tokens import TokenRows, TokenStore, token_hashes
+from rejoinder.training.recipe.optimization import HardNegatives, Stage
 
 RANDOM_STREAM = 1 << 21  # tell these draws from the orders of examples of the same seed
 POOL_STREAM = 1 << 20

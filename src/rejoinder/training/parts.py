@@ -21,7 +21,7 @@ from rejoinder.errors import InputError, RejoinderError
 from rejoinder.networks.quantization import QuantizedTraining
 from rejoinder.settings import non_default_fields
 from rejoinder.training import run as runs
-from rejoinder.training.batches import (
+from rejoinder.training.data.batches import (
     ChangedHistories,
     MixedOrder,
     PairBatches,
@@ -38,7 +38,6 @@ from rejoinder.training.distributed import (
     set_up,
 )
 from rejoinder.training.initialisation import copy_initial_weights, is_anchored, is_frozen
-from rejoinder.training.losses import LearnedScale, attach_scale
 from rejoinder.training.masked_lm import (
     LengthBucketedOrder,
     MaskedBatches,
@@ -47,9 +46,10 @@ from rejoinder.training.masked_lm import (
 )
 from rejoinder.training.metrics import Encode, Meter, MetricsLog, Validator
 from rejoinder.training.negatives import NegativesTable, Tables, with_negatives
-from rejoinder.training.optimization import Budget, Plateau, Stage, stage_budget
 from rejoinder.training.prepare import Prepared, prepare, with_vectors
-from rejoinder.training.recipe import Quantization, Recipe
+from rejoinder.training.recipe.losses import LearnedScale, attach_scale
+from rejoinder.training.recipe.optimization import Budget, Plateau, Stage, stage_budget
+from rejoinder.training.recipe.settings import Quantization, Recipe
 
 ExampleOrder: TypeAlias = (
     MixedOrder | LengthBucketedOrder

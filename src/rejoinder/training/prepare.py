@@ -33,13 +33,7 @@ from rejoinder.text.ngrams import build_ngrams
 from rejoinder.text.subwords import MARK, Subwords, build_bpe
 from rejoinder.text.tokenizer import Tokenizer
 from rejoinder.text.vocabulary_building import build_subwords
-from rejoinder.training.display import Display
-from rejoinder.training.distillation import TextVectors, text_vectors
-from rejoinder.training.distributed import Machine
-from rejoinder.training.initialisation import initial_tokenizer, read_texts_once
-from rejoinder.training.metrics import drawn
-from rejoinder.training.recipe import BpeVocabulary, Recipe, Vocabulary
-from rejoinder.training.tokens import (
+from rejoinder.training.data.tokens import (
     Encode,
     Split,
     TokenRows,
@@ -50,6 +44,12 @@ from rejoinder.training.tokens import (
     open_store,
     read_texts,
 )
+from rejoinder.training.display import Display
+from rejoinder.training.distillation import TextVectors, text_vectors
+from rejoinder.training.distributed import Machine
+from rejoinder.training.initialisation import initial_tokenizer, read_texts_once
+from rejoinder.training.metrics import drawn
+from rejoinder.training.recipe.settings import BpeVocabulary, Recipe, Vocabulary
 
 # what is made once and kept
 CACHED = (".lock", "vocabulary-*", "train-*", "valid-*", "words-*", "vectors-*")

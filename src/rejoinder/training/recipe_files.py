@@ -20,9 +20,9 @@ from rejoinder.settings import holds_tables, override, read_toml, toml_value, va
 from rejoinder.training.distillation import attach_projection
 from rejoinder.training.distributed import Processes, check_division
 from rejoinder.training.initialisation import resolve_init
-from rejoinder.training.losses import attach_scale
-from rejoinder.training.optimization import Stage, build_optimizer, prepare_stage
-from rejoinder.training.recipe import History, Recipe
+from rejoinder.training.recipe.losses import attach_scale
+from rejoinder.training.recipe.optimization import Stage, build_optimizer, prepare_stage
+from rejoinder.training.recipe.settings import History, Recipe
 
 SHORTHANDS = ("optimizer", "schedule")  # tables of a stage that may be given by their kind alone
 

@@ -35,7 +35,7 @@ from rejoinder.files import (
     remove_leftovers,
 )
 from rejoinder.settings import find_recipe, toml_value
-from rejoinder.training.recipe import Checkpoint, Recipe, Validation
+from rejoinder.training.recipe.settings import Checkpoint, Recipe, Validation
 from rejoinder.training.recipe_files import (
     first_difference,
     load_recipe,

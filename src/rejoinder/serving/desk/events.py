@@ -11,7 +11,7 @@ from rejoinder.retrieval.replies import Reply
 
 if TYPE_CHECKING:
     pass
-from rejoinder.serving.desk_signatures import sign
+from rejoinder.serving.desk.signatures import sign
 
 MESSAGES = 10  # of a conversation
 

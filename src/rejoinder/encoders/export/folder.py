@@ -1,6 +1,6 @@
 """A trained model in other forms: a quantised folder, a checkpoint for `transformers`.
 
-ONNX files are made in `export_onnx`. Also the sizes of a model folder.
+ONNX files are made in `export.onnx`. Also the sizes of a model folder.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from rejoinder.encoders import joined, persistence
-from rejoinder.encoders.checkpoints import CHECKPOINT, save_checkpoint
+from rejoinder.encoders.export.checkpoints import CHECKPOINT, save_checkpoint
 from rejoinder.encoders.folders import describe as describe
 from rejoinder.encoders.folders import folder_bytes as folder_bytes
 from rejoinder.encoders.folders import model_folders as model_folders

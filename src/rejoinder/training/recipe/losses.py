@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from rejoinder.encoders.persistence import TRAINING_PREFIX
 from rejoinder.networks.layers import Encodings, attended_scores
-from rejoinder.training.recipe import Scale
+from rejoinder.training.recipe.settings import Scale
 
 MASKED = float("-inf")
 

@@ -21,10 +21,10 @@ from rejoinder.serving.guard import logger
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-from rejoinder.serving.desk_address import Address, NoteError
-from rejoinder.serving.desk_events import MESSAGES, Desk, Event, RefusedError
-from rejoinder.serving.desk_index import IndexSearcher, Offer
-from rejoinder.serving.desk_signatures import is_signed
+from rejoinder.serving.desk.address import Address, NoteError
+from rejoinder.serving.desk.events import MESSAGES, Desk, Event, RefusedError
+from rejoinder.serving.desk.index import IndexSearcher, Offer
+from rejoinder.serving.desk.signatures import is_signed
 
 PATH = "/webhook"
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 import typer
 
-from rejoinder.cli.list_data import corpora, formats
-from rejoinder.cli.list_models import models
-from rejoinder.cli.list_recipes import recipes
+from rejoinder.cli.listing.data import corpora, formats
+from rejoinder.cli.listing.models import models
+from rejoinder.cli.listing.recipes import recipes
 from rejoinder.cli.shell import Command, guarded
 
 listing = typer.Typer(

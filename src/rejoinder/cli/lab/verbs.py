@@ -20,8 +20,8 @@ from rejoinder.cli.arguments import (
     ray_engine,
 )
 from rejoinder.cli.evaluate import read_task, save_with_note
-from rejoinder.cli.lab_intents import bert, few_shot, grid
-from rejoinder.cli.lab_plot import plot
+from rejoinder.cli.lab.intents import bert, few_shot, grid
+from rejoinder.cli.lab.plot import plot
 from rejoinder.cli.models import OpenRankers
 from rejoinder.cli.shell import Command, emit, guarded
 from rejoinder.cli.train import (

@@ -19,9 +19,9 @@ from rejoinder.arrays import FloatArray
 from rejoinder.conversations import Context
 from rejoinder.corpora.schema import Example
 from rejoinder.encoders.candidates import candidate_lists
-from rejoinder.encoders.fitted import not_fitted, require_examples
 from rejoinder.encoders.protocol import Ranker
-from rejoinder.encoders.sparse import SparseRows, dot_products
+from rejoinder.encoders.words.fitted import not_fitted, require_examples
+from rejoinder.encoders.words.sparse import SparseRows, dot_products
 from rejoinder.errors import InputError, import_extra
 from rejoinder.patterns import search_pattern
 from rejoinder.progress import Advance

@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rejoinder.cli.arguments import Json
-from rejoinder.cli.shell import emit
+from rejoinder.cli.shell import emit, megabytes
 from rejoinder.errors import InputError
 
 if TYPE_CHECKING:
     pass
-
-
-def megabytes(result: Mapping[str, Any]) -> str:
-    """Return the bytes of a folder for people."""
-    return f"{result['bytes'] / 1e6:.1f} MB"
 
 
 def models(
@@ -44,7 +39,7 @@ def models(
     for folder, named in _model_folders(folders or []):
         row = describe(folder) | named
         if with_sizes:
-            from rejoinder.encoders.export import sizes
+            from rejoinder.encoders.export.folder import sizes
             from rejoinder.training.metrics import run_cost
 
             # of the run, if the model is still in its folder

@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from rejoinder.encoders import joined, persistence
-from rejoinder.encoders.export import folder_bytes, read_card
+from rejoinder.encoders.export.folder import folder_bytes, read_card
 from rejoinder.encoders.onnx import (
     CARD,
     COMBINED,

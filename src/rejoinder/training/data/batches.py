@@ -27,9 +27,9 @@ from rejoinder.networks.packing import (
 from rejoinder.networks.pair_batches import AnchoredBatch, SidesBatch, VectorBatch
 from rejoinder.networks.transformer import MaskedBatch
 from rejoinder.text.dialogue import join_response
-from rejoinder.training.losses import ALL_PRESENT, ContextMask
-from rejoinder.training.recipe import History
-from rejoinder.training.tokens import TokenRows, TokenStore
+from rejoinder.training.data.tokens import TokenRows, TokenStore
+from rejoinder.training.recipe.losses import ALL_PRESENT, ContextMask
+from rejoinder.training.recipe.settings import History
 
 NO_HISTORIES = torch.empty((2, 0), dtype=torch.int64)
 NONE: TokenRows = np.empty(0, np.int64)

@@ -1,0 +1,1 @@
+"""A help desk whose tickets get suggestions as notes."""

@@ -1,0 +1,1 @@
+"""Examples as token ids, and their batches."""

@@ -1,0 +1,1 @@
+"""What a recipe says: its settings, with their losses and optimisers."""
